@@ -52,7 +52,7 @@ impl CommandError {
     pub(crate) fn count_refusal(&self) {
         if let Self::Refused(refusal) = self
             && *refusal != Refusal::SessionFull
-            && !refusal.text().to_bytes().starts_with(b"ERR ")
+            && !refusal.is_last()
         {
             statistics::count(Counter::Refusals);
         }

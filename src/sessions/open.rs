@@ -137,8 +137,11 @@ pub(crate) fn report(
     owner: &OwnerBuf,
     kind: EventKind,
 ) {
-    STATE.with(context, |state| state.sessions.report(id, key, owner, kind));
-    if STATE.with(context, |state| state.polls.contains_key(&id)) {
+    let polls = STATE.with(context, |state| {
+        state.sessions.report(id, key, owner, kind);
+        state.polls.contains_key(&id)
+    });
+    if polls {
         follow::answer_at_end(context);
     }
 }

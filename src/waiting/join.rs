@@ -20,7 +20,7 @@ use crate::statistics::{self, Counter, WaitEnd};
 /// How a call waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// No client is blocked: the session is told how it ends.
+    /// The call blocks no client: its session gets an event when it ends.
     pub(crate) is_queued: bool,
     /// How long at most; `None` for ever.
     pub(crate) longest: Option<Duration>,

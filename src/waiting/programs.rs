@@ -43,14 +43,7 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
 
 /// A session has gone away, so its calls are passed over from now on; or it has come back.
 pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
-    let has_calls = STATE.if_busy(context, |state| {
-        let has_calls = state.calls.of_session(session).next().is_some();
-        if has_calls {
-            state.moves.add(session);
-        }
-        has_calls
-    });
-    if has_calls {
+    if STATE.if_session_waits(context, session, |state| state.moves.add(session)) {
         move_calls(context);
         // The locks whose line has changed are served from the event loop.
         timer::soon(context);

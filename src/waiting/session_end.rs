@@ -22,14 +22,9 @@ pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
 
 /// A session has ended: so have the waits of its calls. Many take several ticks; none of them is granted meanwhile.
 pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
-    let any = STATE.if_busy(context, |state| {
-        let any = state.calls.of_session(session).next().is_some();
-        if any {
-            state.ended_sessions.push(session);
-        }
-        any
-    });
-    if any {
+    if STATE.if_session_waits(context, session, |state| {
+        state.ended_sessions.push(session);
+    }) {
         end_rest(context);
         // Those behind them may have room.
         timer::soon(context);

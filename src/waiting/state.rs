@@ -112,6 +112,24 @@ pub(super) struct State {
     pub(super) timer: Option<(Timer, Monotonic)>,
 }
 
+impl Waiting {
+    /// Runs `note` when calls of this session wait; true then.
+    pub(super) fn if_session_waits(
+        &self,
+        proof: Context<'_>,
+        session: SessionId,
+        note: impl FnOnce(&mut State),
+    ) -> bool {
+        self.if_busy(proof, |state| {
+            let waits = state.calls.of_session(session).next().is_some();
+            if waits {
+                note(state);
+            }
+            waits
+        })
+    }
+}
+
 impl State {
     /// Ends a wait without a grant; returns who is to be answered.
     pub(super) fn end_wait(

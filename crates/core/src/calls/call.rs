@@ -37,7 +37,7 @@ pub struct Waiter {
     pub session: Option<SessionId>,
     /// The caller named the limit, and its reply tells the one in force.
     pub names_limit: bool,
-    /// The client that is blocked; none by a queued call, whose session is told how it ends.
+    /// The blocked client. A queued call has none: its session gets an event instead.
     pub client_id: Option<u64>,
     /// When the wait began.
     pub since: Monotonic,
@@ -115,7 +115,7 @@ impl<A> Call<A> {
 }
 
 impl Waiter {
-    /// True when no client is blocked: the session is told how the call ends.
+    /// True when the call blocks no client: its session gets an event when it ends.
     #[must_use]
     pub const fn is_queued(&self) -> bool {
         self.client_id.is_none()

@@ -61,6 +61,11 @@ impl<A> Calls<A> {
         }
     }
 
+    /// The locks that somebody waits for.
+    pub(crate) fn lock_ids(&self) -> Vec<LockId> {
+        self.turns.values().cloned().collect()
+    }
+
     fn all(&self) -> impl Iterator<Item = (CallId, &Call<A>)> {
         self.table.iter().map(|(id, call)| (*id, &**call))
     }

@@ -62,8 +62,8 @@ impl<A: Default> Calls<A> {
         Some(call)
     }
 
-    /// A queued call is granted the lock by this token. It leaves the table: its session is told, and no client can
-    /// be gone before it has got a reply.
+    /// A queued call is granted the lock with this token. It leaves the table, since nothing is given back: its session
+    /// keeps the event until the program acknowledges it.
     pub fn grant_queued(&mut self, id: CallId, token: Token) -> Option<Call<A>> {
         self.leave_line(id)?;
         let call = *self.table.remove(&id)?;

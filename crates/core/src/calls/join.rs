@@ -76,8 +76,8 @@ impl<A> Calls<A> {
         Some(call)
     }
 
-    /// Takes a waiting call out of its line; true when it was the first
-    /// that is not passed over. The call is in no stage then.
+    /// Takes a waiting call out of its line; true when it was the first that is not passed over. The call is in no
+    /// stage then.
     pub(super) fn leave_line(&mut self, id: CallId) -> Option<bool> {
         let call = self.table.get(&id).filter(|call| call.is_waiting())?;
         let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
@@ -129,9 +129,8 @@ impl<A> Calls<A> {
 
     /// A call is no longer that of its client, if it has one.
     pub(super) fn forget_client(&mut self, client: Option<u64>, id: CallId) {
-        let Some((client, calls)) =
-            client.and_then(|client| Some((client, self.clients.get_mut(&client)?)))
-        else {
+        let Some(client) = client else { return };
+        let Some(calls) = self.clients.get_mut(&client) else {
             return;
         };
         for call in [&mut calls.blocked, &mut calls.answered] {

@@ -235,12 +235,6 @@ impl<A> Calls<A> {
         self.wait_ends.first().copied()
     }
 
-    /// The locks that somebody waits for.
-    #[must_use]
-    pub fn lock_ids(&self) -> Vec<LockId> {
-        self.turns.values().cloned().collect()
-    }
-
     /// The length of the longest line.
     #[must_use]
     pub const fn max_waiting(&self) -> usize {

@@ -46,7 +46,7 @@ pub const ACQUIRE: &[Argument] = &[
 pub enum Wait {
     /// Its client is blocked.
     Block(u64),
-    /// Its session is told of the answer.
+    /// The answer is an event of its session.
     Queue(u64),
 }
 

@@ -83,12 +83,6 @@ impl Sessions {
         self.set_away(id)
     }
 
-    /// True while the calls of the session are passed over, because its program may be dead or frozen.
-    #[must_use]
-    pub fn is_away(&self, id: SessionId) -> bool {
-        self.live(id).is_some_and(|session| session.is_away)
-    }
-
     /// Whether the program of a session is there.
     #[must_use]
     pub fn presence(&self, id: SessionId) -> Presence {

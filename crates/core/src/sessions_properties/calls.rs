@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::model::{Kind, Name};
 use super::strategies::Op;
 use super::world::{Hold, World, database, deadline, id, lease, owner, token, with};
-use crate::sessions::{Block, EventKind, LossReason, Opening, PollRefusal, SessionTimeout};
+use crate::sessions::{
+    Block, EventKind, LossReason, Opening, PollRefusal, Presence, SessionTimeout,
+};
 
 fn pick<T: Copy>(from: &[T], number: usize) -> Option<T> {
     from.get(number % from.len().max(1)).copied()
@@ -280,7 +282,7 @@ impl World {
             micros => Block::For(Duration::from_micros(micros)),
         };
         let may_poll = self.sessions.may_poll(id(number), user, db, client);
-        let was_away = self.sessions.is_away(id(number));
+        let was_away = self.sessions.presence(id(number)) == Presence::Away;
         let polled = self.sessions.poll(id(number), user, db, client, how, now);
         let model_database = if stranger { -1 } else { db };
         let block = if how == Block::Forever {

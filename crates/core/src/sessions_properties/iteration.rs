@@ -2,7 +2,7 @@
 
 use super::model::{Grant, Name};
 use super::world::{World, database, deadline, id, name_of, with};
-use crate::sessions::{LossReason, SessionGrant, Timeout};
+use crate::sessions::{LossReason, Presence, SessionGrant, Timeout};
 
 impl World {
     /// One iteration, which does `slice` of each thing that takes long. `forget`: one grant that is due cannot
@@ -204,7 +204,7 @@ impl World {
                 Timeout::Away(session) => {
                     assert!(away.contains(&session.number()));
                     self.model.live(session.number()).unwrap().is_away = true;
-                    assert!(self.sessions.is_away(id(session.number())));
+                    assert_eq!(self.sessions.presence(id(session.number())), Presence::Away);
                 }
             }
         }

@@ -4,7 +4,8 @@ use std::iter;
 
 use super::model::{Grant, Kind, Model, Name, SECOND};
 use crate::sessions::{
-    EventKind, GrantName, GrantPlace, LossReason, Now, PollReply, SessionGrant, SessionId, Sessions,
+    EventKind, GrantName, GrantPlace, LossReason, Now, PollReply, Presence, SessionGrant,
+    SessionId, Sessions,
 };
 use crate::{Deadline, Lease, Monotonic, Owner, OwnerBuf, Token, UnixTime};
 
@@ -285,7 +286,10 @@ impl World {
                 (info.grants, info.events),
                 (model.grants_of(session.id).len(), session.pending())
             );
-            assert_eq!(sessions.is_away(info.id), session.is_away);
+            assert_eq!(
+                sessions.presence(info.id) == Presence::Away,
+                session.is_away
+            );
         }
         for number in &self.ids {
             let mut model: Vec<_> = model.grants_of(*number).iter().map(Grant::view).collect();

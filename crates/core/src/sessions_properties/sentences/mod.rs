@@ -6,7 +6,7 @@ mod polls;
 use std::time::Duration;
 
 use crate::sessions::{
-    Block, Event, EventKind, GrantName, LossReason, Now, Opening, PollRefusal, PollReply,
+    Block, Event, EventKind, GrantName, LossReason, Now, Opening, PollRefusal, PollReply, Presence,
     SessionGrant, SessionTimeout, Sessions, Timeout,
 };
 use crate::{Deadline, Monotonic, UnixTime};

@@ -271,7 +271,7 @@ fn a_session_ends_by_silence_and_not_by_a_stall() {
         ms(2100),
     )
     .unwrap();
-    assert!(!sessions.is_away(id(1)));
+    assert_ne!(sessions.presence(id(1)), Presence::Away);
     assert_eq!(sessions.answer(id(1), ms(2100)), None);
     assert_eq!(
         timeouts(&mut sessions, ms(50_000)),
@@ -286,7 +286,7 @@ fn a_session_ends_by_silence_and_not_by_a_stall() {
         [id(1)],
         "its close is heard"
     );
-    assert!(sessions.is_away(id(1)));
+    assert_eq!(sessions.presence(id(1)), Presence::Away);
     assert_eq!(sessions.next_timeout_at(), Some(ms(58_400).monotonic));
     assert_eq!(timeouts(&mut sessions, at(58_399_999)), []);
     assert_eq!(timeouts(&mut sessions, ms(58_400)), [ended]);
