@@ -16,6 +16,9 @@ pub(crate) struct Language {
     pub(crate) program: PathBuf,
     /// The scenarios that it cannot do, by its file `without`: one a line.
     without: Vec<String>,
+    /// How many scenarios at once it bears on this machine, by its file `jobs`: a client that starts a process for
+    /// each step would measure how these wait for each other.
+    pub(crate) jobs: usize,
 }
 
 /// How long the first start may take, in which the worker may be built.
@@ -29,6 +32,9 @@ pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
     for folder in entries(clients) {
         let without = fs::read_to_string(folder.path().join("trial/without")).unwrap_or_default();
         let without: Vec<_> = without.lines().map(str::to_owned).collect();
+        let jobs = fs::read_to_string(folder.path().join("trial/jobs")).ok();
+        let jobs = jobs.and_then(|jobs| jobs.trim().parse().ok());
+        let jobs = jobs.unwrap_or(usize::MAX);
         for file in entries(&folder.path().join("trial")) {
             let (language, file_name) = (folder.file_name(), file.file_name());
             let (language, file_name) = (language.to_string_lossy(), file_name.to_string_lossy());
@@ -43,6 +49,7 @@ pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
                     name,
                     program,
                     without: without.clone(),
+                    jobs,
                 });
             }
         }

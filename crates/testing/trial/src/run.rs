@@ -49,7 +49,7 @@ pub(crate) fn all(
         (0..scenarios.len()).partition(|row| scenarios[*row].is_heavy);
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
-        for _ in 0..settings.jobs {
+        for _ in 0..settings.jobs.min(language.jobs) {
             scope.spawn(|| {
                 while let Some(row) = light.get(next.fetch_add(1, SeqCst)) {
                     play(*row);
