@@ -1,297 +1,182 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"time"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// taking is an acquire under way.
-type taking struct {
-	*Lock
-	owner string
-	until time.Time // of the wait; zero where it is for ever
-	end   time.Time // by then the caller is told, whatever hangs; zero, too
-	open  bool      // the server may hold it for this owner, or line it up
-	token int64     // of the grant that a wait has brought
-	by    *link     // of the keeper: what it was asked for last may stand, and be kept there; nil: nothing may
+// Acquire acquires the lock of a key. It waits in line until the context ends, or as long as [Wait] says. The context
+// limits the wait, not the grant: that lasts until its [Grant.Release]. A call to the server that is under way is not
+// broken off, so Acquire may return up to a second after the end of the context.
+func (l *Locks) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
+	return l.acquire(ctx, nil, key, l.terms(options))
 }
 
-// take makes a new ownership.
-func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
-	if l.locks.quorum != nil {
-		return l.takeOnQuorum(ctx)
-	}
-	t := &taking{Lock: l, owner: owner}
-	calling, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(l.locks.calls, cancel)()
-	if l.terms.wait < longestTime {
-		t.until = time.Now().Add(l.terms.wait)
-		t.end = t.until.Add(l.locks.options.Reply - l.terms.spent)
-	}
-	o, err := t.run(calling)
-	if err == nil {
-		if err = l.locks.hold(o); err != nil { // closed meanwhile
-			t.open = true
-		}
-	}
-	if err == nil {
-		return o, nil
-	}
-	if t.open {
-		t.doubt()
-		gone, _ := t.leave()
-		if t.token > 0 && ctx.Err() != nil { // who is told that it was cancelled holds nothing
-			select {
-			case <-gone:
-			case <-time.After(l.locks.options.Reply):
-			}
-		}
-	}
-	if l.locks.isClosed() {
-		return nil, &Error{Op: "acquire", Key: l.key, Kind: ErrClosed}
-	}
-	if ctx.Err() != nil && (errors.Is(err, errEnded) || kindOf(acquiring, err) == errPassing) {
-		return nil, cancelled(ctx, "acquire", l.key)
-	}
-	if errors.Is(err, ErrBusy) {
-		return nil, &Error{Op: "acquire", Key: l.key, Kind: ErrBusy}
-	}
-	return nil, l.locks.failed(ctx, acquiring, "acquire", l.key, err)
+// TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy].
+func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
+	return l.acquire(ctx, nil, key, l.terms(append(options[:len(options):len(options)], Wait(0))))
 }
 
-var errEnded = errors.New("the context has ended")
-
-func (t *taking) left() time.Duration {
-	if t.until.IsZero() {
-		return Forever
-	}
-	return time.Until(t.until)
-}
-
-// limited ends when the caller is to be told.
-func (t *taking) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	if t.end.IsZero() {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, t.end)
-}
-
-// run tries on the keeper, and then waits. Where others of this process wait, a try would be in vain; for a named owner
-// it is made all the same, behind the undoing of what that has asked before.
-func (t *taking) run(ctx context.Context) (*ownership, error) {
-	waits := t.terms.wait > 0
-	if t.terms.replicas > 0 || waits && !t.terms.named && t.locks.waitsFor(t.key) {
-		return t.line(ctx)
-	}
-	o, err := t.atOnce(ctx)
-	if err == nil || !waits || !errors.Is(err, ErrBusy) {
-		return o, err
-	}
-	return t.line(ctx)
-}
-
-// atOnce takes the lock if it is free.
-func (t *taking) atOnce(ctx context.Context) (*ownership, error) {
-	limit := t.locks.options.Reply - t.terms.spent
-	if t.terms.wait > 0 {
-		limit = max(limit, t.left())
-	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	a := t.locks.ask(limited, acquiring, t.key, append(t.command(), t.terms.keepWords()...)...)
-	t.open, t.by = a.open, a.by
-	switch {
-	case a.err != nil:
-		return nil, a.err
-	case a.call.Reply == nil:
-		t.by = nil
-		return nil, ErrBusy
-	}
-	return t.granted(a)
-}
-
-func (t *taking) command() []any {
-	command := append([]any{"LOCK.ACQUIRE", t.key, t.owner}, t.mode.words()...)
-	return append(command, "PX", milliseconds(t.terms.lease), "HOLDS", 1)
-}
-
-// granted makes the ownership of a grant.
-func (t *taking) granted(a answer) (*ownership, error) {
-	o, err := newOwnership(t.Lock, t.owner, a)
+// Do acquires the lock, works, and releases it, whatever has become of the context. The context of the work ends when
+// the lock is lost, with [ErrLost] as its cause. The error of the work is returned as it is; if the lock was lost or
+// could not be released, that error is joined to it.
+func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
+	options ...LockOption) error {
+	grant, err := l.Acquire(ctx, key, options...)
 	if err != nil {
-		t.open = true
-	}
-	return o, err
-}
-
-// line waits in line: by one call, with a connection of its own, for all the time that is left.
-func (t *taking) line(ctx context.Context) (*ownership, error) {
-	defer t.locks.waitFor(t.key)()
-	for failures := 0; ; {
-		a, err := t.wait(ctx)
-		if err == nil {
-			o, lost := t.waited(ctx, a)
-			if lost == nil || kindOf(renewing, lost) != ErrLost || errors.Is(lost, errKeptElsewhere) {
-				return o, lost
-			}
-			err, t.token, t.by = ErrBusy, 0, nil // it came and went unseen
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, errEnded
-		case errors.Is(err, ErrBusy):
-			failures = 0
-			if t.left() < time.Millisecond {
-				return nil, ErrBusy
-			}
-			continue
-		case kindOf(acquiring, err) != errPassing:
-			return nil, err
-		case t.left() < time.Millisecond:
-			return nil, err
-		}
-		failures++
-		select {
-		case <-time.After(min(t.left(), pause(failures))):
-		case <-ctx.Done():
-			return nil, errEnded
-		}
-	}
-}
-
-// wait is one wait: for the grant.
-func (t *taking) wait(ctx context.Context) (a answer, err error) {
-	limited, cancel := t.limited(ctx)
-	defer cancel()
-	k, err := t.locks.keeperOf(limited, t.key)
-	if err != nil {
-		return a, err
-	}
-	if _, err := k.connection(limited); err != nil { // a wait would fail, too
-		return a, err
-	}
-	conn, err := k.waits.Take(limited)
-	if err != nil {
-		return a, err
-	}
-	defer k.waits.Put(conn)
-	k.attend()
-	limit, command := t.block()
-	call := conn.Start(limit, command...)
-	select {
-	case <-call.Done():
-	case <-ctx.Done():
-		return a, t.callOff(conn, call)
-	}
-	switch {
-	case !call.Answered():
-		t.open = true
-		return a, call.Err
-	case call.Err != nil:
-		if ofReplica(call.Err) {
-			conn.Close()
-			k.waits.Forget()
-		}
-		t.locks.heed(&answer{keeper: k, err: call.Err}, t.key)
-		return a, call.Err
-	case call.Reply == nil:
-		return a, ErrBusy
-	}
-	t.open = true
-	t.token, _, _ = readGrant(call.Reply)
-	if t.terms.replicas > 0 {
-		if err := t.acknowledged(limited, conn); err != nil {
-			return a, err
-		}
-	}
-	return answer{call: call, keeper: k}, nil
-}
-
-// waited makes the ownership of a grant that a wait brought. One that came soon and is to be kept is known from the
-// sending of the wait; of any other it is not known when it began.
-func (t *taking) waited(ctx context.Context, a answer) (*ownership, error) {
-	_, lease, err := readGrant(a.call.Reply)
-	if err != nil {
-		return nil, err
-	}
-	if t.terms.keep == 0 || t.terms.replicas > 0 || a.early(lease) <= 0 {
-		return t.confirm(ctx)
-	}
-	return t.granted(a)
-}
-
-func (t *taking) block() (limit time.Duration, command []any) {
-	left := t.left()
-	limit = max(time.Until(t.end), time.Millisecond)
-	switch {
-	case t.until.IsZero():
-		return wire.NoLimit, append(t.command(), "BLOCK", 0)
-	case t.terms.wait == 0, left < time.Millisecond:
-		return limit, t.command()
-	}
-	return limit, append(t.command(), "BLOCK", milliseconds(left))
-}
-
-// acknowledged asks how many replicas have the grant.
-func (l *Lock) acknowledged(ctx context.Context, conn *wire.Conn) error {
-	reply := l.locks.options.Reply
-	left := reply
-	if end, isBounded := ctx.Deadline(); isBounded { // so that the answer comes in time
-		left = max(time.Millisecond, min(left, time.Until(end)*4/5))
-	}
-	call, err := conn.Do(ctx, left+reply, "WAIT", l.terms.replicas, milliseconds(left))
-	if err != nil {
-		conn.Close() // its reply may come yet
 		return err
 	}
-	if got, _ := call.Reply.(int64); got < int64(l.terms.replicas) {
-		return &Error{Op: "acquire", Key: l.key, Kind: ErrUnavailable,
-			Cause: errors.New("too few replicas have acknowledged it")}
-	}
-	return nil
+	return grant.do(ctx, work)
 }
 
-// confirm has the grant of a wait kept, or its lease begin anew: when it began is not known.
-func (t *taking) confirm(ctx context.Context) (*ownership, error) {
-	bounded, release := t.limited(ctx)
-	defer release()
-	limited, cancel := context.WithTimeout(bounded, t.locks.options.Reply)
-	defer cancel()
-	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", t.token}, t.terms.keepWords()...)
-	var behind look
-	if t.terms.named && t.terms.keep > 0 && t.terms.replicas == 0 { // for replicas nothing has asked to keep it yet
-		behind = t.locks.lookAt(t.key, t.owner, t.token)
+func (l *Locks) acquire(ctx context.Context, task *Task, key string, t terms) (grant *Grant, err error) {
+	begun := time.Now()
+	key = l.options.Prefix + key
+	if observed := l.options.Observer.Acquired; observed != nil {
+		defer func() { observed(key, time.Since(begun), err) }()
 	}
-	a := t.locks.askBehind(limited, behind, renewing, t.key, command)
-	t.by = a.by
-	if a.err != nil {
-		t.open = kindOf(renewing, a.err) != ErrLost
-		return nil, a.err
+	switch err := l.usable("acquire", key, t); {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ended(ctx, "acquire", key, nil)
 	}
-	t.open = false
-	return t.granted(a)
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
+			t.wait = left
+		}
+	}
+	if len(t.mode) == 2 {
+		task = nil // each permit is an owner of its own
+	}
+	if held := task.grant(key); held != nil {
+		return held, held.enterAgain(ctx, t.mode)
+	}
+	g, failure := l.register(state.Name{Key: key}, task, t)
+	if g == nil {
+		return nil, failed("acquire", key, failure)
+	}
+	if failure == nil {
+		failure, err = g.ask(ctx)
+	}
+	if failure == nil && err == nil && t.isFixed && g.claim.Session != 0 {
+		err = g.takeOut(ctx)
+	}
+	if failure != nil || err != nil {
+		g.giveUp()
+		return nil, cmp.Or(err, failed("acquire", key, failure))
+	}
+	g.start(t)
+	task.remember(g)
+	return g, nil
 }
 
-// waitFor counts those who wait for a key, until its result is called.
-func (l *Locks) waitFor(key string) func() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting[key]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.waiting[key]--; l.waiting[key] == 0 {
-			delete(l.waiting, key)
+// register registers a wait at the server of the key. Without an owner in its name, it gets the task's, or a fresh one.
+func (l *Locks) register(name state.Name, task *Task, t terms) (*Grant, *state.Failure) {
+	at, fault := l.servers.Find(name.Key, l.options.Reply)
+	if fault != nil {
+		return nil, &state.Failure{Kind: ErrUnavailable, Cause: fault}
+	}
+	n := l.nodeOf(at)
+	defer n.lock().unlock()
+	if task != nil {
+		name.Owner = n.st.UsableOwner(&task.state)
+	}
+	if name.Owner == "" {
+		name.Owner = l.owner()
+	}
+	claim := state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, n.st.At)
+	claim.Fixed = t.isFixed
+	g := newGrant(n, claim, t)
+	failure := n.st.Ask(claim)
+	if task != nil && failure == nil {
+		claim.Task, task.state.Owner = &task.state, name.Owner
+	}
+	return g, failure
+}
+
+// ask asks until there is a grant or an error. The loop brings the events of a place in line.
+func (g *Grant) ask(ctx context.Context) (*state.Failure, error) {
+	claim, pause := g.claim, pauses{}
+	for {
+		to, asking, unplaced := g.place()
+		n := g.lock()
+		done, send, rest, failure := n.st.NextStep(claim)
+		session, isInLine, call := n.st.Session, claim.Phase == state.InLine, 0
+		if claim.NeedsSession() && !done && failure == nil && (session == 0 || !n.isRunning) {
+			n.run()
+		}
+		if !claim.NeedsSession() {
+			session = 0
+		}
+		if send = send && ctx.Err() == nil; send {
+			call = n.st.BeginCall(claim.Name)
+		}
+		command, limit := claim.AcquireCommand(session, n.st.At), min(claim.Limit, claim.Last()-n.st.At)
+		n.unlock()
+		switch {
+		case failure != nil || done:
+			return failure, nil
+		case ctx.Err() != nil && isInLine:
+			return nil, ended(ctx, "acquire", claim.Key, ErrBusy)
+		case ctx.Err() != nil:
+			return nil, ended(ctx, "acquire", claim.Key, ErrUnavailable)
+		case !send:
+			g.sleep(ctx, rest)
+			continue
+		}
+		sent, reply := now(), state.Reply{Fault: unplaced}
+		if unplaced == nil {
+			reply = to.Call(limit, asking, command)
+		}
+		n.lock()
+		n.st.Answered(claim, session, sent, reply)
+		n.st.EndCall(call)
+		n.unlock()
+		if g.at, g.asking = n.servers.Redirected(to, reply.Fault); reply.Fault.Passing() && g.at == nil {
+			g.sleep(ctx, pause.next())
 		}
 	}
 }
 
-func (l *Locks) waitsFor(key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.waiting[key] > 0
+// sleep pauses; news of the wait end it.
+func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
+	if pause == 0 {
+		return
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-g.news:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// takeOut takes a grant with a fixed lease out of the session in which it waited.
+func (g *Grant) takeOut(ctx context.Context) error {
+	return g.call(ctx, "acquire", func(*state.State) ([]any, *state.Failure) {
+		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "PX", state.Milliseconds(g.claim.Lease), "SESSION", 0,
+			"TOKEN", g.claim.Token}, nil
+	}, func(st *state.State, a answer) *state.Failure { return st.TakenOut(g.claim, a.sent, a.reply) })
+}
+
+// giveUp makes sure that the owner neither holds the lock nor waits for it.
+func (g *Grant) giveUp() {
+	n := g.lock()
+	isKnown, call := n.st.GiveUp(g.claim), n.st.BeginCall(g.claim.Name)
+	left := g.claim.Last() - n.st.At
+	n.unlock()
+	var reply state.Reply
+	if isKnown {
+		reply = n.server.Call(min(n.options.Reply, left), g.asking, g.claim.CancelCommand())
+	}
+	defer n.lock().unlock()
+	if isKnown {
+		n.st.CancelAnswered(g.claim, reply)
+	}
+	n.st.EndCall(call)
 }

@@ -4,43 +4,41 @@ import (
 	"context"
 	"errors"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// What an [Error] is, for errors.Is.
+// The kinds of an [Error], for errors.Is.
 var (
-	// ErrBusy: others hold the lock, or are in line, and the time to wait is over.
-	ErrBusy = kinds.ErrBusy
-	// ErrLost: the grant has ended otherwise than by its release.
-	ErrLost = kinds.ErrLost
-	// ErrDeadlock: to wait would close a circle. Release what the task holds.
-	ErrDeadlock = kinds.ErrDeadlock
-	// ErrNotAlone: the lock has more holders than this call bears. Release first, then acquire.
-	ErrNotAlone = kinds.ErrNotAlone
-	// ErrRefused: the server does not let this user do it, or cannot.
-	ErrRefused = kinds.ErrRefused
-	// ErrUnavailable: the server could not be reached, or gave no answer, in time.
-	ErrUnavailable = kinds.ErrUnavailable
+	// ErrBusy: other owners hold the lock or wait for it, and the time to wait is over.
+	ErrBusy = state.ErrBusy
+	// ErrLost: the grant ended otherwise than by its release. Stop the work under the lock.
+	ErrLost = state.ErrLost
+	// ErrDeadlock: waiting would create a deadlock cycle. Release another lock of the task first.
+	ErrDeadlock = state.ErrDeadlock
+	// ErrNotAlone: the lock has more holders than the call allows. Release it first, then acquire it.
+	ErrNotAlone = state.ErrNotAlone
+	// ErrRefused: the server refuses: no right, memory is full, a limit is reached, the module is not loaded.
+	ErrRefused = state.ErrRefused
+	// ErrUnavailable: no answer, or only passing errors, until the time was over.
+	ErrUnavailable = state.ErrUnavailable
 	// ErrMisuse: wrong arguments, a key of another type, a second release.
-	ErrMisuse = kinds.ErrMisuse
-	// ErrClosed: the Locks were closed. It is an ErrMisuse too.
+	ErrMisuse = state.ErrMisuse
+	// ErrClosed: the Locks are closed. It is an ErrMisuse too.
 	ErrClosed error = closedError{}
-
-	errPassing = kinds.ErrPassing
 )
 
 type closedError struct{}
 
-func (closedError) Error() string { return "closed" }
+func (closedError) Error() string { return "the client is closed" }
 func (closedError) Unwrap() error { return ErrMisuse }
 
-// Error is every error of this package, by errors.As. What caused it is inside.
+// Error is every error of this package, for errors.As.
 type Error struct {
-	Op  string // what was to be done: "acquire", "release", ...
+	Op  string // what was attempted: "acquire", "release", ...
 	Key string
-	// Kind is one of the errors of this package. It is nil where the caller's context has ended.
+	// Kind is one of the errors of this package. It is nil if the caller's context has ended the call.
 	Kind error
-	// Cause is what the server or the network said, or the context; nil where nothing did.
+	// Cause is what the server, the network or the context said.
 	Cause error
 }
 
@@ -49,17 +47,14 @@ func (e *Error) Error() string {
 	if e.Key != "" {
 		text += " " + e.Key
 	}
-	for _, part := range []error{e.Kind, e.Cause} {
-		if part != nil {
-			text += ": " + part.Error()
-		}
+	for _, part := range e.Unwrap() {
+		text += ": " + part.Error()
 	}
 	return text
 }
 
-// Unwrap gives what it is and what caused it.
-func (e *Error) Unwrap() []error {
-	var parts []error
+// Unwrap returns the kind and the cause.
+func (e *Error) Unwrap() (parts []error) {
 	for _, part := range []error{e.Kind, e.Cause} {
 		if part != nil {
 			parts = append(parts, part)
@@ -68,14 +63,20 @@ func (e *Error) Unwrap() []error {
 	return parts
 }
 
-// newError hides from errors.Is what a limit of our own, or of the network, has in common with the caller's.
-func newError(op, key string, kind, cause error) *Error {
-	if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
-		cause = hidden{cause}
+// failed makes an Error of a failure, if there is one.
+func failed(op, key string, failure *state.Failure) error {
+	switch {
+	case failure == nil:
+		return nil
+	case failure.Kind == state.ErrClosed:
+		return &Error{op, key, ErrClosed, nil}
 	}
-	return &Error{Op: op, Key: key, Kind: kind, Cause: cause}
+	return &Error{op, key, failure.Kind, hidden{failure.Cause}}
 }
 
+func misuse(op, key, cause string) error { return failed(op, key, state.Fail(ErrMisuse, cause)) }
+
+// hidden hides that a limit of ours, or of the network, is of the same kind as one of the caller's.
 type hidden struct{ error }
 
 func (h hidden) Is(target error) bool {
@@ -84,55 +85,14 @@ func (h hidden) Is(target error) bool {
 
 func (h hidden) As(target any) bool { return errors.As(h.error, target) }
 
-// cancelled is the end of the caller's context: with its cause, where that is another.
-func cancelled(ctx context.Context, op, key string) error {
-	return &Error{Op: op, Key: key, Cause: ended(ctx)}
-}
-
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
+// ended is the end of the caller's context. A wait whose deadline has passed is busy, too.
+func ended(ctx context.Context, op, key string, kind error) error {
+	cause := ctx.Err()
+	if why := context.Cause(ctx); !errors.Is(why, cause) {
+		cause = errors.Join(cause, why)
 	}
-	return causedError{err, cause}
-}
-
-type causedError struct{ err, cause error }
-
-func (e causedError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
-func (e causedError) Unwrap() []error { return []error{e.err, e.cause} }
-
-type callKind = kinds.Call
-
-const (
-	acquiring = kinds.Acquiring
-	renewing  = kinds.Renewing
-	releasing = kinds.Releasing
-)
-
-// kindOf says what an error of a call is. One of this package is what it says itself.
-func kindOf(call callKind, err error) error {
-	var own *Error
-	if errors.As(err, &own) && own.Kind != nil {
-		return own.Kind
+	if errors.Is(cause, context.Canceled) {
+		kind = nil
 	}
-	return kinds.Of(call, err)
+	return &Error{op, key, kind, cause}
 }
-
-func begins(err error, words ...string) bool { return kinds.Begins(err, words...) }
-
-// ofReplica says whether a server has told that it is not the primary any more, or was none at that moment.
-func ofReplica(err error) bool { return begins(err, "READONLY", "MASTERDOWN", "UNBLOCKED") }
-
-// missing adds what an operator needs to know.
-func missing(err error) error {
-	if begins(err, "ERR unknown command") {
-		return unknownCommand{err}
-	}
-	return err
-}
-
-type unknownCommand struct{ error }
-
-func (e unknownCommand) Error() string { return e.error.Error() + ": is the module lock loaded?" }
-func (e unknownCommand) Unwrap() error { return e.error }

@@ -2,263 +2,223 @@ package redislock
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
+	"github.com/redis-lock/redis-lock/clients/go/internal/server"
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// Locks are the locks of a process on one server, one Sentinel group, one cluster, or a quorum. Make one for each client,
-// and share it.
+// Locks are the locks of one program on one server or cluster. They can be used by any number of goroutines.
 type Locks struct {
-	client  redis.UniversalClient
-	servers servers
-	quorum  *quorum.Quorum // in place of servers
 	options Options
-	process string // service:host:pid
-	life    context.Context
-	end     context.CancelFunc // ends the connections
-	calls   context.Context
-	refuse  context.CancelFunc // ends all calls
-	misuse  error              // of New
-	owners  *Task              // of all that have a name, or whose grants were adopted: it counts their holds
+	servers *server.Servers
+	process string // begins each owner
+	closing chan struct{}
+	loops   sync.WaitGroup
 
-	mu      sync.Mutex
-	closed  bool
-	keepers map[string]*keeper
-	held    map[*ownership]struct{}
-	waiting map[string]int      // calls that wait for a key
-	down    map[string]struct{} // servers that were told as such
-	works   int                 // calls, and releases in the background
-	idle    chan struct{}       // closed when closed and there are none
-	idled   sync.Once           // a release in the background may begin after that
+	mu       sync.Mutex // of all that follows, and of the states
+	isClosed bool
+	nodes    map[*server.Server]*node
 }
 
-// New makes Locks on a client of go-redis: a *redis.Client, for one server or by Sentinels, or a
-// *redis.ClusterClient. Its configuration is used, with connections of their own, from the first lock on. The
-// client stays yours to close, after the Locks.
+// node is a server with what is known of it.
+type node struct {
+	*Locks
+	server    *server.Server
+	st        *state.State
+	isRunning bool          // its loop
+	isDown    bool          // its connection, to the observer
+	needed    chan struct{} // ends a pause of the loop
+	poller    server.Poller
+}
+
+var epoch = time.Now()
+
+func now() state.Time { return time.Since(epoch) }
+
+// New makes Locks on a *redis.Client (one server, or by Sentinels) or a *redis.ClusterClient. It opens no connection.
+// Close the Locks before the client.
 func New(client redis.UniversalClient, options Options) *Locks {
-	l := newLocks(options)
-	l.client, l.servers = client, serversOf(client, l.options)
-	cluster, isCluster := client.(*redis.ClusterClient)
-	switch {
-	case l.servers == nil:
-		l.misuse = misuse(fmt.Sprintf("a *redis.Client or a *redis.ClusterClient is wanted, and not a %T", client))
-	case isCluster && cluster.Options().ClusterSlots != nil && cluster.Options().OnConnect != nil:
-		// So NewFailoverClusterClient selects its database. The locks would be in another.
-		l.misuse = misuse("a cluster by Sentinels with a DB, or OnConnect, is not for locks: take NewFailoverClient")
-	}
-	return l
-}
-
-func newLocks(options Options) *Locks {
+	o := options.withDefaults(filepath.Base(os.Args[0]))
 	host, _ := os.Hostname()
-	options = options.withDefaults(filepath.Base(os.Args[0]))
-	l := &Locks{
-		options: options,
-		process: printable(fmt.Sprintf("%s:%s:%d", options.Service, host, os.Getpid())),
-		keepers: map[string]*keeper{}, held: map[*ownership]struct{}{}, waiting: map[string]int{},
-		down: map[string]struct{}{},
-		idle: make(chan struct{}),
-	}
-	l.owners = l.Task()
-	l.life, l.end = context.WithCancel(context.Background())
-	l.calls, l.refuse = context.WithCancel(context.Background())
-	return l
+	o.Service = printable(o.Service, 80)
+	return &Locks{options: o, servers: server.Of(client), closing: make(chan struct{}), nodes: map[*server.Server]*node{},
+		process: fmt.Sprintf("%s:%s:%d:", o.Service, printable(host, 80), os.Getpid())}
 }
 
-func misuse(what string) error { return &Error{Op: "use", Kind: ErrMisuse, Cause: errors.New(what)} }
-
-// Lock is the exclusive lock of a key. It calls nothing yet.
-func (l *Locks) Lock(key string, options ...LockOption) *Lock {
-	return newLock(l, nil, key, exclusive, options)
-}
-
-// Shared is a lock of a key that others may share: of readers, where the writers take [Locks.Lock].
-func (l *Locks) Shared(key string, options ...LockOption) *Lock {
-	return newLock(l, nil, key, shared, options)
-}
-
-// Permit is one of n places: a semaphore, where all callers say the same n.
-func (l *Locks) Permit(key string, n int, options ...LockOption) *Lock {
-	return newLock(l, nil, key, permit(n), options)
-}
-
-// owner is fresh: it never meets an answer to an earlier call.
-func (l *Locks) owner() string {
-	const unique = 1 + 36
-	return l.process[:min(len(l.process), 256-unique)] + ":" + uuid.NewString()
-}
-
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
+func printable(text string, length int) string {
+	text = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
 			return '_'
 		}
 		return r
 	}, text)
+	return text[:min(len(text), length)]
 }
 
-// keeperOf is the keeper of the server that has the key.
-func (l *Locks) keeperOf(ctx context.Context, key string) (*keeper, error) {
-	address, err := l.servers.find(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k := l.keepers[address]
-	if k == nil {
-		k = newKeeper(l, address)
-		l.keepers[address] = k
-	}
-	return k, nil
+// owner is fresh, so that a late call meets only its own grant.
+func (l *Locks) owner() string {
+	var random [12]byte
+	_, _ = rand.Read(random[:])
+	return l.process + hex.EncodeToString(random[:])
 }
 
-// begin counts a call, which Close then waits for.
-func (l *Locks) begin() error {
-	if l.misuse != nil {
-		return l.misuse
+// usable fails if the Locks or the terms cannot be used.
+func (l *Locks) usable(op, key string, t terms) error {
+	switch {
+	case t.wrong != "":
+		return misuse(op, key, t.wrong)
+	case l.servers == nil:
+		return misuse(op, key, "the client is neither a *redis.Client nor a *redis.ClusterClient")
+	case l.options.Lease < leastLease || l.options.Silence < leastLease:
+		return misuse(op, key, "Options.Lease and Options.Silence are at least 1 second")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ErrClosed
-	}
-	l.works++
 	return nil
 }
 
-func (l *Locks) finish() {
+// lock locks the mutex and tells the state of the node the time.
+func (n *node) lock() *node {
+	n.mu.Lock()
+	n.st.At = now()
+	return n
+}
+
+// unlock wakes the callers of what has changed, and unlocks.
+func (n *node) unlock() {
+	for _, claim := range n.st.Changed {
+		claim.Caller.(*Grant).wake()
+	}
+	for _, claim := range n.st.Elsewhere {
+		go claim.Caller.(*Grant).resolve()
+	}
+	for _, command := range n.st.Misplaced {
+		go n.repeat(context.Background(), command[1].(string), command)
+	}
+	n.st.Changed, n.st.Elsewhere, n.st.Misplaced = n.st.Changed[:0], nil, nil
+	n.mu.Unlock()
+}
+
+// nodeOf returns the node of a server.
+func (l *Locks) nodeOf(server *server.Server) *node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.works--; l.works == 0 && l.closed {
-		l.idled.Do(func() { close(l.idle) })
+	n := l.nodes[server]
+	if n == nil {
+		n = &node{Locks: l, server: server, needed: make(chan struct{}, 1),
+			st: state.New(server.Address, l.options.Lease, l.options.Reply, l.servers.IsCluster())}
+		l.nodes[server] = n
+	}
+	return n
+}
+
+// repeat sends a command about a key until it is answered, for two reply timeouts or until the context ends. It
+// returns when it was sent last, the last reply, and whether an earlier try had none.
+func (l *Locks) repeat(ctx context.Context, key string, command []any) (sent state.Time, reply state.Reply, wasOpen bool) {
+	end, pause := now()+2*l.options.Reply, pauses{}
+	var at *server.Server
+	asking := false
+	for {
+		wasOpen = wasOpen || reply.Fault.NoReply()
+		if at == nil {
+			at, reply.Fault = l.servers.Find(key, min(l.options.Reply, end-now()))
+		}
+		if sent = now(); at != nil {
+			reply = at.Call(min(l.options.Reply, end-sent), asking, command)
+		}
+		if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
+			return sent, reply, wasOpen
+		}
+		rest := pause.next()
+		if now()+rest >= end || ctx.Err() != nil {
+			return sent, reply, wasOpen
+		}
+		if at, asking = l.servers.Redirected(at, reply.Fault); at == nil {
+			time.Sleep(rest)
+		}
 	}
 }
 
-// background goes on with a release for which nobody waits any more. A call that has begun starts it, so that
-// Close waits for it.
-func (l *Locks) background(work func(context.Context)) {
-	l.mu.Lock()
-	l.works++
-	l.mu.Unlock()
-	go func() {
-		defer l.finish()
-		ctx, cancel := context.WithTimeout(l.life, l.options.Release)
-		defer cancel()
-		work(ctx)
-	}()
-}
-
-func (l *Locks) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
-
-// Close releases what is held, calls off all waits, and closes the connections; not the client. It takes no longer
-// than its context, and [Options].Close. What could not be released by then comes free a lease later. A second
-// Close does nothing.
+// Close ends all waits, releases all locks and closes the connections, but not the client. Call it when the work under
+// the locks has stopped. It takes no longer than its context and 2 replies. What could not be released by then is free
+// a lease later. A second Close does nothing.
 func (l *Locks) Close(ctx context.Context) error {
 	l.mu.Lock()
-	if l.closed {
+	if l.isClosed || l.servers == nil {
 		l.mu.Unlock()
 		return nil
 	}
-	l.closed = true
-	l.works++
-	grants := make([]*ownership, 0, len(l.held))
-	for o := range l.held {
-		grants = append(grants, o)
+	l.isClosed = true
+	nodes := make([]*node, 0, len(l.nodes))
+	for _, n := range l.nodes {
+		nodes = append(nodes, n)
 	}
 	l.mu.Unlock()
-	l.refuse()
-	defer l.tellNoMore()
-	defer l.end()
-	limited, cancel := context.WithTimeout(ctx, l.options.Close)
-	defer cancel()
-
-	failures := make(chan error, len(grants))
-	gate := make(chan struct{}, 256)
-	go func() {
-		for _, o := range grants {
-			gate <- struct{}{}
-			go func() {
-				failures <- o.closeDown(limited)
-				<-gate
-			}()
-		}
-	}()
+	close(l.closing)
+	failures := make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() { failures <- n.close(ctx) }()
+	}
 	var failure error
-	for range grants {
-		select {
-		case err := <-failures:
-			if err != nil && !errors.Is(err, ErrLost) {
-				failure = err
+	for range nodes {
+		failure = errors.Join(failure, <-failures)
+	}
+	l.loops.Wait()
+	l.servers.Close()
+	return failure
+}
+
+// close releases what the session of a node holds, or else each grant, and ends the loop.
+func (n *node) close(ctx context.Context) (failure error) {
+	end := now() + 2*n.options.Reply
+	n.lock()
+	sessions, grants := n.st.Close()
+	n.unlock()
+	closed := map[int64]bool{}
+	for _, session := range sessions {
+		for pause := (pauses{}); ; {
+			reply := n.server.Call(min(n.options.Reply, end-now()), false, []any{"LOCK.SESSION", "CLOSE", session})
+			closed[session] = reply.Fault == nil
+			rest := pause.next()
+			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" || now()+rest >= end || ctx.Err() != nil {
+				break
 			}
-		case <-limited.Done():
-			l.finish()
-			return l.notClosed(ctx, failure)
+			time.Sleep(rest)
 		}
 	}
-	l.finish()
-	select {
-	case <-l.idle:
-	case <-limited.Done():
-		return l.notClosed(ctx, failure)
-	}
-	if failure != nil {
-		return newError("close", "", ErrUnavailable, failure)
-	}
-	return nil
-}
-
-func (l *Locks) notClosed(ctx context.Context, failure error) error {
-	if ctx.Err() != nil {
-		return cancelled(ctx, "close", "")
-	}
-	if failure == nil {
-		failure = errors.New("some were not released in time")
-	}
-	return newError("close", "", ErrUnavailable, failure)
-}
-
-// tell reports the end (or the return, without an error) of a connection that keeps grants.
-func (l *Locks) tell(address string, err error) {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return
-	}
-	if err != nil {
-		l.down[address] = struct{}{}
-	} else {
-		delete(l.down, address)
-	}
-	l.mu.Unlock()
-	if err != nil {
-		l.options.Logger.Warn("redislock: a connection that keeps locks is lost", "server", address, "error", err)
-	} else {
-		l.options.Logger.Info("redislock: a connection that keeps locks is back", "server", address)
-	}
-	if told := l.options.Hooks.Keeper; told != nil {
-		told(address, err)
-	}
-}
-
-// tellNoMore ends what was told of servers that are down, for whoever counts them. The Locks are closed.
-func (l *Locks) tellNoMore() {
-	if told := l.options.Hooks.Keeper; told != nil {
-		for address := range l.down {
-			told(address, nil)
+	var releases sync.WaitGroup
+	var mu sync.Mutex
+	gate := make(chan struct{}, 16)
+	for _, claim := range grants {
+		if closed[claim.Session] {
+			continue
 		}
+		gate <- struct{}{}
+		releases.Go(func() {
+			defer func() { <-gate }()
+			_, reply, _ := n.repeat(ctx, claim.Key, claim.ReleaseCommand())
+			if reply.Fault != nil && !reply.Fault.Gone() {
+				mu.Lock()
+				defer mu.Unlock()
+				failure = failed("close", claim.Key, &state.Failure{Kind: ErrUnavailable, Cause: reply.Fault})
+			}
+		})
 	}
+	releases.Wait()
+	n.mu.Lock()
+	poller, isRunning := n.poller, n.isRunning
+	n.mu.Unlock()
+	if isRunning {
+		poller.Close()
+	}
+	return failure
 }

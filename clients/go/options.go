@@ -1,155 +1,112 @@
 package redislock
 
 import (
-	"log/slog"
 	"math"
 	"time"
 )
 
-// Forever is how long [Wait] waits for as long as it takes.
+// Forever makes [Wait] wait without a limit.
 const Forever time.Duration = math.MaxInt64
 
-const (
-	defaultLease = 10 * time.Second
-	defaultKeep  = 30 * time.Second
-	leastKept    = time.Second // the shortest lease that the server keeps
-	longestTime  = 10 * 365 * 24 * time.Hour
-)
+const leastLease = time.Second // the shortest that the server renews
 
-// Options of [New]. The zero value does.
+// Options of [New]. The zero value works.
 type Options struct {
-	// Service begins the name of each owner, so that LOCK.INFO tells an operator who it is. By default it is the
-	// name of the program.
+	// Service begins the name of each owner and names the session, so that an operator sees whose a lock is. By
+	// default it is the name of the program.
 	Service string
-	// Reply is how long a reply may take, connecting included; and the whole of an acquire that does not wait.
-	// By default 1 second.
+	// Prefix begins the key of each lock.
+	Prefix string
+	// Lease is how long others wait for a lock when this process has died: 10 seconds by default, at least 1.
+	Lease time.Duration
+	// Silence is how long the process may be suspended and keep its locks: 30 seconds by default, at least 1.
+	Silence time.Duration
+	// Reply limits each reply of the server, connecting included: 1 second by default.
 	Reply time.Duration
-	// Release limits a release. By default 2 seconds.
-	Release time.Duration
-	// Close limits Close. By default 2 seconds.
-	Close time.Duration
-	// Logger is told when a connection that keeps locks is lost and when it is back. By default nobody is.
-	Logger *slog.Logger
-	// Hooks are told what happens, for metrics.
-	Hooks Hooks
+	// Observer is notified of what happens, for metrics.
+	Observer Observer
 }
 
-// Hooks are called as things happen, and must not block. Those that are nil are left out.
-type Hooks struct {
-	// Acquired follows every acquire, with how long it took; err is nil where the lock was granted.
+// Observer has functions that are called as things happen, and must not block. Those that are nil are left out.
+type Observer struct {
+	// Acquired follows each acquire, with the time it took; err is nil if the lock was granted.
 	Acquired func(key string, took time.Duration, err error)
-	// Released follows every release, with how long the lock was held.
+	// Released follows each release, with the time that the lock was held.
 	Released func(key string, held time.Duration, err error)
-	// Lost follows every loss, as it is told.
+	// Lost follows each loss.
 	Lost func(key string, err error)
-	// Keeper follows every end and every return of a connection that keeps locks, and of a server of a quorum; err is
-	// nil when it is back, and when the Locks are closed meanwhile.
-	Keeper func(address string, err error)
+	// Connection follows each end and each return of a session's connection; err is nil when it is back.
+	Connection func(server string, err error)
 }
 
 func (o Options) withDefaults(service string) Options {
-	orElse := func(value *time.Duration, other time.Duration) {
-		if *value <= 0 {
-			*value = other
+	for _, one := range []struct {
+		value *time.Duration
+		usual time.Duration
+	}{{&o.Lease, 10 * time.Second}, {&o.Silence, 30 * time.Second}, {&o.Reply, time.Second}} {
+		if *one.value <= 0 {
+			*one.value = one.usual
 		}
 	}
-	orElse(&o.Reply, time.Second)
-	orElse(&o.Release, 2*time.Second)
-	orElse(&o.Close, 2*time.Second)
 	if o.Service == "" {
 		o.Service = service
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
 
-// LockOption says how a lock is taken. A duration of 0 is the default.
+// LockOption says how a lock is acquired.
 type LockOption func(*terms)
 
-// Wait waits for the lock, in line, for so long; [Forever] as long as it takes. Without it, a lock that others
-// hold is [ErrBusy] at once.
-func Wait(wait time.Duration) LockOption { return func(t *terms) { t.wait = wait } }
-
-// Lease is how long others wait when this process has died: 10 seconds, unless said, and at least 1 second for a
-// lock that is kept.
-func Lease(lease time.Duration) LockOption { return func(t *terms) { t.lease = lease } }
-
-// Keep is how long the process may stand still, or the network be silent, and keep its locks: 30 seconds, unless
-// said.
-func Keep(keep time.Duration) LockOption { return func(t *terms) { t.keep = keep } }
-
-// Fixed makes the lease the whole life of the grant: nothing renews it but [Grant.Extend].
-func Fixed() LockOption { return func(t *terms) { t.fixed = true } }
-
-// AtMost lets the lock be kept for so long at most; then it is lost.
-func AtMost(most time.Duration) LockOption { return func(t *terms) { t.atMost = most } }
-
-// Owner names the owner: for a lock that is handed on ([Locks.Adopt]), or that several processes have as one. Grants of one
-// owner and key in these Locks count their holds, as those of a [Task] do, each with its own release; a permit takes no
-// name. Of several processes, the last one to ask keeps the lock, and the others hear that they have lost it; with
-// [Fixed] nobody keeps it, and all have it. A release in this name by another process frees the lock, whoever took it:
-// [Grant.Check] tells of that, and nothing else does. What is left of a call that was given up ends with its lease. Without
-// Owner, every acquire is an owner of its own.
-func Owner(owner string) LockOption { return func(t *terms) { t.owner, t.named = owner, true } }
-
-// Replicas asks for the acknowledgement of the grant by so many replicas. Without it the grant is given back, and
-// the error is [ErrUnavailable].
-func Replicas(n int) LockOption { return func(t *terms) { t.replicas = n } }
-
-// terms are all that says how a lock is taken.
+// terms are all that says how a lock is acquired.
 type terms struct {
-	wait, lease, keep, atMost time.Duration
-	fixed, named              bool
-	owner                     string
-	replicas                  int
-	spent                     time.Duration // of the time for a try
+	mode          []any
+	lease, atMost time.Duration
+	wait          time.Duration
+	isFixed       bool
+	onLost        []func(error)
+	wrong         string
 }
 
-func newTerms(options []LockOption) (t terms, err error) {
+// Wait limits the wait, beside the context. When it is over the error is [ErrBusy].
+func Wait(wait time.Duration) LockOption { return func(t *terms) { t.wait = max(wait, 0) } }
+
+// Shared acquires the lock together with other shared holders: for readers, if the writers use none of the options
+// Shared and Permits.
+func Shared() LockOption { return func(t *terms) { t.mode = append(t.mode, "SHARED") } }
+
+// Permits acquires one of n permits: a semaphore, if all callers give the same n.
+func Permits(n int) LockOption {
+	return func(t *terms) {
+		if t.mode = append(t.mode, "LIMIT", n); n < 1 || n > math.MaxInt32 {
+			t.wrong = "a semaphore has 1 to 2^31 - 1 permits"
+		}
+	}
+}
+
+// Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it.
+func Fixed(lease time.Duration) LockOption {
+	return func(t *terms) {
+		if t.lease, t.isFixed = lease, true; lease < time.Millisecond {
+			t.wrong = "a lease is at least 1 millisecond"
+		}
+	}
+}
+
+// AtMost ends the grant after this time: then it is lost.
+func AtMost(most time.Duration) LockOption { return func(t *terms) { t.atMost = most } }
+
+// OnLost calls notify in a goroutine of its own if the grant is lost, as [Grant.OnLost] does.
+func OnLost(notify func(error)) LockOption {
+	return func(t *terms) { t.onLost = append(t.onLost, notify) }
+}
+
+func (l *Locks) terms(options []LockOption) terms {
+	t := terms{lease: l.options.Lease, wait: -1}
 	for _, option := range options {
 		option(&t)
 	}
-	if t.lease == 0 {
-		t.lease = defaultLease
+	if len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED" {
+		t.wrong = "a lock is either shared or has permits"
 	}
-	if t.keep == 0 {
-		t.keep = defaultKeep
-	}
-	if t.atMost != 0 && t.atMost <= t.lease {
-		t.lease, t.fixed = t.atMost, true
-	}
-	switch {
-	case t.wait < 0, t.lease < 0, t.keep < 0, t.atMost < 0, t.replicas < 0:
-		return t, misuse("a time or a number below 0")
-	case t.lease > longestTime, t.keep > longestTime:
-		return t, misuse("a lease or a silence of more than ten years")
-	case t.named && (t.owner == "" || len(t.owner) > 256):
-		return t, misuse("an owner has 1 to 256 bytes")
-	case !t.fixed && t.lease < leastKept:
-		return t, misuse("the lease of a lock that is kept is 1 second or more (Fixed locks may have less)")
-	case !t.fixed && t.keep < leastKept:
-		return t, misuse("the silence of a lock that is kept is 1 second or more")
-	}
-	if t.fixed {
-		t.keep = 0
-	}
-	return t, nil
-}
-
-func (t terms) keepWords() []any {
-	if t.keep == 0 {
-		return nil
-	}
-	return []any{"KEEP", milliseconds(t.keep)}
-}
-
-// milliseconds are rounded up.
-func milliseconds(d time.Duration) int64 {
-	ms := d.Milliseconds()
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return ms
+	return t
 }

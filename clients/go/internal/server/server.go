@@ -1,0 +1,146 @@
+// Package server sends commands to the servers that a client of go-redis is configured for, by clients of its own that
+// are derived from the options: each call is limited in time, and nothing is repeated.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
+)
+
+// Server is one server.
+type Server struct {
+	Address string
+
+	options  redis.Options
+	mu       sync.Mutex
+	client   *redis.Client
+	answered bool // the client has got an answer
+	isClosed bool
+}
+
+// bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
+const bySentinels = "FailoverClient"
+
+// newServer derives a server from a client of the user.
+func newServer(client *redis.Client, address string) *Server {
+	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
+	o.Addr = address
+	o.MaxRetries, o.DialerRetries, o.MinIdleConns = -1, 1, 0
+	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
+	o.Limiter, o.MaintNotificationsConfig, o.AutoPipelineOptions = nil, disabled(), nil
+	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
+	if dial := o.Dialer; address == bySentinels {
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer cancel() // a Sentinel that hangs is passed over when the user's limits are over
+			return dial(longer, network, address)
+		}
+	}
+	return &Server{Address: address, options: o}
+}
+
+func (s *Server) connect(poolSize int) *redis.Client {
+	o := s.options
+	if poolSize > 0 {
+		o.PoolSize, o.MaxActiveConns, o.MaxIdleConns = poolSize, 0, 0
+	}
+	o.MaintNotificationsConfig = disabled()
+	return redis.NewClient(&o)
+}
+
+// Call sends a command once. With asking, the server is one that ASK named.
+func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
+	if limit <= 0 {
+		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	s.mu.Lock()
+	if s.client == nil && !s.isClosed {
+		s.client, s.answered = s.connect(0), false
+	}
+	client, isClosed := s.client, s.isClosed
+	s.mu.Unlock()
+	switch {
+	case isClosed:
+		return state.Reply{Fault: &state.Fault{Err: redis.ErrClosed}}
+	case asking:
+		reply = send(ctx, client, [][]any{{"ASKING"}, command})[1]
+	default:
+		reply = replyOf(client.Do(ctx, command...))
+	}
+	s.heed(client, reply.Fault)
+	return reply
+}
+
+// heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
+func (s *Server) heed(client *redis.Client, fault *state.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.client != client:
+	case fault == nil:
+		s.answered = true
+	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
+		s.client = nil
+		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
+	}
+}
+
+// Poller is the connection of a session: no other call uses it.
+type Poller struct{ client *redis.Client }
+
+// Poller makes one. It connects with the first command.
+func (s *Server) Poller() Poller { return Poller{s.connect(1)} }
+
+// Send sends commands in a pipeline, each of whose replies has this time.
+func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return send(ctx, p.client, commands)
+}
+
+// Close closes the connection.
+func (p Poller) Close() { _ = p.client.Close() }
+
+func send(ctx context.Context, client *redis.Client, commands [][]any) []state.Reply {
+	pipe := client.Pipeline()
+	made := make([]*redis.Cmd, len(commands))
+	for i, command := range commands {
+		made[i] = pipe.Do(ctx, command...)
+	}
+	_, _ = pipe.Exec(ctx)
+	replies := make([]state.Reply, len(commands))
+	for i, command := range made {
+		replies[i] = replyOf(command)
+	}
+	return replies
+}
+
+func replyOf(command *redis.Cmd) state.Reply {
+	value, err := command.Result()
+	var said redis.Error
+	var dialing *net.OpError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case err == nil:
+		return state.Reply{Value: value}
+	case errors.Is(err, redis.Nil):
+		return state.Reply{}
+	case errors.As(err, &said):
+		return state.Reply{Fault: state.ErrorReply(said.Error())}
+	case errors.As(err, &certificate):
+		return state.Reply{Fault: &state.Fault{Word: "CERTIFICATE", Err: err}}
+	}
+	isSent := !(errors.As(err, &dialing) && dialing.Op == "dial") && !errors.Is(err, redis.ErrPoolTimeout) &&
+		!errors.Is(err, redis.ErrClosed) && !errors.Is(err, context.DeadlineExceeded)
+	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: err}}
+}

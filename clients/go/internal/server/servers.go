@@ -1,0 +1,130 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
+)
+
+func disabled() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// Servers are the one server of a client, or the nodes of its cluster.
+type Servers struct {
+	cluster *redis.ClusterClient
+	only    *Server
+
+	mu       sync.Mutex
+	nodes    map[string]*Server
+	template *redis.Client
+}
+
+// Of returns the servers of a client, or nil if it is neither a *redis.Client nor a *redis.ClusterClient.
+func Of(client redis.UniversalClient) *Servers {
+	switch client := client.(type) {
+	case *redis.Client:
+		if client != nil {
+			return &Servers{only: newServer(client, client.Options().Addr)}
+		}
+	case *redis.ClusterClient:
+		if client != nil {
+			return &Servers{cluster: client, nodes: map[string]*Server{}}
+		}
+	}
+	return nil
+}
+
+// IsCluster reports whether a lock may move from one server to another.
+func (s *Servers) IsCluster() bool { return s.cluster != nil }
+
+// Find returns the server that has the key.
+func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) {
+	if s.only != nil {
+		return s.only, nil
+	}
+	type found struct {
+		client *redis.Client
+		err    error
+	}
+	finding := make(chan found, 1)
+	go func() { // the user's limits may be longer than ours
+		client, err := s.cluster.MasterForKey(context.Background(), key)
+		finding <- found{client, err}
+	}()
+	timer := time.NewTimer(max(limit, 0))
+	defer timer.Stop()
+	select {
+	case found := <-finding:
+		if found.err != nil {
+			return nil, replyOf(redis.NewCmdResult(nil, found.err)).Fault
+		}
+		s.mu.Lock()
+		s.template = found.client
+		s.mu.Unlock()
+		return s.at(found.client.Options().Addr), nil
+	case <-timer.C:
+		return nil, &state.Fault{Err: errors.New("no node of the cluster told in time where the key is")}
+	}
+}
+
+func (s *Servers) at(address string) *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes[address] == nil {
+		s.nodes[address] = newServer(s.template, address)
+	}
+	return s.nodes[address]
+}
+
+// Redirected returns where a reply leads, and whether ASKING precedes the command there; nil: nowhere else.
+func (s *Servers) Redirected(from *Server, fault *state.Fault) (to *Server, asking bool) {
+	if fault == nil || s.cluster == nil || fault.Word != "MOVED" && fault.Word != "ASK" {
+		return nil, false
+	}
+	s.Refresh()
+	parts := strings.Fields(fault.Error())
+	if len(parts) < 3 {
+		return nil, false
+	}
+	address := parts[2]
+	if host, port, err := net.SplitHostPort(address); err == nil && host == "" { // the host that answered
+		host, _, _ = net.SplitHostPort(from.Address)
+		address = net.JoinHostPort(host, port)
+	}
+	return s.at(address), fault.Word == "ASK"
+}
+
+// Refresh has the map of the cluster read again, in the background.
+func (s *Servers) Refresh() { s.cluster.ReloadState(context.Background()) }
+
+// Close closes what was derived, not the user's client.
+func (s *Servers) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []*Server{s.only}
+	for _, node := range s.nodes {
+		all = append(all, node)
+	}
+	for _, one := range all {
+		if one != nil {
+			one.close()
+		}
+	}
+}
+
+func (s *Server) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed = true; s.client != nil {
+		_ = s.client.Close()
+	}
+}

@@ -1,0 +1,188 @@
+package redislock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
+)
+
+// pauses are the times between tries: none at first, then from 50 ms growing to 1 s, with jitter.
+type pauses struct{ tries int }
+
+func (p *pauses) next() time.Duration {
+	if p.tries++; p.tries == 1 {
+		return 0
+	}
+	longest := min(50*time.Millisecond<<min(p.tries-2, 10), time.Second)
+	return longest/2 + rand.N(longest/2)
+}
+
+// run starts the loop if it is not running. The mutex is held.
+func (n *node) run() {
+	if n.isClosed {
+		return
+	}
+	select {
+	case n.needed <- struct{}{}:
+	default:
+	}
+	if !n.isRunning {
+		n.isRunning = true
+		n.poller = n.server.Poller()
+		n.loops.Go(n.loop)
+	}
+}
+
+// loop polls the session. It is the only user of the session's connection, and runs no code of the user.
+func (n *node) loop() {
+	pause, wasUnknown := pauses{}, false
+	for {
+		began := now()
+		isUnknown, fault := n.round()
+		n.lock()
+		if fault != nil {
+			n.st.Failed(began, fault)
+			n.poller.Close()
+			n.poller = n.server.Poller()
+		}
+		down := fault != nil
+		report := n.options.Observer.Connection != nil && down != n.isDown && !n.isClosed
+		n.isDown = down
+		if n.isClosed || fault != nil && n.st.IsIdle() { // it is started again when it is needed
+			n.isRunning = false
+			n.poller.Close()
+			n.unlock()
+			return
+		}
+		n.unlock()
+		if fault != nil && n.servers.IsCluster() {
+			n.relocate()
+		}
+		if report {
+			go n.observe(fault)
+		}
+		if fault == nil && !(isUnknown && wasUnknown) {
+			pause, wasUnknown = pauses{}, isUnknown
+			continue
+		}
+		wasUnknown = isUnknown
+		n.rest(pause.next())
+	}
+}
+
+func (n *node) observe(fault *state.Fault) {
+	if fault == nil {
+		n.options.Observer.Connection(n.server.Address, nil)
+	} else {
+		n.options.Observer.Connection(n.server.Address, fault)
+	}
+}
+
+// rest pauses; but a call that needs a session is not kept waiting.
+func (n *node) rest(pause time.Duration) {
+	const least = 50 * time.Millisecond
+	timer := time.NewTimer(min(pause, least))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.closing:
+	}
+	if pause <= least {
+		return
+	}
+	timer.Reset(pause - least)
+	select {
+	case <-timer.C:
+	case <-n.needed:
+	case <-n.closing:
+	}
+}
+
+// awaitSession returns the session, or 0 if there is none until then.
+func (n *node) awaitSession(ctx context.Context, end state.Time) int64 {
+	for {
+		n.lock()
+		session := n.st.Session
+		if session == 0 || !n.isRunning {
+			n.run()
+		}
+		n.unlock()
+		if session != 0 || now() >= end || ctx.Err() != nil {
+			return session
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// round opens a session if there is none, sends what is due, and polls once. isUnknown: the session has ended.
+func (n *node) round() (isUnknown bool, fault *state.Fault) {
+	reply := n.options.Reply
+	n.lock()
+	n.st.LeaveSession()
+	session := n.st.Session
+	n.unlock()
+	if session == 0 {
+		opened := n.poller.Send(reply, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", n.options.Silence.Milliseconds(),
+			"NAME", n.options.Service})[0]
+		if opened.Fault != nil {
+			return false, opened.Fault
+		}
+		session, _ = opened.Value.(int64)
+		n.lock().st.Opened(session)
+		isClosed := n.isClosed
+		if n.unlock(); isClosed {
+			n.poller.Send(reply, []any{"LOCK.SESSION", "CLOSE", session})
+			return false, nil
+		}
+	}
+	n.lock()
+	due := n.st.Due()
+	n.unlock()
+	for len(due) > 0 {
+		part := due[:min(len(due), 500)] // so that each reply has its time
+		due = due[len(part):]
+		commands := make([][]any, len(part))
+		for i, one := range part {
+			commands[i] = one.Command
+		}
+		sent := now()
+		var replies []state.Reply
+		if fault == nil {
+			replies = n.poller.Send(reply, commands...)
+		}
+		n.lock()
+		for i, one := range part {
+			if fault != nil { // the connection has broken
+				one.Apply(sent, state.Reply{Fault: &state.Fault{Err: fault}})
+			} else {
+				one.Apply(sent, replies[i])
+			}
+		}
+		n.unlock()
+		for _, one := range replies {
+			if one.Fault != nil && one.Fault.Word == "" {
+				fault = one.Fault
+			}
+		}
+	}
+	if fault != nil {
+		return false, fault
+	}
+	n.lock()
+	poll, block := n.st.BeginPoll()
+	sent := n.st.At
+	n.unlock()
+	polled := n.poller.Send(reply+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
+	defer n.lock().unlock()
+	switch {
+	case polled.Fault == nil:
+		n.st.Polled(poll, sent, polled.Value)
+		return false, nil
+	case polled.Fault.Word == "NOSESSION":
+		n.st.Ended()
+		return true, nil
+	}
+	return false, polled.Fault
+}
