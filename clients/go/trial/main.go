@@ -44,15 +44,48 @@ type line map[string]any
 
 type worker struct {
 	mu     sync.Mutex
-	locks  map[string]*redislock.Locks
+	sites  map[string]*site
 	tasks  map[string]*redislock.Task
 	grants map[int64]*redislock.Grant
 	calls  map[int64]context.CancelFunc
 	next   int64
 }
 
+// site is a client with its locks. The lease is one of all locks of a session, so those of another lease are others.
+type site struct {
+	client  redis.UniversalClient
+	options redislock.Options
+	mu      sync.Mutex
+	locks   map[[2]int64]*redislock.Locks
+}
+
+func (s *site) of(leaseMS, silenceMS int64) *redislock.Locks {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	which := [2]int64{leaseMS, silenceMS}
+	if silenceMS == 0 { // fixed
+		which = [2]int64{}
+	}
+	if s.locks[which] == nil {
+		options := s.options
+		options.Lease = time.Duration(which[0]) * time.Millisecond
+		options.Silence = time.Duration(which[1]) * time.Millisecond
+		s.locks[which] = redislock.New(s.client, options)
+	}
+	return s.locks[which]
+}
+
+func (s *site) close(ctx context.Context) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, locks := range s.locks {
+		err = errors.Join(err, locks.Close(ctx))
+	}
+	return err
+}
+
 func main() {
-	w := &worker{locks: map[string]*redislock.Locks{}, tasks: map[string]*redislock.Task{},
+	w := &worker{sites: map[string]*site{}, tasks: map[string]*redislock.Task{},
 		grants: map[int64]*redislock.Grant{}, calls: map[int64]context.CancelFunc{}}
 	input := bufio.NewScanner(os.Stdin)
 	input.Buffer(nil, 1<<20)
@@ -111,16 +144,16 @@ func word(err error) string {
 func (w *worker) carryOut(ctx context.Context, r request) (line, error) {
 	ok := line{"ok": true}
 	w.mu.Lock()
-	locks, grant, cancel := w.locks[r.Locks], w.grants[r.Grant], w.calls[r.Call]
+	at, grant, cancel := w.sites[r.Locks], w.grants[r.Grant], w.calls[r.Call]
 	w.mu.Unlock()
 	switch r.Do {
 	case "open":
 		return ok, w.open(r)
 	case "acquire":
-		if locks == nil {
+		if at == nil {
 			return nil, errors.New("no such locks")
 		}
-		return w.acquire(ctx, locks, r)
+		return w.acquire(ctx, at.of(r.LeaseMS, r.KeepMS), r)
 	case "cancel":
 		if cancel != nil {
 			cancel()
@@ -138,10 +171,10 @@ func (w *worker) carryOut(ctx context.Context, r request) (line, error) {
 		time.Sleep(time.Duration(r.MS) * time.Millisecond)
 		return ok, nil
 	case "close":
-		if locks == nil {
+		if at == nil {
 			return nil, errors.New("no such locks")
 		}
-		return ok, locks.Close(ctx)
+		return ok, at.close(ctx)
 	}
 	return nil, fmt.Errorf("%s: %w", r.Do, errors.ErrUnsupported)
 }
@@ -168,50 +201,38 @@ func (w *worker) open(r request) error {
 	default:
 		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: r.Server.Cluster, Password: password})
 	}
-	locks := redislock.New(client, redislock.Options{
-		Service: r.Service, Reply: time.Duration(r.ReplyMS) * time.Millisecond})
+	options := redislock.Options{Service: r.Service, Reply: time.Duration(r.ReplyMS) * time.Millisecond}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.locks[r.Name] = locks
+	w.sites[r.Name] = &site{client: client, options: options, locks: map[[2]int64]*redislock.Locks{}}
 	return nil
-}
-
-func (w *worker) acquire(ctx context.Context, locks *redislock.Locks, r request) (line, error) {
-	wait := time.Duration(r.WaitMS) * time.Millisecond
-	if r.WaitMS < 0 {
-		wait = redislock.Forever
-	}
-	options := []redislock.LockOption{redislock.Wait(wait), redislock.Lease(time.Duration(r.LeaseMS) * time.Millisecond)}
-	if r.KeepMS == 0 {
-		options = append(options, redislock.Fixed())
-	} else {
-		options = append(options, redislock.Keep(time.Duration(r.KeepMS)*time.Millisecond))
-	}
-	lock, err := w.lock(locks, r, options)
-	if err != nil {
-		return nil, err
-	}
-	grant, err := lock.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	w.next++
-	id := w.next
-	w.grants[id] = grant
-	w.mu.Unlock()
-	grant.OnLost(func(error) { w.print(line{"event": "lost", "grant": id}) })
-	return line{"grant": id, "token": grant.Token(), "owner": grant.Owner()}, nil
 }
 
 // taker is what Locks and a Task have in common.
 type taker interface {
-	Lock(key string, options ...redislock.LockOption) *redislock.Lock
-	Shared(key string, options ...redislock.LockOption) *redislock.Lock
-	Permit(key string, n int, options ...redislock.LockOption) *redislock.Lock
+	Acquire(ctx context.Context, key string, options ...redislock.LockOption) (*redislock.Grant, error)
+	TryAcquire(ctx context.Context, key string, options ...redislock.LockOption) (*redislock.Grant, error)
 }
 
-func (w *worker) lock(locks *redislock.Locks, r request, options []redislock.LockOption) (*redislock.Lock, error) {
+func (w *worker) acquire(ctx context.Context, locks *redislock.Locks, r request) (line, error) {
+	var options []redislock.LockOption
+	if r.KeepMS == 0 {
+		options = append(options, redislock.Fixed(time.Duration(r.LeaseMS)*time.Millisecond))
+	}
+	if r.WaitMS > 0 {
+		options = append(options, redislock.Wait(time.Duration(r.WaitMS)*time.Millisecond))
+	}
+	var mode string
+	var places struct{ Limit int }
+	switch {
+	case json.Unmarshal(r.Mode, &mode) != nil:
+		if err := json.Unmarshal(r.Mode, &places); err != nil {
+			return nil, err
+		}
+		options = append(options, redislock.Permits(places.Limit))
+	case mode == "shared":
+		options = append(options, redislock.Shared())
+	}
 	var from taker = locks
 	if r.Task != nil {
 		w.mu.Lock()
@@ -223,16 +244,19 @@ func (w *worker) lock(locks *redislock.Locks, r request, options []redislock.Loc
 		w.mu.Unlock()
 		from = task
 	}
-	var mode string
-	if json.Unmarshal(r.Mode, &mode) != nil {
-		var places struct{ Limit int }
-		if err := json.Unmarshal(r.Mode, &places); err != nil {
-			return nil, err
-		}
-		return from.Permit(r.Key, places.Limit, options...), nil
+	acquire := from.Acquire
+	if r.WaitMS == 0 {
+		acquire = from.TryAcquire
 	}
-	if mode == "shared" {
-		return from.Shared(r.Key, options...), nil
+	grant, err := acquire(ctx, r.Key, options...)
+	if err != nil {
+		return nil, err
 	}
-	return from.Lock(r.Key, options...), nil
+	w.mu.Lock()
+	w.next++
+	id := w.next
+	w.grants[id] = grant
+	w.mu.Unlock()
+	grant.OnLost(func(error) { w.print(line{"event": "lost", "grant": id}) })
+	return line{"grant": id, "token": grant.Token(), "owner": grant.Owner()}, nil
 }
