@@ -1,0 +1,802 @@
+package state
+
+// The rules of docs/client-protocol.md, by plain calls without a server. † marks what its model cannot do without. The
+// clock starts at 100 s, the client's lease is 10 s, and session 7 is open.
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	s  = time.Second
+	ms = time.Millisecond
+)
+
+var noReply = Reply{Fault: &Fault{Sent: true, Err: errors.New("timeout")}}
+
+func says(text string) Reply { return Reply{Fault: ErrorReply(text)} }
+
+func grants(token int64, holds, leaseMS int) Reply {
+	return Reply{Value: []any{token, "o", int64(holds), int64(leaseMS)}}
+}
+
+type rig struct {
+	*State
+	t *testing.T
+}
+
+func open(t *testing.T) rig {
+	r := rig{New("server", 10*s, s, false), t}
+	r.At = 100 * s
+	r.Opened(7)
+	return r
+}
+
+func (r rig) at(seconds float64) rig {
+	r.At = time.Duration(seconds * float64(s))
+	return r
+}
+
+// asked is a wait whose ACQUIRE is under way since 100 s.
+func (r rig) asked(key string, task *Task) *Claim {
+	r.t.Helper()
+	c := NewClaim(Name{key, "o"}, nil, 10*s, 5*s, s, r.At)
+	c.Task = task
+	if err := r.Ask(c); err != nil {
+		r.t.Fatal(err)
+	}
+	r.step(c, "send")
+	return c
+}
+
+func (r rig) inLine(key string) *Claim {
+	c := r.asked(key, nil)
+	r.Answered(c, 7, r.At, Reply{Value: int64(0)})
+	return c
+}
+
+// held is a grant with the token 50 that the user has. It is sure for 10 s.
+func (r rig) held(key string) *Claim {
+	c := r.asked(key, nil)
+	r.Answered(c, 7, r.At, grants(50, 1, 10000))
+	r.step(c, "done")
+	return c
+}
+
+func (r rig) step(c *Claim, want string) {
+	r.t.Helper()
+	done, send, _, err := r.NextStep(c)
+	got := "wait"
+	switch {
+	case err != nil:
+		got = err.Error()
+	case done:
+		got = "done"
+	case send:
+		got = "send"
+	}
+	if !strings.Contains(got, want) {
+		r.t.Fatalf("next: %s instead of: %s", got, want)
+	}
+}
+
+// begin sends a POLL; the result applies its reply.
+func (r rig) begin() func(sureMS, grants int, events ...[]any) {
+	poll, _ := r.BeginPoll()
+	sent := r.At
+	return func(sureMS, grants int, events ...[]any) {
+		for i, event := range events {
+			events[i] = append([]any{r.seen + int64(i) + 1}, event...)
+		}
+		var all []any
+		for _, event := range events {
+			all = append(all, event)
+		}
+		r.Polled(poll, sent, map[any]any{"sure-ms": int64(sureMS), "grants": int64(grants), "events": all})
+	}
+}
+
+func (r rig) poll(sureMS, grants int, events ...[]any) { r.begin()(sureMS, grants, events...) }
+
+func granted(key string, token int) []any {
+	return []any{"granted", key, "o", int64(token), int64(1), int64(10000), int64(1)}
+}
+func lost(key string, token int) []any   { return []any{"lost", key, "o", int64(token), "deleted"} }
+func ended(key string, why string) []any { return []any{"ended", key, "o", why} }
+
+func (r rig) due() (commands []string) {
+	for _, due := range r.Due() {
+		commands = append(commands, strings.Trim(fmt.Sprint(due.Command), "[]"))
+	}
+	return commands
+}
+
+func (r rig) isDue(want ...string) {
+	r.t.Helper()
+	got := r.due()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("due: %q instead of: %q", got, want)
+	}
+}
+
+// apply sends what is due, and gives it these replies.
+func (r rig) apply(replies ...Reply) (commands []string) {
+	for i, due := range r.Due() {
+		commands = append(commands, strings.Trim(fmt.Sprint(due.Command), "[]"))
+		due.Apply(r.At, replies[i])
+	}
+	return commands
+}
+
+func (r rig) sureTill(c *Claim, seconds float64) {
+	r.t.Helper()
+	if got := r.Sure(c).Seconds(); got != seconds {
+		r.t.Fatalf("sure till %v instead of %v", got, seconds)
+	}
+}
+
+func (r rig) is(failure *Failure, kind error) {
+	r.t.Helper()
+	if failure == nil || failure.Kind != kind {
+		r.t.Fatalf("%v instead of: %v", failure, kind)
+	}
+}
+
+func (r rig) fine(failure *Failure) {
+	r.t.Helper()
+	if failure != nil {
+		r.t.Fatal(failure)
+	}
+}
+
+func (r rig) has(c *Claim, phase Phase, reason string) {
+	r.t.Helper()
+	if c.Phase != phase || c.Reason != reason {
+		r.t.Fatalf("phase %d %q instead of %d %q", c.Phase, c.Reason, phase, reason)
+	}
+}
+
+// † Neither during a call nor while a release is unfinished.
+func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
+	r, task := open(t), &Task{Owner: "o"}
+	if r.UsableOwner(task) != "o" {
+		t.Fatal("not usable")
+	}
+	call := r.BeginCall(Name{"other", "o"})
+	if r.UsableOwner(task) != "" {
+		t.Fatal("used during a call")
+	}
+	r.EndCall(call)
+	task.Owner = "o"
+	r.finishLater(release{Name{"other", "o"}, 5}, []any{"ALL"}, s)
+	if r.UsableOwner(task) != "" {
+		t.Fatal("used during a release")
+	}
+}
+
+// † After a call without a reply, a reported loss, and giving up a wait. What it holds keeps its owner.
+func TestATaskContinuesWithAFreshOwner(t *testing.T) {
+	for ending, happens := range map[string]func(rig, *Claim){
+		"no reply": func(r rig, c *Claim) { r.Answered(c, 7, r.At, noReply) },
+		"given up": func(r rig, c *Claim) {
+			r.GiveUp(c)
+			r.CancelAnswered(c, Reply{Value: int64(0)})
+		},
+		"lost": func(r rig, c *Claim) {
+			r.Answered(c, 7, r.At, grants(50, 1, 10000))
+			r.poll(9000, 0, lost("k", 50))
+		},
+		"release": func(r rig, c *Claim) {
+			r.Answered(c, 7, r.At, grants(50, 1, 10000))
+			r.fine(r.Release(c))
+			r.fine(r.Released(c, Reply{Value: int64(0)}, true))
+		},
+		"check": func(r rig, c *Claim) {
+			r.Answered(c, 7, r.At, grants(50, 1, 10000))
+			r.is(r.Confirmed(c, r.At, noReply, false), ErrUnavailable)
+		},
+	} {
+		r, task := open(t), &Task{Owner: "o"}
+		c := r.asked("k", task)
+		happens(r, c)
+		if task.Owner != "" || c.Owner != "o" {
+			t.Fatal(ending, task.Owner)
+		}
+	}
+}
+
+// † A cancel, a stray, a late grant and a silent grant are released without the session.
+func TestOnlyTheUsersReleaseNamesTheSession(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 SESSION 7 TOKEN 50]" {
+		t.Fatal(got)
+	}
+	r.GiveUp(r.inLine("cancelled"))
+	late := r.asked("late", nil)
+	r.GiveUp(late)
+	r.Answered(late, 7, r.At, grants(60, 1, 10000))
+	r.poll(5000, 3, granted("stray", 61))
+	r.at(111).silent(r.At)
+	r.has(grant, Lost, "silence")
+	r.isDue("LOCK.RELEASE cancelled o ALL", "LOCK.RELEASE late o ALL", "LOCK.RELEASE late o ALL TOKEN 60",
+		"LOCK.RELEASE stray o ALL TOKEN 61", "LOCK.RELEASE k o ALL TOKEN 50")
+}
+
+// † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only.
+func TestAPollCountsForGrantsOfItsSession(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	r.at(109).poll(5000, 1)
+	r.sureTill(grant, 114)
+	r.at(110).poll(1000, 1)
+	r.sureTill(grant, 114)
+	r.at(111).poll(-1, 1)
+	r.sureTill(grant, 121)
+	r.Ended()
+	r.Opened(8)
+	r.at(115).poll(9000, 1)
+	r.sureTill(grant, 121)
+}
+
+// † A grant that was learned later, or has another token now, may have been lost before.
+func TestAPollCountsForGrantsThatWereKnownWhenItWasSent(t *testing.T) {
+	r := open(t)
+	reply := r.at(100).begin()
+	grant := r.held("k")
+	r.At = 109 * s
+	reply(9500, 1)
+	r.sureTill(grant, 110)
+	r.inLine("l")
+	r.poll(3000, 2, granted("l", 51))
+	if other := r.grants[Name{"l", "o"}]; r.Sure(other) != 112*s {
+		t.Fatal(r.Sure(other))
+	}
+}
+
+// A POLL that reaches less far counts for grants that joined after one that reached further.
+func TestLeasesThatDiffer(t *testing.T) {
+	r := open(t)
+	long := r.held("long")
+	r.poll(9900, 1)
+	short := r.asked("short", nil)
+	r.Answered(short, 7, r.At, grants(51, 1, 2000))
+	r.step(short, "done")
+	r.at(101).poll(1900, 2)
+	r.sureTill(short, 102.9)
+	r.sureTill(long, 110)
+	r.at(102.5).poll(1900, 2)
+	r.has(short, Held, "")
+	r.sureTill(short, 104.4)
+}
+
+// † The reply is no grant: the wait is asked again. A grant with another token counts.
+func TestALossBeforeTheReplyThatNamesTheGrant(t *testing.T) {
+	r := open(t)
+	wait, call := r.asked("k", nil), r.BeginCall(Name{"k", "o"})
+	r.poll(-1, 0, lost("k", 50))
+	r.Answered(wait, 7, r.At, grants(50, 1, 10000))
+	r.step(wait, "send")
+	r.Answered(wait, 7, r.At, grants(51, 1, 10000))
+	r.step(wait, "done")
+	r.EndCall(call)
+	r.isDue()
+}
+
+func TestALossIsForgottenWhenTheCallsOfItsTimeAreAnswered(t *testing.T) {
+	r := open(t)
+	first, second := r.BeginCall(Name{"a", "a"}), r.BeginCall(Name{"b", "b"})
+	r.poll(-1, 0, lost("k", 50))
+	third := r.BeginCall(Name{"c", "c"})
+	r.EndCall(first)
+	if len(r.losses) != 1 {
+		t.Fatal("forgotten too early")
+	}
+	r.EndCall(second)
+	r.EndCall(third)
+	r.poll(-1, 0, lost("k", 51))
+	if len(r.losses) != 0 {
+		t.Fatal("not forgotten")
+	}
+}
+
+// † GRANTS is due when every reply shows too many grants for a lease. Calls under way are no excuse.
+func TestStraysAreReleased(t *testing.T) {
+	r := open(t)
+	r.held("k")
+	r.inLine("waiting")
+	r.BeginCall(Name{"called", "o"})
+	r.poll(20000, 2)
+	r.at(109).isDue()
+	r.poll(20000, 1)
+	r.poll(20000, 2)
+	r.at(119).isDue()
+	r.at(119.1)
+	due := r.Due()
+	if len(due) != 1 || due[0].Command[1] != "GRANTS" {
+		t.Fatal(due)
+	}
+	r.BeginCall(Name{"later", "o"})
+	var rows []any
+	for _, key := range []string{"k", "waiting", "called", "later", "stray"} {
+		rows = append(rows, []any{"key", key, "owner", "o", "token", int64(60)})
+	}
+	due[0].Apply(r.At, Reply{Value: rows})
+	r.isDue("LOCK.RELEASE stray o ALL TOKEN 60")
+	r.poll(9000, 2) // the unfinished release explains the second grant
+	if r.excess >= 0 {
+		t.Fatal("still too many")
+	}
+}
+
+// † A program that slept keeps its locks if the next POLL confirms them; else silence ends them.
+func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	reply := r.at(109.9).begin()
+	r.at(130)
+	reply(0, 1) // after a sleep of 20 s
+	r.has(grant, Held, "")
+	if _, block := r.BeginPoll(); block != 100*ms || r.IsHeld(grant) {
+		t.Fatal(block)
+	}
+	r.poll(5000, 1)
+	r.sureTill(grant, 135)
+	if _, block := r.BeginPoll(); block != 10*s/3 {
+		t.Fatal(block)
+	}
+	r.at(140).Failed(139*s, noReply.Fault)
+	r.has(grant, Lost, "silence")
+	r.isDue("LOCK.RELEASE k o ALL TOKEN 50")
+}
+
+func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
+	r, fault := open(t), &Fault{Err: errors.New("refused")}
+	grant, other := r.held("k"), r.held("other")
+	other.sure = 132 * s
+	r.at(109).Failed(109*s, fault)
+	r.at(130).Failed(130*s, fault) // the program slept
+	r.at(130.1).Failed(130*s+100*ms, fault)
+	r.has(grant, Held, "")
+	r.at(131).Failed(130*s+900*ms, fault)
+	r.has(grant, Lost, "silence")
+	r.at(133.1).Failed(132*s+100*ms, fault) // one try that takes a second
+	r.has(other, Lost, "silence")
+}
+
+// `sure` is lowered before the RENEW, and no POLL sent before its reply counts.
+func TestAShorterLease(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	r.at(101).Shorten(grant, 2*s)
+	r.sureTill(grant, 103)
+	r.at(102).poll(9000, 1)
+	r.sureTill(grant, 103)
+	reply := r.at(102.4).begin()
+	r.at(102.5)
+	r.fine(r.Confirmed(grant, 101*s, grants(50, 1, 2000), true))
+	reply(9000, 1)
+	r.sureTill(grant, 103)
+	r.at(102.6).poll(1500, 1)
+	r.sureTill(grant, 104.1)
+}
+
+func TestSureFollowsTheLeaseInTheReply(t *testing.T) {
+	r := open(t)
+	grant := r.asked("k", nil)
+	r.Answered(grant, 7, 100*s, grants(50, 1, 3000))
+	r.sureTill(grant, 103)
+	r.fine(r.Confirmed(grant, 102*s, grants(50, 2, 20000), false))
+	r.sureTill(grant, 122)
+	r.fine(r.Confirmed(grant, 103*s, grants(50, 2, 1000), false))
+	r.sureTill(grant, 122)
+}
+
+// In a new session grants are moved first, then the waits ask again, then come unfinished releases.
+func TestWaitsAreQueuedAgainInTheirOrder(t *testing.T) {
+	r := open(t)
+	waits := []*Claim{r.inLine("c"), r.inLine("a"), r.inLine("b")}
+	r.held("k")
+	r.finishLater(release{Name{"z", "o"}, 0}, []any{"ALL"}, 10*s)
+	r.Ended()
+	r.Opened(8)
+	got := r.at(101).apply(says("NOPERM x"), Reply{Value: int64(1)}, noReply, says("NOSESSION x"), noReply)
+	for i, begins := range []string{"LOCK.RENEW k o SESSION 8 TOKEN 50", "LOCK.ACQUIRE c", "LOCK.ACQUIRE a", "LOCK.ACQUIRE b", "LOCK.RELEASE z"} {
+		if !strings.HasPrefix(got[i], begins) {
+			t.Fatal(got)
+		}
+	}
+	if waits[0].Session != 8 || waits[1].Session != 7 || len(r.calls) != 0 {
+		t.Fatal(waits[0], waits[1], r.calls)
+	}
+	if got = r.due(); len(got) != 4 || !strings.HasPrefix(got[1], "LOCK.ACQUIRE a") {
+		t.Fatal(got)
+	}
+}
+
+func TestAPlaceCountsInTheCurrentSessionOnly(t *testing.T) {
+	r := open(t)
+	wait := r.asked("k", nil)
+	r.Answered(wait, 6, r.At, Reply{Value: int64(3)})
+	r.step(wait, "send")
+	r.Answered(wait, 7, r.At, says("NOSESSION x"))
+	r.step(wait, "wait")
+	r.Ended()
+	r.Opened(8)
+	r.step(wait, "send")
+}
+
+// A grant that is unsure is handed to the user after the next POLL.
+func TestAGrantWithSureZeroIsPolledOnceMore(t *testing.T) {
+	r := open(t)
+	wait := r.inLine("k")
+	r.at(101).poll(0, 1, granted("k", 50))
+	r.step(wait, "wait")
+	r.Changed = nil
+	r.at(102).poll(5000, 1)
+	if !slices.Contains(r.Changed, wait) {
+		t.Fatal("not woken")
+	}
+	r.step(wait, "done")
+}
+
+// An event whose number was seen is skipped; in a new session numbers start at 1.
+func TestEventsAreAppliedOnce(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	event := append([]any{int64(3)}, lost("k", 50)...)
+	r.seen = 3
+	r.Polled(1, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
+	r.has(grant, Held, "")
+	r.Ended()
+	r.Opened(8)
+	event[0] = int64(1)
+	r.Polled(2, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
+	r.has(grant, Lost, "deleted")
+}
+
+func TestALossIsReportedOnce(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	r.poll(5000, 1, lost("k", 49))
+	r.has(grant, Held, "")
+	r.poll(5000, 0, lost("k", 50))
+	r.Changed = nil
+	r.is(r.Confirmed(grant, r.At, says("NOTHELD x"), false), ErrLost)
+	r.has(grant, Lost, "deleted")
+	if len(r.Changed) > 0 {
+		t.Fatal("reported twice")
+	}
+}
+
+// A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way.
+func TestAWaitThatIsOver(t *testing.T) {
+	r := open(t)
+	wait := r.inLine("k")
+	r.GiveUp(wait)
+	r.CancelAnswered(wait, says("NOTHELD x"))
+	r.isDue()
+	r.Answered(wait, 7, r.At, Reply{Value: int64(0)})
+	r.isDue("LOCK.RELEASE k o ALL")
+	grant := r.held("held")
+	r.Answered(grant, 7, r.At, Reply{Value: int64(0)})
+	r.BeginCall(Name{"called", "o"})
+	r.poll(5000, 1, granted("called", 60), granted("held", 50), granted("gone", 61), lost("gone", 61))
+	r.isDue("LOCK.RELEASE k o ALL")
+	r.has(grant, Held, "")
+}
+
+// The higher token counts until the user has the grant; after that it is released.
+func TestTheHigherOfTwoTokens(t *testing.T) {
+	r := open(t)
+	wait := r.inLine("k")
+	r.at(101).poll(9000, 1, granted("k", 50))
+	r.Answered(wait, 7, r.At, grants(51, 1, 10000))
+	r.step(wait, "done")
+	r.poll(9000, 2, granted("k", 50), granted("k", 52))
+	if wait.Token != 51 {
+		t.Fatal(wait.Token)
+	}
+	r.isDue("LOCK.RELEASE k o ALL TOKEN 52")
+}
+
+func TestAWaitThatEnded(t *testing.T) {
+	for why, kind := range map[string]error{"timeout": ErrBusy, "cancelled": ErrBusy, "MOVED 1 x": nil,
+		"NOPERM x": ErrRefused, "WRONGTYPE x": ErrMisuse, "DEADLOCK x": ErrDeadlock, "NOTALONE x": ErrNotAlone} {
+		r := open(t)
+		wait := r.inLine("k")
+		r.poll(-1, 0, ended("k", why))
+		if kind == nil {
+			r.step(wait, "send")
+			continue
+		}
+		_, _, _, err := r.NextStep(wait)
+		r.is(err, kind)
+	}
+}
+
+// Out of time: busy in line in the current session, a reply after the wait; unavailable elsewhere.
+func TestBusyOrUnavailable(t *testing.T) {
+	r := open(t)
+	wait, asked := r.inLine("k"), r.asked("asked", nil)
+	r.at(105.5).step(wait, "wait")
+	r.at(106).step(wait, ErrBusy.Error())
+	r.Answered(asked, 7, r.At, says("LOADING x"))
+	r.step(asked, "server: LOADING x")
+	r.Ended()
+	r.Opened(8)
+	r.step(wait, ErrUnavailable.Error())
+	r.Ended()
+	r.at(101).Failed(101*s, ErrorReply("MAXSESSIONS x"))
+	r.step(asked, ErrRefused.Error())
+}
+
+func TestTimeLimits(t *testing.T) {
+	of := func(wait time.Duration) *Claim { return NewClaim(Name{"k", "o"}, nil, 10*s, wait, s, 100*s) }
+	for _, one := range []struct {
+		wait             time.Duration
+		queue            string
+		limit, end, last time.Duration
+	}{
+		{0, "HOLDS 1 SESSION 7]", 500 * ms, 101 * s, 101 * s}, {300 * ms, "QUEUE 1]", 500 * ms, 101 * s, 101300 * ms},
+		{30 * s, "QUEUE 29500]", s, 130 * s, 131 * s}, {-1, "QUEUE 0]", s, far - s, far},
+	} {
+		c := of(one.wait)
+		command := fmt.Sprint(c.AcquireCommand(7, 100500*ms))
+		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.askedEnd != one.end || c.last != one.last {
+			t.Fatal(one.wait, command, c.Limit, c.askedEnd, c.last)
+		}
+	}
+}
+
+// The cancel is an unfinished release until it is answered. A wait without a call needs none.
+func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
+	r := open(t)
+	unsent := NewClaim(Name{"u", "o"}, nil, 10*s, 5*s, s, r.At)
+	r.fine(r.Ask(unsent))
+	if r.GiveUp(unsent) || len(r.waits)+len(r.unfinished) > 0 {
+		t.Fatal("cancelled")
+	}
+	refused := r.asked("refused", nil)
+	r.Answered(refused, 7, r.At, Reply{Fault: &Fault{Err: errors.New("refused")}})
+	if r.GiveUp(refused) {
+		t.Fatal("what was not sent is cancelled")
+	}
+	wait := r.asked("k", nil)
+	r.Answered(wait, 7, r.At, noReply)
+	if !r.GiveUp(wait) {
+		t.Fatal("not cancelled")
+	}
+	r.CancelAnswered(wait, says("LOADING x"))
+	r.isDue("LOCK.RELEASE k o ALL")
+	r.CancelAnswered(wait, says("NOTHELD x"))
+	r.isDue()
+}
+
+// What was given up in an outage is forgotten a lease after the session has ended.
+func TestUnfinishedReleasesAreForgotten(t *testing.T) {
+	r := open(t)
+	r.GiveUp(r.inLine("k"))
+	r.Ended()
+	r.Opened(8)
+	r.at(110).isDue("LOCK.RELEASE k o ALL")
+	r.at(112).isDue()
+	if len(r.unfinished) > 0 {
+		t.Fatal("not forgotten")
+	}
+}
+
+// NOTHELD is a loss. After a try without a reply it means done, unless the loss was reported.
+func TestAReleaseThatFindsNoGrant(t *testing.T) {
+	for _, one := range []struct {
+		wasOpen, event bool
+		reason         string
+	}{{false, false, "gone (NOTHELD)"}, {true, false, ""}, {true, true, "deleted"}} {
+		r := open(t)
+		grant, call := r.held("k"), r.BeginCall(Name{"k", "o"})
+		r.fine(r.Release(grant))
+		if one.event {
+			r.poll(-1, 0, lost("k", 50))
+		}
+		failure := r.Released(grant, says("NOTHELD x"), one.wasOpen)
+		if (failure != nil) != (one.reason != "") || grant.Reason != one.reason {
+			t.Fatal(one, failure, grant.Reason)
+		}
+		r.EndCall(call)
+	}
+	r := open(t)
+	grant := r.held("k")
+	grant.Holds = 2
+	r.fine(r.Release(grant))
+	r.is(r.Released(grant, says("NOTHELD x"), true), ErrLost)
+}
+
+// An inner hold is left to the next release, because a re-entry may come between.
+func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	grant.Holds = 2
+	r.fine(r.Release(grant))
+	r.is(r.Released(grant, noReply, true), ErrUnavailable)
+	r.isDue()
+	r.fine(r.Release(grant))
+	r.is(r.Released(grant, noReply, true), ErrUnavailable)
+	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
+	r.is(r.Release(grant), ErrMisuse)
+}
+
+// Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
+func TestAfterARefusedReleaseTheSessionIsLeft(t *testing.T) {
+	r := open(t)
+	refused, other := r.held("k"), r.held("other")
+	r.fine(r.Release(refused))
+	r.is(r.Released(refused, says("NOPERM x"), false), ErrRefused)
+	r.at(101).LeaveSession()
+	if r.Session != 0 {
+		t.Fatal("not left")
+	}
+	r.Opened(8)
+	r.at(104)
+	if got := r.apply(grants(50, 1, 10000)); got[0] != "LOCK.RENEW other o SESSION 8 TOKEN 50" || len(got) != 1 {
+		t.Fatal(got)
+	}
+	r.sureTill(other, 114)
+	r.at(103).isDue()
+	r.at(103.1).apply(noReply)
+	r.isDue("LOCK.SESSION CLOSE 7")
+	r.apply(Reply{Value: int64(0)})
+	r.isDue()
+}
+
+func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	grant.Holds = 2
+	r.fine(r.Release(grant))
+	r.is(r.Released(grant, says("NOPERM x"), false), ErrRefused)
+	r.finished(release{Name{"k", "o"}, 0}, says("NOPERM x"))
+	r.finished(release{Name{"k", "o"}, 50}, says("NOTHELD x"))
+	if r.leaving {
+		t.Fatal("left")
+	}
+	r.finished(release{Name{"k", "o"}, 50}, says("NOPERM x"))
+	if !r.leaving {
+		t.Fatal("not left")
+	}
+}
+
+// NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone.
+func TestMovingAGrant(t *testing.T) {
+	r := open(t)
+	all := map[string]*Claim{"gone": r.held("gone"), "kept": r.held("kept"), "taken": r.held("taken")}
+	r.Ended()
+	r.Opened(8)
+	for _, due := range r.at(101).Due() {
+		reply := map[any]Reply{"gone": says("NOTHELD x"), "kept": says("NOPERM x"), "taken": noReply}[due.Command[1]]
+		due.Apply(r.At, reply)
+	}
+	r.poll(-1, 0, []any{"taken", "taken", "o", int64(50), int64(9)})
+	r.has(all["gone"], Lost, "gone (NOTHELD)")
+	r.has(all["taken"], Lost, "taken")
+	r.has(all["kept"], Held, "")
+	r.isDue("LOCK.RENEW kept o SESSION 8 TOKEN 50")
+}
+
+func TestCloseEndsWaitsAndGrants(t *testing.T) {
+	r := open(t)
+	wait, grant := r.inLine("k"), r.held("held")
+	r.Changed = nil
+	sessions, all := r.Close()
+	if !slices.Equal(sessions, []int64{7}) || !slices.Equal(all, []*Claim{grant}) || len(r.Changed) != 2 {
+		t.Fatal(sessions, all, r.Changed)
+	}
+	_, _, _, failure := r.NextStep(wait)
+	r.is(failure, ErrClosed)
+	r.is(r.Release(grant), ErrClosed)
+	r.is(r.Ask(wait), ErrClosed)
+	if got := fmt.Sprint(grant.ReleaseCommand()); !strings.Contains(got, "HOLDS 0") {
+		t.Fatal(got)
+	}
+}
+
+// A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
+func TestAFixedLease(t *testing.T) {
+	r := open(t)
+	c := NewClaim(Name{"k", "o"}, nil, 500*ms, 5*s, s, r.At)
+	c.Fixed = true
+	r.fine(r.Ask(c))
+	r.step(c, "send")
+	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); !strings.Contains(got, "PX 1000 HOLDS 1 SESSION 7 QUEUE") {
+		t.Fatal(got)
+	}
+	r.Answered(c, 7, r.At, grants(50, 1, 1000))
+	r.step(c, "done")
+	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
+	r.fine(r.TakenOut(c, 100*s+200*ms, grants(50, 1, 500)))
+	r.poll(9000, 0, granted("k", 50))
+	r.sureTill(c, 100.7)
+	r.Ended()
+	r.Opened(8)
+	r.at(100.5).isDue()
+	if rest := r.Expire(c); rest != 200*ms {
+		t.Fatal(rest)
+	}
+	r.at(100.7).Expire(c)
+	r.has(c, Lost, "expired")
+}
+
+func TestAFixedLeaseWithoutAWaitNeedsNoSession(t *testing.T) {
+	r := rig{New("server", 10*s, s, false), t}
+	r.At = 100 * s
+	c := NewClaim(Name{"k", "o"}, nil, 500*ms, 0, s, r.At)
+	c.Fixed = true
+	r.fine(r.Ask(c))
+	r.step(c, "send")
+	if got := fmt.Sprint(c.AcquireCommand(0, r.At)); got != "[LOCK.ACQUIRE k o PX 500 HOLDS 1]" {
+		t.Fatal(got)
+	}
+	r.Answered(c, 0, r.At, grants(50, 1, 500))
+	r.step(c, "done")
+	if got := fmt.Sprint(c.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 TOKEN 50]" {
+		t.Fatal(got)
+	}
+}
+
+// A grant whose maximum time is over is lost, and the release names the session.
+func TestAMaximumTime(t *testing.T) {
+	r := open(t)
+	c := r.held("k")
+	command, failure := r.Cut(c)
+	r.fine(failure)
+	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50]" {
+		t.Fatal(got)
+	}
+	r.has(c, Lost, "its maximum time is over")
+	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
+	r.CutAnswered(c, Reply{Value: int64(0)})
+	r.isDue()
+}
+
+// In a cluster, a deleted grant may be at another node: it is unsure until that node has answered.
+func TestAGrantThatMovedToAnotherNode(t *testing.T) {
+	for reply, reason := range map[*Reply]string{
+		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("NOTHELD x")}: "deleted",
+	} {
+		r, other := open(t), open(t)
+		r.isCluster = true
+		c := r.held("k")
+		r.poll(-1, 0, lost("k", 50))
+		if c.Phase != Held || r.IsHeld(c) || !slices.Contains(r.Elsewhere, c) {
+			t.Fatal(c)
+		}
+		r.isDue()
+		isThere := r.Resolve(c, other.State, 7, 101*s, *reply)
+		if isThere != (reason == "") || c.Reason != reason || isThere && !other.IsHeld(c) {
+			t.Fatal(isThere, c)
+		}
+	}
+}
+
+// A wait whose node has another place for its key is asked for there, and cancelled here if the server may know it.
+func TestAWaitThatMovedToAnotherNode(t *testing.T) {
+	r, other := open(t), open(t)
+	wait := r.inLine("k")
+	r.Relocate(wait)
+	r.Move(wait, other.State)
+	other.step(wait, "send")
+	unanswered := r.asked("l", nil)
+	r.Answered(unanswered, 7, r.At, noReply)
+	r.Move(unanswered, other.State)
+	r.isDue("LOCK.RELEASE l o ALL")
+	r.Answered(unanswered, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
+	if unanswered.Phase != Asked {
+		t.Fatal(unanswered)
+	}
+}
