@@ -126,10 +126,9 @@ func (n *node) round() (isUnknown bool, fault *state.Fault) {
 	if session == 0 {
 		opened := n.poller.Send(reply, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", n.options.Silence.Milliseconds(),
 			"NAME", n.options.Service})[0]
-		if opened.Fault != nil {
+		if session, _ = opened.Value.(int64); session == 0 {
 			return false, opened.Fault
 		}
-		session, _ = opened.Value.(int64)
 		n.lock().st.Opened(session)
 		isClosed := n.isClosed
 		if n.unlock(); isClosed {

@@ -117,9 +117,12 @@ func send(ctx context.Context, client *redis.Client, commands [][]any) []state.R
 	for i, command := range commands {
 		made[i] = pipe.Do(ctx, command...)
 	}
-	_, _ = pipe.Exec(ctx)
+	_, failure := pipe.Exec(ctx)
 	replies := make([]state.Reply, len(commands))
 	for i, command := range made {
+		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
+			command.SetErr(failure)
+		}
 		replies[i] = replyOf(command)
 	}
 	return replies
