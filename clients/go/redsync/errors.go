@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
-	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 var (
@@ -46,19 +45,20 @@ func (e RedisError) Unwrap() error { return e.Err }
 // failed is what a failure of a majority is in the words of redsync. otherwise is told where no server has said why.
 // freed is what it is when a server has the lock no more; nil: it counts as taken.
 func (m *Mutex) failed(ctx context.Context, err, freed, otherwise error) error {
-	var failure *quorum.Failure
+	var failure *failure
 	if !errors.As(err, &failure) {
 		return errors.Join(cmp.Or(otherwise, err), ctx.Err())
 	}
 	var taken []int
 	var all []error
-	for node, said := range failure.Servers {
-		isLost := kinds.Begins(said, "NOTHELD", "NOTOWNER", "FENCED")
+	for node, said := range failure.servers {
+		isLost := said == errGone || isGone(said)
+		var fault *state.Fault
 		switch {
 		case said == nil:
-		case isLost && freed != nil && kinds.Begins(said, "NOTHELD"):
+		case isLost && freed != nil && errors.As(said, &fault) && fault.Word == "NOTHELD":
 			all = append(all, freed)
-		case said == kinds.ErrBusy, isLost:
+		case said == errTaken, isLost:
 			taken = append(taken, node)
 			all = append(all, &ErrNodeTaken{node})
 		default:
@@ -66,13 +66,36 @@ func (m *Mutex) failed(ctx context.Context, err, freed, otherwise error) error {
 		}
 	}
 	switch {
-	case len(taken) >= m.redsync.quorum.Majority():
+	case len(taken) >= m.redsync.servers.majority():
 		return &ErrTaken{taken}
-	case len(all) == 0 || failure.Kind == kinds.ErrBusy && len(taken) == 0:
+	case len(all) == 0 || failure.isLate:
 		return errors.Join(otherwise, ctx.Err())
 	}
 	if ctx.Err() != nil {
 		all = append(all, ctx.Err())
 	}
 	return errors.Join(all...)
+}
+
+// errGone is of a server that does not have the lock for this value.
+var errGone = errors.New("gone")
+
+// isGone reports whether a server does not have the grant any more.
+func isGone(said error) bool {
+	var fault *state.Fault
+	return errors.As(said, &fault) && (fault.Word == "NOTHELD" || fault.Word == "NOTOWNER" || fault.Word == "FENCED")
+}
+
+// isGone reports whether a majority of the servers has lost the lock.
+func (m *Mutex) isGone(err error) bool {
+	var failure *failure
+	gone := 0
+	if errors.As(err, &failure) {
+		for _, said := range failure.servers {
+			if isGone(said) {
+				gone++
+			}
+		}
+	}
+	return gone >= m.redsync.servers.majority()
 }

@@ -2,12 +2,8 @@ package redsync
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
-	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
 )
 
 // Mutex is a lock with this process, or another, as its holder. One holder at a time; its methods may be called at
@@ -53,14 +49,6 @@ func (m *Mutex) Until() time.Time {
 	return m.until
 }
 
-func (m *Mutex) terms() quorum.Terms {
-	part := func(factor float64) time.Duration { return time.Duration(float64(m.expiry) * factor) }
-	return quorum.Terms{
-		Lease: m.expiry, Limit: max(part(m.timeoutFactor), time.Millisecond),
-		Drift: part(m.driftFactor) + 2*time.Millisecond, Eager: m.failFast,
-	}
-}
-
 // TryLock tries once.
 func (m *Mutex) TryLock() error { return m.TryLockContext(context.Background()) }
 
@@ -92,9 +80,9 @@ func (m *Mutex) lock(ctx context.Context, tries int) (err error) {
 		if wrong != nil {
 			return wrong
 		}
-		grant, failure := m.redsync.quorum.Attempt(ctx, m.name, value, m.terms())
+		token, until, failure := m.acquire(ctx, value)
 		if failure == nil {
-			m.take(grant)
+			m.take(value, token, until)
 			return nil
 		}
 		err = m.failed(ctx, failure, nil, ErrFailed)
@@ -105,16 +93,10 @@ func (m *Mutex) lock(ctx context.Context, tries int) (err error) {
 	return err
 }
 
-func (m *Mutex) take(grant quorum.Grant) {
+func (m *Mutex) take(value string, token int64, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.value, m.token, m.until = grant.Owner, grant.Token, grant.Until
-}
-
-func (m *Mutex) grant() quorum.Grant {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return quorum.Grant{Key: m.name, Owner: m.value, Token: m.token, Until: m.until}
+	m.value, m.token, m.until = value, token, until
 }
 
 // begin limits a call about a lock that may be held.
@@ -134,15 +116,18 @@ func (m *Mutex) Unlock() (bool, error) { return m.UnlockContext(context.Backgrou
 func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 	limited, cancel, err := m.begin(ctx)
 	defer cancel()
-	grant := m.grant()
-	if err != nil {
+	value := m.Value()
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if grant.Owner == "" {
+	case value == "":
 		return false, ErrLockAlreadyExpired
 	}
-	if err := m.redsync.quorum.Release(limited, m.name, grant.Owner, reply); err != nil {
+	if err = m.release(limited, reply, value); err != nil {
 		return false, m.failed(limited, err, ErrLockAlreadyExpired, ErrLockAlreadyExpired)
+	}
+	if ctx != nil && ctx.Err() != nil {
+		return false, ctx.Err()
 	}
 	return true, nil
 }
@@ -155,29 +140,31 @@ func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Backgrou
 func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	limited, cancel, err := m.begin(ctx)
 	defer cancel()
-	grant := m.grant()
+	value := m.Value()
 	if err != nil {
 		return false, err
 	}
-	err = kinds.ErrLost
-	if grant.Owner != "" {
-		var renewed quorum.Grant
-		if renewed, err = m.redsync.quorum.Renew(limited, grant, m.terms()); err == nil {
-			m.take(renewed)
+	isGone := value == ""
+	if !isGone {
+		var token int64
+		var until time.Time
+		if token, until, err = m.extend(limited, value); err == nil {
+			m.take(value, token, until)
 			return true, nil
 		}
+		isGone = m.isGone(err)
 	}
-	if m.takesAgain && errors.Is(err, kinds.ErrLost) {
-		if grant.Owner != "" {
-			// What a minority still has of the old grant would be in the way.
-			freeing, stop := context.WithTimeout(limited, m.terms().Limit)
-			_ = m.redsync.quorum.Release(freeing, m.name, grant.Owner, m.terms().Limit)
-			stop()
+	if m.takesAgain && isGone {
+		if value != "" { // what a minority still has of the old grant would be in the way
+			_ = m.release(limited, m.limit(), value)
 		}
 		if err = m.lock(limited, 1); err == nil {
 			return true, nil
 		}
 		return false, err
+	}
+	if err == nil {
+		return false, ErrExtendFailed
 	}
 	return false, m.failed(limited, err, nil, ErrExtendFailed)
 }
@@ -192,9 +179,8 @@ func (m *Mutex) ValidContext(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	is, err := m.redsync.quorum.Stands(limited, m.name, m.Value(), m.terms().Limit)
-	if err != nil {
+	if err := m.stands(limited, m.Value()); err != nil {
 		return false, m.failed(limited, err, nil, ErrLockAlreadyExpired)
 	}
-	return is, nil
+	return true, nil
 }

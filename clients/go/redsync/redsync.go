@@ -20,17 +20,18 @@
 package redsync
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
+	"github.com/redis-lock/redis-lock/clients/go/internal/server"
 )
 
 // Pool is one of the servers.
@@ -53,43 +54,37 @@ func NewPool(client redis.UniversalClient) Pool { return pool{client} }
 
 // Redsync makes mutexes.
 type Redsync struct {
-	quorum *quorum.Quorum
-	end    context.CancelFunc
-	misuse error
+	servers servers
+	closed  chan struct{}
+	end     sync.Once
+	misuse  error
 }
-
-const (
-	reply = time.Second // the longest that a server may take, connecting included
-	idle  = time.Minute // connections that nobody uses are closed
-)
 
 // New makes a Redsync of servers that do not know of each other: one, or best an odd number.
 func New(pools ...Pool) *Redsync {
-	r := &Redsync{}
-	var servers []quorum.Server
-	for place, pool := range pools {
+	r := &Redsync{closed: make(chan struct{})}
+	for _, pool := range pools {
 		client, err := pool.client()
 		if err != nil {
 			r.misuse = err
 			continue
 		}
-		servers = append(servers, quorum.ServerOf(client, place))
+		r.servers = append(r.servers, server.One(client))
 	}
 	if len(pools) == 0 {
-		r.misuse = fmt.Errorf("redsync: no pool")
+		r.misuse = errors.New("redsync: no pool")
 	}
-	var life context.Context
-	life, r.end = context.WithCancel(context.Background())
-	r.quorum = quorum.New(servers, quorum.Settings{
-		Reply: reply, Idle: idle, Life: life, Go: func(work func()) { go work() },
-	})
 	return r
 }
 
-// Close ends the connections. Without it, they end when nobody has used them for a minute.
+// Close closes the connections. Without it, they close when they have been idle for as long as the client says.
 func (r *Redsync) Close() {
-	r.end()
-	r.quorum.Close()
+	r.end.Do(func() {
+		close(r.closed)
+		for _, one := range r.servers {
+			one.Close()
+		}
+	})
 }
 
 // NewMutex makes a mutex of this name. Nothing is called yet.

@@ -33,7 +33,7 @@ func Of(client redis.UniversalClient) *Servers {
 	switch client := client.(type) {
 	case *redis.Client:
 		if client != nil {
-			return &Servers{only: newServer(client, client.Options().Addr)}
+			return &Servers{only: One(client)}
 		}
 	case *redis.ClusterClient:
 		if client != nil {
@@ -116,12 +116,16 @@ func (s *Servers) Close() {
 	}
 	for _, one := range all {
 		if one != nil {
-			one.close()
+			one.Close()
 		}
 	}
 }
 
-func (s *Server) close() {
+// One returns the server of a client, by itself.
+func One(client *redis.Client) *Server { return newServer(client, client.Options().Addr) }
+
+// Close closes the connections to the server.
+func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed = true; s.client != nil {

@@ -125,8 +125,8 @@ func Milliseconds(d time.Duration) int64 { return int64((d + time.Millisecond - 
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// fields returns a map, which RESP2 sends as a flat array.
-func fields(value any) map[string]any {
+// Fields returns a map, which RESP2 sends as a flat array.
+func Fields(value any) map[string]any {
 	named := map[string]any{}
 	switch value := value.(type) {
 	case map[any]any:

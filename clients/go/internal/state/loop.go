@@ -150,7 +150,7 @@ func (s *State) finished(of release, reply Reply) {
 func (s *State) listed(calledBefore map[Name]bool, reply Reply) {
 	s.excess = -1
 	for _, row := range list(reply.Value) {
-		parts := fields(row)
+		parts := Fields(row)
 		name, token := Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])
 		isCalled := calledBefore[name]
 		for _, called := range s.calls {
@@ -181,7 +181,7 @@ func (s *State) BeginPoll() (poll int, block time.Duration) {
 
 // Polled applies the reply to a POLL that was sent at this time.
 func (s *State) Polled(poll int, sent Time, value any) {
-	parts := fields(value)
+	parts := Fields(value)
 	till := sent + s.lease
 	if ms := number(parts["sure-ms"]); ms >= 0 {
 		till = sent + milliseconds(ms)
