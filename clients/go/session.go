@@ -1,7 +1,9 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -47,10 +49,9 @@ func (n *node) loop() {
 			n.poller.Close()
 			n.poller = n.server.Poller()
 		}
-		down := fault != nil
-		report := n.options.Observer.Connection != nil && down != n.isDown && !n.isClosed
-		n.isDown = down
+		n.observe(fault)
 		if n.isClosed || fault != nil && n.st.IsIdle() { // it is started again when it is needed
+			n.observe(nil)
 			n.isRunning = false
 			n.poller.Close()
 			n.unlock()
@@ -59,9 +60,6 @@ func (n *node) loop() {
 		n.unlock()
 		if fault != nil && n.servers.IsCluster() {
 			n.relocate()
-		}
-		if report {
-			go n.observe(fault)
 		}
 		if fault == nil && !(isUnknown && wasUnknown) {
 			pause, wasUnknown = pauses{}, isUnknown
@@ -72,12 +70,17 @@ func (n *node) loop() {
 	}
 }
 
+// observe reports that the connection has broken or is back. When nobody needs it any more, it counts as back.
 func (n *node) observe(fault *state.Fault) {
-	if fault == nil {
-		n.options.Observer.Connection(n.server.Address, nil)
-	} else {
-		n.options.Observer.Connection(n.server.Address, fault)
+	observed, isDown := n.options.Observer.Connection, fault != nil && !n.isClosed
+	switch {
+	case observed == nil || isDown == n.isDown:
+	case isDown:
+		go observed(n.server.Address, fault)
+	default:
+		go observed(n.server.Address, nil)
 	}
+	n.isDown = isDown
 }
 
 // rest pauses; but a call that needs a session is not kept waiting.
@@ -127,7 +130,7 @@ func (n *node) round() (isUnknown bool, fault *state.Fault) {
 		opened := n.poller.Send(reply, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", n.options.Silence.Milliseconds(),
 			"NAME", n.options.Service})[0]
 		if session, _ = opened.Value.(int64); session == 0 {
-			return false, opened.Fault
+			return false, cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN answered no session")})
 		}
 		n.lock().st.Opened(session)
 		isClosed := n.isClosed

@@ -38,12 +38,13 @@ type Option func(*Locker)
 // WithPrefix is what the names of the locks begin with, before the name of the job: "gocron:", unless said.
 func WithPrefix(prefix string) Option { return func(l *Locker) { l.prefix = prefix } }
 
-// WithLock says how the locks are taken, with options of the client. Without it, a lock that another scheduler has
-// is not waited for: the run is left to that one.
+// WithLock says how the locks are acquired, with options of the client. Without [redislock.Wait] in them, a lock that
+// another scheduler holds is not waited for: the run is left to that one.
 func WithLock(options ...redislock.LockOption) Option { return func(l *Locker) { l.options = options } }
 
-// WithAtLeast keeps the lock for so long from its beginning, though the job ends earlier: so that schedulers whose
-// clocks differ by less than that do not run a short job twice. 1 second, unless said.
+// WithAtLeast keeps the lock for this long from its beginning, even if the job ends earlier, so that schedulers whose
+// clocks differ by less than that do not run a short job twice: 500 milliseconds by default. It has to be shorter than
+// the interval of the job, or else the next run is refused.
 func WithAtLeast(least time.Duration) Option { return func(l *Locker) { l.atLeast = least } }
 
 // WithFailed hears of what gocron does not tell: a lock that was lost while its job ran, or could not be given back.
@@ -53,7 +54,7 @@ func WithFailed(failed func(key string, err error)) Option {
 
 // NewLocker makes a Locker. Close the locks after the scheduler has been shut down.
 func NewLocker(locks *redislock.Locks, options ...Option) *Locker {
-	l := &Locker{locks: locks, prefix: "gocron:", atLeast: time.Second, failed: func(string, error) {}}
+	l := &Locker{locks: locks, prefix: "gocron:", atLeast: 500 * time.Millisecond, failed: func(string, error) {}}
 	for _, option := range options {
 		option(l)
 	}
@@ -63,7 +64,8 @@ func NewLocker(locks *redislock.Locks, options ...Option) *Locker {
 // Lock takes the lock of a job's run. The error is of the client: [redislock.ErrBusy] where another scheduler has it.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	begun := time.Now()
-	grant, err := l.locks.Lock(l.prefix+key, l.options...).Acquire(ctx)
+	options := append([]redislock.LockOption{redislock.Wait(0)}, l.options...)
+	grant, err := l.locks.Acquire(ctx, l.prefix+key, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,12 @@ type lock struct {
 // to be held longer, it ends by itself then.
 func (l *lock) Unlock(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	err := l.grant.ReleaseAfter(ctx, time.Until(l.until))
+	var err error
+	if rest := time.Until(l.until); rest > time.Millisecond {
+		err = l.grant.Detach(ctx, rest)
+	} else {
+		err = l.grant.Release(ctx)
+	}
 	if err != nil && !errors.Is(err, redislock.ErrLost) { // a loss has been told
 		l.locker.failed(l.key, err)
 	}
@@ -104,18 +111,18 @@ type Elector struct {
 // ErrNotLeader is what IsLeader says of all schedulers but one.
 var ErrNotLeader = errors.New("another scheduler leads")
 
-// NewElector stands for election by this lock, until it is closed, or ctx ends.
-func NewElector(ctx context.Context, lock *redislock.Lock) *Elector {
+// NewElector stands for election by the lock of this key, until it is closed or ctx ends.
+func NewElector(ctx context.Context, locks *redislock.Locks, key string, options ...redislock.LockOption) *Elector {
 	standing, stop := context.WithCancel(ctx)
 	e := &Elector{stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(e.ended)
-		err := lock.Lead(standing, func(ctx context.Context, grant *redislock.Grant) error {
+		err := locks.Lead(standing, key, func(ctx context.Context, grant *redislock.Grant) error {
 			e.leads.Store(grant)
 			defer e.leads.Store(nil)
 			<-ctx.Done()
 			return nil
-		})
+		}, options...)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.err = err

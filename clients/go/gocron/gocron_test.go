@@ -31,7 +31,7 @@ func must(t *testing.T, err error) {
 func process(t *testing.T, server *bed.Server) *redislock.Locks {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Address})
-	locks := redislock.New(client, redislock.Options{Service: "tests"})
+	locks := redislock.New(client, redislock.Options{Service: "tests", Lease: time.Second})
 	t.Cleanup(func() {
 		_ = locks.Close(background)
 		_ = client.Close()
@@ -86,6 +86,32 @@ func TestEachRunIsHadByOneScheduler(t *testing.T) {
 	}
 }
 
+// A job of each second runs each second: the lock of a run is not in the way of the next one.
+func TestAJobOfEachSecondRunsEachSecond(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t, 1)[0]
+	start := time.Now().Add(time.Second)
+	var mu sync.Mutex
+	var runs []time.Time
+	every(t, scheduler(t, gocron.WithDistributedLocker(adapter.NewLocker(process(t, server)))), time.Second, start, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		runs = append(runs, time.Now())
+	})
+	bed.Eventually(t, "four runs", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(runs) >= 4
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for i, run := range runs[1:4] {
+		if after := run.Sub(runs[i]); after > 1900*time.Millisecond {
+			t.Fatal("a run was dropped: the next one came after", after)
+		}
+	}
+}
+
 // A run that takes longer than the lease and the interval is alone for as long as it takes.
 func TestALongRunKeepsItsLock(t *testing.T) {
 	t.Parallel()
@@ -93,7 +119,7 @@ func TestALongRunKeepsItsLock(t *testing.T) {
 	var inside, most, runs atomic.Int64
 	for range 2 {
 		locker := adapter.NewLocker(process(t, server), adapter.WithPrefix("shop:"),
-			adapter.WithLock(redislock.Lease(time.Second)), adapter.WithAtLeast(0))
+			adapter.WithAtLeast(0))
 		s := scheduler(t, gocron.WithDistributedLocker(locker))
 		every(t, s, 300*time.Millisecond, time.Now().Add(200*time.Millisecond), func() {
 			if now := inside.Add(1); now > most.Load() {
@@ -116,9 +142,9 @@ func TestTheLockIsHeldForSoLongAtLeast(t *testing.T) {
 	server := bed.Start(t, 1)[0]
 	locks := process(t, server)
 	for _, fixed := range []bool{false, true} {
-		options := []redislock.LockOption{redislock.Lease(time.Minute)}
+		var options []redislock.LockOption
 		if fixed {
-			options = append(options, redislock.Fixed())
+			options = append(options, redislock.Fixed(time.Minute))
 		}
 		locker := adapter.NewLocker(locks, adapter.WithLock(options...), adapter.WithAtLeast(1500*time.Millisecond))
 		begun := time.Now()
@@ -178,7 +204,7 @@ func TestOneSchedulerLeads(t *testing.T) {
 	server := bed.Start(t, 1)[0]
 	electors, runs := make([]*adapter.Elector, 2), make([]atomic.Int64, 2)
 	for i := range electors {
-		electors[i] = adapter.NewElector(background, process(t, server).Lock("leader"))
+		electors[i] = adapter.NewElector(background, process(t, server), "leader")
 		t.Cleanup(func() { _ = electors[i].Close(background) })
 		every(t, scheduler(t, gocron.WithDistributedElector(electors[i])), 100*time.Millisecond, time.Now().Add(100*time.Millisecond),
 			func() { runs[i].Add(1) })
@@ -206,7 +232,7 @@ func TestAnElectionThatCannotBeHeldSaysWhy(t *testing.T) {
 	t.Parallel()
 	server := bed.Start(t, 1)[0]
 	server.Run("SET leader text")
-	elector := adapter.NewElector(background, process(t, server).Lock("leader"))
+	elector := adapter.NewElector(background, process(t, server), "leader")
 	bed.Eventually(t, "it is told", func() bool { return errors.Is(elector.IsLeader(background), redislock.ErrMisuse) })
 	must(t, elector.Close(background))
 }

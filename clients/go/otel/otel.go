@@ -1,7 +1,7 @@
 // Package otel measures the locks of the Redis module redis-lock with OpenTelemetry.
 //
-//	hooks, err := redislockotel.Hooks(otel.Meter("shop"))
-//	locks := redislock.New(client, redislock.Options{Hooks: hooks})
+//	observer, err := redislockotel.Observer(otel.Meter("shop"))
+//	locks := redislock.New(client, redislock.Options{Observer: observer})
 package otel
 
 import (
@@ -16,7 +16,7 @@ import (
 	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
-// Option of [Hooks].
+// Option of [Observer].
 type Option func(*instruments)
 
 // WithAttributes adds attributes that tell of the key of a lock. Give few different ones: each makes series of its
@@ -32,8 +32,8 @@ type instruments struct {
 	down           metric.Int64UpDownCounter
 }
 
-// Hooks are those of [redislock.Options] that measure. The metrics are listed in README.md.
-func Hooks(meter metric.Meter, options ...Option) (redislock.Hooks, error) {
+// Observer is one for [redislock.Options] that measures. The metrics are listed in README.md.
+func Observer(meter metric.Meter, options ...Option) (redislock.Observer, error) {
 	i := &instruments{of: func(string) []attribute.KeyValue { return nil }}
 	for _, option := range options {
 		option(i)
@@ -46,11 +46,12 @@ func Hooks(meter metric.Meter, options ...Option) (redislock.Hooks, error) {
 		metric.WithDescription("How long locks were held until their release, by its outcome."))
 	i.losses, errs[2] = meter.Int64Counter("redislock.losses", metric.WithUnit("{lock}"),
 		metric.WithDescription("Locks that ended otherwise than by their release."))
-	i.ends, errs[3] = meter.Int64Counter("redislock.keeper.ends", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections that keep locks, or servers of a quorum, that were lost."))
-	i.down, errs[4] = meter.Int64UpDownCounter("redislock.keeper.down", metric.WithUnit("{server}"),
+	i.ends, errs[3] = meter.Int64Counter("redislock.session.cuts", metric.WithUnit("{connection}"),
+		metric.WithDescription("Connections of sessions that were lost."))
+	i.down, errs[4] = meter.Int64UpDownCounter("redislock.session.down", metric.WithUnit("{server}"),
 		metric.WithDescription("Servers without such a connection now."))
-	return redislock.Hooks{Acquired: i.acquired, Released: i.released, Lost: i.lost, Keeper: i.keeper}, errors.Join(errs[:]...)
+	return redislock.Observer{Acquired: i.acquired, Released: i.released, Lost: i.lost, Connection: i.connection},
+		errors.Join(errs[:]...)
 }
 
 // outcomes are the names of the errors, the first that fits.
@@ -86,7 +87,7 @@ func (i *instruments) lost(key string, _ error) {
 	i.losses.Add(context.Background(), 1, metric.WithAttributes(i.of(key)...))
 }
 
-func (i *instruments) keeper(address string, err error) {
+func (i *instruments) connection(address string, err error) {
 	server, change := metric.WithAttributes(attribute.String("server.address", address)), int64(-1)
 	if err != nil {
 		change = 1

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/attribute"
@@ -51,7 +52,7 @@ func TestMeasures(t *testing.T) {
 	t.Parallel()
 	server := bed.Start(t, 1)[0]
 	reader := metric.NewManualReader()
-	hooks, err := adapter.Hooks(metric.NewMeterProvider(metric.WithReader(reader)).Meter("tests"),
+	observer, err := adapter.Observer(metric.NewMeterProvider(metric.WithReader(reader)).Meter("tests"),
 		adapter.WithAttributes(func(key string) []attribute.KeyValue {
 			kind, _, _ := strings.Cut(key, ":")
 			return []attribute.KeyValue{attribute.String("kind", kind)}
@@ -61,26 +62,30 @@ func TestMeasures(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Address})
 	defer client.Close()
-	locks := redislock.New(client, redislock.Options{Hooks: hooks})
+	locks := redislock.New(client, redislock.Options{Observer: observer, Lease: time.Second})
 	defer locks.Close(background)
 
-	grant, err := locks.Lock("order:1").Acquire(background)
+	grant, err := locks.Acquire(background, "order:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = locks.Lock("order:1").Acquire(background)
+	_, _ = locks.TryAcquire(background, "order:1")
 	_ = grant.Release(background)
-	grant, err = locks.Lock("stock:1").Acquire(background)
+	grant, err = locks.Acquire(background, "stock:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Run("DEL stock:1")
 	<-grant.Lost()
-	down := "redislock.keeper.down server.address=" + server.Address
+	if _, err = locks.Acquire(background, "other"); err != nil { // what nobody needs does not come back
+		t.Fatal(err)
+	}
+	server.Run("CLIENT KILL TYPE normal SKIPME yes")
+	down := "redislock.session.down server.address=" + server.Address
 	bed.Eventually(t, "the loss and the return of the connection", func() bool {
 		now := read(t, reader)
 		return now["redislock.losses kind=stock"] == 1 && now[down] == 0 &&
-			now["redislock.keeper.ends server.address="+server.Address] == 1
+			now["redislock.session.cuts server.address="+server.Address] == 1
 	})
 	for name, want := range map[string]int64{
 		"redislock.acquire.duration kind=order,outcome=done": 1,
@@ -94,11 +99,9 @@ func TestMeasures(t *testing.T) {
 	}
 	server.Order("kill")
 	bed.Eventually(t, "the server is down", func() bool { return read(t, reader)[down] == 1 })
-	_, _ = locks.Lock("order:2").Acquire(background)
+	_, _ = locks.TryAcquire(background, "order:2")
 	_ = locks.Close(background)
-	if now := read(t, reader)[down]; now != 0 {
-		t.Fatal("down", now)
-	}
+	bed.Eventually(t, "the server is not counted any more", func() bool { return read(t, reader)[down] == 0 })
 	if read(t, reader)["redislock.acquire.duration kind=order,outcome=unavailable"] != 1 {
 		t.Fatal(read(t, reader))
 	}
@@ -110,7 +113,7 @@ func TestAttributesOfTheUserStayAsTheyAre(t *testing.T) {
 	const many = 100
 	same := append(make([]attribute.KeyValue, 0, 4), attribute.String("kind", "order"))
 	reader := metric.NewManualReader()
-	hooks, err := adapter.Hooks(metric.NewMeterProvider(metric.WithReader(reader)).Meter("tests"),
+	observer, err := adapter.Observer(metric.NewMeterProvider(metric.WithReader(reader)).Meter("tests"),
 		adapter.WithAttributes(func(string) []attribute.KeyValue { return same }))
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +121,7 @@ func TestAttributesOfTheUserStayAsTheyAre(t *testing.T) {
 	var all sync.WaitGroup
 	for range many {
 		for _, err := range []error{nil, redislock.ErrBusy} {
-			all.Go(func() { hooks.Acquired("order:1", 0, err) })
+			all.Go(func() { observer.Acquired("order:1", 0, err) })
 		}
 	}
 	all.Wait()

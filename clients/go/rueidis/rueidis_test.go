@@ -62,7 +62,7 @@ func owner(t *testing.T, client rueidis.Client, key string) string {
 // takes takes and awaits a lock, and looks for it with the client of rueidis.
 func takes(t *testing.T, client rueidis.Client, locks *redislock.Locks, key string) {
 	t.Helper()
-	grant, err := locks.Lock(key).Acquire(background)
+	grant, err := locks.Acquire(background, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func takes(t *testing.T, client rueidis.Client, locks *redislock.Locks, key stri
 	}
 	waiting := make(chan error, 1)
 	go func() {
-		next, err := locks.Lock(key, redislock.Wait(20*time.Second)).Acquire(background)
+		next, err := locks.Acquire(background, key, redislock.Wait(20*time.Second))
 		if err == nil {
 			err = next.Release(background)
 		}
@@ -224,7 +224,7 @@ func TestOverTLS(t *testing.T) {
 		t.Cleanup(func() { _ = forLocks.Close() })
 		untrusting := redislock.New(forLocks, redislock.Options{})
 		t.Cleanup(func() { _ = untrusting.Close(background) })
-		_, err = untrusting.Lock("lock:orders:43").Acquire(background)
+		_, err = untrusting.TryAcquire(background, "lock:orders:43")
 		if unverified := new(tls.CertificateVerificationError); !errors.As(err, &unverified) {
 			t.Fatal(err)
 		}
