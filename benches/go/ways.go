@@ -39,13 +39,12 @@ type client struct {
 
 func newClient(port string, _ int) way {
 	connected := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
-	return client{connected, redislock.New(connected, redislock.Options{Service: "contenders"})}
+	return client{connected, redislock.New(connected, redislock.Options{Service: "contenders", Lease: lease})}
 }
 
 func (c client) handle(key string) handle {
-	lock := c.locks.Lock(key, redislock.Lease(lease), redislock.Wait(redislock.Forever))
 	return func(work func()) error {
-		return lock.Do(context.Background(), func(context.Context, *redislock.Grant) error {
+		return c.locks.Do(context.Background(), key, func(context.Context, *redislock.Grant) error {
 			work()
 			return nil
 		})

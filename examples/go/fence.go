@@ -29,8 +29,8 @@ func fence(p *program) func() (result, error) {
 		defer database.Close()
 		keys := []string{"lock:{order}", "{order}:state"}
 		ctx := context.Background()
-		lock := p.locks.Lock(keys[0], redislock.Lease(*lease), redislock.Keep(*lease), redislock.Wait(time.Minute))
-		grant, err := lock.Acquire(ctx)
+		locks := p.locksOf(redislock.Options{Lease: *lease, Silence: *lease})
+		grant, err := locks.Acquire(ctx, keys[0], redislock.Wait(time.Minute))
 		if err != nil {
 			return nil, err
 		}

@@ -26,12 +26,12 @@ func job(p *program) func() (result, error) {
 	each := p.milliseconds("step-ms")
 	lease := p.milliseconds("lease-ms")
 	return func() (outcome result, err error) {
-		lock := p.locks.Lock("lock:{job}", redislock.Lease(*lease), redislock.Wait(time.Minute))
+		locks := p.locksOf(redislock.Options{Lease: *lease})
 		done := 0
-		err = lock.Do(context.Background(), func(ctx context.Context, grant *redislock.Grant) (err error) {
+		err = locks.Do(context.Background(), "lock:{job}", func(ctx context.Context, grant *redislock.Grant) (err error) {
 			outcome, err = p.runJob(ctx, grant, "{job}:"+*run, *name, *steps, *each, &done)
 			return err
-		})
+		}, redislock.Wait(time.Minute))
 		if errors.Is(err, redislock.ErrLost) && (outcome == nil || outcome["job"] == "lost") {
 			return result{"job": "lost", "steps": done}, nil
 		}

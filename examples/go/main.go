@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,7 +25,7 @@ type result map[string]any
 
 // program is what all programs share.
 type program struct {
-	locks    *redislock.Locks
+	locks    atomic.Pointer[redislock.Locks]
 	redis    *redis.Client
 	options  *flag.FlagSet
 	printing sync.Mutex
@@ -51,14 +52,15 @@ func main() {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", *port)
 	p.redis = redis.NewClient(&redis.Options{Addr: address})
-	p.locks = redislock.New(p.redis, redislock.Options{Service: "examples"})
 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {
 		<-signals
 		p.printing.Lock() // for good
-		_ = p.locks.Close(context.Background())
+		if locks := p.locks.Load(); locks != nil {
+			_ = locks.Close(context.Background())
+		}
 		os.Exit(128 + int(syscall.SIGTERM))
 	}()
 	outcome, err := work()
@@ -67,6 +69,14 @@ func main() {
 		fail(err)
 	}
 	p.print(outcome)
+}
+
+// locksOf makes the locks of the program, which a signal closes.
+func (p *program) locksOf(options redislock.Options) *redislock.Locks {
+	options.Service = "examples"
+	locks := redislock.New(p.redis, options)
+	p.locks.Store(locks)
+	return locks
 }
 
 func (p *program) print(outcome result) {

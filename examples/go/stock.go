@@ -22,6 +22,7 @@ func stock(p *program) func() (result, error) {
 	name := p.options.String("name", "", "")
 	buyers := p.options.Int("buyers", 0, "")
 	return func() (result, error) {
+		locks := p.locksOf(redislock.Options{})
 		var mu sync.Mutex
 		var failure error
 		counts := map[string]int{}
@@ -30,7 +31,7 @@ func stock(p *program) func() (result, error) {
 			all.Go(func() {
 				for outcome := "stale_refused"; outcome == "stale_refused"; {
 					var err error
-					outcome, err = p.buy(fmt.Sprintf("%s-%d", *name, n+1))
+					outcome, err = p.buy(locks, fmt.Sprintf("%s-%d", *name, n+1))
 					mu.Lock()
 					counts[outcome]++
 					failure = errors.Join(failure, err)
@@ -45,8 +46,8 @@ func stock(p *program) func() (result, error) {
 	}
 }
 
-func (p *program) buy(buyer string) (outcome string, err error) {
-	grant, err := p.locks.Lock("lock:{stock}", redislock.Wait(time.Minute)).Acquire(context.Background())
+func (p *program) buy(locks *redislock.Locks, buyer string) (outcome string, err error) {
+	grant, err := locks.Acquire(context.Background(), "lock:{stock}", redislock.Wait(time.Minute))
 	if err != nil {
 		return "", err
 	}
