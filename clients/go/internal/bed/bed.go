@@ -23,7 +23,7 @@ type Words map[string]any
 
 // Reported is what the test bed says to an order.
 type Reported struct {
-	Error                     string
+	Error, Name               string
 	Port, Lost, Pending       int
 	Nodes, Servers, Sentinels []Reported
 }

@@ -1,0 +1,400 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/bed"
+)
+
+// A grant that is deleted is reported within a moment, in every way, and the next waiter has it.
+func TestALossIsReportedInEveryWay(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	told := make(chan error, 2)
+	var observed atomic.Int64
+	locks := s.locks(func(o *Options) { o.Observer.Lost = func(string, error) { observed.Add(1) } })
+	err := locks.Do(background, "k", func(ctx context.Context, grant *Grant) error {
+		s.run("DEL k")
+		<-ctx.Done()
+		is(t, context.Cause(ctx), ErrLost)
+		if reason := isLost(t, grant).Error(); !strings.Contains(reason, "deleted") {
+			t.Error(reason)
+		}
+		is(t, grant.Check(background), ErrLost)
+		is(t, <-told, ErrLost)
+		return errors.New("the work's own")
+	}, OnLost(func(err error) { told <- err }))
+	is(t, err, ErrLost)
+	if !strings.Contains(err.Error(), "the work's own") {
+		t.Fatal(err)
+	}
+	eventually(t, "it is observed", func() bool { return observed.Load() == 1 })
+	if len(told) > 0 {
+		t.Fatal("told twice")
+	}
+}
+
+// The connection of the session is killed over and over: no lock is lost, and no wait its place.
+func TestCutsOfTheConnectionLoseNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	locks := s.locks()
+	grant := must[*Grant](t)(locks.Acquire(background, "k"))
+	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "k") })
+	s.waiting("k", 1)
+	for range 5 {
+		polls := s.calls("lock.session|poll")
+		s.run("CLIENT KILL TYPE normal SKIPME yes")
+		eventually(t, "it polls again", func() bool { return s.calls("lock.session|poll") > polls+1 || s.sessions()[0]["client-id"] != int64(0) })
+	}
+	if !grant.Held() || len(s.sessions()) != 1 {
+		t.Fatal(grant.Err(), s.sessions())
+	}
+	is(t, grant.Release(background), nil)
+	next := <-waiting
+	is(t, next.err, nil)
+	is(t, next.grant.Release(background), nil)
+}
+
+// An operator kills the session: grants move to a new one, and waits are queued again in their order.
+func TestTheEndOfASessionLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	holder, locks := s.locks(), s.locks()
+	held := must[*Grant](t)(holder.Acquire(background, "k"))
+	kept := must[*Grant](t)(locks.Acquire(background, "kept", Fixed(time.Minute)))
+	var waiting []chan result
+	for n := range 3 {
+		waiting = append(waiting, meanwhile(func() (*Grant, error) { return locks.Acquire(background, "k") }))
+		s.waiting("k", n+1)
+	}
+	for _, session := range s.sessions() {
+		if session["waiting"] == int64(3) {
+			s.run("LOCK.SESSION KILL %d", session["id"])
+		}
+	}
+	s.waiting("k", 3)
+	is(t, kept.Check(background), nil)
+	for _, next := range waiting {
+		is(t, held.Release(background), nil)
+		result := <-next
+		is(t, result.err, nil)
+		held = result.grant
+	}
+	is(t, held.Release(background), nil)
+}
+
+// A restart without data ends the grants: they are reported, and a wait gets a new place.
+func TestARestartIsALoss(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	locks := s.locks()
+	grant := must[*Grant](t)(locks.Acquire(background, "k"))
+	other := must[*Grant](t)(s.locks().Acquire(background, "other"))
+	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "other") })
+	s.waiting("other", 1)
+	s.order("kill")
+	s.order("restart")
+	isLost(t, grant)
+	isLost(t, other)
+	next := <-waiting
+	is(t, next.err, nil)
+	is(t, next.grant.Release(background), nil)
+	is(t, grant.Release(background), ErrLost)
+}
+
+// Behind a proxy that loses everything, a grant becomes unsure at the end of its lease and is lost by silence; the
+// server has it for no longer than a lease.
+func TestSilenceEndsAGrant(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	proxy := s.before()
+	locks := proxy.locks(func(o *Options) { o.Lease = time.Second })
+	grant := must[*Grant](t)(locks.Acquire(background, "k"))
+	proxy.order("swallow")
+	eventually(t, "unsure", func() bool { return !grant.Held() })
+	if reason := isLost(t, grant).Error(); !strings.Contains(reason, "silence") {
+		t.Fatal(reason)
+	}
+	proxy.order("speak")
+	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
+}
+
+// A frozen server, too: what it granted before stands when it goes on in time.
+func TestAStallOfTheServerLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	locks := s.locks()
+	grant := must[*Grant](t)(locks.Acquire(background, "k"))
+	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "k") })
+	s.waiting("k", 1)
+	s.order("pause")
+	begun := time.Now()
+	_, err := locks.TryAcquire(background, "free")
+	is(t, err, ErrUnavailable)
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Fatal("told after", took)
+	}
+	s.order("resume")
+	is(t, grant.Release(background), nil)
+	next := <-waiting
+	is(t, next.err, nil)
+	is(t, next.grant.Release(background), nil)
+	eventually(t, "what was given up is free", func() bool { return s.info("free", "owner") == nil })
+}
+
+// A call whose reply is lost is repeated, and takes nothing twice.
+func TestLostRepliesAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	proxy := s.before()
+	locks := proxy.locks()
+	for _, fault := range []any{"cut", "reset", "silence"} {
+		proxy.inject(fault, "LOCK.ACQUIRE", 1)
+		grant := must[*Grant](t)(locks.Acquire(background, "k"))
+		if s.info("k", "holds") != int64(1) || s.info("k", "owner") != grant.Owner() {
+			t.Fatal(fault, s.run("LOCK.INFO k"))
+		}
+		proxy.inject(fault, "LOCK.RELEASE", 1)
+		is(t, grant.Release(background), nil)
+		eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
+	}
+}
+
+// The connections of the pool are dead, new ones work: the first call uses a part of its time for them only.
+func TestDeadConnectionsDoNotFailTheFirstCall(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	proxy := s.before()
+	locks := proxy.locks()
+	is(t, must[*Grant](t)(locks.Acquire(background, "k")).Release(background), nil)
+	proxy.order("forget")
+	is(t, must[*Grant](t)(locks.TryAcquire(background, "k")).Release(background), nil)
+}
+
+// Waits need no connections: a thousand of one process have one for the session, and those of the pool.
+func TestWaitsNeedNoConnections(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	first := must[*Grant](t)(s.locks().Acquire(background, "k"))
+	locks := newLocks(t, s.client(func(o *redis.Options) { o.PoolSize = 4; o.ClientName = "crowd" }))
+	const many = 1000
+	var all sync.WaitGroup
+	var got atomic.Int64
+	for range many {
+		all.Go(func() {
+			if err := locks.Do(background, "k", func(context.Context, *Grant) error { got.Add(1); return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.waiting("k", many)
+	if n := strings.Count(s.run("CLIENT LIST").(string), " name=crowd"); n > 5 {
+		t.Fatal(n, "connections")
+	}
+	is(t, first.Release(background), nil)
+	all.Wait()
+	if got.Load() != many {
+		t.Fatal(got.Load())
+	}
+}
+
+// What an outage of the server leaves in memory is nothing, and the first call after it is in time.
+func TestAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	locks := s.locks()
+	is(t, must[*Grant](t)(locks.Acquire(background, "k")).Release(background), nil)
+	s.order("kill")
+	for n := range 20 {
+		_, err := locks.Acquire(background, fmt.Sprint("k", n), Wait(time.Millisecond))
+		is(t, err, ErrUnavailable)
+		if n == 0 {
+			locks.mu.Lock()
+		}
+		if n == 0 {
+			locks.mu.Unlock()
+		}
+	}
+	s.order("restart")
+	begun := time.Now()
+	is(t, must[*Grant](t)(locks.TryAcquire(background, "k")).Release(background), nil)
+	if took := time.Since(begun); took > 400*time.Millisecond {
+		t.Fatal("took", took)
+	}
+	for _, n := range locks.nodes {
+		eventually(t, "nothing is kept", func() bool { n.lock(); defer n.unlock(); return n.st.IsIdle() })
+	}
+}
+
+// Rights, wrong passwords, a missing module, another type: reported at once, with the cause.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.run("SET text x")
+	s.run("ACL SETUSER poor on nopass ~* +@all -lock.acquire")
+	s.run("ACL SETUSER none on nopass ~* +@all -lock.session")
+	for name, one := range map[string]struct {
+		change func(*redis.Options)
+		key    string
+		kind   error
+		says   string
+	}{
+		"another type":   {func(*redis.Options) {}, "text", ErrMisuse, "SET NX"},
+		"no right":       {func(o *redis.Options) { o.Username = "poor"; o.Password = "x" }, "k", ErrRefused, "NOPERM"},
+		"no session":     {func(o *redis.Options) { o.Username = "none"; o.Password = "x" }, "k", ErrRefused, "NOPERM"},
+		"wrong password": {func(o *redis.Options) { o.Username = "nobody"; o.Password = "x" }, "k", ErrRefused, "WRONGPASS"},
+	} {
+		begun := time.Now()
+		_, err := newLocks(t, s.client(one.change)).Acquire(background, one.key)
+		is(t, err, one.kind)
+		if !strings.Contains(err.Error(), one.says) || time.Since(begun) > time.Second {
+			t.Fatal(name, err, time.Since(begun))
+		}
+	}
+}
+
+// A release that is refused is reported, and the session is left, so that the grant is not renewed for ever.
+func TestARefusedReleaseEndsTheRenewal(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.run("ACL SETUSER worker on nopass ~* +@all")
+	locks := newLocks(t, s.client(func(o *redis.Options) { o.Username = "worker"; o.Password = "x" }),
+		func(o *Options) { o.Lease = time.Second })
+	grant, other := must[*Grant](t)(locks.Acquire(background, "k")), must[*Grant](t)(locks.Acquire(background, "other"))
+	s.run("ACL SETUSER worker -lock.release")
+	is(t, grant.Release(background), ErrRefused)
+	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
+	if !other.Held() {
+		t.Fatal(other.Err())
+	}
+	s.run("ACL SETUSER worker +lock.release")
+	is(t, other.Release(background), nil)
+}
+
+// A right that is taken away from renewals alone is no loss: the server renews.
+func TestOtherRightsThatAreMissingAreNoLoss(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.run("ACL SETUSER worker on nopass ~* +@all -lock.renew -lock.fence -ping")
+	locks := newLocks(t, s.client(func(o *redis.Options) { o.Username = "worker"; o.Password = "x" }),
+		func(o *Options) { o.Lease = time.Second })
+	grant := must[*Grant](t)(locks.Acquire(background, "k"))
+	is(t, grant.Check(background), ErrRefused)
+	is(t, grant.Extend(background, 2*time.Second), ErrRefused)
+	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // the time is tested
+		if !grant.Held() {
+			t.Fatal(grant.Err())
+		}
+	}
+	is(t, grant.Release(background), nil)
+}
+
+// Close ends waits, releases grants, and closes the connections; afterwards nothing works.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	locks, other := s.locks(), s.locks()
+	grant, fixed := must[*Grant](t)(locks.Acquire(background, "k")), must[*Grant](t)(locks.Acquire(background, "f", Fixed(time.Minute)))
+	theirs := must[*Grant](t)(other.Acquire(background, "theirs"))
+	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "theirs") })
+	s.waiting("theirs", 1)
+	is(t, locks.Close(background), nil)
+	is(t, (<-waiting).err, ErrClosed)
+	if s.info("k", "owner") != nil || s.info("f", "owner") != nil {
+		t.Fatal("not released")
+	}
+	s.waiting("theirs", 0)
+	is(t, grant.Release(background), ErrClosed)
+	is(t, fixed.Release(background), ErrMisuse)
+	_, err := locks.Acquire(background, "k")
+	is(t, err, ErrClosed)
+	is(t, locks.Close(background), nil)
+	is(t, theirs.Release(background), nil)
+}
+
+// A server that hangs does not hold up Close for long.
+func TestCloseIsLimited(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	locks := s.locks()
+	must[*Grant](t)(locks.Acquire(background, "k"))
+	s.order("pause")
+	begun := time.Now()
+	is(t, locks.Close(background), ErrUnavailable)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Fatal("took", took)
+	}
+	s.order("resume")
+}
+
+// After a failover by a Sentinel, grants move to a session of the new primary, and waits ask there.
+func TestAFailoverBySentinels(t *testing.T) {
+	t.Parallel()
+	said := bed.Order(t, "sentinels", bed.Words{})
+	t.Cleanup(func() { bed.Order(t, "end", bed.Words{"port": said.Servers[0].Port}) })
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks",
+		SentinelAddrs: []string{fmt.Sprint("127.0.0.1:", said.Sentinels[0].Port)}})
+	if said.Name != "" {
+		client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: said.Name,
+			SentinelAddrs: []string{fmt.Sprint("127.0.0.1:", said.Sentinels[0].Port)}})
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	locks, other := newLocks(t, client), newLocks(t, client)
+	grant := must[*Grant](t)(locks.Acquire(background, "k"))
+	waiting := meanwhile(func() (*Grant, error) { return other.Acquire(background, "k") })
+	primary := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", said.Servers[0].Port)})
+	t.Cleanup(func() { _ = primary.Close() })
+	eventually(t, "the replica has it", func() bool {
+		waiters, _ := primary.Do(background, "LOCK.WAITERS", "k").Slice()
+		return len(waiters) == 1 && primary.Do(background, "WAIT", 1, 0).Val() == int64(1)
+	})
+	bed.Order(t, "fail-over", bed.Words{"port": said.Servers[1].Port})
+	is(t, grant.Check(background), nil)
+	eventually(t, "held", grant.Held)
+	is(t, grant.Release(background), nil)
+	next := <-waiting
+	is(t, next.err, nil)
+	is(t, next.grant.Release(background), nil)
+}
+
+// In a cluster each node has its session; a slot that moves takes its locks and waits along.
+func TestACluster(t *testing.T) {
+	t.Parallel()
+	said := bed.Order(t, "cluster", bed.Words{"replicas": 1})
+	t.Cleanup(func() { bed.Order(t, "end", bed.Words{"port": said.Nodes[0].Port}) })
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{fmt.Sprint("127.0.0.1:", said.Nodes[0].Port)}})
+	t.Cleanup(func() { _ = client.Close() })
+	locks, other := newLocks(t, client), newLocks(t, client)
+	grants, waiting := map[string]*Grant{}, map[string]chan result{}
+	for n := range 12 {
+		key := fmt.Sprint("k", n)
+		grants[key] = must[*Grant](t)(locks.Acquire(background, key))
+		waiting[key] = meanwhile(func() (*Grant, error) { return other.Acquire(background, key) })
+	}
+	for key := range grants {
+		eventually(t, "in line", func() bool { return len(client.Do(background, "LOCK.WAITERS", key).Val().([]any)) == 1 })
+	}
+	if len(locks.nodes) != 3 {
+		t.Fatal(len(locks.nodes), "nodes")
+	}
+	bed.Order(t, "fail-over", bed.Words{"port": said.Nodes[3].Port})
+	for key, grant := range grants {
+		if err := grant.Release(background); err != nil && !errors.Is(err, ErrLost) { // a failover may lose a grant
+			t.Fatal(key, err)
+		}
+		next := <-waiting[key]
+		is(t, next.err, nil)
+		is(t, next.grant.Check(background), nil)
+		is(t, next.grant.Release(background), nil)
+	}
+}
