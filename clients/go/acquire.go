@@ -106,7 +106,7 @@ func (g *Grant) ask(ctx context.Context) (*state.Failure, error) {
 		n := g.lock()
 		done, send, rest, failure := n.st.NextStep(claim)
 		session, isInLine, call := n.st.Session, claim.Phase == state.InLine, 0
-		if claim.NeedsSession() && !done && failure == nil && (session == 0 || !n.isRunning) {
+		if claim.NeedsSession() && !done && failure == nil && (!n.isRunning || !send && !isInLine) {
 			n.run()
 		}
 		if !claim.NeedsSession() {

@@ -57,6 +57,7 @@ func (n *node) loop() {
 			n.unlock()
 			return
 		}
+		isUnsure := n.st.IsUnsure()
 		n.unlock()
 		if fault != nil && n.servers.IsCluster() {
 			n.relocate()
@@ -66,7 +67,11 @@ func (n *node) loop() {
 			continue
 		}
 		wasUnknown = isUnknown
-		n.rest(pause.next())
+		rest := pause.next()
+		if isUnsure { // it is about to be judged
+			rest = min(rest, 100*time.Millisecond)
+		}
+		n.rest(rest)
 	}
 }
 

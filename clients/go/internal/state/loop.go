@@ -166,17 +166,21 @@ func (s *State) listed(calledBefore map[Name]bool, reply Reply) {
 // BeginPoll returns the number of a POLL that is sent now, and how long it may block.
 func (s *State) BeginPoll() (poll int, block time.Duration) {
 	s.polls++
-	block = s.lease / 3
+	if s.IsUnsure() {
+		return s.polls, 100 * time.Millisecond
+	}
+	return s.polls, s.lease / 3
+}
+
+// IsUnsure reports whether the time of a grant has passed, so that the next reply decides.
+func (s *State) IsUnsure() bool {
 	if s.At >= s.soonest {
 		s.soonest = far
 		for _, c := range s.grants {
 			s.soonest = min(s.soonest, s.Sure(c))
 		}
-		if s.soonest <= s.At {
-			block = 100 * time.Millisecond // a grant is unsure
-		}
 	}
-	return s.polls, block
+	return s.At >= s.soonest
 }
 
 // Polled applies the reply to a POLL that was sent at this time.
