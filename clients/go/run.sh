@@ -12,14 +12,14 @@ go127=go1.27.4
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || { echo "gofmt: $unformatted" >&2; exit 1; }
 go vet -mod=readonly ./...
-shortest='TestTakes|TestWaits|TestIsKept|TestTheTable|TestQuorumIs'
+shortest='TestTakes|TestWaits|TestALoss'
 if [ "${FORM:-}" = short ]; then
     exec go test -mod=readonly -count=1 -parallel 6 -timeout 5m -v -run "$shortest" .
 fi
 ./staticcheck.sh
 
 # `go test` takes a result of before for one of now, unless it is told a count.
-check() { go test -mod=readonly -race -count=1 -parallel 6 -timeout 5m -v "$@" . ./internal/... ./trial; }
+check() { go test -mod=readonly -race -count=1 -parallel 6 -timeout 5m -v "$@" . ./internal/... ./redislocktest ./trial; }
 check
 
 case $(go env GOVERSION) in go1.26*) other=$go127 ;; *) other=$go126 ;; esac

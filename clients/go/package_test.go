@@ -1,0 +1,21 @@
+package redislock
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/bed"
+)
+
+// The module is packed as a proxy of modules has it, fetched from there into an empty project, and the first screen
+// of the README runs.
+func TestTheReadmeRunsInAnEmptyProject(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	if said := bed.RunReadme(t, "README.md", s.Address, bed.Client); !strings.HasPrefix(said, "fence writes with 1") {
+		t.Fatal(said)
+	}
+	if s.calls("lock.release") != 1 {
+		t.Fatal("not released")
+	}
+}
