@@ -2,12 +2,14 @@
 
 use crate::failure::Verdict;
 use crate::ledger::Ledger;
+use crate::site::Site;
 use crate::worker::Worker;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use testbed::{Expect, cmd};
 
 /// A client's worker.
 pub(crate) struct Language {
@@ -64,10 +66,14 @@ impl Language {
         self.without.iter().all(|name| name != scenario)
     }
 
-    /// Starts the worker once, for which it may have to be built.
-    pub(crate) fn prepare(&self) -> Verdict {
+    /// Starts the worker once, for which it may have to be built. True when its client opens sessions.
+    pub(crate) fn prepare(&self, sound: &Site) -> Verdict<bool> {
         let ledger = Arc::new(Ledger::default());
-        Worker::start(&self.program, 0, &ledger, BUILD)?.end()
+        let worker = Worker::start(&self.program, 0, &ledger, BUILD)?;
+        worker.warm_up(sound)?;
+        worker.end()?;
+        let commands = cmd!(sound.server().connection(), "INFO", "commandstats").text();
+        Ok(commands.to_lowercase().contains("lock.session"))
     }
 }
 

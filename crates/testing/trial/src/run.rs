@@ -27,14 +27,14 @@ pub(crate) fn all(
     settings: &Settings,
     table: &mut Table,
 ) {
-    let prepared = language.prepare();
     let sound = Site::start();
+    let on_sessions = language.prepare(&sound);
     let table = Mutex::new(table);
     let play = |row: usize| {
         let begun = Instant::now();
-        let verdict = prepared
+        let verdict = on_sessions
             .clone()
-            .and_then(|()| one(language, scenarios[row], &sound, settings));
+            .and_then(|it| one((language, it), scenarios[row], &sound, settings));
         let name = scenarios[row].name;
         let word = match &verdict {
             Ok(()) => "passed",
@@ -62,11 +62,19 @@ pub(crate) fn all(
     }
 }
 
-fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settings) -> Verdict {
+fn one(
+    (language, on_sessions): (&Language, bool),
+    scenario: &Scenario,
+    sound: &Site,
+    settings: &Settings,
+) -> Verdict {
     if !language.can_do(scenario.name) {
         return Err(Failure::Unsupported("by its own word".to_owned()));
     }
-    let stage = Stage::new(&language.program, sound, settings.is_long);
+    if scenario.needs_sessions && !on_sessions {
+        return Err(Failure::Unsupported("its client keeps leases".to_owned()));
+    }
+    let stage = Stage::new(&language.program, sound, settings.is_long, on_sessions);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.play)(&stage)));
     for figure in stage.reports() {
         println!("{}, {}: {figure}", language.name, scenario.name);

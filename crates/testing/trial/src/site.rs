@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use testbed::sentinels::NAME;
-use testbed::{Builder, Cluster, Expect, Proxy, Sentinels, Server, cluster};
+use testbed::{Builder, Cluster, Expect, Proxy, Sentinels, Server, cluster, cmd};
 
 /// Owners of calls that the scenario makes itself begin so, and are nobody's concern.
 pub(crate) const DRIVER: &str = "driver";
@@ -117,6 +117,31 @@ impl Site {
         }
     }
 
+    /// The connection on which this lock is kept, or which polls its session.
+    pub(crate) fn keeper_of(&self, key: &str) -> i64 {
+        let mut server = self.server().connection();
+        let holders = cmd!(server, "LOCK.HOLDERS", key).items();
+        let holder = holders.into_iter().next().expect("a holder").fields();
+        let session = holder["session"].clone().int();
+        match self.sessions().iter().find(|(id, _)| *id == session) {
+            Some((_, client)) => *client,
+            None => holder["kept-by"].clone().int(),
+        }
+    }
+
+    /// The open sessions, and the connection that polls each; 0: none.
+    pub(crate) fn sessions(&self) -> Vec<(i64, i64)> {
+        let sessions = cmd!(self.server().connection(), "LOCK.SESSION", "LIST").items();
+        let sessions = sessions.into_iter().map(|session| {
+            let session = session.fields();
+            (
+                session["id"].clone().int(),
+                session["client-id"].clone().int(),
+            )
+        });
+        sessions.collect()
+    }
+
     /// Waits until so many calls of workers stand in line.
     pub(crate) fn until_waiting(&self, key: &str, count: usize) -> Verdict {
         let keys = [key.to_owned()];
@@ -206,13 +231,18 @@ fn look(server: &Server, keys: &[String]) -> Option<Vec<Seen>> {
     Some(all)
 }
 
-/// The owners among what HOLDERS or WAITERS replied; none for a key of another type.
+/// The owners among what HOLDERS or WAITERS replied; none for a key of another type. A call whose session nobody
+/// polls is passed over: its program has gone, and it holds up nobody.
 fn owners(reply: &redis::Value) -> Vec<String> {
     let Ok(redis::Value::Array(entries)) = reply.clone().reply() else {
         return Vec::new();
     };
-    let owner = |entry: redis::Value| entry.fields()["owner"].clone().text();
-    let owners = entries.into_iter().map(owner);
+    let entries = entries.into_iter().map(|entry| entry.fields());
+    let entries = entries.filter(|entry| {
+        let number = |name: &str| entry.get(name).map(|it| it.clone().int());
+        number("session").is_none_or(|it| it == 0) || number("client-id") != Some(0)
+    });
+    let owners = entries.map(|entry| entry["owner"].clone().text());
     owners.filter(|owner| !owner.starts_with(DRIVER)).collect()
 }
 

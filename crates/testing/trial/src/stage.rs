@@ -24,19 +24,21 @@ pub(crate) struct Stage {
     ledger: Shared,
     workers: AtomicUsize,
     is_long: bool,
+    on_sessions: bool,
     /// Figures, for whoever reads the output.
     reports: Mutex<Vec<String>>,
     has_ended: AtomicBool,
 }
 
 impl Stage {
-    pub(crate) fn new(program: &Path, sound: &Site, is_long: bool) -> Self {
+    pub(crate) fn new(program: &Path, sound: &Site, is_long: bool, on_sessions: bool) -> Self {
         Self {
             program: program.to_owned(),
             sound: sound.clone(),
             ledger: Arc::new(Ledger::default()),
             workers: AtomicUsize::new(0),
             is_long,
+            on_sessions,
             reports: Mutex::default(),
             has_ended: AtomicBool::new(false),
         }
@@ -49,6 +51,11 @@ impl Stage {
 
     pub(crate) fn is_long(&self) -> bool {
         self.is_long
+    }
+
+    /// The client polls a session: what waits needs no connection, and is queued.
+    pub(crate) fn on_sessions(&self) -> bool {
+        self.on_sessions
     }
 
     /// Has a figure printed.

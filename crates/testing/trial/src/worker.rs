@@ -243,6 +243,16 @@ impl Worker {
         self.process.signal(signal);
     }
 
+    /// Freezes the process until it is thawed.
+    pub(crate) fn freeze(&self) {
+        self.process.signal(rustix::process::Signal::STOP);
+    }
+
+    /// It goes on.
+    pub(crate) fn thaw(&self) {
+        self.process.signal(rustix::process::Signal::CONT);
+    }
+
     /// Waits until the process has gone.
     pub(crate) fn ended(&self, limit: Duration, why: &str) -> Verdict {
         let begun = Instant::now();

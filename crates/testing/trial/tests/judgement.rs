@@ -47,6 +47,15 @@ fn a_worker_that_is_right_passes() {
         "wrong-password",
         "fixed-lease",
         "growth",
+        "poll-cut",
+        "poll-taken-over",
+        "poll-silent",
+        "session-silent",
+        "session-killed",
+        "stall-order",
+        "frozen-waiter",
+        "strays",
+        "late-loss",
     ];
     let (passed, text) = judge("none", &scenarios);
     assert!(passed, "{text}");
@@ -60,7 +69,7 @@ fn a_worker_that_is_right_passes() {
 
 #[test]
 fn each_defect_is_found_out() {
-    const DEFECTS: [(&str, &str, &str); 8] = [
+    const DEFECTS: [(&str, &str, &str); 11] = [
         ("forgets-release", "ordinary", "alone is held by trial:"),
         (
             "forgets-cancel",
@@ -73,6 +82,9 @@ fn each_defect_is_found_out() {
         ("leaks", "growth", "connections"),
         ("makes-up", "crowd", " of key-"),
         ("dies", "ordinary", "has ended by itself"),
+        ("forgets-session", "poll-cut", "is not polled again"),
+        ("leaves-strays", "strays", "stray is still held"),
+        ("believes-late", "late-loss", "its loss was reported before"),
     ];
     thread::scope(|scope| {
         for (defect, scenario, why) in DEFECTS {

@@ -136,12 +136,8 @@ fn replicate(from: &Site, to: &Site) -> Verdict {
 
 /// Ends the connection on which this server keeps that lock.
 fn close_keeper_of(site: &Site, key: &str) -> Verdict {
+    let keeper = site.keeper_of(key);
     let mut server = site.server().connection();
-    let holders = cmd!(server, "LOCK.HOLDERS", key).items();
-    ensure!(!holders.is_empty(), "{key} is not held");
-    let keeper = holders.into_iter().next().expect("a holder").fields()["kept-by"]
-        .clone()
-        .int();
     cmd!(server, "CLIENT", "KILL", "ID", keeper).int();
     Ok(())
 }

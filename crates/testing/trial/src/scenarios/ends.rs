@@ -99,18 +99,10 @@ pub(super) fn signals(stage: &Stage) -> Verdict {
 /// A child has the parent's memory, but not its locks.
 pub(super) fn fork(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
-    let mut server = site.server().connection();
     let held = worker.acquire("held").granted()?;
     let in_line = worker.acquire("held").wait(ms(20_000)).ask();
     site.until_waiting("held", 1)?;
-    let mut keeper = || {
-        cmd!(server, "LOCK.HOLDERS", "held")
-            .items()
-            .remove(0)
-            .fields()["kept-by"]
-            .clone()
-            .int()
-    };
+    let keeper = || site.keeper_of("held");
     let before = keeper();
     for _ in 0..stage.count(3, 20) {
         worker.fork()?;

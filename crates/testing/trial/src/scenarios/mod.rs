@@ -10,6 +10,7 @@ mod networks;
 mod ordinary;
 mod refusals;
 mod servers;
+mod sessions;
 
 use crate::failure::Verdict;
 use crate::stage::Stage;
@@ -22,6 +23,8 @@ pub(crate) struct Scenario {
     pub(crate) about: &'static str,
     /// It takes the processor for itself.
     pub(crate) is_heavy: bool,
+    /// It is for clients on sessions.
+    pub(crate) needs_sessions: bool,
     pub(crate) play: fn(&Stage) -> Verdict,
 }
 
@@ -30,7 +33,15 @@ const fn light(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static 
         name,
         about,
         is_heavy: false,
+        needs_sessions: false,
         play,
+    }
+}
+
+const fn session(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static str) -> Scenario {
+    Scenario {
+        needs_sessions: true,
+        ..light(name, play, about)
     }
 }
 
@@ -39,7 +50,7 @@ const fn heavy(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static 
         name,
         about,
         is_heavy: true,
-        play,
+        ..light(name, play, about)
     }
 }
 
@@ -76,6 +87,51 @@ pub(crate) const ALL: &[Scenario] = &[
         "hung-node",
         clusters::hung_node,
         "one node of a cluster hangs, locks on the others go on",
+    ),
+    session(
+        "session-silent",
+        sessions::silent,
+        "a frozen program's session ends, its locks stand",
+    ),
+    session(
+        "stall-order",
+        sessions::stall_order,
+        "the server stalls, waiters of two programs keep their order",
+    ),
+    session(
+        "frozen-waiter",
+        sessions::frozen_waiter,
+        "a frozen program is passed over and keeps its place",
+    ),
+    session(
+        "poll-cut",
+        sessions::poll_cut,
+        "polling connections are killed: nothing is lost, no place either",
+    ),
+    session(
+        "poll-taken-over",
+        sessions::poll_taken_over,
+        "a newer connection polls the session for a moment",
+    ),
+    session(
+        "poll-silent",
+        sessions::poll_silent,
+        "the reply to a POLL, with its events, never comes",
+    ),
+    session(
+        "session-killed",
+        sessions::killed,
+        "an operator ends the session: all is lost and told, waits queue again",
+    ),
+    session(
+        "strays",
+        sessions::strays,
+        "a request that arrives after it was given up",
+    ),
+    session(
+        "late-loss",
+        sessions::late_loss,
+        "a loss is reported before the reply that names the grant",
     ),
     light(
         "signals",

@@ -120,6 +120,11 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
     let worker = stage.worker(&outside)?;
     let other = stage.worker(&site)?;
     let held = worker.acquire("held").granted()?;
+    let waits = if stage.on_sessions() {
+        "QUEUE"
+    } else {
+        "BLOCK"
+    };
     let met = |words: &str| -> Verdict {
         ensure!(
             proxy.pending() == 0,
@@ -146,12 +151,12 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
         // A wait is reset when it is sent, or when its grant comes.
         let key = format!("awaited-{round}");
         let first = other.acquire(&key).granted()?;
-        proxy.inject(fault, "LOCK.ACQUIRE BLOCK", 1);
+        proxy.inject(fault, &format!("LOCK.ACQUIRE {waits}"), 1);
         let wait = worker.acquire(&key).wait(ms(5000)).ask();
         site.until_waiting(&key, 1)?;
         other.release(&first).ok()?;
         let second = wait.granted()?;
-        met("BLOCK")?;
+        met(waits)?;
         stage.agree(&site)?;
         worker.release(&second).ok()?;
         stage.agree(&site)?;

@@ -226,12 +226,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
         refused_at_once(&worker, LOCKS, wait)?;
     }
     // In that moment its connection ends, and it comes back too early.
-    let keeper = cmd!(server, "LOCK.HOLDERS", "held")
-        .items()
-        .remove(0)
-        .fields()["kept-by"]
-        .clone()
-        .int();
+    let keeper = site.keeper_of("held");
     cmd!(server, "CLIENT", "KILL", "ID", keeper).int();
     thread::sleep(ms(400));
     run(

@@ -1,19 +1,23 @@
-//! One `Locks`: a keeper, waits, and what was lost.
+//! One `Locks`: a session, calls over a pool, and what is known of waits and grants.
 
+use crate::state::{Claim, Stage, State};
 use redis::{Connection, ConnectionLike, Value as Reply};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, thread};
+use testbed::Expect;
 
 /// A defect, and the owner of the grants that it makes up.
 const MAKES_UP: &str = "makes-up";
 /// Connections that wait for use.
 const IDLE: usize = 16;
-const PING: Duration = Duration::from_millis(100);
+/// For one try of a call: a call that is answered within a second has two.
+const REPLY: Duration = Duration::from_millis(450);
+/// How often a call looks at what has changed, if nothing wakes it.
+const TICK: Duration = Duration::from_millis(20);
 
 /// What is wrong with this worker, if anything.
 pub(super) fn is_wrong(defect: &str) -> bool {
@@ -23,287 +27,414 @@ pub(super) fn is_wrong(defect: &str) -> bool {
 /// The class of an error, and its text.
 pub(super) type Error = (&'static str, String);
 
-#[derive(Clone)]
-pub(super) struct Grant {
-    pub(super) key: String,
-    pub(super) owner: String,
-    pub(super) token: u64,
-    lease: u64,
-    keep: u64,
-    /// When the server was last known to hold it.
-    known: Instant,
-}
+/// The key and the owner of a wait or grant.
+pub(super) type Name = (String, String);
 
-/// A `Locks` on one server.
+/// A `Locks` on one server, whose grants have one lease.
 pub(super) struct Locks {
     client: redis::Client,
-    pub(super) keeper: Mutex<Option<Connection>>,
-    pub(super) grants: Mutex<HashMap<u64, Grant>>,
-    pub(super) idle: Mutex<Vec<Connection>>,
-    pub(super) is_closed: AtomicBool,
-}
-
-/// A wait that is under way.
-#[derive(Default)]
-pub(super) struct Wait {
-    pub(super) is_cancelled: AtomicBool,
-    place: Mutex<Option<(Arc<Locks>, String, String)>>,
-}
-
-impl Wait {
-    pub(super) fn is_of(&self, locks: &Arc<Locks>) -> bool {
-        let place = self.place.lock().unwrap();
-        place
-            .as_ref()
-            .is_some_and(|(of, _, _)| Arc::ptr_eq(of, locks))
-    }
-
-    /// Leaves neither the wait nor its grant, as long as that has not been taken over.
-    pub(super) fn call_off(&self) {
-        if let Some((locks, key, owner)) = &*self.place.lock().unwrap() {
-            let mut release = redis::cmd("LOCK.RELEASE");
-            locks.command(release.arg(key).arg(owner).arg("ALL")).ok();
-        }
-    }
+    idle: Mutex<Vec<Connection>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    is_closed: AtomicBool,
+    lease: Duration,
+    /// The session's timeout; none: the leases are fixed.
+    timeout: Option<Duration>,
 }
 
 impl Locks {
-    pub(super) fn new(url: &str) -> Result<Self, Error> {
-        Ok(Self {
+    /// Opens one, and polls its session from now on.
+    pub(super) fn open(url: &str, lease_ms: u64, keep_ms: u64) -> Result<Arc<Self>, Error> {
+        let locks = Arc::new(Self {
             client: redis::Client::open(url).map_err(|error| ("misuse", error.to_string()))?,
-            keeper: Mutex::default(),
-            grants: Mutex::default(),
             idle: Mutex::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
-        })
+            lease: Duration::from_millis(lease_ms),
+            timeout: (keep_ms > 0).then_some(Duration::from_millis(keep_ms)),
+        });
+        let polling = Arc::clone(&locks);
+        thread::spawn(move || polling.poll());
+        Ok(locks)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("the state")
     }
 
     fn connect(&self) -> Result<Connection, Error> {
-        let limit = Duration::from_millis(700);
-        let connected = self
-            .client
-            .get_connection_with_timeout(limit)
-            .and_then(|connection| {
-                connection
-                    .set_read_timeout(Some(limit))
-                    .map(|()| connection)
-            });
+        let connected = self.client.get_connection_with_timeout(REPLY);
+        let connected = connected.and_then(|connection| {
+            let limited = connection.set_read_timeout(Some(REPLY));
+            limited.map(|()| connection)
+        });
         connected.map_err(|error| classify(&error))
     }
 
-    /// Sends a command on the keeper.
-    pub(super) fn command(&self, command: &redis::Cmd) -> Result<Reply, Error> {
-        let mut keeper = self.keeper.lock().unwrap();
-        if keeper.is_none() {
-            *keeper = Some(self.connect()?);
-        }
-        let connection = keeper.as_mut().expect("a connection");
-        let sent = Instant::now();
-        match connection.req_command(command) {
-            Ok(Reply::ServerError(error)) => Err(classify(&error.into())),
-            Ok(reply) => {
-                for grant in self
-                    .grants
-                    .lock()
-                    .unwrap()
-                    .values_mut()
-                    .filter(|grant| grant.keep > 0)
-                {
-                    grant.known = sent;
-                }
-                Ok(reply)
-            }
-            Err(error) => {
-                *keeper = None;
-                Err(classify(&error))
+    /// Sends a command over a connection of the pool.
+    fn command(&self, words: &[&str]) -> Result<Reply, Error> {
+        let idle = self.idle.lock().expect("the pool").pop();
+        let mut connection = idle.map_or_else(|| self.connect(), Ok)?;
+        let reply = send(&mut connection, words);
+        if !matches!(reply, Err(("unavailable", _))) {
+            let mut idle = self.idle.lock().expect("the pool");
+            if idle.len() < IDLE {
+                idle.push(connection);
             }
         }
+        reply
     }
 
+    /// Waits for a lock. The grant has this number for the trial.
     pub(super) fn acquire(
         self: &Arc<Self>,
         request: &Value,
-        key: &str,
-        owner: &str,
-        wait: &Wait,
-    ) -> Result<Grant, Error> {
-        let (lease, keep) = (
-            request["lease_ms"].as_u64().unwrap_or(0),
-            request["keep_ms"].as_u64().unwrap_or(0),
-        );
-        let wait_ms = request["wait_ms"].as_i64().unwrap_or(0);
-        let mut command = acquisition(request, key, owner);
-        let grant = |reply: Reply, known: Instant| match reply {
-            Reply::Array(parts) => match parts.first() {
-                Some(Reply::Int(token)) => Ok(Grant {
-                    key: key.to_owned(),
-                    owner: owner.to_owned(),
-                    token: u64::try_from(*token).expect("a token"),
-                    lease,
-                    keep,
-                    known,
-                }),
-                _ => Err(("misuse", "no grant".to_owned())),
-            },
-            _ => Err(("busy", String::new())),
-        };
-        let begun = Instant::now();
-        if is_wrong(MAKES_UP) && owner.ends_with('7') {
-            let unix = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .expect("a time");
-            let token = u64::try_from(unix.as_micros()).expect("a token");
-            let (key, owner) = (key.to_owned(), MAKES_UP.to_owned());
-            return Ok(Grant {
-                key,
-                owner,
-                token,
-                lease,
-                keep,
-                known: begun,
-            });
+        (name, number): (&Name, u64),
+        is_cancelled: &AtomicBool,
+    ) -> Result<u64, Error> {
+        if is_wrong(MAKES_UP) && name.1.ends_with('7') {
+            let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+            return Ok(u64::try_from(unix.expect("a time").as_micros()).expect("a token"));
         }
-        if wait_ms == 0 {
-            if is_wrong("is-slow") {
-                thread::sleep(Duration::from_secs(3));
-            }
-            let mut command = command.clone();
-            if keep > 0 {
-                command.arg("KEEP").arg(keep);
-            }
-            loop {
-                match self.command(&command) {
-                    Err(("refused", _))
-                        if is_wrong("knocks") && begun.elapsed().as_millis() < 900 => {}
-                    Err(("unavailable", _)) if begun.elapsed().as_millis() < 300 => {
-                        thread::sleep(PING / 10);
-                    }
-                    reply => return grant(reply?, begun),
-                }
-            }
+        if is_wrong("is-slow") {
+            thread::sleep(Duration::from_secs(3));
         }
-        let mut connection = self
-            .idle
-            .lock()
-            .unwrap()
-            .pop()
-            .map_or_else(|| self.connect(), Ok)?;
-        if is_wrong("leaks") {
+        if is_wrong("leaks") && request["wait_ms"] != 0 {
             std::mem::forget(self.connect());
         }
-        command.arg("BLOCK").arg(wait_ms.max(0));
-        let limit = (wait_ms > 0).then(|| Duration::from_millis(wait_ms.unsigned_abs() + 700));
-        connection.set_read_timeout(limit).ok();
-        *wait.place.lock().unwrap() = Some((Arc::clone(self), key.to_owned(), owner.to_owned()));
-        // A cancel that came before this call could be called off.
-        let reply = if wait.is_cancelled.load(SeqCst) {
-            Ok(Reply::Nil)
-        } else {
-            connection.req_command(&command)
-        };
-        *wait.place.lock().unwrap() = None;
-        let reply = match reply {
-            Ok(Reply::ServerError(error)) => return Err(classify(&error.into())),
-            Ok(reply) => reply,
-            Err(error) => return Err(classify(&error)),
-        };
-        let mut idle = self.idle.lock().unwrap();
-        if idle.len() < IDLE {
-            idle.push(connection);
-        }
-        drop(idle);
-        let mut granted = grant(reply, Instant::now())?;
-        if wait.is_cancelled.load(SeqCst) {
-            self.give_back(&granted).ok();
-            return Err(("cancelled", String::new()));
-        }
-        granted.known = Instant::now();
-        self.command(&renewal(&granted))?;
-        Ok(granted)
-    }
-
-    pub(super) fn give_back(&self, grant: &Grant) -> Result<Value, Error> {
-        if grant.owner == MAKES_UP {
-            return Ok(json!({ "ok": true }));
-        }
-        let mut command = redis::cmd("LOCK.RELEASE");
-        command
-            .arg(&grant.key)
-            .arg(&grant.owner)
-            .arg("HOLDS")
-            .arg(0)
-            .arg("TOKEN")
-            .arg(grant.token);
-        self.command(&command).map(|_| json!({ "ok": true }))
-    }
-
-    /// Sends PINGs, comes back after a loss of the connection, and tells what was lost meanwhile.
-    pub(super) fn look_after(&self) {
-        while !self.is_closed.load(SeqCst) {
-            thread::sleep(PING);
-            if self.grants.lock().unwrap().is_empty() {
-                continue;
+        let claim = Claim::new(number);
+        self.state().claims.insert(name.clone(), claim);
+        let granted = self.granted(request, name, is_cancelled);
+        let granted = granted.and_then(|token| self.take_out(name, token).map(|()| token));
+        if let Err((class, _)) = &granted {
+            self.state().claims.remove(name);
+            if *class == "unavailable" || !self.cancel(name) {
+                let (locks, name) = (Arc::clone(self), name.clone());
+                thread::spawn(move || {
+                    while !locks.cancel(&name) {
+                        thread::sleep(REPLY);
+                    }
+                });
             }
-            let answered = self.command(&redis::cmd("PING")).is_ok();
-            let grants: Vec<_> = self
-                .grants
-                .lock()
-                .unwrap()
-                .iter()
-                .map(|(id, it)| (*id, it.clone()))
-                .collect();
-            for (id, grant) in grants {
-                let is_over = grant.known.elapsed() > Duration::from_millis(grant.lease);
-                let is_gone = !answered
-                    && grant.keep > 0
-                    && matches!(self.command(&renewal(&grant)), Err(("lost", _)));
-                if (is_over || is_gone)
-                    && self.grants.lock().unwrap().remove(&id).is_some()
-                    && !is_wrong("keeps-quiet")
-                {
-                    tell(&json!({ "event": "lost", "grant": id }));
+        }
+        granted
+    }
+
+    /// The owner neither holds the lock nor waits for it from now on. False when nobody knows.
+    fn cancel(&self, name: &Name) -> bool {
+        let reply = self.command(&["LOCK.RELEASE", &name.0, &name.1, "ALL"]);
+        !matches!(reply, Err(("unavailable", _)))
+    }
+
+    fn granted(
+        &self,
+        request: &Value,
+        name: &Name,
+        is_cancelled: &AtomicBool,
+    ) -> Result<u64, Error> {
+        let begun = Instant::now();
+        let wait = request["wait_ms"].as_i64().unwrap_or(0);
+        let millis = Duration::from_millis(wait.unsigned_abs());
+        let mut cause = ("unavailable", "no session".to_owned());
+        loop {
+            if is_cancelled.load(SeqCst) {
+                return Err(("cancelled", String::new()));
+            }
+            if self.is_closed.load(SeqCst) {
+                return Err(("misuse", "closed".to_owned()));
+            }
+            let mut state = self.state();
+            let session = state.session;
+            let claim = state.claims.get_mut(name).expect("a claim");
+            let is_asked = match &claim.stage {
+                Stage::Over(error) => return Err(error.clone()),
+                Stage::Held { token, .. } => {
+                    let token = *token;
+                    claim.is_handed_over = true;
+                    return Ok(token);
+                }
+                Stage::Asked => true,
+                Stage::InLine => false,
+            };
+            if let Some(error) = &state.refused {
+                return Err(error.clone());
+            }
+            // The server ends a wait in line; asking has a part of a second at least.
+            let limit = millis.max(REPLY) + if is_asked { Duration::ZERO } else { REPLY };
+            if wait >= 0 && begun.elapsed() >= limit {
+                return Err(if is_asked {
+                    cause
+                } else {
+                    ("busy", String::new())
+                });
+            }
+            let Some(session) = session.filter(|_| is_asked) else {
+                drop(self.changed.wait_timeout(state, TICK));
+                continue;
+            };
+            state.under_way += 1;
+            drop(state);
+            let left = millis.saturating_sub(begun.elapsed()).as_millis().max(1);
+            let left = if wait < 0 { 0 } else { left };
+            let sent = Instant::now();
+            let reply = self.ask(request, name, session, (wait != 0).then_some(left));
+            let mut state = self.state();
+            match reply {
+                Ok(Reply::Array(parts)) => {
+                    let token = token_of(&parts[0]);
+                    if is_wrong("believes-late") {
+                        state.losses.clear();
+                    }
+                    state.granted(name, token, session, sent + self.lease);
+                }
+                Ok(Reply::Int(_)) => state.in_line(name, session),
+                Ok(_) => {
+                    state.answered();
+                    return Err(("busy", String::new()));
+                }
+                Err(error @ ("unavailable" | "no-session", _)) => {
+                    cause = ("unavailable", error.1);
+                    drop(self.changed.wait_timeout(state, TICK));
+                    state = self.state();
+                }
+                Err(error) => {
+                    state.answered();
+                    return Err(error);
                 }
             }
+            state.answered();
         }
     }
-}
 
-/// The command, without what is different where it waits.
-fn acquisition(request: &Value, key: &str, owner: &str) -> redis::Cmd {
-    let lease = request["lease_ms"].as_u64();
-    let mut command = redis::cmd("LOCK.ACQUIRE");
-    command
-        .arg(key)
-        .arg(owner)
-        .arg("PX")
-        .arg(lease)
-        .arg("HOLDS")
-        .arg(1);
-    match (&request["mode"], request["mode"]["limit"].as_u64()) {
-        (_, Some(limit)) => command.arg("LIMIT").arg(limit),
-        (mode, _) if mode == "shared" => command.arg("SHARED"),
-        _ => &mut command,
-    };
-    command
-}
-
-fn renewal(grant: &Grant) -> redis::Cmd {
-    let mut command = redis::cmd("LOCK.RENEW");
-    command
-        .arg(&grant.key)
-        .arg(&grant.owner)
-        .arg("TOKEN")
-        .arg(grant.token);
-    if grant.keep > 0 {
-        command.arg("KEEP").arg(grant.keep);
+    fn ask(
+        &self,
+        request: &Value,
+        name: &Name,
+        session: u64,
+        queue: Option<u128>,
+    ) -> Result<Reply, Error> {
+        let (session, lease) = (session.to_string(), self.lease.as_millis().to_string());
+        let mut words = vec!["LOCK.ACQUIRE", &name.0, &name.1, "PX", &lease];
+        words.extend(["SESSION", &session, "HOLDS", "1"]);
+        let limit = request["mode"]["limit"].as_u64().map(|it| it.to_string());
+        match &limit {
+            Some(limit) => words.extend(["LIMIT", limit]),
+            None if request["mode"] == "shared" => words.push("SHARED"),
+            None => {}
+        }
+        let queue = queue.map(|it| it.to_string());
+        if let Some(queue) = &queue {
+            words.extend(["QUEUE", queue]);
+        }
+        self.command(&words)
     }
-    command
+
+    /// A fixed lease belongs to no session.
+    fn take_out(&self, name: &Name, token: u64) -> Result<(), Error> {
+        if self.timeout.is_some() || name.1 == MAKES_UP {
+            return Ok(());
+        }
+        let (token, sent) = (token.to_string(), Instant::now());
+        let (key, owner) = (&name.0, &name.1);
+        self.state().renewed(name, None, sent + self.lease); // the session is told that it is taken
+        self.command(&["LOCK.RENEW", key, owner, "TOKEN", &token, "SESSION", "0"])?;
+        self.state().renewed(name, None, sent + self.lease);
+        Ok(())
+    }
+
+    /// The server says that this grant stands.
+    pub(super) fn check(&self, name: &Name) -> bool {
+        let token = self.state().claims.get(name).and_then(Claim::token);
+        token.is_some_and(|token| {
+            let fenced = self.command(&["LOCK.FENCE", &name.0, &token.to_string()]);
+            fenced.is_ok() && self.state().claims.get(name).is_some_and(Claim::is_held)
+        })
+    }
+
+    pub(super) fn release(&self, name: &Name) -> Result<Value, Error> {
+        let done = json!({ "ok": true });
+        let Some(claim) = self.state().claims.remove(name) else {
+            return if is_wrong(MAKES_UP) {
+                Ok(done)
+            } else {
+                Err(("lost", String::new()))
+            };
+        };
+        let Some(token) = claim.token() else {
+            return Err(("lost", String::new()));
+        };
+        if is_wrong("forgets-release") && !name.0.starts_with("warm") {
+            return Ok(done);
+        }
+        let (token, session) = (token.to_string(), claim.session.map(|it| it.to_string()));
+        let (key, owner) = (&name.0, &name.1);
+        let mut words = vec!["LOCK.RELEASE", key, owner, "HOLDS", "0", "TOKEN", &token];
+        if let Some(session) = &session {
+            words.extend(["SESSION", session]);
+        }
+        match self.command(&words) {
+            Err(("misuse", text)) => Err(("lost", text)), // WRONGTYPE
+            Err(("unavailable", _)) => self.command(&words).or_else(done_before),
+            reply => reply,
+        }
+        .map(|_| done)
+    }
+
+    /// Ends the session, which releases all that it has.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, SeqCst);
+        self.changed.notify_all();
+        let claims: Vec<_> = self.state().claims.keys().cloned().collect();
+        let session = self.state().session;
+        if let Some(session) = session {
+            let _ = self.command(&["LOCK.SESSION", "CLOSE", &session.to_string()]);
+        }
+        for name in claims {
+            // Of a fixed lease, and of a call that is still on its way.
+            let _ = self.command(&["LOCK.RELEASE", &name.0, &name.1, "ALL"]);
+        }
+        self.state().claims.clear();
+        self.idle.lock().expect("the pool").clear();
+    }
+
+    /// The loop: polls the session, and opens another one when it has ended.
+    fn poll(&self) {
+        let mut connection = None;
+        let mut pause = Duration::from_millis(50);
+        while !self.is_closed.load(SeqCst) {
+            let begun = Instant::now();
+            let error = match self.round(&mut connection) {
+                Ok(()) => {
+                    pause = Duration::from_millis(50);
+                    None
+                }
+                Err(error) => Some(error),
+            };
+            self.state().refused = error.clone().filter(|it| it.0 == "refused");
+            if error.is_some() {
+                connection = None;
+                if is_wrong("forgets-session") {
+                    self.state().session = None;
+                }
+            }
+            let lost = self.state().silent(begun);
+            lost.into_iter().for_each(tell_loss);
+            self.changed.notify_all();
+            if error.is_some() && !is_wrong("knocks") {
+                thread::sleep(pause);
+                pause = (2 * pause).min(Duration::from_secs(1));
+            }
+        }
+    }
+
+    fn round(&self, connection: &mut Option<Connection>) -> Result<(), Error> {
+        if connection.is_none() {
+            *connection = Some(self.connect()?);
+        }
+        let connection = connection.as_mut().expect("a connection");
+        let known = self.state().session;
+        let session = if let Some(session) = known {
+            session
+        } else {
+            let timeout = self.timeout.unwrap_or(Duration::from_secs(30));
+            let timeout = timeout.as_millis().to_string();
+            let words = ["LOCK.SESSION", "OPEN", "TIMEOUT", &timeout, "NAME", "trial"];
+            let session = token_of(&send(connection, &words)?);
+            self.state().opened(session);
+            self.changed.notify_all();
+            session
+        };
+        let id = session.to_string();
+        let to_move = self.state().to_move(session);
+        for (name, token) in to_move {
+            let (key, owner, token) = (&name.0, &name.1, token.to_string());
+            let sent = Instant::now();
+            let words = ["LOCK.RENEW", key, owner, "TOKEN", &token, "SESSION", &id];
+            match send(connection, &words) {
+                Ok(_) => self
+                    .state()
+                    .renewed(&name, Some(session), sent + self.lease),
+                Err(("lost" | "misuse", _)) => {
+                    let lost = self.state().lose(&name);
+                    lost.into_iter().for_each(tell_loss);
+                }
+                Err(("unavailable", text)) => return Err(("unavailable", text)),
+                Err(_) => {}
+            }
+        }
+        if self.state().has_strays_for(self.lease) && !is_wrong("leaves-strays") {
+            let grants = send(connection, &["LOCK.SESSION", "GRANTS", &id])?;
+            self.release_strays(grants)?;
+        }
+        let known = self.state().known(session);
+        let block = (self.lease / 3).as_millis().to_string();
+        let limited = connection.set_read_timeout(Some(self.lease / 3 + REPLY));
+        limited.map_err(|error| classify(&error))?;
+        let sent = Instant::now();
+        let reply = send(connection, &["LOCK.SESSION", "POLL", &id, "BLOCK", &block]);
+        let reply = match reply {
+            Err(("no-session", _)) => {
+                self.state().session = None;
+                return Ok(());
+            }
+            reply => reply?,
+        };
+        let lost = self
+            .state()
+            .polled((session, sent), &known, reply, self.lease);
+        lost.into_iter().for_each(tell_loss);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Releases what the session has and nobody knows of.
+    fn release_strays(&self, grants: Reply) -> Result<(), Error> {
+        for grant in grants.items() {
+            let fields = grant.fields();
+            let field = |name: &str| fields[name].clone();
+            let name = (field("key").text(), field("owner").text());
+            if !self.state().claims.contains_key(&name) {
+                let token = field("token").int().to_string();
+                let words = ["LOCK.RELEASE", &name.0, &name.1, "ALL", "TOKEN", &token];
+                self.command(&words)?;
+            }
+        }
+        self.state().strays_since = None;
+        Ok(())
+    }
 }
 
-/// The class that an error is told as.
-fn classify(error: &redis::RedisError) -> Error {
+/// A release whose first try was not answered, and that has nothing to release.
+fn done_before(error: Error) -> Result<Reply, Error> {
+    if error.0 == "lost" {
+        Ok(Reply::Nil)
+    } else {
+        Err(error)
+    }
+}
+
+fn send(connection: &mut Connection, words: &[&str]) -> Result<Reply, Error> {
+    let mut command = redis::Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    match connection.req_command(&command) {
+        Ok(Reply::ServerError(error)) => Err(classify(&error.into())),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(classify(&error)),
+    }
+}
+
+pub(super) fn token_of(part: &Reply) -> u64 {
+    u64::try_from(part.clone().int()).expect("a positive number")
+}
+
+/// The class that an error is told as; `no-session` is told to nobody.
+pub(super) fn classify(error: &redis::RedisError) -> Error {
     let text = format!("{} {error}", error.code().unwrap_or_default());
     let class = match error.code() {
+        Some("NOSESSION") => "no-session",
         Some("NOTHELD" | "NOTOWNER" | "FENCED") => "lost",
         Some("DEADLOCK") => "deadlock",
         Some("NOTALONE") => "not-alone",
@@ -316,6 +447,12 @@ fn classify(error: &redis::RedisError) -> Error {
         _ => "unavailable",
     };
     (class, text)
+}
+
+fn tell_loss(grant: u64) {
+    if !is_wrong("keeps-quiet") {
+        tell(&json!({ "event": "lost", "grant": grant }));
+    }
 }
 
 pub(super) fn tell(line: &Value) {

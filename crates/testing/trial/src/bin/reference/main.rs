@@ -1,23 +1,31 @@
-//! A worker of its own for the trial's tests: a plain client on bare commands of one server, that can be told to be
+//! A worker of its own for the trial's tests: a small client on sessions of one server, that can be told to be
 //! wrong (`REFERENCE_DEFECT`), so that it is seen that the trial notices.
 
 mod locks;
+mod state;
 
-use locks::{Error, Locks, Wait, is_wrong, tell};
+use locks::{Error, Locks, Name, is_wrong, tell};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use std::{process, thread};
 
 #[derive(Default)]
 struct Worker {
-    locks: Mutex<HashMap<String, Arc<Locks>>>,
-    waits: Mutex<HashMap<u64, Arc<Wait>>>,
-    homes: Mutex<HashMap<u64, Arc<Locks>>>,
+    sites: Mutex<HashMap<String, Site>>,
+    /// The acquires that are under way, and whether they are cancelled.
+    waits: Mutex<HashMap<u64, Arc<AtomicBool>>>,
+    grants: Mutex<HashMap<u64, (Arc<Locks>, Name)>>,
     next: AtomicU64,
+}
+
+/// A server, and its locks by their lease and by how long their session may be silent.
+struct Site {
+    url: String,
+    locks: HashMap<(u64, u64), Arc<Locks>>,
 }
 
 fn main() {
@@ -29,13 +37,19 @@ fn main() {
             process::exit(1);
         }
         if request["do"] == "acquire" {
-            worker.waits.lock().unwrap().insert(id, Arc::default());
+            lock(&worker.waits).insert(id, Arc::default());
         }
         let worker = Arc::clone(&worker);
         thread::spawn(move || {
-            let mut answer = worker
-                .answer(id, &request)
-                .unwrap_or_else(|(class, text)| json!({ "error": class, "text": text }));
+            let answer = worker.answer(id, &request);
+            let mut answer = answer.unwrap_or_else(|(class, text)| {
+                let class = if class == "no-session" {
+                    "unavailable"
+                } else {
+                    class
+                };
+                json!({ "error": class, "text": text })
+            });
             answer["id"] = id.into();
             tell(&answer);
         });
@@ -43,136 +57,93 @@ fn main() {
     process::exit(0);
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panic")
+}
+
 impl Worker {
-    fn answer(self: &Arc<Self>, id: u64, request: &Value) -> Result<Value, Error> {
+    fn answer(&self, id: u64, request: &Value) -> Result<Value, Error> {
         let number = |name: &str| request[name].as_u64().unwrap_or_default();
+        let done = json!({ "ok": true });
         match request["do"].as_str() {
             Some("open") => self.open(request),
             Some("acquire") => {
                 let answer = self.acquire(id, request);
-                self.waits.lock().unwrap().remove(&id);
+                lock(&self.waits).remove(&id);
                 answer
             }
             Some("cancel") => self.cancel(number("call")),
-            Some("release") => self.release(number("grant")),
+            Some("release") => {
+                let grant = lock(&self.grants).get(&number("grant")).cloned();
+                let (locks, name) = grant.ok_or(("misuse", String::new()))?;
+                locks.release(&name)
+            }
             Some("check") => {
-                let locks = self.homes.lock().unwrap().get(&number("grant")).cloned();
-                let Some(locks) = locks else {
-                    return Ok(json!({ "ok": true, "held": false }));
-                };
-                let _ = locks.command(&redis::cmd("PING"));
-                let held = locks.grants.lock().unwrap().contains_key(&number("grant"));
+                let grant = lock(&self.grants).get(&number("grant")).cloned();
+                let held = grant.is_some_and(|(locks, name)| locks.check(&name));
                 Ok(json!({ "ok": true, "held": held }))
             }
             Some("stall") => {
                 thread::sleep(Duration::from_millis(number("ms")));
-                Ok(json!({ "ok": true }))
+                Ok(done)
             }
-            Some("close") => self.close(request["locks"].as_str().unwrap_or_default()),
+            Some("close") => {
+                let name = request["locks"].as_str().unwrap_or_default();
+                let site = lock(&self.sites).remove(name);
+                let site = site.ok_or(("misuse", String::new()))?;
+                site.locks.values().for_each(|locks| locks.close());
+                Ok(done)
+            }
             _ => Err(("unsupported", String::new())),
         }
     }
 
-    fn open(self: &Arc<Self>, request: &Value) -> Result<Value, Error> {
-        let url = request["server"]["url"]
-            .as_str()
-            .ok_or(("unsupported", String::new()))?;
-        let password = request["password"]
-            .as_str()
-            .map(|it| format!("redis://:{it}@"));
+    fn open(&self, request: &Value) -> Result<Value, Error> {
+        let url = request["server"]["url"].as_str();
+        let url = url.ok_or(("unsupported", String::new()))?;
+        let password = request["password"].as_str();
+        let password = password.map(|it| format!("redis://:{it}@"));
         let url = password.map_or_else(|| url.to_owned(), |it| url.replace("redis://", &it));
-        let locks = Arc::new(Locks::new(&url)?);
         let name = request["name"].as_str().unwrap_or_default().to_owned();
-        self.locks.lock().unwrap().insert(name, Arc::clone(&locks));
-        thread::spawn(move || locks.look_after());
+        let locks = HashMap::new();
+        lock(&self.sites).insert(name, Site { url, locks });
         Ok(json!({ "ok": true }))
     }
 
     fn acquire(&self, id: u64, request: &Value) -> Result<Value, Error> {
-        let locks = self
-            .locks
-            .lock()
-            .unwrap()
-            .get(request["locks"].as_str().unwrap_or_default())
-            .cloned();
-        let locks = locks
-            .filter(|it| !it.is_closed.load(SeqCst))
-            .ok_or(("misuse", "closed".to_owned()))?;
-        let wait = self
-            .waits
-            .lock()
-            .unwrap()
-            .get(&id)
-            .cloned()
-            .unwrap_or_default();
-        let key = request["key"].as_str().unwrap_or_default().to_owned();
-        let owner = format!("trial:here:{}:{id}", process::id());
-        let grant = locks.acquire(request, &key, &owner, &wait);
-        let grant = match grant {
-            Ok(grant) => grant,
-            Err(_) if wait.is_cancelled.load(SeqCst) => return Err(("cancelled", String::new())),
-            Err(error) => return Err(error),
+        let text = |name: &str| request[name].as_str().unwrap_or_default().to_owned();
+        let number = |name: &str| request[name].as_u64().unwrap_or_default();
+        let which = (number("lease_ms"), number("keep_ms"));
+        let locks = {
+            let mut sites = lock(&self.sites);
+            let site = sites.get_mut(&text("locks"));
+            let site = site.ok_or(("misuse", "closed".to_owned()))?;
+            if !site.locks.contains_key(&which) {
+                let locks = Locks::open(&site.url, which.0, which.1)?;
+                site.locks.insert(which, locks);
+            }
+            Arc::clone(&site.locks[&which])
         };
-        let number = self.next.fetch_add(1, SeqCst);
-        let answer = json!({ "grant": number, "token": grant.token, "owner": grant.owner });
-        locks.grants.lock().unwrap().insert(number, grant);
-        self.homes.lock().unwrap().insert(number, locks);
+        let wait = lock(&self.waits).get(&id).cloned().unwrap_or_default();
+        let name = (text("key"), format!("trial:here:{}:{id}", process::id()));
+        let grant = self.next.fetch_add(1, SeqCst);
+        let token = locks.acquire(request, (&name, grant), &wait)?;
+        let answer = json!({ "grant": grant, "token": token, "owner": name.1 });
+        lock(&self.grants).insert(grant, (locks, name));
         Ok(answer)
     }
 
     fn cancel(&self, call: u64) -> Result<Value, Error> {
-        let wait = self.waits.lock().unwrap().get(&call).cloned();
-        let Some(wait) = wait else {
-            return Err(("misuse", "no such call".to_owned()));
-        };
+        let wait = lock(&self.waits).get(&call).cloned();
+        let wait = wait.ok_or(("misuse", "no such call".to_owned()))?;
         if is_wrong("forgets-cancel") {
             tell(&json!({ "id": call, "error": "cancelled" }));
             return Ok(json!({ "ok": true }));
         }
-        wait.is_cancelled.store(true, SeqCst);
-        // It may be on its way to the line.
-        while self.waits.lock().unwrap().contains_key(&call) {
-            wait.call_off();
+        wait.store(true, SeqCst);
+        while lock(&self.waits).contains_key(&call) {
             thread::sleep(Duration::from_millis(2));
         }
-        Ok(json!({ "ok": true }))
-    }
-
-    fn release(&self, number: u64) -> Result<Value, Error> {
-        let locks = self
-            .homes
-            .lock()
-            .unwrap()
-            .get(&number)
-            .cloned()
-            .ok_or(("misuse", String::new()))?;
-        let grant = locks.grants.lock().unwrap().remove(&number);
-        let grant = grant.ok_or(("lost", String::new()))?;
-        if is_wrong("forgets-release") && !grant.key.starts_with("warm") {
-            return Ok(json!({ "ok": true }));
-        }
-        locks.give_back(&grant)
-    }
-
-    fn close(&self, name: &str) -> Result<Value, Error> {
-        let locks = self
-            .locks
-            .lock()
-            .unwrap()
-            .remove(name)
-            .ok_or(("misuse", String::new()))?;
-        locks.is_closed.store(true, SeqCst);
-        let waits: Vec<_> = self.waits.lock().unwrap().values().cloned().collect();
-        for wait in waits.iter().filter(|wait| wait.is_of(&locks)) {
-            wait.is_cancelled.store(true, SeqCst);
-            wait.call_off();
-        }
-        let grants: Vec<_> = locks.grants.lock().unwrap().drain().collect();
-        for (_, grant) in grants {
-            locks.give_back(&grant).ok();
-        }
-        *locks.keeper.lock().unwrap() = None;
-        locks.idle.lock().unwrap().clear();
         Ok(json!({ "ok": true }))
     }
 }

@@ -1,0 +1,320 @@
+//! Sessions: their polling connection, their end, and the calls that wait in them.
+
+use crate::failure::{Verdict, ensure};
+use crate::ledger::Grant;
+use crate::limits::{MARGIN, TOLD, ms, wait_for};
+use crate::site::{DRIVER, Site};
+use crate::stage::{LEASE, SEEN, Stage};
+use crate::worker::{Call, Worker};
+use std::thread;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Fault, cmd};
+
+const TAKEN: &str = "taken";
+const WAIT: Duration = ms(30_000);
+/// A program is not passed over before its last reply is so old.
+const AWAY: Duration = ms(1000);
+
+/// Nobody but the driver holds this lock.
+fn take(site: &Site) {
+    let mut server = site.server().connection();
+    cmd!(server, "LOCK.ACQUIRE", TAKEN, DRIVER, "PX", 60_000).grant();
+}
+
+fn give_back(site: &Site) {
+    cmd!(site.server().connection(), "LOCK.RELEASE", TAKEN, DRIVER).int();
+}
+
+/// So many calls wait for the driver's lock, of the workers in turn.
+fn in_line<'w>(
+    site: &Site,
+    workers: [&'w Worker; 2],
+    (count, lease): (usize, Duration),
+) -> Verdict<Vec<(&'w Worker, Call)>> {
+    let mut calls = Vec::new();
+    for number in 0..count {
+        let worker = workers[number % 2];
+        calls.push((worker, worker.acquire(TAKEN).lease(lease).wait(WAIT).ask()));
+        site.until_waiting(TAKEN, number + 1)?;
+    }
+    Ok(calls)
+}
+
+/// They get the lock one after the other, as they came.
+fn served_in_order(calls: &[(&Worker, Call)]) -> Verdict {
+    for (number, (worker, call)) in calls.iter().enumerate() {
+        let grant = call.granted()?;
+        for (_, behind) in &calls[number + 1..] {
+            behind.is_pending()?;
+        }
+        worker.release(&grant).ok()?;
+    }
+    Ok(())
+}
+
+/// Every session is polled, by a connection that is not one of these.
+fn until_polled(site: &Site, not_by: &[i64]) -> Verdict {
+    let is_polled = || {
+        let sessions = site.sessions();
+        let mut clients = sessions.iter().map(|(_, client)| client);
+        clients
+            .all(|it| *it != 0 && !not_by.contains(it))
+            .then_some(())
+    };
+    let polled = wait_for(LEASE / 3 + ms(1000) + MARGIN, is_polled);
+    ensure!(polled.is_some(), "a session is not polled again");
+    Ok(())
+}
+
+fn ids(site: &Site) -> Vec<i64> {
+    site.sessions().iter().map(|(id, _)| *id).collect()
+}
+
+fn still_holds(worker: &Worker, held: &Grant, after: &str) -> Verdict {
+    worker.holds(held)?;
+    ensure!(worker.check(held)?, "a lock is lost {after}");
+    Ok(())
+}
+
+/// The polling connections are killed, again and again.
+pub(super) fn poll_cut(stage: &Stage) -> Verdict {
+    let (site, one) = stage.pair()?;
+    let two = stage.worker(&site)?;
+    let held = one.acquire("held").granted()?;
+    take(&site);
+    let calls = in_line(&site, [&one, &two], (6, LEASE))?;
+    let before = ids(&site);
+    for _ in 0..stage.count(3, 20) {
+        let clients: Vec<_> = site.sessions().iter().map(|(_, client)| *client).collect();
+        for client in &clients {
+            let mut server = site.server().connection();
+            cmd!(server, "CLIENT", "KILL", "ID", *client).int();
+        }
+        until_polled(&site, &clients)?;
+    }
+    ensure!(ids(&site) == before, "a session ended with its connection");
+    give_back(&site);
+    served_in_order(&calls)?;
+    still_holds(&one, &held, "with the polling connection")?;
+    stage.end(&site, &[&one, &two], LEASE)
+}
+
+/// Another connection polls the sessions once, and leaves what it was told to the program.
+pub(super) fn poll_taken_over(stage: &Stage) -> Verdict {
+    let (site, one) = stage.pair()?;
+    let two = stage.worker(&site)?;
+    let (held, deleted) = (
+        one.acquire("held").granted()?,
+        one.acquire("deleted").granted()?,
+    );
+    take(&site);
+    let calls = in_line(&site, [&one, &two], (4, LEASE))?;
+    let before = ids(&site);
+    let mut thief = site.server().connection();
+    let begun = Instant::now();
+    cmd!(site.server().connection(), "DEL", "deleted").int();
+    for id in &before {
+        cmd!(thief, "LOCK.SESSION", "POLL", *id).value();
+    }
+    let thief_id = cmd!(thief, "CLIENT", "ID").int();
+    until_polled(&site, &[thief_id])?;
+    one.loses(&deleted, begun, TOLD + MARGIN)?;
+    ensure!(ids(&site) == before, "a session ended with its connection");
+    give_back(&site);
+    served_in_order(&calls)?;
+    still_holds(&one, &held, "when another connection polled")?;
+    stage.end(&site, &[&one, &two], LEASE)
+}
+
+/// The reply to a POLL gets lost, with the events in it, and nothing tells of that.
+pub(super) fn poll_silent(stage: &Stage) -> Verdict {
+    let site = Site::start();
+    let (proxy, outside) = site.behind_proxy();
+    let worker = stage.worker(&outside)?;
+    let held = worker.acquire("held").granted()?;
+    let deleted = worker.acquire("deleted").granted()?;
+    take(&site);
+    let wait = worker.acquire(TAKEN).wait(WAIT).ask();
+    site.until_waiting(TAKEN, 1)?;
+    // The reply is overdue after a third of the lease and a reply's time. It is found then, and answered again.
+    let limit = LEASE / 3 + ms(1000) + TOLD + MARGIN;
+    let lose_reply = || -> Verdict {
+        proxy.inject(Fault::Keep, "LOCK.SESSION POLL", 1);
+        let met = wait_for(LEASE, || (proxy.pending() == 0).then_some(()));
+        ensure!(met.is_some(), "no POLL within {LEASE:?}");
+        Ok(())
+    };
+    lose_reply()?;
+    let begun = Instant::now();
+    cmd!(site.server().connection(), "DEL", "deleted").int();
+    worker.loses(&deleted, begun, limit)?;
+    lose_reply()?;
+    let begun = Instant::now();
+    give_back(&site);
+    let granted = wait.granted()?;
+    ensure!(
+        begun.elapsed() <= limit + crate::limits::lateness(begun),
+        "a grant whose event got lost is told after {:.1?}",
+        begun.elapsed()
+    );
+    worker.release(&granted).ok()?;
+    still_holds(&worker, &held, "with the reply to a POLL")?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// The program is frozen until its session has ended, and not for as long as its leases.
+pub(super) fn silent(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let (lease, keep) = (ms(12_000), ms(1000));
+    let acquire = |key: &str| worker.acquire(key).lease(lease).keep(keep);
+    let held = acquire("held").granted()?;
+    take(&site);
+    let wait = acquire(TAKEN).wait(WAIT).ask();
+    site.until_waiting(TAKEN, 1)?;
+    let before = ids(&site);
+    worker.freeze();
+    // The POLL that waits, the silence, and until that is judged.
+    let ended = wait_for(lease / 3 + keep + ms(2000) + MARGIN, || {
+        ids(&site).is_empty().then_some(())
+    });
+    worker.thaw();
+    ensure!(ended.is_some(), "the session of a frozen program stays");
+    site.until_waiting(TAKEN, 1)?;
+    let moved = wait_for(ms(2000), || {
+        let after = ids(&site);
+        (!after.is_empty() && after != before && site.keeper_of("held") != 0).then_some(())
+    });
+    ensure!(moved.is_some(), "the grant is in no new session");
+    give_back(&site);
+    worker.release(&wait.granted()?).ok()?;
+    still_holds(&worker, &held, "with its session")?;
+    worker.release(&held).ok()?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// An operator ends the sessions, with all that they hold.
+pub(super) fn killed(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let held = worker.acquire("held").granted()?;
+    take(&site);
+    let wait = worker.acquire(TAKEN).wait(WAIT).ask();
+    site.until_waiting(TAKEN, 1)?;
+    let begun = Instant::now();
+    for id in ids(&site) {
+        cmd!(site.server().connection(), "LOCK.SESSION", "KILL", id).int();
+    }
+    worker.loses(&held, begun, TOLD + MARGIN)?;
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that a lost lock is held"
+    );
+    site.until_waiting(TAKEN, 1)?;
+    give_back(&site);
+    worker.release(&wait.granted()?).ok()?;
+    worker.works("held", ms(1000))?;
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// The server stalls for longer than a reply may take, and each program has another call to make meanwhile.
+pub(super) fn stall_order(stage: &Stage) -> Verdict {
+    let (site, one) = stage.pair()?;
+    let two = stage.worker(&site)?;
+    let lease = ms(10_000);
+    let held = one.acquire("held").lease(lease).granted()?;
+    take(&site);
+    let calls = in_line(&site, [&one, &two], (stage.count(20, 200), lease))?;
+    site.server().signal("STOP");
+    let begun = Instant::now();
+    for call in [&one, &two].map(|it| it.acquire("other").lease(lease).ask()) {
+        call.refused("unavailable")?;
+    }
+    thread::sleep(ms(2500).saturating_sub(begun.elapsed()));
+    site.server().signal("CONT");
+    one.works("again", ms(3000))?;
+    two.works("again", ms(3000))?;
+    site.until_waiting(TAKEN, calls.len())?;
+    give_back(&site);
+    served_in_order(&calls)?;
+    still_holds(&one, &held, "while the server stalls for less than a lease")?;
+    stage.end(&site, &[&one, &two], lease)
+}
+
+/// The first in line is frozen, for less than its session bears.
+pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
+    let (site, one) = stage.pair()?;
+    let two = stage.worker(&site)?;
+    take(&site);
+    let calls = in_line(&site, [&one, &two], (2, LEASE))?;
+    one.freeze();
+    thread::sleep(LEASE / 3 + AWAY + SEEN); // its last POLL, and until it is passed over
+    give_back(&site);
+    let begun = Instant::now();
+    let granted = calls[1].1.granted();
+    let took = begun.elapsed();
+    one.thaw();
+    let granted = granted?;
+    ensure!(
+        took < SEEN + MARGIN,
+        "behind a frozen program the lock comes after {took:.1?}"
+    );
+    let behind = two.acquire(TAKEN).wait(WAIT).ask();
+    site.until_waiting(TAKEN, 2)?;
+    two.release(&granted).ok()?;
+    let granted = calls[0].1.granted()?;
+    behind.is_pending()?; // it has kept its place
+    one.release(&granted).ok()?;
+    two.release(&behind.granted()?).ok()?;
+    stage.end(&site, &[&one, &two], LEASE)
+}
+
+/// A request is on its way for longer than the program waits for it. Then it arrives, and the server grants it.
+pub(super) fn strays(stage: &Stage) -> Verdict {
+    let site = Site::start();
+    let (proxy, outside) = site.behind_proxy();
+    let worker = stage.worker(&outside)?;
+    let held = worker.acquire("held").granted()?;
+    proxy.hold_back("LOCK.ACQUIRE");
+    worker.acquire("stray").refused("unavailable")?;
+    thread::sleep(ms(200)); // its cancel has arrived
+    proxy.let_go();
+    let arrived = wait_for(ms(1000), || {
+        let seen = site.look(&["stray".to_owned()])?;
+        (!seen[0].holders.is_empty()).then_some(())
+    });
+    ensure!(arrived.is_some(), "the request has not arrived");
+    // A whole lease of replies that count it, a POLL on either side, and the release.
+    let limit = LEASE + 2 * LEASE / 3 + MARGIN;
+    site.until_free(&["stray".to_owned()], limit, "it was granted")?;
+    still_holds(&worker, &held, "with a stray grant")?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// The reply that names a grant is slower than the event that says it is lost.
+pub(super) fn late_loss(stage: &Stage) -> Verdict {
+    let site = Site::start();
+    let (proxy, outside) = site.behind_proxy();
+    let worker = stage.worker(&outside)?;
+    let held = worker.acquire("held").granted()?;
+    for round in 0..stage.count(5, 50) {
+        let key = format!("lost-{round}");
+        proxy.inject(Fault::Delay(300), "LOCK.ACQUIRE", 1);
+        let call = worker.acquire(&key).ask();
+        let keys = [key.clone()];
+        let granted = || (!site.look(&keys)?[0].holders.is_empty()).then_some(());
+        ensure!(wait_for(ms(1000), granted).is_some(), "{key} is not held");
+        cmd!(site.server().connection(), "DEL", &key).int();
+        call.is_pending()?;
+        // The loss was reported before the reply: the program asks again, or tells it.
+        if let crate::worker::Answer::Grant(grant) = call.answer()? {
+            ensure!(
+                worker.check(&grant)?,
+                "{key} is told as held, and its loss was reported before"
+            );
+            stage.agree(&site)?;
+            worker.release(&grant).ok()?;
+        }
+    }
+    still_holds(&worker, &held, "with another")?;
+    stage.end(&site, &[&worker], LEASE)
+}
