@@ -2,7 +2,7 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::ledger::{Ledger, Shared, Slack};
-use crate::limits::{MARGIN, TOLD, ms};
+use crate::limits::{MARGIN, REPLY, TOLD, ms};
 use crate::site::Site;
 use crate::worker::Worker;
 use rand::TryRng;
@@ -56,6 +56,13 @@ impl Stage {
     /// The client polls a session: what waits needs no connection, and is queued.
     pub(crate) fn on_sessions(&self) -> bool {
         self.on_sessions
+    }
+
+    /// How soon a loss is told of which no server tells. On sessions a try to poll that began after the lease has to
+    /// fail, and one that began before is under way then; a pause between them is a part of the margin.
+    pub(crate) fn silence(&self, lease: Duration) -> Duration {
+        let tries = if self.on_sessions { 2 * REPLY } else { ms(0) };
+        lease + tries + MARGIN
     }
 
     /// Has a figure printed.

@@ -112,7 +112,7 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
         }
     }
     same_node.refused("unavailable")?;
-    worker.loses(&held[0], begun, lease + MARGIN)?;
+    worker.loses(&held[0], begun, stage.silence(lease))?;
     site.nodes().node(0).signal("CONT");
     ensure!(
         longest < MARGIN + crate::limits::lateness(begun),

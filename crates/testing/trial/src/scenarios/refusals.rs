@@ -143,7 +143,10 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
     // With it ends the connection that keeps the locks: what renews them on the next one is answered BUSY, too.
     proxy.inject(Fault::Reset, "LOCK.ACQUIRE free", 1);
     worker.acquire("free").refused("unavailable")?;
-    if proxy.pending() > 0 {
+    if stage.on_sessions() {
+        proxy.inject(Fault::Reset, "LOCK.SESSION POLL", 1);
+        eventually(|| proxy.pending() == 0, "a POLL to be reset");
+    } else if proxy.pending() > 0 {
         // One with a connection for each lock was refused there before. What it asks next ends one that keeps a lock.
         proxy.inject(Fault::Reset, "CLIENT", 1);
         eventually(|| proxy.pending() == 0, "a connection to be reset");

@@ -59,7 +59,7 @@ pub(super) fn hung_long(stage: &Stage) -> Verdict {
     site.until_waiting("taken", 1)?;
     site.server().signal("STOP");
     let begun = Instant::now();
-    unreachable(&worker, &released, &held, lease)?;
+    unreachable(&worker, &released, &held, stage.silence(lease))?;
     thread::sleep(ms(3000).saturating_sub(begun.elapsed()));
     site.server().signal("CONT");
     worker.works("held", ms(3000))?;
@@ -80,8 +80,13 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     let in_line = worker.acquire("held").wait(ms(3000)).ask();
     site.until_waiting("held", 1)?;
     site.server().kill9();
-    unreachable(&worker, &released, &held, LEASE)?;
-    in_line.refused("unavailable")?;
+    unreachable(&worker, &released, &held, stage.silence(LEASE))?;
+    // On sessions the time in line is over by the client's own clock.
+    in_line.refused(if stage.on_sessions() {
+        "busy"
+    } else {
+        "unavailable"
+    })?;
     ensure!(
         !worker.check(&held)?,
         "a check says that a lost lock is held"
@@ -92,12 +97,12 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], LEASE)
 }
 
-/// Every call is answered in its time, and what is held is lost a lease later.
+/// Every call is answered in its time, and what is held is lost by then.
 fn unreachable(
     worker: &Worker,
     released: &crate::ledger::Grant,
     held: &crate::ledger::Grant,
-    lease: std::time::Duration,
+    silence: std::time::Duration,
 ) -> Verdict {
     let begun = Instant::now();
     let calls = [
@@ -105,7 +110,7 @@ fn unreachable(
         worker.acquire("awaited").wait(ms(1200)).ask(),
     ];
     let release = worker.release(released);
-    worker.loses(held, begun, lease + MARGIN)?;
+    worker.loses(held, begun, silence)?;
     for call in calls {
         call.refused("unavailable")?;
     }
