@@ -16,6 +16,7 @@ mod plan;
 mod report;
 mod search;
 mod server;
+mod sessions;
 mod setting;
 mod state;
 mod step;
@@ -36,6 +37,10 @@ model [short | full] [--minutes n] [--only text]
 
 /// A search that should end takes far less, even on a slow machine.
 const MOST: Duration = Duration::from_secs(30 * 60);
+
+/// The search of sessions, and how long it plays in the short form.
+const SESSIONS: &str = "sessions";
+const SHORT: Duration = Duration::from_secs(8);
 
 struct Options {
     size: Size,
@@ -99,6 +104,16 @@ fn main() -> ExitCode {
         told.push((planned, outcome));
     }
     report::details(&told);
+    if SESSIONS.contains(options.only.as_str()) {
+        let limit = match options.size {
+            Size::Short => SHORT,
+            Size::Full => 3 * SHORT,
+            Size::Long => options.large,
+        };
+        if !sessions::search(limit) {
+            failed.push(SESSIONS);
+        }
+    }
     for planned in left_out {
         println!("left out: {}", planned.name);
     }

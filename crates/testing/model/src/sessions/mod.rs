@@ -1,0 +1,202 @@
+//! Two programs, one lock, sessions: the client's rules of docs/client-protocol.md, played against the module's own core
+//! over a network that loses and delays requests and replies.
+//!
+//! A search is a number of plays, each by a seed of its own. In every play
+//! * who believes to hold the lock holds it, unless the lock was taken by force (DEL), and so no two believe it;
+//! * a loss is told only of a grant that is lost; of one that is silent, where the network fails;
+//! * in the end nobody waits, nothing is held, and nothing is left to release.
+//!
+//! Leaving out a rule of the client ([`Rule`]) breaks one of these.
+//!
+//! * `server`: the server; `program`: what a program knows; `user`: its tasks; `world`: time, network, faults.
+
+mod program;
+mod server;
+mod user;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use world::play;
+
+/// The lease of all grants, how long a program may be silent, and the time for a reply, in milliseconds.
+const LEASE: u64 = 5000;
+const SESSION: u64 = 6000;
+const REPLY: u64 = 1000;
+
+/// A rule of the client that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// An owner is not used again while a call in its name is unanswered, nor after one that never was.
+    OwnerNotReused,
+    /// Only a release by the user names the session.
+    OnlyUserNamesSession,
+    /// A POLL counts only for grants of this session.
+    PollOfThisSession,
+    /// A POLL counts only for grants that were known when it was sent.
+    KnownWhenSent,
+    /// Tokens of losses are remembered while an ACQUIRE is under way.
+    LossBeforeGrant,
+    /// Grants that nobody knows are released.
+    Strays,
+    /// Silence is judged by a try that began after `sure`.
+    SilenceAfterSure,
+}
+
+impl Rule {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::OwnerNotReused,
+        Self::OnlyUserNamesSession,
+        Self::PollOfThisSession,
+        Self::KnownWhenSent,
+        Self::LossBeforeGrant,
+        Self::Strays,
+        Self::SilenceAfterSure,
+    ];
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What fails in a play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Faults {
+    /// Programs are frozen; the network and the server are sound.
+    Freezes,
+    /// Those, and requests, replies and closes get lost or late, the server stalls, and DEL.
+    All,
+}
+
+/// How many plays a rule that is left out may take to be found.
+const TO_FIND: u64 = 400;
+
+/// Plays both kinds of faults for so long, and leaves out each rule; tells what came of it. True when all is as
+/// expected.
+pub(crate) fn search(limit: Duration) -> bool {
+    let mut is_right = true;
+    for faults in [Faults::Freezes, Faults::All] {
+        let begun = Instant::now();
+        let (mut plays, mut grants) = (0, 0);
+        let outcome = loop {
+            match play(plays, faults, None) {
+                Ok(count) => grants += count,
+                Err(wrong) => break Err(format!("WRONG, seed {plays}: {wrong}")),
+            }
+            plays += 1;
+            if begun.elapsed() > limit / 2 {
+                break Ok(());
+            }
+        };
+        is_right &= outcome.is_ok();
+        let verdict = outcome.map_or_else(|wrong| wrong, |()| "holds".to_owned());
+        println!("sessions, faults {faults:?}: {verdict} ({plays} plays, {grants} grants)");
+    }
+    for rule in Rule::ALL {
+        let found = first_break(rule);
+        is_right &= found.is_some();
+        let verdict = match found {
+            Some((seed, faults, wrong)) => format!("breaks in play {seed} ({faults:?}): {wrong}"),
+            None => format!("WRONG: nothing breaks in {TO_FIND} plays"),
+        };
+        println!("sessions, without {rule}: {verdict}");
+    }
+    is_right
+}
+
+/// The first play that finds out that a rule is left out.
+fn first_break(rule: Rule) -> Option<(u64, Faults, String)> {
+    (0..TO_FIND).find_map(|seed| {
+        [Faults::Freezes, Faults::All].into_iter().find_map(|faults| {
+            let wrong = play(seed, faults, Some(rule)).err()?;
+            Some((seed, faults, wrong))
+        })
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Request {
+    Open,
+    Poll {
+        session: u64,
+        block: u64,
+    },
+    Acquire {
+        owner: u64,
+        session: u64,
+        /// How long to wait; 0: no limit.
+        queue: Option<u64>,
+    },
+    Renew {
+        owner: u64,
+        session: u64,
+        token: u64,
+    },
+    Release {
+        owner: u64,
+        token: Option<u64>,
+        session: Option<u64>,
+    },
+    Grants {
+        session: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Reply {
+    Session(u64),
+    Polled {
+        /// None: no lease can end.
+        sure_ms: Option<u64>,
+        grants: usize,
+        events: Vec<Event>,
+    },
+    Grant(u64),
+    Place,
+    Busy,
+    Released,
+    /// `NOTHELD`, `NOTOWNER`, `FENCED`.
+    Gone,
+    NoSession,
+    Unblocked,
+    /// Owners and tokens.
+    Listed(Vec<(u64, u64)>),
+}
+
+#[derive(Clone, Debug)]
+struct Event {
+    number: u64,
+    owner: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Granted(u64),
+    Ended,
+    /// Or taken.
+    Lost(u64),
+}
+
+/// Random numbers by a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}

@@ -1,0 +1,145 @@
+//! A task of a program: it takes the lock, works, and gives it back, again and again.
+
+use super::program::{Claim, Outbox, Program, Stage};
+use super::{REPLY, Random, Rule};
+
+#[derive(Default)]
+pub(super) struct Task {
+    /// It has one owner for all that it asks, as long as that can be used.
+    pub(super) keeps_owner: bool,
+    owner: Option<u64>,
+    doing: Doing,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Doing {
+    #[default]
+    Idle,
+    Asking(u64),
+    /// Until then.
+    Holding(u64, u64),
+    Releasing {
+        owner: u64,
+        token: u64,
+        session: Option<u64>,
+        until: u64,
+        is_unanswered: bool,
+    },
+}
+
+impl Task {
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.doing, Doing::Idle)
+    }
+
+    /// Does what is next; nothing new where `is_over`. Returns how many grants it was given.
+    pub(super) fn go_on(
+        &mut self,
+        program: &mut Program,
+        outbox: &mut Outbox,
+        (now, is_over): (u64, bool),
+        (random, last_owner): (&mut Random, &mut u64),
+    ) -> usize {
+        let reuses = program.left_out == Some(Rule::OwnerNotReused);
+        match self.doing {
+            Doing::Idle => {
+                if is_over || !random.one_in(20) {
+                    return 0;
+                }
+                let usable = self.owner.filter(|it| reuses || !program.uses(*it));
+                let owner = usable.unwrap_or_else(|| {
+                    *last_owner += 1;
+                    *last_owner
+                });
+                self.owner = self.keeps_owner.then_some(owner);
+                let wait = match random.below(6) {
+                    0 => Some(0),
+                    1..=3 => Some(500 + random.below(8000)),
+                    _ => None,
+                };
+                program.claims.insert(owner, Claim::new(now, wait));
+                self.doing = Doing::Asking(owner);
+            }
+            Doing::Asking(owner) => {
+                let claim = program.claims.get_mut(&owner).expect("a claim");
+                match claim.stage {
+                    Stage::Held if claim.sure > now => {
+                        claim.is_handed_over = true;
+                        let work = if random.one_in(8) { 12_000 } else { 1500 };
+                        self.doing = Doing::Holding(owner, now + random.below(work));
+                        return 1;
+                    }
+                    Stage::Lost | Stage::Over => {
+                        if claim.stage == Stage::Lost && !reuses {
+                            self.owner = None;
+                        }
+                        program.claims.remove(&owner);
+                        self.doing = Doing::Idle;
+                    }
+                    _ if now >= claim.last() || random.one_in(600) => {
+                        let is_known = program.give_up(outbox, now, owner);
+                        if is_known && !reuses {
+                            self.owner = None;
+                        }
+                        self.doing = Doing::Idle;
+                    }
+                    _ => program.ask(outbox, now, owner),
+                }
+            }
+            Doing::Holding(owner, until) => {
+                let claim = &program.claims[&owner];
+                if claim.stage == Stage::Lost {
+                    program.claims.remove(&owner);
+                    if !reuses {
+                        self.owner = None;
+                    }
+                    self.doing = Doing::Idle;
+                } else if now >= until || is_over {
+                    let (token, session) = (claim.token, claim.session);
+                    program.claims.remove(&owner);
+                    program.release(outbox, now, (owner, token, session));
+                    self.doing = Doing::Releasing {
+                        owner,
+                        token,
+                        session,
+                        until: now + 2 * REPLY,
+                        is_unanswered: false,
+                    };
+                }
+            }
+            Doing::Releasing {
+                owner,
+                token,
+                session,
+                until,
+                is_unanswered,
+            } => match program.release_answers.remove(&owner) {
+                None => {}
+                Some(true) => {
+                    if is_unanswered && !reuses {
+                        self.owner = None;
+                    }
+                    self.doing = Doing::Idle;
+                }
+                Some(false) if now < until => {
+                    program.release(outbox, now, (owner, token, session));
+                    self.doing = Doing::Releasing {
+                        owner,
+                        token,
+                        session,
+                        until,
+                        is_unanswered: true,
+                    };
+                }
+                Some(false) => {
+                    program.unfinished.insert((owner, Some(token), session));
+                    if !reuses {
+                        self.owner = None;
+                    }
+                    self.doing = Doing::Idle;
+                }
+            },
+        }
+        0
+    }
+}

@@ -1,0 +1,280 @@
+//! Time, the network between the programs and the server, and faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::program::{Outbox, Program, Stage};
+use super::server::Server;
+use super::user::Task;
+use super::{Faults, Random, Reply, Request, Rule, SESSION};
+
+/// A step of the clock.
+const STEP: u64 = 10;
+/// Until then faults happen and tasks begin; then all has to come to rest.
+const BUSY: u64 = 60_000;
+const REST: u64 = 60_000;
+const TASKS: usize = 2;
+
+enum Message {
+    Request(u64, u64, Request),
+    Closed(u64),
+    /// To a program.
+    Reply(usize, u64, Reply),
+}
+
+#[derive(Default)]
+struct Side {
+    program: Program,
+    tasks: [Task; TASKS],
+    outbox: Outbox,
+    frozen_until: u64,
+    inbox: Vec<(u64, Reply)>,
+}
+
+struct World {
+    random: Random,
+    faults: Faults,
+    time: u64,
+    server: Server,
+    stalled_until: u64,
+    stalled_since: Option<u64>,
+    sides: [Side; 2],
+    /// By time, and by the order of sending.
+    messages: BTreeMap<(u64, u64), Message>,
+    last_message: u64,
+    /// When the last request of a connection arrives; for ever: it is dead.
+    arrivals: BTreeMap<u64, u64>,
+    /// The same of replies.
+    replies: BTreeMap<u64, u64>,
+    side_of: BTreeMap<u64, usize>,
+    last_owner: u64,
+    forced: BTreeSet<u64>,
+    grants: usize,
+}
+
+/// Plays once.
+///
+/// # Errors
+///
+/// What went wrong.
+pub(crate) fn play(seed: u64, faults: Faults, left_out: Option<Rule>) -> Result<usize, String> {
+    let mut world = World {
+        random: Random(seed),
+        faults,
+        time: 1,
+        server: Server::default(),
+        stalled_until: 0,
+        stalled_since: None,
+        sides: <[Side; 2]>::default(),
+        messages: BTreeMap::new(),
+        last_message: 0,
+        arrivals: BTreeMap::new(),
+        replies: BTreeMap::new(),
+        side_of: BTreeMap::new(),
+        last_owner: 0,
+        forced: BTreeSet::new(),
+        grants: 0,
+    };
+    for side in &mut world.sides {
+        side.program.left_out = left_out;
+        side.tasks[0].keeps_owner = true;
+    }
+    while world.time < BUSY + REST {
+        world.step()?;
+        if world.time > BUSY && world.is_at_rest() {
+            return Ok(world.grants);
+        }
+    }
+    Err(world.unrest())
+}
+
+impl World {
+    fn step(&mut self) -> Result<(), String> {
+        self.time += STEP;
+        if self.time < BUSY {
+            self.fault();
+        }
+        self.server.at(self.time);
+        if self.time >= self.stalled_until {
+            if let Some(since) = self.stalled_since.take() {
+                self.server.stalled(self.time - since);
+            }
+            self.deliver(true)?;
+            self.server.tick();
+            self.send_replies();
+        }
+        self.deliver(false)?;
+        for index in 0..self.sides.len() {
+            if self.time >= self.sides[index].frozen_until {
+                self.run(index);
+                self.judge_losses(index)?;
+            }
+        }
+        self.judge_believers()
+    }
+
+    fn fault(&mut self) {
+        let time = self.time;
+        if self.random.one_in(1500) {
+            let index = usize::from(self.random.one_in(2));
+            let most = if self.random.one_in(3) { 3 * SESSION } else { 2500 };
+            self.sides[index].frozen_until = time + self.random.below(most);
+        }
+        if self.faults == Faults::All {
+            if self.random.one_in(800) && time >= self.stalled_until {
+                if let Some(token) = self.server.delete() {
+                    self.forced.insert(token);
+                }
+            }
+            if self.random.one_in(2000) && self.stalled_since.is_none() {
+                self.stalled_since = Some(time);
+                self.stalled_until = time + self.random.below(4000);
+            }
+        }
+    }
+
+    /// How long a message is under way; none: it is lost.
+    fn delay(&mut self) -> Option<u64> {
+        let is_sound = self.faults == Faults::Freezes || self.time >= BUSY;
+        match self.random.below(100) {
+            0..=2 if !is_sound => None,
+            3..=9 if !is_sound => Some(self.random.below(6000)),
+            _ => Some(1 + self.random.below(20)),
+        }
+    }
+
+    fn post(&mut self, at: u64, message: Message) {
+        self.last_message += 1;
+        self.messages.insert((at, self.last_message), message);
+    }
+
+    /// Delivers what has arrived at the server, or at the programs.
+    fn deliver(&mut self, to_server: bool) -> Result<(), String> {
+        let arrived = self.messages.range(..=(self.time, u64::MAX));
+        let arrived: Vec<_> = arrived
+            .filter(|(_, message)| matches!(message, Message::Reply(..)) != to_server)
+            .map(|(at, _)| *at)
+            .collect();
+        for at in arrived {
+            match self.messages.remove(&at) {
+                Some(Message::Request(connection, call, request)) => {
+                    self.server.request(connection, call, &request);
+                    self.send_replies();
+                }
+                Some(Message::Closed(connection)) => self.server.closed(connection),
+                Some(Message::Reply(index, call, reply)) => {
+                    self.sides[index].inbox.push((call, reply));
+                }
+                None => return Err("a message is delivered twice".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn send_replies(&mut self) {
+        for (connection, call, reply) in std::mem::take(&mut self.server.replies) {
+            let delay = self.delay();
+            let last = self.replies.entry(connection).or_default();
+            *last = delay.map_or(u64::MAX, |delay| (self.time + delay).max(*last));
+            let (at, side) = (*last, self.side_of[&connection]);
+            if at < u64::MAX {
+                self.post(at, Message::Reply(side, call, reply));
+            }
+        }
+    }
+
+    /// A program reads what has come, and goes on; sometimes its timers are first.
+    fn run(&mut self, index: usize) {
+        let (time, is_over) = (self.time, self.time >= BUSY);
+        let timers_first = self.random.one_in(3);
+        let last = self.sides.iter().map(|it| it.outbox.last_connection);
+        let last_connection = last.max().unwrap_or(0);
+        let last_call = self.sides.iter().map(|it| it.outbox.last_call);
+        let last_call = last_call.max().unwrap_or(0);
+        let side = &mut self.sides[index];
+        side.outbox.last_connection = last_connection;
+        side.outbox.last_call = last_call;
+        if timers_first {
+            side.program.go_on(&mut side.outbox, time);
+        }
+        for (call, reply) in std::mem::take(&mut side.inbox) {
+            side.program.reply(&mut side.outbox, time, call, reply);
+        }
+        side.program.go_on(&mut side.outbox, time);
+        for task in &mut side.tasks {
+            self.grants += task.go_on(
+                &mut side.program,
+                &mut side.outbox,
+                (time, is_over),
+                (&mut self.random, &mut self.last_owner),
+            );
+        }
+        let sent = std::mem::take(&mut side.outbox.sent);
+        let closed = std::mem::take(&mut side.outbox.closed);
+        for (connection, call, request) in sent {
+            self.side_of.insert(connection, index);
+            let delay = self.delay();
+            let last = self.arrivals.entry(connection).or_default();
+            *last = delay.map_or(u64::MAX, |delay| (time + delay).max(*last));
+            let at = *last;
+            if at < u64::MAX {
+                self.post(at, Message::Request(connection, call, request));
+            }
+        }
+        for connection in closed {
+            // What was lost is lost, but the server hears of the end some day.
+            let last = self.arrivals.remove(&connection).unwrap_or(0);
+            let last = if last == u64::MAX { 0 } else { last };
+            let delay = self.delay().unwrap_or(8000);
+            self.post((time + delay).max(last), Message::Closed(connection));
+        }
+    }
+
+    /// A loss that was told is one.
+    fn judge_losses(&mut self, index: usize) -> Result<(), String> {
+        let told = std::mem::take(&mut self.sides[index].program.told);
+        for (token, by_silence) in told {
+            let is_excused = by_silence && self.faults == Faults::All;
+            if self.server.has_token(token) && !is_excused {
+                return Err(format!("{token} is told as lost at {}, and is held", self.time));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who believes to hold the lock holds it.
+    fn judge_believers(&self) -> Result<(), String> {
+        for (index, side) in self.sides.iter().enumerate() {
+            for claim in side.program.claims.values() {
+                let believes = claim.stage == Stage::Held
+                    && claim.is_handed_over
+                    && claim.sure > self.time
+                    && !self.forced.contains(&claim.token);
+                if believes && !self.server.has_token(claim.token) {
+                    let (token, time) = (claim.token, self.time);
+                    return Err(format!("program {index} believes to hold {token} at {time}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let sides = &self.sides;
+        self.server.is_free()
+            && sides.iter().all(|side| {
+                side.program.is_idle() && side.tasks.iter().all(Task::is_idle)
+            })
+    }
+
+    fn unrest(&self) -> String {
+        let waits = self.sides.iter().flat_map(|side| &side.tasks);
+        let waits = waits.filter(|task| !task.is_idle()).count();
+        if waits > 0 {
+            format!("{waits} tasks wait for ever")
+        } else if self.server.is_free() {
+            "a release is never finished".to_owned()
+        } else {
+            "the lock is held for ever".to_owned()
+        }
+    }
+}
