@@ -30,6 +30,8 @@ pub(super) struct Claim {
     is_asking: bool,
     /// ACQUIREs without a reply, which may arrive yet.
     open: u32,
+    /// One of them had no reply in time: an event of it may come yet.
+    pub(super) is_unanswered: bool,
     no_session: Option<u64>,
 }
 
@@ -47,12 +49,26 @@ pub(super) type Unfinished = (u64, Option<u64>, Option<u64>);
 
 enum Purpose {
     Open,
-    Poll { session: u64, known: Vec<(u64, u64)> },
-    Ask { owner: u64, session: u64 },
-    Move { owner: u64, session: u64, token: u64 },
+    Poll {
+        session: u64,
+        known: Vec<(u64, u64)>,
+    },
+    Ask {
+        owner: u64,
+        session: u64,
+    },
+    Move {
+        owner: u64,
+        session: u64,
+        token: u64,
+    },
     Finish(Unfinished),
-    Grants { called_before: BTreeSet<u64> },
-    Release { owner: u64 },
+    Grants {
+        called_before: BTreeSet<u64>,
+    },
+    Release {
+        owner: u64,
+    },
 }
 
 struct Call {
@@ -65,7 +81,7 @@ struct Call {
 
 #[derive(Default)]
 pub(super) struct Program {
-    pub(super) left_out: Option<Rule>,
+    pub(super) left_out: &'static [Rule],
     pub(super) session: Option<u64>,
     seen: u64,
     pub(super) claims: BTreeMap<u64, Claim>,
@@ -76,6 +92,8 @@ pub(super) struct Program {
     pub(super) unfinished: BTreeSet<Unfinished>,
     /// Replies to releases of the user; false: there was none.
     pub(super) release_answers: BTreeMap<u64, bool>,
+    /// Tokens of which a reply has said that they are lost.
+    pub(super) heard: BTreeSet<u64>,
     /// Tokens of grants that have just been lost, and whether by silence.
     pub(super) told: Vec<(u64, bool)>,
     connection: Option<u64>,
@@ -96,6 +114,7 @@ impl Claim {
             since: now,
             is_asking: false,
             open: 0,
+            is_unanswered: false,
             no_session: None,
         }
     }
@@ -107,14 +126,18 @@ impl Claim {
 
     /// When the client gives up by itself.
     pub(super) fn last(&self) -> u64 {
-        let beyond = if self.stage == Stage::InLine { REPLY } else { 0 };
+        let beyond = if self.stage == Stage::InLine {
+            REPLY
+        } else {
+            0
+        };
         self.end().max(self.since + REPLY).saturating_add(beyond)
     }
 }
 
 impl Program {
     fn obeys(&self, rule: Rule) -> bool {
-        self.left_out != Some(rule)
+        !self.left_out.contains(&rule)
     }
 
     /// Whether a call in the name of this owner is under way, or a release is not finished.
@@ -330,6 +353,7 @@ impl Program {
             Purpose::Ask { owner, .. } => {
                 if let Some(claim) = self.claims.get_mut(&owner) {
                     claim.is_asking = false;
+                    claim.is_unanswered = true;
                 }
             }
             Purpose::Release { owner } => {
@@ -416,9 +440,10 @@ impl Program {
                 self.excess_since = None;
                 if let Reply::Listed(grants) = reply {
                     for (owner, token) in grants {
-                        let is_known = called_before.contains(&owner)
-                            || self.claims.contains_key(&owner)
-                            || self.uses(owner);
+                        let of_any = self.obeys(Rule::WaitsAreNoStrays);
+                        let claim = self.claims.get(&owner);
+                        let is_known = claim.is_some_and(|it| of_any || it.token == token)
+                            || of_any && (called_before.contains(&owner) || self.uses(owner));
                         if !is_known {
                             self.unfinished.insert((owner, Some(token), None));
                         }
@@ -500,13 +525,7 @@ impl Program {
         true
     }
 
-    fn event(
-        &mut self,
-        (session, sure): (u64, u64),
-        owner: u64,
-        what: What,
-        last_call: u64,
-    ) {
+    fn event(&mut self, (session, sure): (u64, u64), owner: u64, what: What, last_call: u64) {
         match what {
             What::Granted(token) => {
                 if !self.granted(owner, token, session, sure) && !self.uses(owner) {
@@ -521,6 +540,7 @@ impl Program {
                 }
             }
             What::Lost(token) => {
+                self.heard.insert(token);
                 if !self.under_way.is_empty() {
                     self.losses.insert(token, last_call);
                 }

@@ -40,7 +40,7 @@ impl Task {
         (now, is_over): (u64, bool),
         (random, last_owner): (&mut Random, &mut u64),
     ) -> usize {
-        let reuses = program.left_out == Some(Rule::OwnerNotReused);
+        let reuses = program.left_out.contains(&Rule::OwnerNotReused);
         match self.doing {
             Doing::Idle => {
                 if is_over || !random.one_in(20) {
@@ -62,6 +62,9 @@ impl Task {
             }
             Doing::Asking(owner) => {
                 let claim = program.claims.get_mut(&owner).expect("a claim");
+                if claim.is_unanswered && !reuses {
+                    self.owner = None;
+                }
                 match claim.stage {
                     Stage::Held if claim.sure > now => {
                         claim.is_handed_over = true;

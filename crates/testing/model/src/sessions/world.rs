@@ -37,6 +37,7 @@ struct World {
     server: Server,
     stalled_until: u64,
     stalled_since: Option<u64>,
+    refuses_until: u64,
     sides: [Side; 2],
     /// By time, and by the order of sending.
     messages: BTreeMap<(u64, u64), Message>,
@@ -48,6 +49,7 @@ struct World {
     side_of: BTreeMap<u64, usize>,
     last_owner: u64,
     forced: BTreeSet<u64>,
+    last_token: u64,
     grants: usize,
 }
 
@@ -56,7 +58,7 @@ struct World {
 /// # Errors
 ///
 /// What went wrong.
-pub(crate) fn play(seed: u64, faults: Faults, left_out: Option<Rule>) -> Result<usize, String> {
+pub(crate) fn play(seed: u64, faults: Faults, left_out: &'static [Rule]) -> Result<usize, String> {
     let mut world = World {
         random: Random(seed),
         faults,
@@ -64,6 +66,7 @@ pub(crate) fn play(seed: u64, faults: Faults, left_out: Option<Rule>) -> Result<
         server: Server::default(),
         stalled_until: 0,
         stalled_since: None,
+        refuses_until: 0,
         sides: <[Side; 2]>::default(),
         messages: BTreeMap::new(),
         last_message: 0,
@@ -72,6 +75,7 @@ pub(crate) fn play(seed: u64, faults: Faults, left_out: Option<Rule>) -> Result<
         side_of: BTreeMap::new(),
         last_owner: 0,
         forced: BTreeSet::new(),
+        last_token: 0,
         grants: 0,
     };
     for side in &mut world.sides {
@@ -116,14 +120,24 @@ impl World {
         let time = self.time;
         if self.random.one_in(1500) {
             let index = usize::from(self.random.one_in(2));
-            let most = if self.random.one_in(3) { 3 * SESSION } else { 2500 };
+            let most = if self.random.one_in(3) {
+                3 * SESSION
+            } else {
+                2500
+            };
             self.sides[index].frozen_until = time + self.random.below(most);
         }
         if self.faults == Faults::All {
-            if self.random.one_in(800) && time >= self.stalled_until {
-                if let Some(token) = self.server.delete() {
-                    self.forced.insert(token);
-                }
+            // Above all a grant that is new: its reply may be under way.
+            let token = self.server.held.as_ref().map(|held| held.token);
+            let is_new = token.is_some_and(|token| token > self.last_token);
+            self.last_token = token.unwrap_or(self.last_token);
+            let is_deleted = self.random.one_in(if is_new { 12 } else { 800 });
+            if is_deleted && time >= self.stalled_until {
+                self.forced.extend(self.server.delete());
+            }
+            if self.random.one_in(1000) {
+                self.refuses_until = time + self.random.below(8000);
             }
             if self.random.one_in(2000) && self.stalled_since.is_none() {
                 self.stalled_since = Some(time);
@@ -137,7 +151,8 @@ impl World {
         let is_sound = self.faults == Faults::Freezes || self.time >= BUSY;
         match self.random.below(100) {
             0..=2 if !is_sound => None,
-            3..=9 if !is_sound => Some(self.random.below(6000)),
+            3..=6 if !is_sound => Some(self.random.below(6000)),
+            7..=19 if !is_sound => Some(self.random.below(600)),
             _ => Some(1 + self.random.below(20)),
         }
     }
@@ -157,7 +172,13 @@ impl World {
         for at in arrived {
             match self.messages.remove(&at) {
                 Some(Message::Request(connection, call, request)) => {
-                    self.server.request(connection, call, &request);
+                    let is_renewal = matches!(request, Request::Renew { .. });
+                    if is_renewal && self.time < self.refuses_until {
+                        let refused = (connection, call, Reply::Refused);
+                        self.server.replies.push(refused);
+                    } else {
+                        self.server.request(connection, call, &request);
+                    }
                     self.send_replies();
                 }
                 Some(Message::Closed(connection)) => self.server.closed(connection),
@@ -235,7 +256,10 @@ impl World {
         for (token, by_silence) in told {
             let is_excused = by_silence && self.faults == Faults::All;
             if self.server.has_token(token) && !is_excused {
-                return Err(format!("{token} is told as lost at {}, and is held", self.time));
+                return Err(format!(
+                    "{token} is told as lost at {}, and is held",
+                    self.time
+                ));
             }
         }
         Ok(())
@@ -245,13 +269,17 @@ impl World {
     fn judge_believers(&self) -> Result<(), String> {
         for (index, side) in self.sides.iter().enumerate() {
             for claim in side.program.claims.values() {
+                let is_excused = self.forced.contains(&claim.token)
+                    && !side.program.heard.contains(&claim.token);
                 let believes = claim.stage == Stage::Held
                     && claim.is_handed_over
                     && claim.sure > self.time
-                    && !self.forced.contains(&claim.token);
+                    && !is_excused;
                 if believes && !self.server.has_token(claim.token) {
                     let (token, time) = (claim.token, self.time);
-                    return Err(format!("program {index} believes to hold {token} at {time}"));
+                    return Err(format!(
+                        "program {index} believes to hold {token} at {time}"
+                    ));
                 }
             }
         }
@@ -261,9 +289,9 @@ impl World {
     fn is_at_rest(&self) -> bool {
         let sides = &self.sides;
         self.server.is_free()
-            && sides.iter().all(|side| {
-                side.program.is_idle() && side.tasks.iter().all(Task::is_idle)
-            })
+            && sides
+                .iter()
+                .all(|side| side.program.is_idle() && side.tasks.iter().all(Task::is_idle))
     }
 
     fn unrest(&self) -> String {
