@@ -132,7 +132,7 @@ deny: ## licenses, sources and advisories of the dependencies, with cargo-deny
 	cargo deny --locked check
 	cargo deny --locked --manifest-path fuzz/Cargo.toml --config deny.toml check
 
-model: setup-build ## the lock over several servers, modelled and searched to the end
+model: setup-build ## models: the lock over several servers, searched to the end; clients on sessions, played by seeds
 	@$(PROGRAM) model $(MODEL)
 
 clients: setup-server build ## the client and example programs of each language that is installed

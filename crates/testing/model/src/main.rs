@@ -5,7 +5,8 @@
 //! * `server`: a server's steps, by the module's own core;
 //! * `normal`, `canonical`: states that differ in nothing that matters are one;
 //! * `model`, `search`, `trace`: the checker's side;
-//! * `plan`, `report`: what is searched, and what is told of it.
+//! * `plan`, `report`: what is searched, and what is told of it;
+//! * `sessions`: another model, of clients on sessions, played by seeds.
 
 mod action;
 mod canonical;

@@ -1,19 +1,20 @@
 //! A server with one lock, its line and its sessions, by the module's own core.
 
+mod commands;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_core::sessions::{
-    Block, EventKind, GrantName, GrantPlace, LossReason, Now, PollRefusal, SessionId,
-    SessionTimeout, Sessions, Timeout,
+    EventKind, GrantName, LossReason, Now, SessionId, Sessions, Timeout,
 };
 use redis_lock_core::{
     Acquire, Calls, Deadline, Grant, Holder, Holders, Holds, Lease, Limit, Monotonic, Owner,
-    OwnerBuf, Rules, Token, TokenClock, UnixTime, Waiter, acquire, next_in_line,
+    OwnerBuf, Rules, Token, TokenClock, UnixTime, acquire, next_in_line,
 };
 
-use super::{Event, LEASE, Reply, Request, SESSION, What};
+use super::{LEASE, Reply, Request};
 
 const KEY: &[u8] = b"lock";
 const USER: &[u8] = b"user";
@@ -178,7 +179,6 @@ impl Server {
 
     /// Grants the lock to those in line while there is room.
     fn serve(&mut self) {
-        let now = self.now();
         loop {
             let holders = self.holders();
             let next = next_in_line(&self.calls, (0, KEY), holders.as_ref(), None, 1);
@@ -200,7 +200,6 @@ impl Server {
                 limit: 1,
             };
             self.sessions.report(session, &Arc::from(KEY), &owner, kind);
-            debug_assert!(self.now() == now, "time stands still");
         }
     }
 
@@ -265,164 +264,6 @@ impl Server {
         let (now, end) = (self.now(), Deadline::At(self.end_of_lease()));
         self.sessions
             .join(session, name(token), owner, lease(), end, now);
-    }
-
-    fn open(&mut self, client_id: u64) -> Reply {
-        self.last_session += 1;
-        let opening = redis_lock_core::sessions::Opening {
-            user: USER,
-            database: 0,
-            client_id,
-            name: b"",
-            timeout: SessionTimeout::from_millis(SESSION).expect("a timeout"),
-        };
-        let now = self.now();
-        let opened = self.sessions.open(id(self.last_session), opening, now);
-        assert!(opened, "a new id");
-        Reply::Session(self.last_session)
-    }
-
-    fn poll(&mut self, session: u64, connection: u64, call: u64, block: u64) -> Option<Reply> {
-        let (now, id) = (self.now(), id(session));
-        let block = Block::For(Duration::from_millis(block));
-        match self.sessions.poll(id, USER, 0, connection, block, now) {
-            Err(PollRefusal::NoSession) => return Some(Reply::NoSession),
-            Err(PollRefusal::NewerConnection) => return Some(Reply::Unblocked),
-            Ok(polled) => {
-                if polled.displaced.is_some()
-                    && let Some((older, call)) = self.polls.remove(&id)
-                {
-                    self.replies.push((older, call, Reply::Unblocked));
-                }
-                if polled.was_away {
-                    self.calls.pass_over(id, false, None, usize::MAX);
-                }
-            }
-        }
-        self.polls.insert(id, (connection, call));
-        self.judge_poll(id);
-        self.serve();
-        None
-    }
-
-    fn judge_poll(&mut self, session: SessionId) {
-        let now = self.now();
-        let Some(reply) = self.sessions.answer(session, now) else {
-            return;
-        };
-        let Some((connection, call)) = self.polls.remove(&session) else {
-            return;
-        };
-        let events = reply.events.iter().map(|event| Event {
-            number: event.number,
-            owner: number(event.owner.as_owner()),
-            what: match event.kind {
-                EventKind::Granted { token, .. } => What::Granted(token.number()),
-                EventKind::Ended(_) => What::Ended,
-                EventKind::Lost { token, .. } | EventKind::Taken { token, .. } => {
-                    What::Lost(token.number())
-                }
-            },
-        });
-        let reply = Reply::Polled {
-            sure_ms: u64::try_from(reply.sure_ms).ok(),
-            grants: reply.grants,
-            events: events.collect(),
-        };
-        self.replies.push((connection, call, reply));
-    }
-
-    fn acquire(&mut self, owner: u64, session: u64, queue: Option<u64>) -> Reply {
-        let (bytes, session) = (owner.to_be_bytes(), id(session));
-        let owner = Owner::new(&bytes).expect("an owner");
-        if !self.sessions.is_open(session) {
-            return Reply::NoSession;
-        }
-        self.serve();
-        let same = (session, Holds::ONE);
-        if queue.is_some() && self.calls.repeated(0, KEY, &bytes, same).is_some() {
-            return Reply::Place;
-        }
-        let in_line = self.calls.first_eligible(0, KEY).is_some();
-        if let Some(token) = self.granted(owner, in_line) {
-            self.join(session, &OwnerBuf::from(owner), token);
-            return Reply::Grant(token);
-        }
-        let Some(ms) = queue else { return Reply::Busy };
-        let now = self.now().monotonic;
-        let waiter = Waiter {
-            owner: OwnerBuf::from(owner),
-            lease: Some(lease()),
-            holds: Some(Holds::ONE),
-            limit: Limit::ONE,
-            keep: None,
-            session: Some(session),
-            names_limit: false,
-            client_id: None,
-            since: now,
-            until: (ms > 0).then(|| now.plus(Duration::from_millis(ms))),
-        };
-        let call = self.calls.join(0, KEY, waiter, ());
-        if self.sessions.is_away(session) {
-            self.calls.pass_call_over(call, true);
-        }
-        Reply::Place
-    }
-
-    fn renew(&mut self, owner: u64, session: u64, token: u64) -> Reply {
-        let session = id(session);
-        if !self.sessions.is_open(session) {
-            return Reply::NoSession;
-        }
-        let end = self.end_of_lease();
-        match &mut self.held {
-            Some(held) if held.token == token && held.owner == owner.to_be_bytes() => {
-                held.end = end;
-            }
-            _ => return Reply::Gone,
-        }
-        let owner = owner.to_be_bytes();
-        let owner = OwnerBuf::from(Owner::new(&owner).expect("an owner"));
-        self.join(session, &owner, token);
-        Reply::Grant(token)
-    }
-
-    /// `RELEASE … ALL`, or down to no hold.
-    fn release(&mut self, owner: u64, token: Option<u64>, session: Option<u64>) -> Reply {
-        let bytes = owner.to_be_bytes();
-        if let Some(held) = &self.held
-            && held.owner == bytes
-        {
-            if token.is_some_and(|token| token != held.token) {
-                return Reply::Gone;
-            }
-            let (token, now) = (held.token, self.now());
-            self.held = None;
-            let by = session.map(id);
-            self.sessions.released(name(token), by, now);
-            return Reply::Released;
-        }
-        let mut reply = Reply::Gone;
-        while token.is_none()
-            && let Some(call) = self.calls.first_of(0, KEY, &bytes)
-        {
-            self.ended(call, "cancelled");
-            reply = Reply::Released;
-        }
-        reply
-    }
-
-    fn grants(&mut self, session: u64) -> Reply {
-        let session = id(session);
-        if !self.sessions.is_open(session) {
-            return Reply::NoSession;
-        }
-        let mut place = GrantPlace::default();
-        let mut grants = Vec::new();
-        while let Some(grant) = self.sessions.next_grant(session, &mut place) {
-            grants.push((number(grant.owner.as_owner()), grant.token.number()));
-        }
-        Reply::Listed(grants)
     }
 }
 

@@ -110,39 +110,43 @@ impl Task {
                     };
                 }
             }
-            Doing::Releasing {
+            Doing::Releasing { .. } => self.releasing(program, outbox, (now, reuses)),
+        }
+        0
+    }
+
+    fn releasing(&mut self, program: &mut Program, outbox: &mut Outbox, it: (u64, bool)) {
+        let (now, reuses) = it;
+        let Doing::Releasing {
+            owner,
+            token,
+            session,
+            until,
+            is_unanswered,
+        } = self.doing
+        else {
+            return;
+        };
+        let Some(is_answered) = program.release_answers.remove(&owner) else {
+            return;
+        };
+        if (is_unanswered || !is_answered) && !reuses {
+            self.owner = None;
+        }
+        if !is_answered && now < until {
+            program.release(outbox, now, (owner, token, session));
+            self.doing = Doing::Releasing {
                 owner,
                 token,
                 session,
                 until,
-                is_unanswered,
-            } => match program.release_answers.remove(&owner) {
-                None => {}
-                Some(true) => {
-                    if is_unanswered && !reuses {
-                        self.owner = None;
-                    }
-                    self.doing = Doing::Idle;
-                }
-                Some(false) if now < until => {
-                    program.release(outbox, now, (owner, token, session));
-                    self.doing = Doing::Releasing {
-                        owner,
-                        token,
-                        session,
-                        until,
-                        is_unanswered: true,
-                    };
-                }
-                Some(false) => {
-                    program.unfinished.insert((owner, Some(token), session));
-                    if !reuses {
-                        self.owner = None;
-                    }
-                    self.doing = Doing::Idle;
-                }
-            },
+                is_unanswered: true,
+            };
+            return;
         }
-        0
+        if !is_answered {
+            program.unfinished.insert((owner, Some(token), session));
+        }
+        self.doing = Doing::Idle;
     }
 }

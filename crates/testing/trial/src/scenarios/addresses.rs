@@ -29,24 +29,11 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     replicate(&old, &new)?;
     cmd!(new.server().connection(), "REPLICAOF", "NO", "ONE").okay();
     proxy.redirect(new.server().port());
-    close_keeper_of(&old, "held")?;
+    close_keeper_of(&old, "held");
 
-    // What was granted on one connection is not released on one that leads elsewhere.
-    worker.works("alone", ms(3000))?;
-    free(&new, "alone")?;
-    let waits_on_both = waits(&worker, "meanwhile", IDLE + 2, &[&new, &old])?;
-    let (on_new, on_old): (Vec<_>, Vec<_>) = waits_on_both.iter().partition(|wait| wait.place == 0);
-    ensure!(!on_new.is_empty(), "no new connection was opened");
-    on_new.iter().chain(&on_old).for_each(|wait| wait.let_in());
-    let granted_by_old = on_old.iter().map(|wait| wait.call.granted());
-    let granted_by_old = granted_by_old.collect::<Verdict<Vec<_>>>()?;
-    for wait in on_new {
-        worker.release(&wait.call.granted()?).ok()?;
-        free(&new, &wait.key)?;
-    }
-    for grant in granted_by_old {
-        // Lost, or not: the token is what protects against this server.
-        worker.release(&grant).answer()?;
+    // On sessions all calls go over the user's own pool, which leads to both then: only the token protects.
+    if !stage.on_sessions() {
+        between(&worker, &old, &new)?;
     }
 
     // A replica serves nobody, and nobody stays with it.
@@ -63,6 +50,28 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     worker.holds(&held)?;
     ensure!(worker.check(&held)?, "what both servers have is lost");
     stage.end(&new, &[&worker], LEASE)
+}
+
+/// While both take themselves for the primary.
+fn between(worker: &Worker, old: &Site, new: &Site) -> Verdict {
+    // What was granted on one connection is not released on one that leads elsewhere.
+    worker.works("alone", ms(3000))?;
+    free(new, "alone")?;
+    let waits_on_both = waits(worker, "meanwhile", IDLE + 2, &[new, old])?;
+    let (on_new, on_old): (Vec<_>, Vec<_>) = waits_on_both.iter().partition(|wait| wait.place == 0);
+    ensure!(!on_new.is_empty(), "no new connection was opened");
+    on_new.iter().chain(&on_old).for_each(|wait| wait.let_in());
+    let granted_by_old = on_old.iter().map(|wait| wait.call.granted());
+    let granted_by_old = granted_by_old.collect::<Verdict<Vec<_>>>()?;
+    for wait in on_new {
+        worker.release(&wait.call.granted()?).ok()?;
+        free(new, &wait.key)?;
+    }
+    for grant in granted_by_old {
+        // Lost, or not: the token is what protects against this server.
+        worker.release(&grant).answer()?;
+    }
+    Ok(())
 }
 
 /// A call that stands in line.
@@ -135,9 +144,8 @@ fn replicate(from: &Site, to: &Site) -> Verdict {
 }
 
 /// Ends the connection on which this server keeps that lock.
-fn close_keeper_of(site: &Site, key: &str) -> Verdict {
+fn close_keeper_of(site: &Site, key: &str) {
     let keeper = site.keeper_of(key);
     let mut server = site.server().connection();
     cmd!(server, "CLIENT", "KILL", "ID", keeper).int();
-    Ok(())
 }

@@ -1,9 +1,9 @@
 //! One `Locks`: a session, calls over a pool, and what is known of waits and grants.
 
+use crate::replies::{Error, classify, send, tell_loss, token_of};
 use crate::state::{Claim, Stage, State};
-use redis::{Connection, ConnectionLike, Value as Reply};
+use redis::{Connection, Value as Reply};
 use serde_json::{Value, json};
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -23,9 +23,6 @@ const TICK: Duration = Duration::from_millis(20);
 pub(super) fn is_wrong(defect: &str) -> bool {
     env::var("REFERENCE_DEFECT").is_ok_and(|it| it == defect)
 }
-
-/// The class of an error, and its text.
-pub(super) type Error = (&'static str, String);
 
 /// The key and the owner of a wait or grant.
 pub(super) type Name = (String, String);
@@ -412,49 +409,4 @@ fn done_before(error: Error) -> Result<Reply, Error> {
     } else {
         Err(error)
     }
-}
-
-fn send(connection: &mut Connection, words: &[&str]) -> Result<Reply, Error> {
-    let mut command = redis::Cmd::new();
-    for word in words {
-        command.arg(*word);
-    }
-    match connection.req_command(&command) {
-        Ok(Reply::ServerError(error)) => Err(classify(&error.into())),
-        Ok(reply) => Ok(reply),
-        Err(error) => Err(classify(&error)),
-    }
-}
-
-pub(super) fn token_of(part: &Reply) -> u64 {
-    u64::try_from(part.clone().int()).expect("a positive number")
-}
-
-/// The class that an error is told as; `no-session` is told to nobody.
-pub(super) fn classify(error: &redis::RedisError) -> Error {
-    let text = format!("{} {error}", error.code().unwrap_or_default());
-    let class = match error.code() {
-        Some("NOSESSION") => "no-session",
-        Some("NOTHELD" | "NOTOWNER" | "FENCED") => "lost",
-        Some("DEADLOCK") => "deadlock",
-        Some("NOTALONE") => "not-alone",
-        Some("WRONGTYPE") => "misuse",
-        Some("NOAUTH" | "WRONGPASS" | "NOPERM") => "refused",
-        _ if text.contains("unknown command") => {
-            return ("refused", "is the module lock loaded?".to_owned());
-        }
-        _ if text.contains("uthentication") || text.contains("NOAUTH") => "refused",
-        _ => "unavailable",
-    };
-    (class, text)
-}
-
-fn tell_loss(grant: u64) {
-    if !is_wrong("keeps-quiet") {
-        tell(&json!({ "event": "lost", "grant": grant }));
-    }
-}
-
-pub(super) fn tell(line: &Value) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

@@ -2,9 +2,11 @@
 //! wrong (`REFERENCE_DEFECT`), so that it is seen that the trial notices.
 
 mod locks;
+mod replies;
 mod state;
 
-use locks::{Error, Locks, Name, is_wrong, tell};
+use locks::{Locks, Name, is_wrong};
+use replies::{Error, tell};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;

@@ -1,6 +1,7 @@
 //! What a `Locks` knows, and how replies and events change it: no I/O here.
 
-use crate::locks::{Error, Name, token_of};
+use crate::locks::Name;
+use crate::replies::{Error, token_of};
 use redis::Value as Reply;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
