@@ -60,7 +60,7 @@ pub(super) fn clients(_: &Facts, node: &Node) -> Judged {
         node.count("rejected_connections")?,
     );
     let seen = format!("{here} connections of maxclients {most}");
-    if here > most / 10 * 9 {
+    if here > most - most / 10 {
         return Verdict::error(seen).mend(more(most, 2 * most)).alone();
     }
     if refused > 0 {

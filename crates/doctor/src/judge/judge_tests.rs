@@ -121,6 +121,24 @@ fn stalls_of_a_second_count() {
     }
 }
 
+#[test]
+fn nine_tenths_of_any_limit_count() {
+    use Severity::{Error, Ok as Fine, Warning};
+    for (queued, most, severity) in [
+        (2, 4, Fine),
+        (4, 4, Error),
+        (18, 20, Fine),
+        (19, 20, Warning),
+    ] {
+        let node = but(&format!("lock_queued:{queued} lock.max-queued:{most}"));
+        assert_eq!(
+            worst(vec![node], "queued"),
+            Some(severity),
+            "{queued}, {most}"
+        );
+    }
+}
+
 fn replica(ahead_ms: i64, version: u32) -> Node {
     Node {
         address: "b:2".to_owned(),

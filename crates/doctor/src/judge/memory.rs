@@ -54,7 +54,7 @@ pub(super) fn memory(_: &Facts, node: &Node) -> Judged {
         let seen = format!("{seen}: LOCK.ACQUIRE is answered OOM, re-entry too");
         return Verdict::error(seen).mend(more).alone();
     }
-    if used > most / 10 * 9 {
+    if used > most - most / 10 {
         return Verdict::warning(seen).mend(more).alone();
     }
     Verdict::ok(seen).alone()

@@ -96,7 +96,7 @@ pub(super) fn queued(_: &Facts, node: &Node) -> Judged {
         let seen = format!("{seen}: a further call with QUEUE fails with MAXWAITERS");
         return Verdict::error(seen).mend(more).alone();
     }
-    if queued > most / 10 * 9 {
+    if queued > most - most / 10 {
         return Verdict::warning(seen).mend(more).alone();
     }
     Verdict::ok(seen).alone()
