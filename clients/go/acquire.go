@@ -116,7 +116,7 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 		}
 		n := l.at(claim)
 		session := n.Session
-		if session == 0 || !n.isRunning {
+		if !n.isRunning || !send && claim.Phase == state.Asked {
 			n.run()
 		}
 		if !send {

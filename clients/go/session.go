@@ -189,12 +189,14 @@ func (n *node) round() *state.Fault {
 	}
 	session, sent, block := n.Session, st.At, st.Block(&n.Node)
 	l.unlock()
-	polled := n.poller.Send(limit+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
-	if polled.Fault == nil {
-		st = l.lock()
-		st.Polled(&n.Node, sent, polled.Value)
-		l.unlock()
+	if session == 0 { // it has ended meanwhile
+		return nil
 	}
+	polled := n.poller.Send(limit+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
+	if st = l.lock(); polled.Fault == nil && n.Session == session {
+		st.Polled(&n.Node, sent, polled.Value)
+	}
+	l.unlock()
 	return polled.Fault
 }
 
