@@ -192,7 +192,7 @@ func (n *node) round() *state.Fault {
 	if session == 0 { // it has ended meanwhile
 		return nil
 	}
-	polled := n.poller.Send(limit+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
+	polled := n.poller.Poll(limit, block, session)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
 	}
