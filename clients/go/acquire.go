@@ -37,10 +37,8 @@ func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, optio
 // acquire acquires a lock for a fresh owner, the task's, or that of the grant to adopt, which has this token.
 func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token int64, t terms) (held *Grant, err error) {
 	name.Key = l.options.Prefix + name.Key
-	if observed := l.options.Observer.Acquired; observed != nil && token == 0 {
-		begun := time.Now()
-		defer func() { observed(name.Key, time.Since(begun), err) }()
-	}
+	begun := time.Now()
+	defer func() { l.options.Observer.acquired(name.Key, begun, err) }()
 	switch {
 	case t.wrong != "":
 		return nil, failed("acquire", name.Key, state.Fail(ErrMisuse, t.wrong))
@@ -59,7 +57,7 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 		return held, held.enterAgain(ctx, t.mode)
 	}
 	g := &Grant{locks: l, to: target{key: name.Key}, onLost: t.onLost, lost: make(chan struct{})}
-	if fault := l.find(&g.to, l.options.Reply); fault != nil {
+	if fault := l.route(&g.to, nil, l.options.Reply); fault != nil {
 		return nil, failed("acquire", name.Key, fault.Failure("cluster"))
 	}
 	g.node = g.to.node
@@ -132,12 +130,10 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 			continue
 		}
 		l.unlock()
-		isElsewhere := l.redirect(&g.to, reply.Fault)
-		_ = l.find(&g.to, limit)
-		if st = l.lock(); !isElsewhere {
-			g.sleep(ctx, pause.next())
-			st = l.lock()
-		}
+		_ = l.route(&g.to, reply.Fault, limit)
+		l.lock()
+		g.sleep(ctx, pause.next())
+		st = l.lock()
 	}
 }
 

@@ -115,9 +115,7 @@ func (g *Grant) wake() {
 	for _, notify := range g.onLost {
 		go notify(err)
 	}
-	if observed := g.locks.options.Observer.Lost; observed != nil {
-		go observed(g.claim.Key, err)
-	}
+	g.locks.options.Observer.lost(g.claim.Key, err)
 }
 
 // Key is the key of the lock.
@@ -240,8 +238,6 @@ func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 // call is repeated for two reply timeouts, or until the context ends. After that the session repeats it, and the error
 // is [ErrUnavailable].
 func (g *Grant) Release(ctx context.Context) (err error) {
-	if observed := g.locks.options.Observer.Released; observed != nil {
-		defer func() { observed(g.claim.Key, time.Since(g.taken), err) }()
-	}
+	defer func() { g.locks.options.Observer.released(g.claim.Key, g.taken, err) }()
 	return g.call(ctx, "release", func(st *state.State) ([]any, *Error) { return st.Release(&g.claim) }, (*state.State).Released)
 }

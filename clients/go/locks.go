@@ -80,38 +80,30 @@ type target struct {
 	asking bool // ASK led there
 }
 
-// find finds the node of the key, if it is not known.
-func (l *Locks) find(t *target, limit time.Duration) *state.Fault {
-	if t.node != nil {
-		return nil
+// route finds where the next command about a key goes: where the last reply leads, or else to the node that has it.
+func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault *state.Fault) {
+	var at *server.Server
+	if to.node != nil {
+		at = l.servers.Redirected(to.node.server, last)
 	}
-	at, fault := l.servers.Find(t.key, limit)
-	if fault == nil {
-		t.node = l.nodeOf(at)
+	if to.asking = at != nil && last.Word == "ASK"; at == nil {
+		at, fault = l.servers.Find(to.key, limit)
+	}
+	if to.node = nil; at != nil {
+		to.node = l.nodeOf(at)
 	}
 	return fault
-}
-
-// redirect takes the target from a reply.
-func (l *Locks) redirect(t *target, fault *state.Fault) (isElsewhere bool) {
-	from := t.node
-	t.node, t.asking = nil, false
-	if !fault.Redirects() || from == nil {
-		return false
-	}
-	if at := l.servers.Redirected(from.server, fault); at != nil {
-		t.node, t.asking = l.nodeOf(at), fault.Word == "ASK"
-	}
-	return t.node != nil
 }
 
 // call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
 // there is no session for it. It returns the node that was asked last, if there is one.
 func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (at *state.Node, a state.Answer) {
-	end, pause, fixed := now()+2*l.options.Reply, pauses{}, to.node
+	end, pause, fault := now()+2*l.options.Reply, pauses{}, (*state.Fault)(nil)
 	for {
-		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
-		a.Reply = state.Reply{Fault: l.find(&to, min(l.options.Reply, end-now()))}
+		if to.key != "" {
+			fault = l.route(&to, a.Reply.Fault, min(l.options.Reply, end-now()))
+		}
+		a.Reply = state.Reply{Fault: fault}
 		if n := to.node; n != nil {
 			at = &n.Node
 			if words := command(n); words == nil {
@@ -125,10 +117,8 @@ func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) 
 		if !a.Reply.Fault.Passing() || now()+rest >= end || ctx.Err() != nil {
 			return at, a
 		}
-		if !l.redirect(&to, a.Reply.Fault) {
-			to.node = fixed
-			time.Sleep(rest)
-		}
+		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
+		time.Sleep(rest)
 	}
 }
 

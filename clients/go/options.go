@@ -28,18 +28,6 @@ type Options struct {
 	Observer Observer
 }
 
-// Observer has functions that are called as things happen, and must not block. Those that are nil are left out.
-type Observer struct {
-	// Acquired follows each acquire, with the time it took; err is nil if the lock was granted.
-	Acquired func(key string, took time.Duration, err error)
-	// Released follows each release, with the time that the lock was held.
-	Released func(key string, held time.Duration, err error)
-	// Lost follows each loss.
-	Lost func(key string, err error)
-	// Connection follows each end and each return of a session's connection; err is nil when it is back.
-	Connection func(server string, err error)
-}
-
 func (o Options) withDefaults(service string) Options {
 	o.Lease, o.Silence = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Silence, 30*time.Second)
 	o.Reply, o.Service = cmp.Or(max(o.Reply, 0), time.Second), cmp.Or(o.Service, service)

@@ -62,33 +62,29 @@ func (n *node) loop() {
 		began := now()
 		fault := n.round()
 		isUnknown := fault != nil && fault.Word == "NOSESSION"
+		isBroken := fault != nil && !isUnknown
 		st := l.lock()
-		switch {
-		case isUnknown:
+		if isUnknown {
 			st.SessionEnded(&n.Node)
-		case fault != nil:
+		} else if isBroken {
 			st.Failed(&n.Node, began, fault)
 			n.poller.Close()
 			n.poller = n.server.Poller()
 		}
-		if isBroken := fault != nil && !isUnknown; st.IsClosed() || isBroken && st.IsIdle(&n.Node) { // until it is needed
-			n.isRunning = false
+		if st.IsClosed() || isBroken && st.IsIdle(&n.Node) { // until it is needed
+			n.isRunning, isBroken = false, false
 			n.poller.Close()
-			n.observe(nil)
-			l.unlock()
-			return
-		} else if isBroken {
-			n.observe(fault)
-		} else {
-			n.observe(nil)
 		}
-		isUnsure := st.IsUnsure(&n.Node)
+		n.observe(isBroken, fault)
+		isRunning, isUnsure := n.isRunning, st.IsUnsure(&n.Node)
 		l.unlock()
-		if fault == nil || isUnknown && !wasUnknown {
+		switch {
+		case !isRunning:
+			return
+		case fault == nil || isUnknown && !wasUnknown:
 			pause, wasUnknown = pauses{}, isUnknown
 			continue
-		}
-		if l.servers.IsCluster() && !isUnknown {
+		case isBroken && l.servers.IsCluster():
 			n.relocate()
 		}
 		rest := pause.next()
@@ -97,14 +93,6 @@ func (n *node) loop() {
 		}
 		n.rest(rest)
 	}
-}
-
-// observe reports that the connection has broken or is back. The mutex is held.
-func (n *node) observe(fault error) {
-	if observed := n.locks.options.Observer.Connection; observed != nil && n.isDown != (fault != nil) {
-		go observed(n.Address, fault)
-	}
-	n.isDown = fault != nil
 }
 
 // rest pauses; but a call that needs a session is not kept waiting.
