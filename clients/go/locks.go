@@ -73,7 +73,8 @@ func (l *Locks) unlock() {
 	l.mu.Unlock()
 }
 
-// target is where the next command about a key goes: the node that has it, unless the last reply led elsewhere.
+// target is where the next command goes: to this node if it is about no key, or else to the node that has the key,
+// unless the last reply led elsewhere.
 type target struct {
 	key    string
 	node   *node
@@ -114,7 +115,8 @@ func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) 
 			}
 		}
 		rest := pause.next()
-		if !a.Reply.Fault.Passing() || now()+rest >= end || ctx.Err() != nil {
+		isOver := to.key == "" && a.Reply.Fault != nil && a.Reply.Fault.Word == "NOSESSION"
+		if !a.Reply.Fault.Passing() || isOver || now()+rest >= end || ctx.Err() != nil {
 			return at, a
 		}
 		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
