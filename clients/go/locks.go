@@ -166,7 +166,9 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 	calls.Wait()
 	l.mu.Lock()
 	for _, n := range l.nodes {
-		n.poller.Close()
+		if n.isRunning {
+			n.poller.Close()
+		}
 	}
 	l.mu.Unlock()
 	l.loops.Wait()

@@ -30,6 +30,9 @@ type Server struct {
 	landed   time.Time // when the last of them was answered
 	queue    []*queued // calls that share the next pipeline
 	collects bool      // the loop is about to poll
+	ctx      context.Context
+	limit    time.Duration // of ctx, from its making
+	end      time.Time     // of ctx
 }
 
 // queued is a call that another one, or itself, sends in a pipeline.
@@ -112,8 +115,9 @@ func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
 		_ = client.Close()
 	}
 	s.flights++
+	ctx := s.within(limit)
 	s.mu.Unlock()
-	replies := send(client, limit, commands)
+	replies := send(ctx, client, commands)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, reply := range replies {
@@ -126,6 +130,18 @@ func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
 		batch[0].turn <- batch
 	}
 	return replies
+}
+
+// within returns a context that ends in this time, or up to a tenth later: many calls share it, since each one takes a
+// timer.
+func (s *Server) within(limit time.Duration) context.Context {
+	if s.limit != limit || time.Until(s.end) < limit {
+		s.limit, s.end = limit, time.Now().Add(limit+limit/10)
+		ctx, cancel := context.WithDeadline(context.Background(), s.end)
+		context.AfterFunc(ctx, cancel)
+		s.ctx = ctx
+	}
+	return s.ctx
 }
 
 // heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
@@ -176,7 +192,9 @@ func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
 
 // Send sends commands in a pipeline that is answered in this time.
 func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
-	return send(p.client, limit, commands)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return send(ctx, p.client, commands)
 }
 
 // Poll polls a session. The calls of those whom the last reply has woken go along: then the POLL does not block.
@@ -205,9 +223,7 @@ func (s *Server) collect(collects bool) (batch []*queued) {
 // Close closes the connection.
 func (p Poller) Close() { _ = p.client.Close() }
 
-func send(client *redis.Client, limit time.Duration, commands [][]any) []state.Reply {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+func send(ctx context.Context, client *redis.Client, commands [][]any) []state.Reply {
 	if len(commands) == 1 {
 		return []state.Reply{replyOf(client.Do(ctx, commands[0]...))}
 	}
@@ -229,23 +245,29 @@ func send(client *redis.Client, limit time.Duration, commands [][]any) []state.R
 
 func replyOf(command *redis.Cmd) state.Reply {
 	value, err := command.Result()
-	var said redis.Error
-	var dialing *net.OpError
-	var certificate *tls.CertificateVerificationError
-	isLate := errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return state.Reply{Value: value}
 	case errors.Is(err, redis.Nil):
 		return state.Reply{}
+	}
+	return state.Reply{Fault: faultOf(err)}
+}
+
+func faultOf(err error) *state.Fault {
+	var said redis.Error
+	var dialing *net.OpError
+	var certificate *tls.CertificateVerificationError
+	isLate := errors.Is(err, context.DeadlineExceeded)
+	switch {
 	case errors.As(err, &said):
-		return state.Reply{Fault: state.ErrorReply(said.Error())}
+		return state.ErrorReply(said.Error())
 	case errors.As(err, &certificate):
-		return state.Reply{Fault: &state.Fault{Word: "CERTIFICATE", Err: err}}
+		return state.ErrorReply("CERTIFICATE " + err.Error())
 	case isLate: // never to be taken for the end of a context of the user
 		err = errors.New("no connection in time")
 	}
 	isSent := !(errors.As(err, &dialing) && dialing.Op == "dial") && !errors.Is(err, redis.ErrPoolTimeout) &&
 		!errors.Is(err, redis.ErrClosed) && !isLate
-	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: err}}
+	return &state.Fault{Sent: isSent, Err: err}
 }

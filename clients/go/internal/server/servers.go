@@ -54,7 +54,7 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 	select {
 	case found := <-finding:
 		if found.err != nil {
-			return nil, replyOf(redis.NewCmdResult(nil, found.err)).Fault
+			return nil, faultOf(found.err)
 		}
 		s.mu.Lock()
 		s.template = found.client

@@ -85,14 +85,11 @@ func (c *Claim) AcquireCommand(session int64, at Time) []any {
 
 // ReleaseCommand is the user's own release. It alone names the session, so that the server reports no loss.
 func (c *Claim) ReleaseCommand() []any {
-	return append(append([]any{"LOCK.RELEASE", c.Key, c.Owner}, c.releaseWords()...), "TOKEN", c.Token)
-}
-
-func (c *Claim) releaseWords() []any {
-	if c.Session == 0 {
-		return []any{"HOLDS", c.Holds}
+	command := append(make([]any, 0, 9), "LOCK.RELEASE", c.Key, c.Owner, "HOLDS", c.Holds, "TOKEN", c.Token)
+	if c.Session != 0 {
+		command = append(command, "SESSION", c.Session)
 	}
-	return []any{"HOLDS", c.Holds, "SESSION", c.Session}
+	return command
 }
 
 // RenewCommand moves the grant to a session.

@@ -143,7 +143,7 @@ func (s *State) Released(c *Claim, a Answer) *Error {
 	case fault.Lasting(): // the server would go on to renew the grant: leave its session
 		c.Node.leaving = c.Node.leaving || c.Session != 0 && c.Session == c.Node.Session
 	default:
-		s.finishLater(c.Node, release{c.Name, c.Token}, c.releaseWords()...)
+		s.finishLater(c.Node, release{c.Name, c.Token}, c.ReleaseCommand()...)
 	}
 	return fault.Failure(c.Node.Address)
 }
@@ -159,7 +159,7 @@ func (s *State) End(c *Claim, most Time) (command []any, rest time.Duration) {
 		return nil, end - s.At
 	}
 	c.Holds = 0
-	s.finishLater(c.Node, release{c.Name, c.Token}, c.releaseWords()...)
+	s.finishLater(c.Node, release{c.Name, c.Token}, c.ReleaseCommand()...)
 	command = c.ReleaseCommand()
 	s.lose(c, reason)
 	return command, 0

@@ -178,7 +178,7 @@ func (s *State) listed(n *Node, called map[int]Name, reply Reply) {
 		of := release{Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])}
 		isCalled := slices.Contains(slices.Collect(maps.Values(called)), of.Name)
 		if !isCalled && s.claims[of.Name] == nil && s.unfinished[of].node == nil {
-			s.finishLater(n, of, "ALL")
+			s.finishLater(n, of)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (s *State) event(n *Node, event []any, till Time) {
 	switch kind {
 	case "granted":
 		if !s.granted(n, name, of.token, n.Session, till) && !s.isCalled(name) {
-			s.finishLater(n, of, "ALL") // it was given up
+			s.finishLater(n, of) // it was given up
 		}
 	case "ended":
 		if c != nil && c.isWaiting() {
@@ -304,7 +304,7 @@ func (s *State) silent(n *Node, since Time) {
 			n.soonest = min(n.soonest, till)
 			continue
 		}
-		s.finishLater(n, release{c.Name, c.Token}, "ALL")
+		s.finishLater(n, release{c.Name, c.Token})
 		s.lose(c, "silence")
 	}
 }

@@ -61,7 +61,7 @@ func (r rig) renew(c *Claim, lease time.Duration, leaves bool) {
 	r.fine(failure)
 }
 
-func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}, "ALL") }
+func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}) }
 
 func (r rig) at(seconds float64) rig {
 	r.At = time.Duration(seconds * float64(s))
@@ -248,7 +248,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 func TestOnlyTheUsersReleaseNamesTheSession(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 SESSION 7 TOKEN 50]" {
+	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.GiveUp(r.inLine("cancelled"))
@@ -643,7 +643,7 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 	r.isDue()
 	r.release(grant)
 	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
-	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 	_, failure := r.Release(grant)
 	r.is(failure, ErrMisuse)
 }
@@ -681,13 +681,13 @@ func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
 		token int64
 		says  string
 	}{{0, "NOPERM x"}, {50, "NOTHELD x"}} {
-		r.finishLater(r.n, release{Name{"k", "o"}, one.token}, "ALL")
+		r.finishLater(r.n, release{Name{"k", "o"}, one.token})
 		r.apply(says(one.says))
 		if r.n.leaving || len(r.unfinished) > 0 {
 			t.Fatal("left")
 		}
 	}
-	r.finishLater(r.n, release{Name{"k", "o"}, 50}, "ALL")
+	r.finishLater(r.n, release{Name{"k", "o"}, 50})
 	r.apply(says("NOPERM x"))
 	if !r.n.leaving {
 		t.Fatal("not left")
@@ -776,11 +776,11 @@ func TestAMaximumTime(t *testing.T) {
 		t.Fatal(command, rest)
 	}
 	command, _ := r.at(101).End(c, 101*s)
-	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50]" {
+	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.has(c, Lost, "its maximum time is over")
-	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 	r.Ended(c, Reply{Value: int64(0)})
 	r.isDue()
 }
