@@ -25,10 +25,7 @@ func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOptio
 func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	grant, err := l.Acquire(ctx, key, options...)
-	if err != nil {
-		return err
-	}
-	return grant.do(ctx, work)
+	return grant.do(ctx, work, err)
 }
 
 // Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
@@ -44,12 +41,11 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 		begun := time.Now()
 		defer func() { observed(name.Key, time.Since(begun), err) }()
 	}
-	failure := l.usable(t)
-	if failure == nil && ctx.Err() != nil {
-		failure = ended(ctx, nil)
-	}
-	if failure != nil {
-		return nil, failed("acquire", name.Key, failure)
+	switch {
+	case t.wrong != "":
+		return nil, failed("acquire", name.Key, state.Fail(ErrMisuse, t.wrong))
+	case ctx.Err() != nil:
+		return nil, failed("acquire", name.Key, ended(ctx, nil))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
@@ -66,6 +62,7 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 	if fault := l.find(&g.to, l.options.Reply); fault != nil {
 		return nil, failed("acquire", name.Key, fault.Failure("cluster"))
 	}
+	g.node = g.to.node
 	st := l.lock()
 	if task != nil {
 		name.Owner = st.UsableOwner(&task.state)
@@ -74,20 +71,20 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 		name.Owner = l.owner()
 	}
 	g.claim = state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, st.At)
-	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.to.node.Node
-	if failure = st.Ask(&g.claim); failure != nil {
+	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.node.Node
+	if failure := st.Ask(&g.claim); failure != nil {
 		l.unlock()
 		return nil, failed("acquire", name.Key, failure)
 	}
 	if task != nil {
 		g.claim.Task, task.state.Owner = &task.state, name.Owner
 	}
-	if failure = g.ask(ctx, st); failure == nil && t.isFixed {
-		failure = g.renew(ctx, t.lease, true)
+	if err = failed("acquire", name.Key, g.ask(ctx, st)); err == nil && t.isFixed {
+		err = g.renew(ctx, "acquire", t.lease, true)
 	}
-	if failure != nil {
+	if err != nil {
 		g.giveUp()
-		return nil, failed("acquire", name.Key, failure)
+		return nil, err
 	}
 	g.start(t.atMost)
 	task.remember(g)
@@ -99,8 +96,8 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 	l, claim, pause := g.locks, &g.claim, pauses{}
 	for {
-		if g.to.node != nil {
-			st.Move(claim, &g.to.node.Node)
+		if g.to.node != nil && claim.Phase == state.Asked {
+			g.node, claim.Node = g.to.node, &g.to.node.Node // the key is there now
 		}
 		done, send, rest, failure := st.NextStep(claim)
 		switch isInLine := claim.Phase == state.InLine; {
@@ -114,7 +111,7 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 			l.unlock()
 			return failure
 		}
-		n := l.at(claim)
+		n := g.node
 		session := n.Session
 		if !n.isRunning || !send && claim.Phase == state.Asked {
 			n.run()
@@ -135,13 +132,9 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 			continue
 		}
 		l.unlock()
-		g.to.node = n
-		if !l.redirect(&g.to, reply.Fault) {
-			g.to.node = nil
-		}
-		fault := l.find(&g.to, limit)
-		st = l.lock()
-		if isElsewhere := reply.Fault.Redirects() && fault == nil; !isElsewhere {
+		isElsewhere := l.redirect(&g.to, reply.Fault)
+		_ = l.find(&g.to, limit)
+		if st = l.lock(); !isElsewhere {
 			g.sleep(ctx, pause.next())
 			st = l.lock()
 		}
@@ -170,7 +163,7 @@ func (g *Grant) giveUp() {
 	l := g.locks
 	st := l.lock()
 	isKnown, call := st.GiveUp(&g.claim), st.BeginCall(g.claim.Name)
-	n, limit := l.at(&g.claim), min(l.options.Reply, g.claim.Last-st.At)
+	n, limit := g.node, min(l.options.Reply, g.claim.Last-st.At)
 	l.unlock()
 	var reply state.Reply
 	if isKnown {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,39 +40,15 @@ func now() state.Time { return time.Since(epoch) }
 func New(client redis.UniversalClient, options Options) *Locks {
 	o, servers := options.withDefaults(filepath.Base(os.Args[0])), server.Of(client)
 	host, _ := os.Hostname()
-	o.Service = printable(o.Service)
 	return &Locks{options: o, servers: servers, closing: make(chan struct{}), nodes: map[*server.Server]*node{},
 		st:      state.New(o.Lease, o.Reply, servers != nil && servers.IsCluster()),
-		process: fmt.Sprintf("%s:%s:%d:%s-", o.Service, printable(host), os.Getpid(), rand.Text()[:13])}
-}
-
-func printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '_'
-		}
-		return r
-	}, text)
-	return text[:min(len(text), 80)]
+		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}
 }
 
 // owner is fresh, so that a late call meets only its own grant. The mutex is held.
 func (l *Locks) owner() string {
 	l.owners++
 	return l.process + strconv.FormatInt(l.owners, 36)
-}
-
-// usable fails if the Locks or the terms cannot be used.
-func (l *Locks) usable(t terms) *Error {
-	switch {
-	case t.wrong != "":
-		return state.Fail(ErrMisuse, t.wrong)
-	case l.servers == nil:
-		return state.Fail(ErrMisuse, "the client is neither a *redis.Client nor a *redis.ClusterClient")
-	case l.options.Lease < leastLease || l.options.Silence < leastLease:
-		return state.Fail(ErrMisuse, "Options.Lease and Options.Silence are at least 1 second")
-	}
-	return nil
 }
 
 // lock locks the mutex and tells the state the time.
@@ -130,34 +105,27 @@ func (l *Locks) redirect(t *target, fault *state.Fault) (isElsewhere bool) {
 	return t.node != nil
 }
 
-// answer is what became of a call: the last reply, when it was sent, and whether an earlier try had no reply.
-type answer struct {
-	node    *node
-	sent    state.Time
-	reply   state.Reply
-	wasOpen bool
-}
-
 // call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
-// there is no session for it.
-func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (a answer) {
+// there is no session for it. It returns the node that was asked last, if there is one.
+func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (at *state.Node, a state.Answer) {
 	end, pause, fixed := now()+2*l.options.Reply, pauses{}, to.node
 	for {
-		a.wasOpen = a.wasOpen || a.reply.Fault.NoReply()
-		a.reply = state.Reply{Fault: l.find(&to, min(l.options.Reply, end-now()))}
-		if a.node = to.node; a.node != nil {
-			if words := command(a.node); words == nil {
-				a.reply.Fault = &state.Fault{Err: errors.New("no session")}
+		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
+		a.Reply = state.Reply{Fault: l.find(&to, min(l.options.Reply, end-now()))}
+		if n := to.node; n != nil {
+			at = &n.Node
+			if words := command(n); words == nil {
+				a.Reply.Fault = &state.Fault{Err: errors.New("no session")}
 			} else {
-				a.sent = now()
-				a.reply = a.node.server.Call(min(l.options.Reply, end-a.sent), to.asking, words)
+				a.Sent = now()
+				a.Reply = n.server.Call(min(l.options.Reply, end-a.Sent), to.asking, words)
 			}
 		}
 		rest := pause.next()
-		if !a.reply.Fault.Passing() || now()+rest >= end || ctx.Err() != nil {
-			return a
+		if !a.Reply.Fault.Passing() || now()+rest >= end || ctx.Err() != nil {
+			return at, a
 		}
-		if !l.redirect(&to, a.reply.Fault) {
+		if !l.redirect(&to, a.Reply.Fault) {
 			to.node = fixed
 			time.Sleep(rest)
 		}
@@ -180,10 +148,10 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 	for _, n := range l.nodes {
 		for _, session := range n.Sessions() {
 			calls.Go(func() {
-				a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
+				_, a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				closed[session] = a.reply.Fault == nil
+				closed[session] = a.Reply.Fault == nil
 			})
 		}
 	}
@@ -195,8 +163,8 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 			continue
 		}
 		calls.Go(func() {
-			a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
-			if fault := a.reply.Fault; fault != nil && !fault.Gone() {
+			_, a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
+			if fault := a.Reply.Fault; fault != nil && !fault.Gone() {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				failure = errors.Join(failure, failed("close", claim.Key, fault.Failure(claim.Node.Address)))

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -40,17 +41,8 @@ type Observer struct {
 }
 
 func (o Options) withDefaults(service string) Options {
-	for _, one := range []struct {
-		value *time.Duration
-		usual time.Duration
-	}{{&o.Lease, 10 * time.Second}, {&o.Silence, 30 * time.Second}, {&o.Reply, time.Second}} {
-		if *one.value <= 0 {
-			*one.value = one.usual
-		}
-	}
-	if o.Service == "" {
-		o.Service = service
-	}
+	o.Lease, o.Silence = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Silence, 30*time.Second)
+	o.Reply, o.Service = cmp.Or(max(o.Reply, 0), time.Second), cmp.Or(o.Service, service)
 	return o
 }
 
@@ -105,8 +97,13 @@ func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
 	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}
-	if len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED" {
+	switch {
+	case len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED":
 		t.wrong = "a lock is either shared or has permits"
+	case l.servers == nil:
+		t.wrong = "the client is neither a *redis.Client nor a *redis.ClusterClient"
+	case l.options.Lease < leastLease || l.options.Silence < leastLease:
+		t.wrong = "Options.Lease and Options.Silence are at least 1 second"
 	}
 	return t
 }

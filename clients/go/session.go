@@ -43,16 +43,6 @@ func (l *Locks) nodeOf(server *server.Server) *node {
 	return n
 }
 
-// at returns the node of a claim. The mutex is held.
-func (l *Locks) at(claim *state.Claim) *node {
-	for _, n := range l.nodes {
-		if &n.Node == claim.Node {
-			return n
-		}
-	}
-	return nil
-}
-
 // run starts the loop if it is not running, and ends its pause. The mutex is held.
 func (n *node) run() {
 	select {
@@ -63,16 +53,6 @@ func (n *node) run() {
 		n.isRunning, n.poller = true, n.server.Poller()
 		n.locks.loops.Go(n.loop)
 	}
-}
-
-// openSession returns the session; 0: there is none yet.
-func (n *node) openSession() int64 {
-	n.locks.lock()
-	defer n.locks.unlock()
-	if n.Session == 0 {
-		n.run()
-	}
-	return n.Session
 }
 
 // loop polls the session. It is the only user of the session's connection, and runs no code of the user.
@@ -161,38 +141,29 @@ func (n *node) round() *state.Fault {
 			return nil
 		}
 	}
-	due := st.Due(&n.Node)
-	for len(due) > 0 {
-		part := due[:min(len(due), 500)] // so that each reply has its time
-		due = due[len(part):]
-		commands := make([][]any, len(part))
-		for i, one := range part {
+	session, broken := n.Session, (*state.Fault)(nil)
+	if due := st.Due(&n.Node); len(due) > 0 {
+		commands := make([][]any, len(due))
+		for i, one := range due {
 			commands[i] = one.Command
 		}
 		sent := st.At
 		l.unlock()
-		replies := n.poller.Send(limit, commands...)
+		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
-		var broken *state.Fault
-		for i, one := range part {
+		for i, one := range due {
 			if one.Apply(sent, replies[i]); replies[i].Fault != nil && replies[i].Fault.Word == "" {
 				broken = replies[i].Fault
 			}
 		}
-		if broken != nil {
-			for _, one := range due {
-				one.Apply(sent, state.Reply{Fault: &state.Fault{Err: broken}})
-			}
-			l.unlock()
-			return broken
-		}
 	}
-	session, sent, block := n.Session, st.At, st.Block(&n.Node)
+	sent, block := st.At, st.Block(&n.Node)
+	isOver := n.Session != session
 	l.unlock()
-	if session == 0 { // it has ended meanwhile
-		return nil
+	if broken != nil || isOver {
+		return broken
 	}
-	polled := n.poller.Send(limit+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
+	polled := n.poller.Poll(limit, block, session)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
 	}

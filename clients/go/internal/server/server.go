@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Server struct {
 	flights  int       // calls and pipelines under way
 	landed   time.Time // when the last of them was answered
 	queue    []*queued // calls that share the next pipeline
+	collects bool      // the loop is about to poll
 }
 
 // queued is a call that another one, or itself, sends in a pipeline.
@@ -49,7 +51,7 @@ func One(client *redis.Client) *Server { return newServer(client, client.Options
 func newServer(client *redis.Client, address string) *Server {
 	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
 	o.Addr = address
-	o.MaxRetries, o.DialerRetries, o.MinIdleConns = -1, 1, 0
+	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
 	o.Limiter, o.AutoPipelineOptions = nil, nil
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
@@ -72,7 +74,8 @@ func (s *Server) connect(poolSize int) *redis.Client {
 	return redis.NewClient(&o)
 }
 
-// Call sends a command once. With asking, the server is one that ASK named.
+// Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
+// about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
 func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
 	if limit <= 0 {
 		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
@@ -82,25 +85,15 @@ func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply st
 	}
 	one := queued{command: command}
 	s.mu.Lock()
-	if s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond { // nothing waits for a server that hangs
+	if s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond {
 		one.turn = make(chan []*queued, 1)
 		s.queue = append(s.queue, &one)
 		s.mu.Unlock()
-		batch := <-one.turn
-		if batch == nil {
-			return one.reply
+		if batch := <-one.turn; batch != nil {
+			defer s.land()
+			answer(batch, s.send(limit, commandsOf(batch)))
 		}
-		commands := make([][]any, len(batch))
-		for i, other := range batch {
-			commands[i] = other.command
-		}
-		replies := s.send(limit, commands)
-		s.land()
-		for i, other := range batch[1:] {
-			other.reply = replies[i+1]
-			other.turn <- nil
-		}
-		return replies[0]
+		return one.reply
 	}
 	s.flights++
 	s.mu.Unlock()
@@ -108,18 +101,34 @@ func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply st
 	return s.send(limit, [][]any{command})[0]
 }
 
-// land has the calls that queue sent by the first of them.
+// land has the calls that queue sent by the first of them, unless the loop sends them.
 func (s *Server) land() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.landed = time.Now()
-	if len(s.queue) == 0 {
+	if len(s.queue) == 0 || s.collects {
 		s.flights--
 		return
 	}
 	batch := s.queue[:min(len(s.queue), 100)]
 	s.queue = s.queue[len(batch):]
 	batch[0].turn <- batch
+}
+
+func commandsOf(batch []*queued) [][]any {
+	commands := make([][]any, len(batch), len(batch)+1)
+	for i, one := range batch {
+		commands[i] = one.command
+	}
+	return commands
+}
+
+// answer wakes the callers of a batch.
+func answer(batch []*queued, replies []state.Reply) {
+	for i, one := range batch {
+		one.reply = replies[i]
+		one.turn <- nil
+	}
 }
 
 func (s *Server) send(limit time.Duration, commands [][]any) []state.Reply {
@@ -162,15 +171,41 @@ func (s *Server) Close() {
 	}
 }
 
-// Poller is the connection of a session: no other call uses it.
-type Poller struct{ client *redis.Client }
+// Poller is the connection of a session: only the loop uses it.
+type Poller struct {
+	server *Server
+	client *redis.Client
+}
 
 // Poller makes one. It connects with the first command.
-func (s *Server) Poller() Poller { return Poller{s.connect(1)} }
+func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
 
 // Send sends commands in a pipeline that is answered in this time.
 func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	return send(p.client, limit, commands)
+}
+
+// Poll polls a session. The calls of those whom the last reply has woken go along: then the POLL does not block.
+func (p Poller) Poll(limit, block time.Duration, session int64) state.Reply {
+	s, poll := p.server, []any{"LOCK.SESSION", "POLL", session}
+	s.collect(true)
+	runtime.Gosched()
+	batch := s.collect(false)
+	if len(batch) == 0 {
+		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
+	}
+	replies := p.Send(limit, append(commandsOf(batch), poll)...)
+	answer(batch, replies)
+	return replies[len(batch)]
+}
+
+func (s *Server) collect(collects bool) (batch []*queued) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.collects = collects; !collects {
+		batch, s.queue = s.queue, nil
+	}
+	return batch
 }
 
 // Close closes the connection.

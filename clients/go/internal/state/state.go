@@ -137,13 +137,6 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err 
 	return false, true, 0, nil
 }
 
-// Move has a wait without a place asked for at another node of the cluster.
-func (s *State) Move(wait *Claim, to *Node) {
-	if wait.Phase == Asked {
-		wait.Node = to
-	}
-}
-
 // Answered applies the reply to an ACQUIRE that was sent at this time to this server, in this session.
 func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply Reply) {
 	if reply.Fault.NoReply() {
