@@ -25,8 +25,9 @@ type Locker struct {
 	atLeast time.Duration
 	failed  func(key string, err error)
 
-	mu   sync.Mutex
-	idle map[string]*lock // held for longer than their runs
+	mu       sync.Mutex
+	idle     map[string]*lock // held for longer than their runs
+	releases sync.WaitGroup   // of those
 }
 
 var (
@@ -78,7 +79,9 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	}
 	held := &lock{locker: l, grant: grant, key: key, until: until}
 	grant.OnLost(func(err error) {
-		if !l.endsIdle(held, time.Time{}) {
+		if l.endsIdle(held, time.Time{}) {
+			l.releases.Done()
+		} else {
 			l.failed(key, err)
 		}
 	})
@@ -111,11 +114,17 @@ func (l *Locker) Close(ctx context.Context) error {
 		case <-time.After(time.Until(until)):
 		case <-ctx.Done():
 		}
-		if l.endsIdle(idle, until) {
-			_ = idle.release()
-		}
+		l.releaseIdle(idle, until)
 	}
+	l.releases.Wait()
 	return ctx.Err()
+}
+
+func (l *Locker) releaseIdle(idle *lock, until time.Time) {
+	if l.endsIdle(idle, until) { // otherwise the next run has it
+		defer l.releases.Done()
+		_ = idle.release()
+	}
 }
 
 // endsIdle reports whether the lock was held for longer than its run, until this time or any. Now its holding is over.
@@ -126,6 +135,7 @@ func (l *Locker) endsIdle(idle *lock, until time.Time) bool {
 		return false
 	}
 	delete(l.idle, idle.key)
+	l.releases.Add(1)
 	return true
 }
 
@@ -149,11 +159,7 @@ func (l *lock) Unlock(context.Context) error {
 	defer l.locker.mu.Unlock()
 	l.locker.idle[l.key] = l
 	until := l.until
-	time.AfterFunc(rest, func() {
-		if l.locker.endsIdle(l, until) { // otherwise the next run has it
-			_ = l.release()
-		}
-	})
+	time.AfterFunc(rest, func() { l.locker.releaseIdle(l, until) })
 	return nil
 }
 
