@@ -39,7 +39,10 @@ type queued struct {
 	turn    chan []*queued // its reply is here; or the calls that it sends
 }
 
-const mostFlights = 4 // of a crowd of calls: more of them share pipelines
+const (
+	mostFlights = 4 // of a crowd of calls: more of them share pipelines
+	leastShared = 400 * time.Millisecond
+)
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
 const bySentinels = "FailoverClient"
@@ -76,43 +79,65 @@ func (s *Server) connect(poolSize int) *redis.Client {
 
 // Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
 // about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
-func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
+func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Reply {
 	if limit <= 0 {
 		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
 	}
-	if asking {
-		return s.send(limit, [][]any{{"ASKING"}, command})[1]
-	}
-	one := queued{command: command}
 	s.mu.Lock()
-	if s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond {
-		one.turn = make(chan []*queued, 1)
-		s.queue = append(s.queue, &one)
-		s.mu.Unlock()
-		if batch := <-one.turn; batch != nil {
-			defer s.land()
-			answer(batch, s.send(limit, commandsOf(batch)))
-		}
-		return one.reply
+	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
+	switch {
+	case asking:
+		return s.send(limit, []any{"ASKING"}, command)[1]
+	case !isCrowd || limit < leastShared:
+		return s.send(limit, command)[0]
+	}
+	one := queued{command: command, turn: make(chan []*queued, 1)}
+	s.queue = append(s.queue, &one)
+	s.mu.Unlock()
+	if batch := <-one.turn; batch != nil {
+		s.mu.Lock()
+		answer(batch, s.send(limit, commandsOf(batch)...))
+	}
+	return one.reply
+}
+
+// send sends commands over the client of the moment, and has the calls that queue sent by the first of them, unless
+// the loop sends them. It is called with the mutex, and unlocks it.
+func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
+	if s.client == nil {
+		s.client, s.answered = s.connect(0), false
+	}
+	client := s.client
+	if s.isClosed {
+		_ = client.Close()
 	}
 	s.flights++
 	s.mu.Unlock()
-	defer s.land()
-	return s.send(limit, [][]any{command})[0]
-}
-
-// land has the calls that queue sent by the first of them, unless the loop sends them.
-func (s *Server) land() {
+	replies := send(client, limit, commands)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.landed = time.Now()
-	if len(s.queue) == 0 || s.collects {
-		s.flights--
-		return
+	for _, reply := range replies {
+		s.heed(client, reply.Fault)
 	}
-	batch := s.queue[:min(len(s.queue), 100)]
-	s.queue = s.queue[len(batch):]
-	batch[0].turn <- batch
+	s.landed = time.Now()
+	if s.flights--; len(s.queue) > 0 && !s.collects {
+		batch := s.queue[:min(len(s.queue), 100)]
+		s.queue = s.queue[len(batch):]
+		batch[0].turn <- batch
+	}
+	return replies
+}
+
+// heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
+func (s *Server) heed(client *redis.Client, fault *state.Fault) {
+	switch {
+	case s.client != client:
+	case fault == nil:
+		s.answered = true
+	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
+		s.client = nil
+		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
+	}
 }
 
 func commandsOf(batch []*queued) [][]any {
@@ -128,37 +153,6 @@ func answer(batch []*queued, replies []state.Reply) {
 	for i, one := range batch {
 		one.reply = replies[i]
 		one.turn <- nil
-	}
-}
-
-func (s *Server) send(limit time.Duration, commands [][]any) []state.Reply {
-	s.mu.Lock()
-	if s.client == nil {
-		s.client, s.answered = s.connect(0), false
-	}
-	client, isClosed := s.client, s.isClosed
-	s.mu.Unlock()
-	if isClosed {
-		_ = client.Close()
-	}
-	replies := send(client, limit, commands)
-	for _, reply := range replies {
-		s.heed(client, reply.Fault)
-	}
-	return replies
-}
-
-// heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
-func (s *Server) heed(client *redis.Client, fault *state.Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.client != client:
-	case fault == nil:
-		s.answered = true
-	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
-		s.client = nil
-		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
 	}
 }
 
