@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,9 +30,19 @@ type Quorum struct {
 // member is one of the servers.
 type member struct {
 	*Locks
-	name     string
-	isSilent atomic.Bool // it did not answer the last time
-	isAsked  atomic.Bool // by the one caller that asks it nevertheless
+	name string
+}
+
+// isDown reports whether the connection of a session there has broken.
+func (m *member) isDown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.nodes {
+		if n.isDown {
+			return true
+		}
+	}
+	return false
 }
 
 // NewQuorum makes a Quorum on the clients of at least three servers that fail by themselves: none is a replica of
@@ -121,14 +130,6 @@ type QuorumGrant struct {
 	losses  []string
 	failure error // why it is held no more
 	onLost  []func(error)
-}
-
-// start follows the hand-over of the lock.
-func (g *QuorumGrant) start(t terms) {
-	g.taken = time.Now()
-	for _, notify := range t.onLost {
-		g.OnLost(notify)
-	}
 }
 
 // add takes in what a member has granted. It returns false if the lock has ended.

@@ -2,14 +2,18 @@ package redislock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // acquire asks all servers at once. A caller that gets no majority gives back what it has, and waits in line at the
 // first server that answers. Only the first in that line keeps what it has while it waits for the other servers, so no
 // two callers wait for each other. Where callers disagree about the first server, the end of their turns parts them.
-func (q *Quorum) acquire(ctx context.Context, key string, t terms) (grant *QuorumGrant, err error) {
+func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *QuorumGrant, err error) {
 	begun, full := time.Now(), q.options.Prefix+key
 	if observed := q.options.Observer.Acquired; observed != nil {
 		defer func() { observed(full, time.Since(begun), err) }()
@@ -30,45 +34,36 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (grant *Quoru
 		}
 		return max(0, t.wait-time.Since(begun))
 	}
-	var line *place
-	defer func() { line.leave() }()
-	var turn *Grant // of the first in line
+	a := q.ballot(ctx, key, t)
+	defer func() { a.finish(lock) }()
 	for pause, isStuck := (pauses{}), t.wait == 0; ; {
-		a := q.attempt(ctx, key, t)
-		first := a.begin(line, turn)
+		a.askRest(0)
+		first := a.first()
 		isTurn := first != nil && first.grant != nil
-		if turn != nil || isTurn && left() != 0 && a.count(isGranted) < q.majority {
-			if turn == nil { // it would wait behind itself
-				line.leave()
-			}
-			line, turn = nil, nil
-			a.queue(turnTime(left()))
+		if isTurn && left() != 0 && a.count(isGranted) < q.majority {
+			a.leaveLines() // where it would wait behind itself
+			a.askRest(turnTime(left()))
 		}
 		// Callers in line at the first server come before, unless the line there does not move.
-		if isTurn || isStuck {
-			a.raise()
+		if (isTurn || isStuck) && a.raise() {
+			lock = &QuorumGrant{quorum: q, key: full, token: a.token, taken: time.Now(), lost: make(chan struct{}), onLost: t.onLost}
+			a.hand(lock)
+			return lock, nil
 		}
-		failure := a.failure(ctx, full, left() == 0)
-		if grant = a.end(full); grant != nil {
-			grant.start(t)
-			return grant, nil
+		err := a.failure(ctx, full, left() == 0)
+		if a.giveBack(); err != nil {
+			return nil, err
 		}
-		switch {
-		case failure != nil:
-			return nil, failure
-		case first == nil || isTurn: // too few servers answer, or the turn is over
+		if first == nil || isTurn { // too few servers answer, or the turn is over
 			isStuck = false
 			sleep(ctx.Done(), pause.next())
 			continue
-		case line == nil || line.at != first.member:
-			line.leave()
-			line = newPlace(ctx, first.member, key, t, left())
 		}
-		var isOver bool
-		if turn, isOver = line.await(ctx, turnTime(left())); isOver && turn == nil {
-			line = nil
+		if !first.isInLine {
+			a.leaveLines()
+			a.ask(first, left(), true)
 		}
-		pause, isStuck = pauses{}, turn == nil
+		pause, isStuck = pauses{}, !a.await(first, turnTime(left()))
 	}
 }
 
@@ -77,7 +72,7 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (grant *Quoru
 func turnTime(left time.Duration) time.Duration {
 	turn := time.Second + rand.N(time.Second)
 	if left >= 0 {
-		turn = min(turn, max(left/2, 50*time.Millisecond), left)
+		turn = min(turn, max(left/2, patience), left)
 	}
 	return turn
 }
@@ -89,47 +84,32 @@ func sleep(end <-chan struct{}, pause time.Duration) {
 	}
 }
 
-// place is a place in the line of one server.
-type place struct {
-	at     *member
-	cancel context.CancelFunc
-	turn   chan *Grant // nil: the server has ended the wait
-}
-
-func newPlace(ctx context.Context, at *member, key string, t terms, wait time.Duration) *place {
-	p := &place{at: at, turn: make(chan *Grant, 1)}
-	ctx, p.cancel = context.WithCancel(ctx)
-	t.wait, t.atMost, t.onLost = wait, 0, nil
-	go func() {
-		grant, _ := at.acquire(ctx, nil, key, t)
-		p.turn <- grant
-	}()
-	return p
-}
-
-// await returns the turn if it comes within this time, and whether the wait is over.
-func (p *place) await(ctx context.Context, limit time.Duration) (turn *Grant, isOver bool) {
-	select {
-	case turn = <-p.turn:
-		if turn == nil {
-			sleep(ctx.Done(), limit)
+// failure is why the acquire fails: because it would not do better later, or its time is over.
+func (a *ballot) failure(ctx context.Context, full string, isOver bool) error {
+	kind, causes, refusals, differ := error(nil), errors.New("no majority of the servers"), 0, false
+	for _, v := range a.votes {
+		if v.err != nil {
+			causes = fmt.Errorf("%w; %s: %v", causes, v.name, v.err)
 		}
-		return turn, true
-	case <-time.After(limit):
-	case <-ctx.Done():
-	}
-	return nil, false
-}
-
-// leave gives up the place.
-func (p *place) leave() {
-	if p == nil {
-		return
-	}
-	p.cancel()
-	go func() {
-		if turn := <-p.turn; turn != nil {
-			turn.giveUp()
+		if differ = differ || v.refused != 0; v.refused != 0 || v.err == nil || isBusy(v) || errors.Is(v.err, ErrUnavailable) {
+			continue
 		}
-	}()
+		refusals++
+		kind = kindOf(v.err)
+	}
+	switch {
+	case ctx.Err() == nil && len(a.votes)-refusals < a.majority:
+	case differ && a.count(isGranted) >= a.majority:
+		kind = ErrRefused
+	case !isOver && ctx.Err() == nil:
+		return nil
+	case a.count(isBusy)+a.count(isGranted) >= a.majority:
+		kind = ErrBusy
+	default:
+		kind = ErrUnavailable
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ended(ctx, "acquire", full, kind), causes)
+	}
+	return failed("acquire", full, &state.Failure{Kind: kind, Cause: causes})
 }
