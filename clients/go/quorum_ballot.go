@@ -192,19 +192,20 @@ func (a *ballot) common() (common int64) {
 // raise gives a majority one token. Servers whose clocks differ are left out, as far as a majority remains.
 func (a *ballot) raise() bool {
 	for {
-		token := a.common()
+		token, isSent := a.common(), false
 		has := func(v *vote) bool { return v.has(token) }
 		for _, v := range a.votes {
 			if v.canHave(token) && !v.isOpen && !has(v) {
 				a.raiseTo(v, token)
+				isSent = true
 			}
 		}
 		switch a.collect(has, 0); {
 		case a.count(has) >= a.majority:
 			a.token = token
 			return true
-		case a.common() != token: // without a server whose clock differs, or whose grant is gone
-		case a.count(isOpen) == 0, !a.next(nil): // a server that has not answered may make a majority
+		case isSent: // now more is known of what they can have
+		case a.count(isOpen) == 0, !a.next(nil): // a server that has not answered yet may make a majority
 			return false
 		}
 	}
