@@ -231,7 +231,7 @@ func TestAfterAnOutage(t *testing.T) {
 		t.Fatal("took", took)
 	}
 	for _, n := range locks.nodes {
-		eventually(t, "nothing is kept", func() bool { n.lock(); defer n.unlock(); return n.st.IsIdle() })
+		eventually(t, "nothing is kept", func() bool { st := locks.lock(); defer locks.unlock(); return st.IsIdle(&n.Node) })
 	}
 }
 

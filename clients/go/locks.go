@@ -3,11 +3,11 @@ package redislock
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,20 +26,10 @@ type Locks struct {
 	closing chan struct{}
 	loops   sync.WaitGroup
 
-	mu       sync.Mutex // of all that follows, and of the states
-	isClosed bool
-	nodes    map[*server.Server]*node
-}
-
-// node is a server with what is known of it.
-type node struct {
-	*Locks
-	server    *server.Server
-	st        *state.State
-	isRunning bool          // its loop
-	isDown    bool          // its connection, to the observer
-	needed    chan struct{} // ends a pause of the loop
-	poller    server.Poller
+	mu     sync.Mutex // of all that follows
+	st     *state.State
+	owners int64
+	nodes  map[*server.Server]*node
 }
 
 var epoch = time.Now()
@@ -49,100 +39,126 @@ func now() state.Time { return time.Since(epoch) }
 // New makes Locks on a *redis.Client (one server, or by Sentinels) or a *redis.ClusterClient. It opens no connection.
 // Close the Locks before the client.
 func New(client redis.UniversalClient, options Options) *Locks {
-	o := options.withDefaults(filepath.Base(os.Args[0]))
+	o, servers := options.withDefaults(filepath.Base(os.Args[0])), server.Of(client)
 	host, _ := os.Hostname()
-	o.Service = printable(o.Service, 80)
-	return &Locks{options: o, servers: server.Of(client), closing: make(chan struct{}), nodes: map[*server.Server]*node{},
-		process: fmt.Sprintf("%s:%s:%d:", o.Service, printable(host, 80), os.Getpid())}
+	o.Service = printable(o.Service)
+	return &Locks{options: o, servers: servers, closing: make(chan struct{}), nodes: map[*server.Server]*node{},
+		st:      state.New(o.Lease, o.Reply, servers != nil && servers.IsCluster()),
+		process: fmt.Sprintf("%s:%s:%d:%s-", o.Service, printable(host), os.Getpid(), rand.Text()[:13])}
 }
 
-func printable(text string, length int) string {
+func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
 			return '_'
 		}
 		return r
 	}, text)
-	return text[:min(len(text), length)]
+	return text[:min(len(text), 80)]
 }
 
-// owner is fresh, so that a late call meets only its own grant.
+// owner is fresh, so that a late call meets only its own grant. The mutex is held.
 func (l *Locks) owner() string {
-	var random [12]byte
-	_, _ = rand.Read(random[:])
-	return l.process + hex.EncodeToString(random[:])
+	l.owners++
+	return l.process + strconv.FormatInt(l.owners, 36)
 }
 
 // usable fails if the Locks or the terms cannot be used.
-func (l *Locks) usable(op, key string, t terms) error {
+func (l *Locks) usable(t terms) *Error {
 	switch {
 	case t.wrong != "":
-		return misuse(op, key, t.wrong)
+		return state.Fail(ErrMisuse, t.wrong)
 	case l.servers == nil:
-		return misuse(op, key, "the client is neither a *redis.Client nor a *redis.ClusterClient")
+		return state.Fail(ErrMisuse, "the client is neither a *redis.Client nor a *redis.ClusterClient")
 	case l.options.Lease < leastLease || l.options.Silence < leastLease:
-		return misuse(op, key, "Options.Lease and Options.Silence are at least 1 second")
+		return state.Fail(ErrMisuse, "Options.Lease and Options.Silence are at least 1 second")
 	}
 	return nil
 }
 
-// lock locks the mutex and tells the state of the node the time.
-func (n *node) lock() *node {
-	n.mu.Lock()
-	n.st.At = now()
-	return n
+// lock locks the mutex and tells the state the time.
+func (l *Locks) lock() *state.State {
+	l.mu.Lock()
+	l.st.At = max(now(), l.st.At+1)
+	return l.st
 }
 
 // unlock wakes the callers of what has changed, and unlocks.
-func (n *node) unlock() {
-	for _, claim := range n.st.Changed {
+func (l *Locks) unlock() {
+	for _, claim := range l.st.Changed {
 		claim.Caller.(*Grant).wake()
 	}
-	for _, claim := range n.st.Elsewhere {
-		go claim.Caller.(*Grant).resolve()
+	for _, claim := range l.st.Elsewhere {
+		go claim.Caller.(*Grant).find()
 	}
-	for _, command := range n.st.Misplaced {
-		go n.repeat(context.Background(), command[1].(string), command)
+	for _, command := range l.st.Misplaced {
+		go l.call(context.Background(), target{key: command[1].(string)}, func(*node) []any { return command })
 	}
-	n.st.Changed, n.st.Elsewhere, n.st.Misplaced = n.st.Changed[:0], nil, nil
-	n.mu.Unlock()
+	l.st.Changed, l.st.Elsewhere, l.st.Misplaced = l.st.Changed[:0], nil, nil
+	l.mu.Unlock()
 }
 
-// nodeOf returns the node of a server.
-func (l *Locks) nodeOf(server *server.Server) *node {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.nodes[server]
-	if n == nil {
-		n = &node{Locks: l, server: server, needed: make(chan struct{}, 1),
-			st: state.New(server.Address, l.options.Lease, l.options.Reply, l.servers.IsCluster())}
-		l.nodes[server] = n
-	}
-	return n
+// target is where the next command about a key goes: the node that has it, unless the last reply led elsewhere.
+type target struct {
+	key    string
+	node   *node
+	asking bool // ASK led there
 }
 
-// repeat sends a command about a key until it is answered, for two reply timeouts or until the context ends. It
-// returns when it was sent last, the last reply, and whether an earlier try had none.
-func (l *Locks) repeat(ctx context.Context, key string, command []any) (sent state.Time, reply state.Reply, wasOpen bool) {
-	end, pause := now()+2*l.options.Reply, pauses{}
-	var at *server.Server
-	asking := false
+// find finds the node of the key, if it is not known.
+func (l *Locks) find(t *target, limit time.Duration) *state.Fault {
+	if t.node != nil {
+		return nil
+	}
+	at, fault := l.servers.Find(t.key, limit)
+	if fault == nil {
+		t.node = l.nodeOf(at)
+	}
+	return fault
+}
+
+// redirect takes the target from a reply.
+func (l *Locks) redirect(t *target, fault *state.Fault) (isElsewhere bool) {
+	from := t.node
+	t.node, t.asking = nil, false
+	if !fault.Redirects() || from == nil {
+		return false
+	}
+	if at := l.servers.Redirected(from.server, fault); at != nil {
+		t.node, t.asking = l.nodeOf(at), fault.Word == "ASK"
+	}
+	return t.node != nil
+}
+
+// answer is what became of a call: the last reply, when it was sent, and whether an earlier try had no reply.
+type answer struct {
+	node    *node
+	sent    state.Time
+	reply   state.Reply
+	wasOpen bool
+}
+
+// call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
+// there is no session for it.
+func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (a answer) {
+	end, pause, fixed := now()+2*l.options.Reply, pauses{}, to.node
 	for {
-		wasOpen = wasOpen || reply.Fault.NoReply()
-		if at == nil {
-			at, reply.Fault = l.servers.Find(key, min(l.options.Reply, end-now()))
-		}
-		if sent = now(); at != nil {
-			reply = at.Call(min(l.options.Reply, end-sent), asking, command)
-		}
-		if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
-			return sent, reply, wasOpen
+		a.wasOpen = a.wasOpen || a.reply.Fault.NoReply()
+		a.reply = state.Reply{Fault: l.find(&to, min(l.options.Reply, end-now()))}
+		if a.node = to.node; a.node != nil {
+			if words := command(a.node); words == nil {
+				a.reply.Fault = &state.Fault{Err: errors.New("no session")}
+			} else {
+				a.sent = now()
+				a.reply = a.node.server.Call(min(l.options.Reply, end-a.sent), to.asking, words)
+			}
 		}
 		rest := pause.next()
-		if now()+rest >= end || ctx.Err() != nil {
-			return sent, reply, wasOpen
+		if !a.reply.Fault.Passing() || now()+rest >= end || ctx.Err() != nil {
+			return a
 		}
-		if at, asking = l.servers.Redirected(at, reply.Fault); at == nil {
+		if !l.redirect(&to, a.reply.Fault) {
+			to.node = fixed
 			time.Sleep(rest)
 		}
 	}
@@ -151,74 +167,49 @@ func (l *Locks) repeat(ctx context.Context, key string, command []any) (sent sta
 // Close ends all waits, releases all locks and closes the connections, but not the client. Call it when the work under
 // the locks has stopped. It takes no longer than its context and 2 replies. What could not be released by then is free
 // a lease later. A second Close does nothing.
-func (l *Locks) Close(ctx context.Context) error {
-	l.mu.Lock()
-	if l.isClosed || l.servers == nil {
+func (l *Locks) Close(ctx context.Context) (failure error) {
+	st := l.lock()
+	if l.servers == nil || st.IsClosed() {
 		l.mu.Unlock()
 		return nil
 	}
-	l.isClosed = true
-	nodes := make([]*node, 0, len(l.nodes))
+	grants, closed := st.Close(), map[int64]bool{}
+	ctx, cancel := context.WithTimeout(ctx, 2*l.options.Reply)
+	defer cancel()
+	var calls sync.WaitGroup
 	for _, n := range l.nodes {
-		nodes = append(nodes, n)
-	}
-	l.mu.Unlock()
-	close(l.closing)
-	failures := make(chan error, len(nodes))
-	for _, n := range nodes {
-		go func() { failures <- n.close(ctx) }()
-	}
-	var failure error
-	for range nodes {
-		failure = errors.Join(failure, <-failures)
-	}
-	l.loops.Wait()
-	l.servers.Close()
-	return failure
-}
-
-// close releases what the session of a node holds, or else each grant, and ends the loop.
-func (n *node) close(ctx context.Context) (failure error) {
-	end := now() + 2*n.options.Reply
-	n.lock()
-	sessions, grants := n.st.Close()
-	n.unlock()
-	closed := map[int64]bool{}
-	for _, session := range sessions {
-		for pause := (pauses{}); ; {
-			reply := n.server.Call(min(n.options.Reply, end-now()), false, []any{"LOCK.SESSION", "CLOSE", session})
-			closed[session] = reply.Fault == nil
-			rest := pause.next()
-			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" || now()+rest >= end || ctx.Err() != nil {
-				break
-			}
-			time.Sleep(rest)
+		for _, session := range n.Sessions() {
+			calls.Go(func() {
+				a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				closed[session] = a.reply.Fault == nil
+			})
 		}
 	}
-	var releases sync.WaitGroup
-	var mu sync.Mutex
-	gate := make(chan struct{}, 16)
+	l.unlock()
+	close(l.closing)
+	calls.Wait()
 	for _, claim := range grants {
 		if closed[claim.Session] {
 			continue
 		}
-		gate <- struct{}{}
-		releases.Go(func() {
-			defer func() { <-gate }()
-			_, reply, _ := n.repeat(ctx, claim.Key, claim.ReleaseCommand())
-			if reply.Fault != nil && !reply.Fault.Gone() {
-				mu.Lock()
-				defer mu.Unlock()
-				failure = failed("close", claim.Key, &state.Failure{Kind: ErrUnavailable, Cause: reply.Fault})
+		calls.Go(func() {
+			a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
+			if fault := a.reply.Fault; fault != nil && !fault.Gone() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				failure = errors.Join(failure, failed("close", claim.Key, fault.Failure(claim.Node.Address)))
 			}
 		})
 	}
-	releases.Wait()
-	n.mu.Lock()
-	poller, isRunning := n.poller, n.isRunning
-	n.mu.Unlock()
-	if isRunning {
-		poller.Close()
+	calls.Wait()
+	l.mu.Lock()
+	for _, n := range l.nodes {
+		n.poller.Close()
 	}
+	l.mu.Unlock()
+	l.loops.Wait()
+	l.servers.Close()
 	return failure
 }

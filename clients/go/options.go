@@ -100,9 +100,9 @@ func OnLost(notify func(error)) LockOption {
 	return func(t *terms) { t.onLost = append(t.onLost, notify) }
 }
 
-func (l *Locks) terms(options []LockOption) terms {
+func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
 	t := terms{lease: l.options.Lease, wait: -1}
-	for _, option := range options {
+	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}
 	if len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED" {
