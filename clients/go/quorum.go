@@ -254,43 +254,38 @@ func (g *QuorumGrant) ask(ctx context.Context, op string, call func(*Grant) erro
 		return failure
 	}
 	replies := make(chan error, len(parts))
-	for grant, from := range parts {
-		go func() {
-			err := call(grant)
-			if err != nil {
-				err = &Error{from.name, "", kindOf(err), err}
-			}
-			replies <- err
-		}()
+	for grant := range parts {
+		go func() { replies <- call(grant) }()
 	}
-	agreed, lost, kind, causes := 0, len(g.quorum.members)-len(parts), error(nil), ""
+	agreed, left, answer := 0, len(parts), &Error{Op: op, Key: g.key, Kind: ErrUnavailable, Cause: errors.New("no majority of the servers")}
 	for range parts {
-		switch err := <-replies; {
-		case err == nil:
+		err := <-replies
+		if err == nil {
 			agreed++
-		case errors.Is(err, ErrLost):
-			lost++
-			causes += err.Error()
-		default:
-			kind = kindOf(err)
-			causes += err.Error()
+		} else if kind := kindOf(err); kind == ErrLost {
+			left--
+		} else if kind != nil {
+			answer.Kind = kind
 		}
 		if agreed >= g.quorum.majority {
 			return nil
 		}
+		if err != nil {
+			answer.Cause = fmt.Errorf("%w; %v", answer.Cause, err)
+		}
 	}
-	if len(g.quorum.members)-lost < g.quorum.majority {
-		kind = ErrLost
+	if left < g.quorum.majority {
+		answer.Kind = ErrLost
 	} else if ctx.Err() != nil {
-		return ended(ctx, op, g.key, ErrUnavailable)
+		return failed(op, g.key, ended(ctx, ErrUnavailable))
 	}
-	return failed(op, g.key, state.Fail(kind, causes))
+	return answer
 }
 
-// kindOf returns the kind of an error of this package.
+// kindOf returns the kind of an error of this package. It is nil if the caller's context has ended the call.
 func kindOf(err error) error {
-	if known := (*Error)(nil); errors.As(err, &known) && known.Kind != nil {
+	if known := (*Error)(nil); errors.As(err, &known) {
 		return known.Kind
 	}
-	return ErrUnavailable
+	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // acquire asks all servers at once. A caller that gets no majority gives back what it has, and waits in line at the
@@ -19,8 +17,8 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		defer func() { observed(full, time.Since(begun), err) }()
 	}
 	for _, m := range q.members {
-		if err := m.usable("acquire", full, t); err != nil {
-			return nil, err
+		if failure := m.usable(t); failure != nil {
+			return nil, failed("acquire", full, failure)
 		}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -34,24 +32,24 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		}
 		return max(0, t.wait-time.Since(begun))
 	}
-	a := q.ballot(ctx, key, t)
-	defer func() { a.finish(lock) }()
+	b := q.ballot(ctx, key, t)
+	defer func() { b.finish(lock) }()
 	for pause, isStuck := (pauses{}), t.wait == 0; ; {
-		a.askRest(0)
-		first := a.first()
+		b.askRest(0)
+		first := b.first()
 		isTurn := first != nil && first.grant != nil
-		if isTurn && left() != 0 && a.count(isGranted) < q.majority {
-			a.leaveLines() // where it would wait behind itself
-			a.askRest(turnTime(left()))
+		if isTurn && left() != 0 && b.count(isGranted) < q.majority {
+			b.leaveLines() // where it would wait behind itself
+			b.askRest(turnTime(left()))
 		}
 		// Callers in line at the first server come before, unless the line there does not move.
-		if (isTurn || isStuck) && a.raise() {
-			lock = &QuorumGrant{quorum: q, key: full, token: a.token, taken: time.Now(), lost: make(chan struct{}), onLost: t.onLost}
-			a.hand(lock)
+		if (isTurn || isStuck) && b.raise() {
+			lock = &QuorumGrant{quorum: q, key: full, token: b.token, taken: time.Now(), lost: make(chan struct{}), onLost: t.onLost}
+			b.hand(lock)
 			return lock, nil
 		}
-		err := a.failure(ctx, full, left() == 0)
-		if a.giveBack(); err != nil {
+		err := b.failure(ctx, full, left() == 0)
+		if b.giveBack(); err != nil {
 			return nil, err
 		}
 		if first == nil || isTurn { // too few servers answer, or the turn is over
@@ -60,10 +58,10 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 			continue
 		}
 		if !first.isInLine {
-			a.leaveLines()
-			a.ask(first, left(), true)
+			b.leaveLines()
+			b.ask(first, left(), true)
 		}
-		pause, isStuck = pauses{}, !a.await(first, turnTime(left()))
+		pause, isStuck = pauses{}, !b.await(first, turnTime(left()))
 	}
 }
 
@@ -85,31 +83,32 @@ func sleep(end <-chan struct{}, pause time.Duration) {
 }
 
 // failure is why the acquire fails: because it would not do better later, or its time is over.
-func (a *ballot) failure(ctx context.Context, full string, isOver bool) error {
-	kind, causes, refusals, differ := error(nil), errors.New("no majority of the servers"), 0, false
-	for _, v := range a.votes {
+func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
+	failure, refusals, differ := &Error{Op: "acquire", Key: full}, 0, false
+	failure.Cause = errors.New("no majority of the servers")
+	for _, v := range b.votes {
 		if v.err != nil {
-			causes = fmt.Errorf("%w; %s: %v", causes, v.name, v.err)
+			failure.Cause = fmt.Errorf("%w; %s: %v", failure.Cause, v.name, v.err)
 		}
-		if differ = differ || v.refused != 0; v.refused != 0 || v.err == nil || isBusy(v) || errors.Is(v.err, ErrUnavailable) {
-			continue
+		if differ = differ || v.refused != 0; v.isRefused() {
+			failure.Kind = kindOf(v.err)
+			refusals++
 		}
-		refusals++
-		kind = kindOf(v.err)
 	}
 	switch {
-	case ctx.Err() == nil && len(a.votes)-refusals < a.majority:
-	case differ && a.count(isGranted) >= a.majority:
-		kind = ErrRefused
+	case len(b.votes)-refusals < b.majority:
+	case differ && b.count(isGranted) >= b.majority:
+		failure.Kind = ErrRefused
 	case !isOver && ctx.Err() == nil:
 		return nil
-	case a.count(isBusy)+a.count(isGranted) >= a.majority:
-		kind = ErrBusy
+	case b.count(isBusy)+b.count(isGranted) >= b.majority:
+		failure.Kind = ErrBusy
 	default:
-		kind = ErrUnavailable
+		failure.Kind = ErrUnavailable
 	}
 	if ctx.Err() != nil {
-		return errors.Join(ended(ctx, "acquire", full, kind), causes)
+		end := ended(ctx, failure.Kind)
+		failure.Kind, failure.Cause = end.Kind, fmt.Errorf("%w: %w", end.Cause, failure.Cause)
 	}
-	return failed("acquire", full, &state.Failure{Kind: kind, Cause: causes})
+	return failure
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // patience is how long replies are waited for at least when a majority has answered.
@@ -43,6 +45,12 @@ func isGranted(v *vote) bool { return v.grant != nil }
 func isOpen(v *vote) bool    { return v.isOpen }
 func isBusy(v *vote) bool    { return errors.Is(v.err, ErrBusy) }
 
+// isRefused reports whether the same call would get the same error again.
+func (v *vote) isRefused() bool {
+	kind := kindOf(v.err)
+	return kind != nil && kind != ErrBusy && kind != ErrUnavailable && kind != errAhead
+}
+
 // isAwaited reports whether a reply is to be expected soon.
 func isAwaited(v *vote) bool { return v.isOpen && !v.isDown() }
 
@@ -57,16 +65,16 @@ func (v *vote) canHave(token int64) bool {
 }
 
 func (q *Quorum) ballot(ctx context.Context, key string, t terms) *ballot {
-	a := &ballot{Quorum: q, key: key, t: t, replies: make(chan func())}
-	a.ctx, a.cancel = context.WithCancel(ctx)
+	b := &ballot{Quorum: q, key: key, t: t, replies: make(chan func())}
+	b.ctx, b.cancel = context.WithCancel(ctx)
 	for _, m := range q.members {
-		a.votes = append(a.votes, &vote{member: m})
+		b.votes = append(b.votes, &vote{member: m})
 	}
-	return a
+	return b
 }
 
-func (a *ballot) count(is func(*vote) bool) (count int) {
-	for _, v := range a.votes {
+func (b *ballot) count(is func(*vote) bool) (count int) {
+	for _, v := range b.votes {
 		if is(v) {
 			count++
 		}
@@ -75,8 +83,8 @@ func (a *ballot) count(is func(*vote) bool) (count int) {
 }
 
 // first returns the first server that has answered.
-func (a *ballot) first() *vote {
-	for _, v := range a.votes {
+func (b *ballot) first() *vote {
+	for _, v := range b.votes {
 		if v.grant != nil || isBusy(v) || v.isInLine && !v.isDown() {
 			return v
 		}
@@ -85,32 +93,32 @@ func (a *ballot) first() *vote {
 }
 
 // call makes a call in the background. apply uses the reply.
-func (a *ballot) call(call func() (apply func())) {
-	a.calls++
-	go func() { a.replies <- call() }()
+func (b *ballot) call(call func() (apply func())) {
+	b.calls++
+	go func() { b.replies <- call() }()
 }
 
 // askRest acquires the lock of all servers that have neither granted it nor are being asked.
-func (a *ballot) askRest(wait time.Duration) {
-	if a.t.isFixed { // nobody renews what it has
-		wait = min(wait, a.t.lease/2)
+func (b *ballot) askRest(wait time.Duration) {
+	if b.t.isFixed { // nobody renews what it has
+		wait = min(wait, b.t.lease/2)
 	}
-	for _, v := range a.votes {
+	for _, v := range b.votes {
 		if v.grant == nil && !v.isOpen && !v.isInLine {
-			a.ask(v, wait, false)
+			b.ask(v, wait, false)
 		}
 	}
-	a.collect(isGranted, patience)
+	b.collect(isGranted, patience)
 }
 
 // ask acquires the lock of one server.
-func (a *ballot) ask(v *vote, wait time.Duration, inLine bool) {
-	t := a.t
+func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
+	t := b.t
 	t.wait, t.onLost, v.asks, v.isOpen, v.isInLine = wait, nil, v.asks+1, !inLine, inLine
-	asks, ctx := v.asks, a.ctx
+	asks, ctx := v.asks, b.ctx
 	ctx, v.leave = context.WithCancel(ctx)
-	a.call(func() func() {
-		grant, err := v.acquire(ctx, nil, a.key, t)
+	b.call(func() func() {
+		grant, err := v.acquire(ctx, nil, state.Name{Key: b.key}, 0, t)
 		return func() {
 			switch {
 			case v.asks == asks:
@@ -126,8 +134,8 @@ func (a *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 }
 
 // leaveLines gives up the places in line.
-func (a *ballot) leaveLines() {
-	for _, v := range a.votes {
+func (b *ballot) leaveLines() {
+	for _, v := range b.votes {
 		if v.isInLine {
 			v.isInLine, v.asks = false, v.asks+1
 			v.leave()
@@ -136,9 +144,9 @@ func (a *ballot) leaveLines() {
 }
 
 // await reports whether the turn has come in this time.
-func (a *ballot) await(v *vote, limit time.Duration) bool {
+func (b *ballot) await(v *vote, limit time.Duration) bool {
 	for over := time.After(limit); v.grant == nil; {
-		if !a.next(over) {
+		if !b.next(over) {
 			return false
 		}
 	}
@@ -146,43 +154,43 @@ func (a *ballot) await(v *vote, limit time.Duration) bool {
 }
 
 // next applies a reply, if one comes in time.
-func (a *ballot) next(over <-chan time.Time) bool {
+func (b *ballot) next(over <-chan time.Time) bool {
 	select {
-	case apply := <-a.replies:
-		a.calls--
+	case apply := <-b.replies:
+		b.calls--
 		apply()
 		return true
 	case <-over:
-	case <-a.ctx.Done():
+	case <-b.ctx.Done():
 	}
 	return false
 }
 
 // collect applies replies until a majority is as it should be, or cannot be any more. With patience it then waits for the
 // others as long again, but not for servers that are down.
-func (a *ballot) collect(is func(*vote) bool, patience time.Duration) {
+func (b *ballot) collect(is func(*vote) bool, patience time.Duration) {
 	begun := time.Now()
 	var over <-chan time.Time
-	for a.count(isOpen) > 0 {
-		if done := a.count(is); done >= a.majority || done+a.count(isOpen) < a.majority {
-			if patience == 0 || a.count(isAwaited) == 0 {
+	for b.count(isOpen) > 0 {
+		if done := b.count(is); done >= b.majority || done+b.count(isOpen) < b.majority {
+			if patience == 0 || b.count(isAwaited) == 0 {
 				return
 			}
 			if over == nil {
 				over = time.After(min(max(time.Since(begun), patience), 5*patience))
 			}
 		}
-		if !a.next(over) {
+		if !b.next(over) {
 			return
 		}
 	}
 }
 
 // common returns the highest token that a majority can have, as far as is known; 0: there is none.
-func (a *ballot) common() (common int64) {
-	for _, v := range a.votes {
-		able := a.count(func(other *vote) bool { return other.canHave(v.token) })
-		if v.grant != nil && able >= a.majority {
+func (b *ballot) common() (common int64) {
+	for _, v := range b.votes {
+		able := b.count(func(other *vote) bool { return other.canHave(v.token) })
+		if v.grant != nil && able >= b.majority {
 			common = max(common, v.token)
 		}
 	}
@@ -190,31 +198,31 @@ func (a *ballot) common() (common int64) {
 }
 
 // raise gives a majority one token. Servers whose clocks differ are left out, as far as a majority remains.
-func (a *ballot) raise() bool {
+func (b *ballot) raise() bool {
 	for {
-		token, isSent := a.common(), false
+		token, isSent := b.common(), false
 		has := func(v *vote) bool { return v.has(token) }
-		for _, v := range a.votes {
+		for _, v := range b.votes {
 			if v.canHave(token) && !v.isOpen && !has(v) {
-				a.raiseTo(v, token)
+				b.raiseTo(v, token)
 				isSent = true
 			}
 		}
-		switch a.collect(has, 0); {
-		case a.count(has) >= a.majority:
-			a.token = token
+		switch b.collect(has, 0); {
+		case b.count(has) >= b.majority:
+			b.token = token
 			return true
 		case isSent: // now more is known of what they can have
-		case a.count(isOpen) == 0, !a.next(nil): // a server that has not answered yet may make a majority
+		case b.count(isOpen) == 0, !b.next(nil): // a server that has not answered yet may make a majority
 			return false
 		}
 	}
 }
 
-func (a *ballot) raiseTo(v *vote, token int64) {
+func (b *ballot) raiseTo(v *vote, token int64) {
 	v.isOpen = true
-	a.call(func() func() {
-		err := v.grant.raise(a.ctx, token)
+	b.call(func() func() {
+		err := v.grant.raise(b.ctx, token)
 		return func() {
 			switch v.isOpen, v.err = false, err; {
 			case err == nil:
@@ -230,9 +238,9 @@ func (a *ballot) raiseTo(v *vote, token int64) {
 }
 
 // giveBack gives up what has been granted. The next round is not to meet it, if the servers answer.
-func (a *ballot) giveBack() {
+func (b *ballot) giveBack() {
 	var releases sync.WaitGroup
-	for _, v := range a.votes {
+	for _, v := range b.votes {
 		if v.grant != nil && !v.isOpen {
 			releases.Go(v.grant.giveUp)
 			v.grant = nil
@@ -247,8 +255,8 @@ func (a *ballot) giveBack() {
 }
 
 // hand adds to the lock what has its token.
-func (a *ballot) hand(lock *QuorumGrant) {
-	for _, v := range a.votes {
+func (b *ballot) hand(lock *QuorumGrant) {
+	for _, v := range b.votes {
 		if lock != nil && !v.isOpen && v.has(lock.token) && lock.add(v.member, v.grant) {
 			v.grant = nil
 		}
@@ -256,18 +264,18 @@ func (a *ballot) hand(lock *QuorumGrant) {
 }
 
 // finish gives back the rest, in the background. Raises that are answered late still join the lock.
-func (a *ballot) finish(lock *QuorumGrant) {
-	a.leaveLines()
+func (b *ballot) finish(lock *QuorumGrant) {
+	b.leaveLines()
 	if lock == nil {
-		a.cancel()
+		b.cancel()
 	}
 	go func() {
-		defer a.cancel()
-		for a.giveBack(); a.calls > 0; a.giveBack() {
-			apply := <-a.replies
-			a.calls--
+		defer b.cancel()
+		for b.giveBack(); b.calls > 0; b.giveBack() {
+			apply := <-b.replies
+			b.calls--
 			apply()
-			a.hand(lock)
+			b.hand(lock)
 		}
 	}()
 }
