@@ -118,6 +118,7 @@ fn forget(setting: &Setting, state: &mut State, attempt: usize) {
         return;
     }
     let raising = this.phase == Phase::Raising;
+    let counts = raising || (this.phase == Phase::Held && setting.leases == Leases::AfterTrust);
     let mut may_arrive = false;
     for server in &mut state.servers[..setting.servers] {
         let heard = server.heard[attempt];
@@ -130,8 +131,10 @@ fn forget(setting: &Setting, state: &mut State, attempt: usize) {
                 may_arrive = true;
             }
         }
-        if !raising {
+        if !counts {
             server.acknowledged &= !(1 << attempt);
+        }
+        if !raising {
             if server.heard[attempt] == GONE {
                 server.heard[attempt] = 0;
             }
