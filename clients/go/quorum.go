@@ -132,21 +132,6 @@ type QuorumGrant struct {
 	onLost  []func(error)
 }
 
-// add takes in what a member has granted. It returns false if the lock has ended.
-func (g *QuorumGrant) add(from *member, grant *Grant) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.failure != nil {
-		return false
-	}
-	if g.parts == nil {
-		g.parts = map[*Grant]*member{}
-	}
-	g.parts[grant] = from
-	grant.OnLost(func(err error) { g.partLost(grant, err) })
-	return true
-}
-
 // partLost goes on without a part, as long as a majority is left.
 func (g *QuorumGrant) partLost(grant *Grant, err error) {
 	g.mu.Lock()

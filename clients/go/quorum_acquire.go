@@ -26,12 +26,10 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 			t.wait = left
 		}
 	}
-	left := func() time.Duration { // below 0: without a limit
-		if t.wait < 0 {
-			return t.wait
-		}
-		return max(0, t.wait-time.Since(begun))
+	if t.wait < 0 {
+		t.wait = Forever
 	}
+	left := func() time.Duration { return max(0, t.wait-time.Since(begun)) }
 	b := q.ballot(ctx, key, t)
 	defer func() { b.finish(lock) }()
 	for pause, isStuck := (pauses{}), t.wait == 0; ; {
@@ -43,56 +41,57 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 			b.askRest(turnTime(left()))
 		}
 		// Callers in line at the first server come before, unless the line there does not move.
-		if (isTurn || isStuck) && b.raise() {
-			lock = &QuorumGrant{quorum: q, key: full, token: b.token, taken: time.Now(), lost: make(chan struct{}), onLost: t.onLost}
-			b.hand(lock)
-			return lock, nil
+		if isTurn || isStuck {
+			if token := b.raise(); token != 0 {
+				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(), lost: make(chan struct{}),
+					parts: map[*Grant]*member{}, onLost: t.onLost}
+				b.hand(lock)
+				return lock, nil
+			}
 		}
-		err := b.failure(ctx, full, left() == 0)
-		if b.giveBack(); err != nil {
-			return nil, err
+		failure := b.failure(ctx, full, left() == 0)
+		if b.giveBack(); failure != nil {
+			return nil, failure
 		}
+		rest := turnTime(left())
 		if first == nil || isTurn { // too few servers answer, or the turn is over
-			isStuck = false
-			sleep(ctx.Done(), pause.next())
-			continue
-		}
-		if !first.isInLine {
+			first, isStuck, rest = nil, false, min(pause.next(), left())
+		} else if pause, isStuck = (pauses{}), true; !first.isInLine {
 			b.leaveLines()
 			b.ask(first, left(), true)
 		}
-		pause, isStuck = pauses{}, !b.await(first, turnTime(left()))
+		for over := time.After(rest); first == nil || first.grant == nil; {
+			if !b.next(over) {
+				break
+			}
+		}
+		if isStuck = isStuck && first.grant == nil; ctx.Err() != nil || left() == 0 {
+			return nil, b.failure(ctx, full, true)
+		}
 	}
 }
 
 // turnTime is how long the first in line waits for the other servers before it joins the end of the line. It is also how
 // long the others wait before they see whether a majority is free all the same.
 func turnTime(left time.Duration) time.Duration {
-	turn := time.Second + rand.N(time.Second)
-	if left >= 0 {
-		turn = min(turn, max(left/2, patience), left)
-	}
-	return turn
-}
-
-func sleep(end <-chan struct{}, pause time.Duration) {
-	select {
-	case <-time.After(pause):
-	case <-end:
-	}
+	return min(time.Second+rand.N(time.Second), max(left/2, patience), left)
 }
 
 // failure is why the acquire fails: because it would not do better later, or its time is over.
 func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
-	failure, refusals, differ := &Error{Op: "acquire", Key: full}, 0, false
+	failure, answers, refusals, differ := &Error{Op: "acquire", Key: full}, 0, 0, false
 	failure.Cause = errors.New("no majority of the servers")
 	for _, v := range b.votes {
 		if v.err != nil {
 			failure.Cause = fmt.Errorf("%w; %s: %v", failure.Cause, v.name, v.err)
 		}
-		if differ = differ || v.refused != 0; v.isRefused() {
-			failure.Kind = kindOf(v.err)
+		differ = differ || v.refused != 0
+		switch kind := kindOf(v.err); {
+		case v.isInLine || isBusy(v) || v.err == nil && !v.isOpen:
+			answers++
+		case kind != nil && kind != ErrUnavailable && kind != ErrLost && kind != errAhead: // the same again
 			refusals++
+			failure.Kind = kind
 		}
 	}
 	switch {
@@ -101,7 +100,7 @@ func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
 		failure.Kind = ErrRefused
 	case !isOver && ctx.Err() == nil:
 		return nil
-	case b.count(isBusy)+b.count(isGranted) >= b.majority:
+	case answers >= b.majority:
 		failure.Kind = ErrBusy
 	default:
 		failure.Kind = ErrUnavailable

@@ -23,7 +23,6 @@ type ballot struct {
 	votes   []*vote
 	calls   int         // under way
 	replies chan func() // that are to be applied
-	token   int64       // that a majority has acknowledged
 }
 
 // vote is what it has got of one server.
@@ -44,12 +43,6 @@ type vote struct {
 func isGranted(v *vote) bool { return v.grant != nil }
 func isOpen(v *vote) bool    { return v.isOpen }
 func isBusy(v *vote) bool    { return errors.Is(v.err, ErrBusy) }
-
-// isRefused reports whether the same call would get the same error again.
-func (v *vote) isRefused() bool {
-	kind := kindOf(v.err)
-	return kind != nil && kind != ErrBusy && kind != ErrUnavailable && kind != errAhead
-}
 
 // isAwaited reports whether a reply is to be expected soon.
 func isAwaited(v *vote) bool { return v.isOpen && !v.isDown() }
@@ -114,6 +107,9 @@ func (b *ballot) askRest(wait time.Duration) {
 // ask acquires the lock of one server.
 func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 	t := b.t
+	if inLine {
+		t.atMost = 0 // the other servers see to it
+	}
 	t.wait, t.onLost, v.asks, v.isOpen, v.isInLine = wait, nil, v.asks+1, !inLine, inLine
 	asks, ctx := v.asks, b.ctx
 	ctx, v.leave = context.WithCancel(ctx)
@@ -141,16 +137,6 @@ func (b *ballot) leaveLines() {
 			v.leave()
 		}
 	}
-}
-
-// await reports whether the turn has come in this time.
-func (b *ballot) await(v *vote, limit time.Duration) bool {
-	for over := time.After(limit); v.grant == nil; {
-		if !b.next(over) {
-			return false
-		}
-	}
-	return true
 }
 
 // next applies a reply, if one comes in time.
@@ -197,8 +183,9 @@ func (b *ballot) common() (common int64) {
 	return common
 }
 
-// raise gives a majority one token. Servers whose clocks differ are left out, as far as a majority remains.
-func (b *ballot) raise() bool {
+// raise gives a majority one token, which it returns; 0: there is none. Servers whose clocks differ are left out, as far
+// as a majority remains.
+func (b *ballot) raise() int64 {
 	for {
 		token, isSent := b.common(), false
 		has := func(v *vote) bool { return v.has(token) }
@@ -210,11 +197,10 @@ func (b *ballot) raise() bool {
 		}
 		switch b.collect(has, 0); {
 		case b.count(has) >= b.majority:
-			b.token = token
-			return true
+			return token
 		case isSent: // now more is known of what they can have
 		case b.count(isOpen) == 0, !b.next(nil): // a server that has not answered yet may make a majority
-			return false
+			return 0
 		}
 	}
 }
@@ -237,7 +223,7 @@ func (b *ballot) raiseTo(v *vote, token int64) {
 	})
 }
 
-// giveBack gives up what has been granted. The next round is not to meet it, if the servers answer.
+// giveBack gives up what has been granted. The next round does not meet it.
 func (b *ballot) giveBack() {
 	var releases sync.WaitGroup
 	for _, v := range b.votes {
@@ -246,19 +232,17 @@ func (b *ballot) giveBack() {
 			v.grant = nil
 		}
 	}
-	gone := make(chan struct{})
-	go func() {
-		releases.Wait()
-		close(gone)
-	}()
-	sleep(gone, patience)
+	releases.Wait()
 }
 
-// hand adds to the lock what has its token.
+// hand adds to the lock what has its token, until it ends.
 func (b *ballot) hand(lock *QuorumGrant) {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
 	for _, v := range b.votes {
-		if lock != nil && !v.isOpen && v.has(lock.token) && lock.add(v.member, v.grant) {
-			v.grant = nil
+		if grant := v.grant; grant != nil && v.isRaised && v.token == lock.token && !v.isOpen && lock.failure == nil {
+			lock.parts[grant], v.grant = v.member, nil
+			grant.OnLost(func(err error) { lock.partLost(grant, err) })
 		}
 	}
 }
@@ -274,8 +258,9 @@ func (b *ballot) finish(lock *QuorumGrant) {
 		for b.giveBack(); b.calls > 0; b.giveBack() {
 			apply := <-b.replies
 			b.calls--
-			apply()
-			b.hand(lock)
+			if apply(); lock != nil {
+				b.hand(lock)
+			}
 		}
 	}()
 }
