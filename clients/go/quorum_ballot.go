@@ -42,7 +42,7 @@ type vote struct {
 
 func isGranted(v *vote) bool { return v.grant != nil }
 func isOpen(v *vote) bool    { return v.isOpen }
-func isBusy(v *vote) bool    { return errors.Is(v.err, ErrBusy) }
+func isBusy(v *vote) bool    { return errors.Is(v.err, ErrBusy) } // by its last answer
 
 // isAwaited reports whether a reply is to be expected soon.
 func isAwaited(v *vote) bool { return v.isOpen && !v.isDown() }
@@ -78,7 +78,7 @@ func (b *ballot) count(is func(*vote) bool) (count int) {
 // first returns the first server that has answered.
 func (b *ballot) first() *vote {
 	for _, v := range b.votes {
-		if v.grant != nil || isBusy(v) || v.isInLine && !v.isDown() {
+		if v.grant != nil || isBusy(v) && !v.isOpen && !v.isInLine || v.isInLine && !v.isDown() {
 			return v
 		}
 	}

@@ -340,6 +340,56 @@ func TestQuorumTakesAMajorityThoughTheLineDoesNotMove(t *testing.T) {
 	is(t, must[*QuorumGrant](t)(quorum.Acquire(background, "k")).Release(background), nil)
 }
 
+func TestQuorumWaitsAtTheNextServerIfTheFirstIsDown(t *testing.T) {
+	t.Parallel()
+	three := startSites(t, 3)
+	grant := three.take(three.quorum(), "k")
+	quorum, order := three.quorum(), make(chan int, 3)
+	wait := func(n int) {
+		_ = quorum.Do(background, "k", func(context.Context, *QuorumGrant) error {
+			order <- n
+			return nil
+		})
+	}
+	go wait(1)
+	three[0].waiting("k", 1)
+	three[0].order("kill")
+	three[1].waiting("k", 1)
+	go wait(2)
+	three[1].waiting("k", 2)
+	is(t, grant.Release(background), nil)
+	if first, second := <-order, <-order; first != 1 || second != 2 {
+		t.Fatal(first, "before", second)
+	}
+	three[0].order("restart")
+	three.again(quorum)
+}
+
+func TestQuorumIsThereAtOnceAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	three := startSites(t, 3)
+	quorum := three.quorum()
+	is(t, three.take(quorum, "k").Release(background), nil)
+	for _, one := range three[1:] {
+		one.order("kill")
+	}
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		_, err := quorum.TryAcquire(background, "k")
+		if is(t, err, ErrUnavailable); !strings.Contains(err.Error(), three[1].Address) {
+			t.Fatal(err)
+		}
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		waiting <- quorum.Do(background, "k", func(context.Context, *QuorumGrant) error { return nil })
+	}()
+	for _, one := range three[1:] {
+		one.order("restart")
+	}
+	is(t, <-waiting, nil)
+	is(t, must[*QuorumGrant](t)(quorum.TryAcquire(background, "k")).Release(background), nil)
+}
+
 func TestQuorumWaitThatIsGivenUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	three := startSites(t, 3)
