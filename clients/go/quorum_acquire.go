@@ -21,13 +21,11 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 			return nil, failed("acquire", full, failure)
 		}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
-			t.wait = left
-		}
-	}
 	if t.wait < 0 {
 		t.wait = Forever
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		t.wait = min(t.wait, max(0, time.Until(deadline))+patience) // the context ends first
 	}
 	left := func() time.Duration { return max(0, t.wait-time.Since(begun)) }
 	b := q.ballot(ctx, key, t)

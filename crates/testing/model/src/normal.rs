@@ -50,7 +50,11 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
             let needed = match state.attempts[attempt].phase {
                 Phase::NotBegun | Phase::Asking => true,
                 Phase::Raising => server.acknowledged >> attempt & 1 == 0 || server.renewed,
-                Phase::Held => server.renewed || (heard && !exhausted),
+                // A late raise may be acknowledged, and make the holder hold for longer.
+                Phase::Held => {
+                    server.renewed
+                        || (heard && (!exhausted || setting.leases == Leases::AfterTrust))
+                }
                 Phase::Past | Phase::Over => heard && !exhausted,
             };
             if !needed {
