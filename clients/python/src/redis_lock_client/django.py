@@ -99,7 +99,7 @@ def get_or_compute(key: str, compute: Callable[[], R], timeout: Any = DEFAULT_TI
 @contextmanager
 def _held(locks: Locks, name: str, wait: float) -> Iterator[int]:
     """Holds the lock, and gives its token. A loss or a failed release is no error: the cache continues."""
-    held = locks.acquire(name, wait=wait)
+    held = locks.lock(name, wait=wait)
     try:
         yield held.token
     finally:
