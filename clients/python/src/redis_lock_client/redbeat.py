@@ -13,7 +13,7 @@ from celery.utils.log import get_logger
 from redbeat.schedulers import RedBeatScheduler, get_redis
 
 from .errors import LockError, LockLost
-from .shared import locks_of
+from .shared import limit, locks_of
 from .threads import Grant
 
 __all__ = ["Scheduler"]
@@ -50,7 +50,7 @@ class Scheduler(RedBeatScheduler):  # type: ignore[misc]
         try:
             if self._grant is not None:
                 self._grant.check()
-                self._grant.limit(self.lock_timeout)
+                limit(self._grant, self.lock_timeout)
                 return True
         except LockLost as error:
             logger.warning("beat: %s", error)

@@ -1,4 +1,5 @@
-"""One `Locks` for each server of a process, however many clients of it the process makes."""
+"""One `Locks` for each server of a process, however many clients of it the process makes; and what else only adapters
+need."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import threading
 from typing import Any
 
+from ._core import Holding, Task
 from .observer import Observer
 from .threads import Locks
 
@@ -63,3 +65,15 @@ def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
     if settings.get("credential_provider") is not None:
         told["credential_provider"] = id(settings["credential_provider"])
     return tuple(sorted(told.items()))
+
+
+def owned_by(owner: str) -> Task:
+    """A task with an owner of the caller's choice."""
+    task = Task()
+    task._owner.name = owner
+    return task
+
+
+def limit(grant: Holding, seconds: float) -> None:
+    """Has the grant end so many seconds from now, whatever its maximum time was."""
+    grant._node.do(grant._node.time, grant._claim, seconds)

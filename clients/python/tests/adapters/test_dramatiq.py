@@ -19,7 +19,7 @@ KEY = "lock:stock"
 
 @pytest.fixture
 def locks(server):
-    with Locks(redis.Redis(port=server.port), service="stock") as locks:
+    with Locks(redis.Redis(port=server.port), name="stock") as locks:
         yield locks
 
 

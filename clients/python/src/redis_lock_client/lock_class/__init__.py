@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..errors import LockBusy
-from ..shared import close, locks_of
+from ..shared import close, limit, locks_of, owned_by
 from ..threads import Locks
 from .form import Form, text
 
@@ -34,7 +34,7 @@ class Lock(Form):
         """Whether the lock was acquired. `token` names the owner."""
         with self._told("acquire"):
             locks = self._locks
-            task = None if token is None else locks.task(owner=text(token))
+            task = None if token is None else owned_by(text(token))
             wait = self._wait(blocking, blocking_timeout)
             try:
                 return self._took(locks.lock(self.name, wait=wait, task=task, **self._options()))
@@ -90,7 +90,7 @@ class Lock(Form):
             self._ask("LOCK.RENEW", self.name, token, "PX", round(seconds * 1000))
         elif self.kept:
             grant.check()
-            grant.limit(seconds)
+            limit(grant, seconds)
         else:
             grant.extend(seconds)
         self.local.ends = time.monotonic() + seconds

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ..asyncio import Locks
 from ..errors import LockBusy
 from ..observer import Observer
-from ..shared import settings_of
+from ..shared import limit, owned_by, settings_of
 from .form import Form, text
 
 __all__ = ["KeptLock", "Lock", "close"]
@@ -53,7 +53,7 @@ class Lock(Form):
         """Whether the lock was acquired. `token` names the owner."""
         with self._told("acquire"):
             locks = self._locks
-            task = None if token is None else locks.task(owner=text(token))
+            task = None if token is None else owned_by(text(token))
             wait = self._wait(blocking, blocking_timeout)
             try:
                 return self._took(await locks.lock(self.name, wait=wait, task=task, **self._options()))
@@ -109,7 +109,7 @@ class Lock(Form):
             await self._ask("LOCK.RENEW", self.name, token, "PX", round(seconds * 1000))
         elif self.kept:
             await grant.check()
-            grant.limit(seconds)
+            limit(grant, seconds)
         else:
             await grant.extend(seconds)
         self.local.ends = time.monotonic() + seconds

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from .._threads import run
 from ..errors import LockBusy, LockError, LockUnavailable
 from ..observer import Observer
 from ..threads import Grant, Locks
@@ -181,7 +182,7 @@ class Attempt:
         def lift() -> None:
             try:
                 assert grant is not None
-                grant.raise_to(token)
+                run(grant._raise_token(token))
                 self._replies.put((number, token, grant))
             except BaseException as error:
                 self._replies.put((number, token, error))
