@@ -7,82 +7,48 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from .observer import Observer
+from ._core import Holding, Locking, Task, release_all
+from ._threads import Threads, run
 
 __all__ = ["Grant", "Grants", "Locks", "Task"]
 
 
-class Task:
-    """One owner for all locks of one piece of work, made by `Locks.task`: it enters a lock again that it holds, and
-    the server finds a deadlock among tasks. Pass it along with the work; never share it between two."""
-
-
-class Grant:
+class Grant(Holding):
     """A lock that is held, until its release or its loss. A context manager: the end of the block releases it.
 
     If the block raises, its error is raised as it is, whatever becomes of the release.
     """
 
-    @property
-    def key(self) -> str:
-        """The key of the lock, with the client's prefix."""
-        raise NotImplementedError
-
-    @property
-    def owner(self) -> str:
-        """The holder, to the server."""
-        raise NotImplementedError
-
-    @property
-    def token(self) -> int:
-        """The fencing token: later grants of the lock have higher ones."""
-        raise NotImplementedError
-
-    @property
-    def held(self) -> bool:
-        """Whether nobody else has the lock, by the clock alone. False also while the server is silent."""
-        raise NotImplementedError
-
-    @property
-    def remaining(self) -> float:
-        """The seconds for which `held` stays true without another reply of the server."""
-        raise NotImplementedError
-
-    @property
-    def lost(self) -> str | None:
-        """The reason of the loss, or None: the grant is not lost."""
-        raise NotImplementedError
-
     def on_lost(self, call: Callable[[Grant], object]) -> None:
         """Calls this, on a thread of its own, when the grant is lost, not when it is released; at once if it is lost
         already. The reason is in `lost`."""
-        raise NotImplementedError
+        self._on_lost(call)
 
     def check(self) -> None:
         """Asks the server whether the grant stands. Raises LockLost if it does not; use it before a step that matters."""
-        raise NotImplementedError
+        run(self._check())
 
     def extend(self, lease: float) -> None:
         """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
         lease is fixed. Raises LockLost, LockUnavailable."""
-        raise NotImplementedError
+        run(self._extend(lease))
 
     def release(self) -> None:
         """Gives the lock back, or one hold of it. Raises LockLost if it was lost before, LockUnavailable without an
         answer within two replies (then the session repeats the release), LockMisuse if it was released already."""
-        raise NotImplementedError
+        run(self._release())
 
     def detach(self, lease: float) -> None:
         """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, for a caller of
         `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on."""
-        raise NotImplementedError
+        run(self._detach(lease))
 
     def __enter__(self) -> Grant:
-        raise NotImplementedError
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        run(self._exit(error))
 
 
 class Grants(list[Grant]):
@@ -91,33 +57,28 @@ class Grants(list[Grant]):
 
     def release(self) -> None:
         """Gives all back, the last one first. Raises the first error, after all have been tried."""
-        raise NotImplementedError
+        run(release_all(self, None))
 
     def __enter__(self) -> Grants:
-        raise NotImplementedError
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        run(release_all(self, error))
 
 
-class Locks:
+class Locks(Locking):
     """The locks of one program on one server or cluster, for any number of threads. It opens no connection yet, and
     closes no client. After a fork the child has no grants, and can acquire locks of its own."""
 
-    def __init__(self, client: Any, *, name: str | None = None, lease: float = 10.0, silence: float = 30.0,
-                 reply: float = 1.0, prefix: str = "", observer: Observer | None = None) -> None:
-        """client: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
-        name: begins each owner and names the session; by default the name of the program.
-        lease: how long others wait for a lock when this process has died; seconds, at least 1.
-        silence: how long the process may be suspended and keep its locks; seconds, at least 1.
-        reply: how long one reply of the server may take, connecting included; seconds.
-        prefix: begins the key of each lock. observer: is notified of what happens, for metrics."""
-        raise NotImplementedError
+    _grant = Grant
+
+    def _world(self) -> Threads:
+        return Threads()
 
     def task(self) -> Task:
         """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
-        raise NotImplementedError
+        return Task()
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
@@ -133,20 +94,23 @@ class Locks:
         on_lost: as `Grant.on_lost`. stop: ends the wait when it is set, within a quarter of a second (LockBusy).
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
-        raise NotImplementedError
+        terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)
+        return run(self._acquire(self._full(key), terms, task))
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
                  on_lost: Callable[[Grant], object] | None = None, stop: threading.Event | None = None) -> Grants:
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
         for each other. They have one owner (unless they are permits) and one time to wait."""
-        raise NotImplementedError
+        terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)
+        return Grants(run(self._acquire_all(keys, terms)))
 
     def adopt(self, key: str | bytes, owner: str, token: int, *, lease: float | None = None,
               max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
         on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
-        raise NotImplementedError
+        terms = self._terms(0, False, None, lease, max_hold, on_lost)
+        return run(self._adopt(self._full(key), owner, token, terms))
 
     def lead(self, key: str | bytes, work: Callable[[Grant], object], *, stop: threading.Event | None = None,
              shared: bool = False, permits: int | None = None, lease: float | None = None,
@@ -155,16 +119,21 @@ class Locks:
         the work has returned or the lock was lost. It ends when `stop` is set, with an error of the work that does
         not stem from the loss, and with an error of the lock that does not pass. The work should look at
         `grant.held` and `stop`."""
-        raise NotImplementedError
+        terms = self._terms(None, shared, permits, lease, max_hold, None, stop.is_set if stop else None)
+
+        async def call(grant: Grant) -> None:
+            work(grant)
+
+        run(self._lead(self._full(key), call, terms))
 
     def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
         under the locks has stopped. It takes at most two replies; what could not be released is free a lease later."""
-        raise NotImplementedError
+        run(self._close())
 
     def __enter__(self) -> Locks:
-        raise NotImplementedError
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        self.close()

@@ -285,6 +285,9 @@ class State(Waits):
             to.grants[claim.name] = claim
             if claim in self.timed:
                 to.timed[claim] = self.timed.pop(claim)
+            if claim in self.pending:
+                self.pending.discard(claim)
+                to.pending.add(claim)
             claim.doubt, claim.session, claim.joined = "", session, to.polls
             claim.sure = max(claim.sure, sent + reply[3] / 1000)
             to.soonest, to.outside = min(to.soonest, claim.sure), True
