@@ -80,18 +80,6 @@ def test_an_error_of_the_work_is_not_replaced(locks, server):
         assert "LockLost" in told.value.__notes__[0]
 
 
-def test_a_signal_just_behind_the_grant_leaves_nothing(locks, server):
-    class Interrupted(dict):
-        def setdefault(self, *_):
-            raise KeyboardInterrupt
-
-    limiter = LockRateLimiter(locks, KEY)
-    limiter._grants = Interrupted()
-    with pytest.raises(KeyboardInterrupt), limiter.acquire():
-        pass
-    eventually(lambda: server.info(KEY) is None, "it to be given back", 5)
-
-
 def test_a_place_is_lost_after_its_ttl(locks, server):
     limiter = LockRateLimiter(locks, KEY, ttl=400)
     with pytest.raises(LockLost), limiter.acquire():

@@ -49,10 +49,12 @@ class Form:
     def fencing_token(self) -> int:
         """Rises from holder to holder, to fence writes with. (`local.token` is the owner's name.)"""
         self._held("fence with")
-        if self.local.grant is None:
-            raise self._error("This token was taken elsewhere")
-        with self._told("fence with"):
-            token: int = self.local.grant.token
+        grant = self.local.grant
+        if grant is None:
+            raise self._error("This token was acquired elsewhere")
+        if grant.lost:
+            raise self._not_owned("fence with")
+        token: int = grant.token
         return token
 
     def _wait(self, blocking: bool | None, blocking_timeout: float | None) -> float | None:

@@ -109,7 +109,9 @@ class Attempt:
         if grant is None:
             self._stop.set()
         backs = []
-        for vote in self.votes:
+        for number, vote in enumerate(self.votes):
+            if grant and not vote.is_open and not vote.has(self.token) and vote.can_have(self.token):
+                self._raise(number, self.token)
             if vote.grant is not None and not vote.is_open and not (grant and vote.has(self.token)
                                                                     and grant.add(vote.grant)):
                 backs.append(threading.Thread(target=give_back, args=(vote.grant,), daemon=True))
