@@ -30,7 +30,8 @@ class Pauses:
         self._tries += 1
         if self._tries == 1:
             return 0.0
-        return min(0.05 * 2 ** min(self._tries - 2, 10), 1.0) * random.uniform(0.5, 1)
+        longest: float = min(0.05 * 2 ** min(self._tries - 2, 10), 1.0)
+        return longest * random.uniform(0.5, 1)
 
 
 @dataclass

@@ -2,101 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, Optional
 
-from .observer import Observer
+from ._core import Holding, Locking, Task, release_all
+from ._tasks import Tasks
+from .errors import LockMisuse
+from .state.claims import LOST
 
-__all__ = ["Grant", "Grants", "Locks", "Task"]
-
-
-class Task:
-    """One owner for all locks of one piece of work, made by `Locks.task`: it enters a lock again that it holds, and
-    the server finds a deadlock among tasks. Pass it along with the work; never share it between two."""
+__all__ = ["Acquiring", "AcquiringAll", "Grant", "Grants", "Locks", "Task"]
 
 
-class Grant:
+class Grant(Holding):
     """A lock that is held, until its release or its loss. A context manager: the end of the block releases it.
 
     If the lock is lost, the task is cancelled inside the block, and the block ends with LockLost. If the block raises,
     its error is raised as it is, whatever becomes of the release.
     """
 
-    @property
-    def key(self) -> str:
-        """The key of the lock, with the client's prefix."""
-        raise NotImplementedError
-
-    @property
-    def owner(self) -> str:
-        """The holder, to the server."""
-        raise NotImplementedError
-
-    @property
-    def token(self) -> int:
-        """The fencing token: later grants of the lock have higher ones."""
-        raise NotImplementedError
-
-    @property
-    def held(self) -> bool:
-        """Whether nobody else has the lock, by the clock alone. False also while the server is silent."""
-        raise NotImplementedError
-
-    @property
-    def remaining(self) -> float:
-        """The seconds for which `held` stays true without another reply of the server."""
-        raise NotImplementedError
-
-    @property
-    def lost(self) -> str | None:
-        """The reason of the loss, or None: the grant is not lost."""
-        raise NotImplementedError
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._workers: list[asyncio.Task[Any]] = []  # that work under the lock
+        self._stopped: set[asyncio.Task[Any]] = set()  # that were cancelled because it is lost
 
     def on_lost(self, call: Callable[[Grant], object]) -> None:
         """Calls this in the event loop when the grant is lost, not when it is released; soon if it is lost already.
         A coroutine function runs as a task. The reason is in `lost`."""
-        raise NotImplementedError
+        self._on_lost(call)
 
     async def check(self) -> None:
         """Asks the server whether the grant stands. Raises LockLost if it does not; use it before a step that matters."""
-        raise NotImplementedError
+        await self._check()
 
     async def extend(self, lease: float) -> None:
         """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
         lease is fixed. Raises LockLost, LockUnavailable."""
-        raise NotImplementedError
+        await self._extend(lease)
 
     async def release(self) -> None:
         """Gives the lock back, or one hold of it. Raises LockLost if it was lost before, LockUnavailable without an
         answer within two replies (then the session repeats the release), LockMisuse if it was released already."""
-        raise NotImplementedError
+        await self._release()
 
     async def detach(self, lease: float) -> None:
         """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, for a caller of
         `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on."""
-        raise NotImplementedError
+        await self._detach(lease)
 
     async def __aenter__(self) -> Grant:
-        raise NotImplementedError
+        self._begin_work()
+        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        await self._exit(error)
+
+    def _begin_work(self) -> None:
+        if self._claim.phase is LOST:
+            raise self._node.state.lost_error(self._claim)
+        worker = asyncio.current_task()
+        if worker:
+            self._workers.append(worker)
+
+    def _stop_work(self) -> None:
+        """Cancels the tasks that work under the lock. One that has asked for it learns it from the reply."""
+        self._stopped = {worker for worker in self._workers if worker is not asyncio.current_task()}
+        for worker in self._stopped:
+            worker.cancel()
+
+    async def _exit(self, error: Optional[BaseException]) -> None:
+        worker = asyncio.current_task()
+        if worker in self._workers:
+            self._workers.remove(worker)
+        if worker in self._stopped:
+            self._stopped.discard(worker)
+            if not isinstance(error, asyncio.CancelledError):
+                try:
+                    await asyncio.sleep(0)  # takes the cancellation that has not arrived yet
+                except asyncio.CancelledError:
+                    pass
+            left = worker.uncancel() if hasattr(worker, "uncancel") else 0
+            if isinstance(error, asyncio.CancelledError) and not left:
+                raise self._node.state.lost_error(self._claim) from None
+        await super()._exit(error)
 
 
 class Acquiring:
     """What `Locks.lock` returns: await it for the Grant, or use it by `async with`. It acquires once."""
 
+    def __init__(self, acquire: Coroutine[Any, Any, Grant]) -> None:
+        self._acquire = acquire
+        self._grant: Optional[Grant] = None
+
     def __await__(self) -> Generator[Any, None, Grant]:
-        raise NotImplementedError
+        return self._acquire.__await__()
 
     async def __aenter__(self) -> Grant:
-        raise NotImplementedError
+        self._grant = await self._acquire
+        self._grant._begin_work()
+        return self._grant
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        if self._grant:
+            await self._grant._exit(error)
 
 
 class Grants(list[Grant]):
@@ -105,48 +116,61 @@ class Grants(list[Grant]):
 
     async def release(self) -> None:
         """Gives all back, the last one first. Raises the first error, after all have been tried."""
-        raise NotImplementedError
+        await release_all(self, None)
 
     async def __aenter__(self) -> Grants:
-        raise NotImplementedError
+        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        await release_all(self, error)
 
 
 class AcquiringAll:
     """What `Locks.lock_all` returns: await it for the Grants, or use it by `async with`."""
 
+    def __init__(self, acquire: Coroutine[Any, Any, Grants]) -> None:
+        self._acquire = acquire
+        self._grants: Grants = Grants()
+
     def __await__(self) -> Generator[Any, None, Grants]:
-        raise NotImplementedError
+        return self._acquire.__await__()
 
     async def __aenter__(self) -> Grants:
-        raise NotImplementedError
+        self._grants = await self._acquire
+        for grant in self._grants:
+            grant._begin_work()
+        return self._grants
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        await release_all(self._grants, error)
 
 
-class Locks:
+class Locks(Locking):
     """The locks of one program on one server or cluster, for any number of tasks of one event loop. It opens no
     connection yet, and closes no client. After a fork, and in another event loop once the first one is closed, it has
     no grants, and can acquire locks of its own."""
 
-    def __init__(self, client: Any, *, name: str | None = None, lease: float = 10.0, silence: float = 30.0,
-                 reply: float = 1.0, prefix: str = "", observer: Observer | None = None) -> None:
-        """client: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
-        name: begins each owner and names the session; by default the name of the program.
-        lease: how long others wait for a lock when this process has died; seconds, at least 1.
-        silence: how long the process may be suspended and keep its locks; seconds, at least 1.
-        reply: how long one reply of the server may take, connecting included; seconds.
-        prefix: begins the key of each lock. observer: is notified of what happens, for metrics."""
-        raise NotImplementedError
+    _grant = Grant
+    _is_async = True
+
+    def _world(self) -> Tasks:
+        return Tasks()
+
+    def _bind(self) -> None:
+        """An event loop has its own connections, so the locks belong to one."""
+        loop, world = asyncio.get_running_loop(), self._common.world
+        if world.loop is not loop and world.loop is not None:
+            if world.loop.is_running():
+                raise LockMisuse("these Locks belong to another event loop, which runs: make others for this one")
+            self._after_fork()
+            world = self._common.world
+        world.loop = loop
 
     def task(self) -> Task:
         """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
-        raise NotImplementedError
+        return Task()
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
@@ -163,38 +187,51 @@ class Locks:
         on_lost: as `Grant.on_lost`.
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
-        raise NotImplementedError
+        terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
+        self._bind()
+        return Acquiring(self._acquire(self._full(key), terms, task))
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
                  on_lost: Callable[[Grant], object] | None = None) -> AcquiringAll:
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
         for each other. They have one owner (unless they are permits) and one time to wait."""
-        raise NotImplementedError
+        terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
+        self._bind()
+
+        async def acquire() -> Grants:
+            return Grants(await self._acquire_all(keys, terms))
+
+        return AcquiringAll(acquire())
 
     async def adopt(self, key: str | bytes, owner: str, token: int, *, lease: float | None = None,
-              max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:
+                    max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
         on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
-        raise NotImplementedError
+        terms = self._terms(0, False, None, lease, max_hold, on_lost)
+        self._bind()
+        grant: Grant = await self._adopt(self._full(key), owner, token, terms)
+        return grant
 
     async def lead(self, key: str | bytes, work: Callable[[Grant], Awaitable[object]], *,
-             shared: bool = False, permits: int | None = None, lease: float | None = None,
-             max_hold: float | None = None) -> None:
+                   shared: bool = False, permits: int | None = None, lease: float | None = None,
+                   max_hold: float | None = None) -> None:
         """Elects a leader: waits for the lock as long as it takes, calls `work` with the grant, and begins again when
         the work has returned or the lock was lost. It ends when its task is cancelled, with an error of the work
         that does not stem from the loss, and with an error of the lock that does not pass. The work is cancelled when
         the lock is lost."""
-        raise NotImplementedError
+        terms = self._terms(None, shared, permits, lease, max_hold, None)
+        self._bind()
+        await self._lead(self._full(key), work, terms)
 
     async def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
         under the locks has stopped. It takes at most two replies; what could not be released is free a lease later."""
-        raise NotImplementedError
+        await self._close()
 
     async def __aenter__(self) -> Locks:
-        raise NotImplementedError
+        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        raise NotImplementedError
+        await self.close()

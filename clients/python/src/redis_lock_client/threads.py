@@ -95,7 +95,8 @@ class Locks(Locking):
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)
-        return run(self._acquire(self._full(key), terms, task))
+        grant: Grant = run(self._acquire(self._full(key), terms, task))
+        return grant
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
@@ -110,7 +111,8 @@ class Locks(Locking):
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
         on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        return run(self._adopt(self._full(key), owner, token, terms))
+        grant: Grant = run(self._adopt(self._full(key), owner, token, terms))
+        return grant
 
     def lead(self, key: str | bytes, work: Callable[[Grant], object], *, stop: threading.Event | None = None,
              shared: bool = False, permits: int | None = None, lease: float | None = None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused
 
 __all__ = ["Command", "Fault"]
 Command = tuple[Any, ...]
+E = TypeVar("E", bound=LockError)
 
 PASSING = frozenset("NOSESSION LOADING BUSY READONLY MASTERDOWN NOREPLICAS MISCONF UNBLOCKED CLUSTERDOWN TRYAGAIN"
                     " MOVED ASK REDIRECT".split())
@@ -68,7 +69,7 @@ class Fault:
         return made(kind, key, self.text + hint, self.cause)
 
 
-def made(kind: type[LockError], key: str, text: str, cause: BaseException | None = None) -> LockError:
+def made(kind: type[E], key: str, text: str, cause: BaseException | None = None) -> E:
     """An error that names the lock."""
     error = kind(f"{key}: {text}")
     error.key, error.__cause__ = key, cause

@@ -37,10 +37,10 @@ class Grants(Ledger):
         if claim.phase is not HELD:
             raise made(LockMisuse, claim.key, "it was released already")
 
-    def lost_error(self, claim: Claim) -> LockError:
+    def lost_error(self, claim: Claim) -> LockLost:
         """What a lost grant is to its user."""
         error = made(LockLost, claim.key, f"the lock was lost: {claim.reason}. Stop the work under it")
-        error.reason = claim.reason  # type: ignore[attr-defined]
+        error.reason = claim.reason
         return error
 
     def find(self, name: Name) -> Optional[Claim]:
