@@ -93,12 +93,3 @@ def test_the_metrics_are_those_of_the_client_of_go(reader, meter):
     bounds = re.search(r"WithExplicitBucketBoundaries\(([^)]+)\)", there)[1]
     histogram = next(it for it in metrics(reader) if it.unit == "s")
     assert list(histogram.data.data_points[0].explicit_bounds) == [float(it) for it in bounds.split(",")]
-
-
-def test_the_program_of_the_readme(server):
-    readme = (CLIENTS / "python" / "README.md").read_text()
-    [program] = [it for it in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "otel" in it]
-    names = {}
-    exec(program.replace("redis.Redis()", f"redis.Redis(port={server.port})"), names)
-    with names["locks"] as locks, locks.lock("lock:orders:42") as grant:
-        grant.check()

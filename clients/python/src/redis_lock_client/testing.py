@@ -13,11 +13,11 @@ Deadlocks are not found. Its one port is on the loopback address.
 
 from __future__ import annotations
 
+import contextlib
 import random
-import socket
+import socketserver
 import threading
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -55,14 +55,14 @@ class Server:
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        self._last_token = 0
+        self._token = 0  # the last one
         self._holders: dict[bytes, list[_Call]] = {}
         self._line: dict[bytes, list[_Call]] = {}
         self._sessions: dict[int, _Session] = {}
         self._values: dict[bytes, bytes] = {}
-        self._port = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._port.getsockname()[1]
-        threading.Thread(target=self._listen, name="redis-lock-testing", daemon=True).start()
+        self._tcp: Any = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Connection)
+        self._tcp.stand_in, self._tcp.daemon_threads, self.port = self, True, self._tcp.server_address[1]
+        threading.Thread(target=self._tcp.serve_forever, args=(0.05,), name="redis-lock-testing", daemon=True).start()
 
     def client(self, **options: Any) -> Any:
         """A client of redis-py for `redis_lock_client.Locks`."""
@@ -78,11 +78,11 @@ class Server:
         """Ends the grants of a lock, as an operator's DEL would: its holders are notified, and the first in line gets
         it. False if the lock is free."""
         with self._news:
-            holders = self._holders.pop(key.encode(), [])
-            for call in holders:
+            lost = self._holders.pop(key.encode(), [])
+            for call in lost:
                 self._event(call, b"lost", call.token, b"deleted")
             self._serve(key.encode())
-            return bool(holders)
+            return bool(lost)
 
     def holders(self, key: str) -> list[str]:
         """The owners that hold the lock."""
@@ -96,7 +96,8 @@ class Server:
 
     def close(self) -> None:
         """Takes no more connections."""
-        self._port.close()
+        self._tcp.shutdown()
+        self._tcp.socket.close()  # its connections end with their clients
 
     def __enter__(self) -> Server:
         return self
@@ -149,18 +150,15 @@ class Server:
             if mine.session != (session := int(options[b"SESSION"])):
                 self._event(mine, b"taken", mine.token, session)
             mine.session = session
-        if b"RAISE" in options:
-            mine.token = int(options[b"RAISE"])
-            self._last_token = max(self._last_token, mine.token)
         return mine.grant()
 
     def _held(self, key: bytes, owner: bytes, options: dict[bytes, bytes]) -> _Call:
         holders = self._holders.get(key, [])
         for call in holders:
             if call.owner == owner:
-                if int(options.get(b"TOKEN", call.token)) != call.token:
-                    raise _Error("FENCED the token is not that of the current grant")
-                return call
+                if int(options.get(b"TOKEN", call.token)) == call.token:
+                    return call
+                raise _Error("FENCED the token is not that of the current grant")
         raise _Error("NOTOWNER another owner holds the lock" if holders else "NOTHELD nobody holds the lock")
 
     def _serve(self, key: bytes, newcomer: _Call | None = None) -> None:
@@ -168,7 +166,7 @@ class Server:
         holders, line = self._holders.setdefault(key, []), self._line.setdefault(key, [])
         while line and all(call.limit == 0 or len(holders) < call.limit for call in (line[0], *holders)):
             call = line.pop(0)
-            call.token = self._last_token = max(self._last_token + 1, time.time_ns() // 1000)
+            call.token = self._token = max(self._token + 1, time.time_ns() // 1000)
             holders.append(call)
             if call is not newcomer:
                 self._event(call, b"granted", call.token, call.holds, call.lease, call.limit)
@@ -216,75 +214,52 @@ class Server:
     def _close(self, number: bytes) -> int:
         self._session(number)
         del self._sessions[int(number)]
-        for call in [call for line in self._line.values() for call in line if call.session == int(number)]:
-            self._end(call, b"cancelled")
         grants = self._grants(number)
-        for call in grants:
-            self._holders[call.key].remove(call)
-            self._serve(call.key)
+        for key, line in self._line.items():
+            line[:] = [call for call in line if call.session != int(number)]
+            self._holders[key] = [call for call in self._holders.get(key, []) if call not in grants]
+            self._serve(key)
         self._news.notify_all()
         return len(grants)
 
     # The commands.
 
     def _do(self, words: list[bytes]) -> Any:
-        name, rest = words[0].upper(), words[1:]
-        if name in (b"LOCK.ACQUIRE", b"LOCK.RELEASE", b"LOCK.RENEW"):
-            options, more = {}, iter(rest[2:])
-            for word in more:
-                options[word.upper()] = b"" if word.upper() in _FLAGS else next(more)
-            call: Callable[..., Any] = {b"LOCK.ACQUIRE": self._acquire, b"LOCK.RELEASE": self._release,
-                                        b"LOCK.RENEW": self._renew}[name]
-            return call(rest[0], rest[1], options)
-        if name == b"LOCK.FENCE":
-            if all(call.token != int(rest[1]) for call in self._holders.get(rest[0], [])):
-                raise _Error("FENCED the token is not that of a current grant")
-            return b"OK"
-        if name == b"LOCK.SESSION":
-            return self._of_session(rest[0].upper(), rest[1:])
-        if name == b"GET":
+        name, rest = words[0].upper().decode(), words[1:]
+        call: Any = {"LOCK.ACQUIRE": self._acquire, "LOCK.RELEASE": self._release, "LOCK.RENEW": self._renew}.get(name)
+        if call:
+            more = iter(rest[2:])
+            return call(*rest[:2], {word.upper(): b"" if word.upper() in _FLAGS else next(more) for word in more})
+        if name == "LOCK.SESSION":
+            what = rest[0].upper()
+            if what == b"OPEN":
+                number = random.randrange(1, 2**53)
+                self._sessions[number] = _Session()
+                return number
+            return self._poll(rest[1], int(rest[3]) / 1000) if what == b"POLL" else self._close(rest[1])
+        if name == "LOCK.FENCE" and all(call.token != int(rest[1]) for call in self._holders.get(rest[0], [])):
+            raise _Error("FENCED the token is not that of a current grant")
+        if name == "GET":
             return self._values.get(rest[0])
-        if name == b"SET":
+        if name == "SET":
             self._values[rest[0]] = rest[1]
-        if name in (b"SET", b"PING", b"CLIENT", b"SELECT"):
-            return b"OK"
-        raise _Error(f"ERR unknown command '{name.decode()}': this is a stand-in for unit tests")
+        elif name not in ("LOCK.FENCE", "PING", "CLIENT", "SELECT"):
+            raise _Error(f"ERR unknown command '{name}': this is a stand-in for unit tests")
+        return b"OK"
 
-    def _of_session(self, what: bytes, rest: list[bytes]) -> Any:
-        if what == b"OPEN":
-            number = random.randrange(1, 2**53)
-            self._sessions[number] = _Session()
-            return number
-        if what == b"POLL":
-            return self._poll(rest[0], int(rest[2]) / 1000 if len(rest) > 2 else 0)
-        if what == b"CLOSE":
-            return self._close(rest[0])
-        return [[b"key", call.key, b"owner", call.owner, b"token", call.token, b"holds", call.holds,
-                 b"ttl-ms", call.lease] for call in self._grants(rest[0])]
 
-    # The connections.
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                connection, _ = self._port.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), name="redis-lock-testing", daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        try:
-            with connection, connection.makefile("rb") as lines:
-                while head := lines.readline():
-                    words = [lines.read(int(lines.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
-                    try:
-                        with self._news:
-                            reply = _packed(self._do(words))
-                    except _Error as error:
-                        reply = b"-%s\r\n" % str(error).encode()
-                    connection.sendall(reply)
-        except OSError:
-            pass
+class _Connection(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        server: Any = self.server
+        with contextlib.suppress(OSError):
+            while head := self.rfile.readline():
+                words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
+                try:
+                    with server.stand_in._news:
+                        reply = _packed(server.stand_in._do(words))
+                except _Error as error:
+                    reply = b"-%s\r\n" % str(error).encode()
+                self.wfile.write(reply)
 
 
 def _packed(reply: Any) -> bytes:

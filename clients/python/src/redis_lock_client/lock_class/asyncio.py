@@ -100,7 +100,8 @@ class Lock(Form):
         """For how long it lasts now, in seconds."""
         if self.kept and self._own(token) is not None:
             return float(self.local.ends) - time.monotonic()
-        return max(0, await self._ask("PTTL", self.name)) / 1000
+        left: int = await self._ask("PTTL", self.name)
+        return max(0, left) / 1000
 
     async def _last(self, token: bytes, seconds: float) -> Literal[True]:
         """Sets for how long it lasts from now on."""

@@ -114,8 +114,7 @@ class Attempt:
                 self._raise(number, self.token)
             if vote.grant is not None and not vote.is_open and not (grant and vote.has(self.token)
                                                                     and grant.add(vote.grant)):
-                backs.append(threading.Thread(target=give_back, args=(vote.grant,), daemon=True))
-                backs[-1].start()
+                backs.append(in_background(give_back, vote.grant))
         if self._open():
             in_background(self._finish, grant)
         until = time.monotonic() + PATIENCE  # the next attempt is not to meet what this one had, if the servers answer

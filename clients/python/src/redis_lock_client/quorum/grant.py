@@ -21,9 +21,11 @@ def majority_of(servers: int) -> int:
     return servers // 2 + 1
 
 
-def in_background(work: Callable[..., object], *words: object) -> None:
+def in_background(work: Callable[..., object], *words: object) -> threading.Thread:
     """Runs it on a thread of its own: a server that hangs holds up no call to another."""
-    threading.Thread(target=work, args=words, name="redis-lock-quorum", daemon=True).start()
+    thread = threading.Thread(target=work, args=words, name="redis-lock-quorum", daemon=True)
+    thread.start()
+    return thread
 
 
 def notify(call: Callable[..., object], *words: object) -> None:
@@ -92,28 +94,22 @@ class QuorumGrant:
         """Asks the servers whether the grant stands. Raises LockLost if a majority does not have it any more,
         LockUnavailable if too few answer."""
         with self._mutex:
-            parts, failure = [*self._parts], self._failure
-        if failure is not None:
-            raise failure
-        self._ask(parts, Grant.check)
+            parts, error = [*self._parts], self._failure
+        error = error or self._ask(parts, Grant.check)
+        if error:
+            raise error
 
     def release(self) -> None:
         """Gives the lock back on all servers. Returns when a majority has answered; the sessions repeat what the others
         have not answered. Raises LockLost if it was lost before, LockUnavailable if too few have answered in time."""
-        error: LockError | None = None
-        try:
-            with self._mutex:
-                parts, failure = self._parts, self._failure
-                if failure is None:
-                    self._failure = LockMisuse(f"{self.key}: it was released already")
-            if failure is not None:
-                raise failure
-            self._ask(parts, Grant.release)
-        except LockError as raised:
-            error = raised
-            raise
-        finally:
-            notify(self._observer.released, self.key, time.monotonic() - self._since, error)
+        with self._mutex:
+            parts, error = self._parts, self._failure
+            if error is None:
+                self._failure = LockMisuse(f"{self.key}: it was released already")
+        error = error or self._ask(parts, Grant.release)
+        notify(self._observer.released, self.key, time.monotonic() - self._since, error)
+        if error:
+            raise error
 
     def __enter__(self) -> QuorumGrant:
         return self
@@ -155,15 +151,17 @@ class QuorumGrant:
         for left in parts:
             in_background(give_back, left)
 
-    def _ask(self, parts: Sequence[Grant], call: Callable[[Grant], None]) -> None:
-        """Asks for each part at once. Returns when a majority has agreed, raises when it cannot agree any more."""
+    def _ask(self, parts: Sequence[Grant], call: Callable[[Grant], None]) -> LockError | None:
+        """Asks for each part at once, until a majority has agreed or cannot agree any more. Returns the error."""
         replies: SimpleQueue[Any] = SimpleQueue()
 
         def ask(part: Grant) -> None:
+            reply = None
             try:
-                replies.put(call(part))
+                call(part)
             except BaseException as error:
-                replies.put(error)
+                reply = error
+            replies.put(reply)
 
         for part in parts:
             in_background(ask, part)
@@ -176,9 +174,9 @@ class QuorumGrant:
             else:
                 errors.append(reply)
         if agreed >= self._majority:
-            return
+            return None
         lost = self._servers - len(parts) + sum(isinstance(error, LockLost) for error in errors)
         others = [type(error) for error in errors if isinstance(error, LockError) and not isinstance(error, LockLost)]
         is_lost = self._servers - lost < self._majority
         kind = LockLost if is_lost else others[0] if others else LockUnavailable
-        raise kind(f"{self.key}: no majority of the servers: {'; '.join(map(str, [*self._losses, *errors]))}")
+        return kind(f"{self.key}: no majority of the servers: {'; '.join(map(str, [*self._losses, *errors]))}")

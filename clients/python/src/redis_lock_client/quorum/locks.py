@@ -37,9 +37,9 @@ class Quorum:
         if len(clients) < 3:
             raise LockMisuse("a quorum needs at least three servers")
         self._observer, self._prefix = observer or Observer(), prefix
-        options = {"name": name, "lease": lease, "silence": silence, "reply": reply, "prefix": prefix,
-                   "observer": _OfServers(self._observer)}
-        self._members = [Member(f"server {number}", Locks(client, **options))
+        of_servers = _OfServers(self._observer)
+        self._members = [Member(f"server {number}", Locks(client, name=name, lease=lease, silence=silence, reply=reply,
+                                                          prefix=prefix, observer=of_servers))
                          for number, client in enumerate(clients, 1)]
 
     def lock(self, key: str, *, wait: float | None = None, lease: float | None = None, max_hold: float | None = None,
@@ -61,11 +61,8 @@ class Quorum:
 
     def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections. See `redis_lock_client.Locks.close`."""
-        closing = [threading.Thread(target=member.locks.close, daemon=True) for member in self._members]
-        for one in closing:
-            one.start()
-        for one in closing:
-            one.join()
+        for closing in [in_background(member.locks.close) for member in self._members]:
+            closing.join()
 
     def __enter__(self) -> Quorum:
         return self
