@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import Any
 
 __all__ = ["Server"]
-_FLAGS = (b"SHARED", b"ALL")
 
 
 class _Error(Exception):
@@ -50,7 +49,7 @@ class _Session:
         self.events: list[list[Any]] = []
 
 
-class Server:
+class Server(contextlib.AbstractContextManager["Server"]):
     """A server in memory. Make one for each test: its locks stay until they are released."""
 
     def __init__(self) -> None:
@@ -60,9 +59,9 @@ class Server:
         self._line: dict[bytes, list[_Call]] = {}
         self._sessions: dict[int, _Session] = {}
         self._values: dict[bytes, bytes] = {}
-        self._tcp: Any = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Connection)
-        self._tcp.stand_in, self._tcp.daemon_threads, self.port = self, True, self._tcp.server_address[1]
-        threading.Thread(target=self._tcp.serve_forever, args=(0.05,), name="redis-lock-testing", daemon=True).start()
+        tcp: Any = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Connection)
+        tcp.stand_in, tcp.daemon_threads, self._tcp, self.port = self, True, tcp, tcp.server_address[1]
+        threading.Thread(target=tcp.serve_forever, args=(0.05,), name="redis-lock-testing", daemon=True).start()
 
     def client(self, **options: Any) -> Any:
         """A client of redis-py for `redis_lock_client.Locks`."""
@@ -98,9 +97,6 @@ class Server:
         """Takes no more connections."""
         self._tcp.shutdown()
         self._tcp.socket.close()  # its connections end with their clients
-
-    def __enter__(self) -> Server:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
@@ -146,10 +142,7 @@ class Server:
     def _renew(self, key: bytes, owner: bytes, options: dict[bytes, bytes]) -> list[Any]:
         mine = self._held(key, owner, options)
         mine.lease = int(options.get(b"PX", mine.lease))
-        if b"SESSION" in options:
-            if mine.session != (session := int(options[b"SESSION"])):
-                self._event(mine, b"taken", mine.token, session)
-            mine.session = session
+        mine.session = int(options.get(b"SESSION", mine.session))
         return mine.grant()
 
     def _held(self, key: bytes, owner: bytes, options: dict[bytes, bytes]) -> _Call:
@@ -229,7 +222,7 @@ class Server:
         call: Any = {"LOCK.ACQUIRE": self._acquire, "LOCK.RELEASE": self._release, "LOCK.RENEW": self._renew}.get(name)
         if call:
             more = iter(rest[2:])
-            return call(*rest[:2], {word.upper(): b"" if word.upper() in _FLAGS else next(more) for word in more})
+            return call(*rest[:2], {word: b"" if word in (b"SHARED", b"ALL") else next(more) for word in more})
         if name == "LOCK.SESSION":
             what = rest[0].upper()
             if what == b"OPEN":

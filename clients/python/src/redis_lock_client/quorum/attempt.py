@@ -177,12 +177,11 @@ class Attempt:
 
     def _raise(self, number: int, token: int) -> None:
         """Lifts the token of a grant. After any error but AHEAD the grant is given up: its token is not known."""
-        grant = self.votes[number].grant
+        grant: Any = self.votes[number].grant
         self.votes[number].is_open = True
 
         def lift() -> None:
             try:
-                assert grant is not None
                 run(grant._raise_token(token))
                 self._replies.put((number, token, grant))
             except BaseException as error:
