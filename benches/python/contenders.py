@@ -1,5 +1,5 @@
 """Contenders for locks on one server, through redis-py. Arguments: the server's port, and the way of
-locking (client, commands, lock: threads; asyncio, asyncio-commands: tasks of one event loop).
+locking: client, commands, lock; and the first two with asyncio: aclient, acommands.
 
 The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line "run
 seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several such programs
@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 import redis
 import redis.asyncio
+import redis_lock_client.asyncio
 from redis_lock_client import LockError, Locks
-from redis_lock_client import asyncio as tasks
 
 LEASE_MS = 30_000
 
@@ -27,13 +27,15 @@ class Client:
     """This project's client, as docs/clients.md shows it."""
 
     def __init__(self, port, contenders):
-        self.locks = Locks(redis.Redis(port=port), name="contenders", lease=LEASE_MS / 1000)
+        self.redis = redis.Redis(port=port)
+        self.locks = Locks(self.redis, name="contenders", lease=LEASE_MS / 1000)
 
     def handle(self, key):
         return lambda: self.locks.lock(key)
 
     def close(self):
         self.locks.close()
+        self.redis.close()
 
 
 class Commands:
@@ -73,27 +75,30 @@ class Lock:
         self.redis.close()
 
 
-class Asyncio:
+class AsyncClient:
     """This project's client for asyncio."""
 
     def __init__(self, port, contenders):
-        self.locks = tasks.Locks(redis.asyncio.Redis(port=port), name="contenders", lease=LEASE_MS / 1000)
+        self.redis = redis.asyncio.Redis(port=port)
+        self.locks = redis_lock_client.asyncio.Locks(
+            self.redis, name="contenders", lease=LEASE_MS / 1000
+        )
 
     def handle(self, key):
         return lambda: self.locks.lock(key)
 
     async def close(self):
         await self.locks.close()
+        await self.redis.aclose()
 
 
-class AsyncioCommands:
-    """The commands alone, for asyncio."""
+class AsyncCommands:
+    """LOCK.ACQUIRE and LOCK.RELEASE and nothing else, in tasks that keep their connections."""
 
     def __init__(self, port, contenders):
-        pool = redis.asyncio.ConnectionPool(
-            host="127.0.0.1", port=port, max_connections=contenders + 1, socket_timeout=None
+        self.redis = redis.asyncio.Redis(
+            port=port, max_connections=contenders + 1, socket_timeout=None
         )
-        self.redis = redis.asyncio.Redis.from_pool(pool)
 
     def handle(self, key):
         owner = str(uuid.uuid4())
@@ -112,8 +117,13 @@ class AsyncioCommands:
         await self.redis.aclose()
 
 
-WAYS = {"client": Client, "commands": Commands, "lock": Lock}
-OF_TASKS = {"asyncio": Asyncio, "asyncio-commands": AsyncioCommands}
+WAYS = {
+    "client": Client,
+    "commands": Commands,
+    "lock": Lock,
+    "aclient": AsyncClient,
+    "acommands": AsyncCommands,
+}
 
 
 def connect(port, contenders):
@@ -127,10 +137,8 @@ def connect(port, contenders):
 class Contest:
     """Contenders that take a lock and give it back, over and over, until their turn is over."""
 
-    ways = WAYS
-
     def __init__(self, port, name, contenders, locks):
-        self.way = self.ways[name](port, contenders)
+        self.way = WAYS[name](port, contenders)
         self.keys = [f"contest:{name}:{number}" for number in range(locks)]
         with redis.Redis(port=port) as client:
             client.delete(*self.keys)
@@ -146,13 +154,16 @@ class Contest:
         self.late = [0] * contenders
         self.latencies = [[] for _ in range(contenders)]
         self.errors = []
+        return contenders
+
+    def close(self):
+        self.way.close()
 
     def turn(self, seconds):
-        self.begin()
-        self.ready = threading.Barrier(len(self.handles) + 1)
+        contenders = self.begin()
+        self.ready = threading.Barrier(contenders + 1)
         threads = [
-            threading.Thread(target=self.contend, args=(number,))
-            for number in range(len(self.handles))
+            threading.Thread(target=self.contend, args=(number,)) for number in range(contenders)
         ]
         for thread in threads:
             thread.start()
@@ -164,9 +175,6 @@ class Contest:
         for thread in threads:
             thread.join()
         return self.outcome(lasted)
-
-    def close(self):
-        self.way.close()
 
     def contend(self, number):
         handle, lock = self.handles[number], number % len(self.keys)
@@ -202,30 +210,30 @@ class Contest:
         }
 
 
-class ContestOfTasks(Contest):
-    """The same, with tasks of one event loop."""
-
-    ways = OF_TASKS
+class AsyncContest(Contest):
+    """The same with tasks of one event loop."""
 
     def __init__(self, *arguments):
         self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
         super().__init__(*arguments)
 
-    def turn(self, seconds):
-        return self.loop.run_until_complete(self.take_turns(seconds))
+    def close(self):
+        self.loop.run_until_complete(self.way.close())
+        self.loop.close()
 
-    async def take_turns(self, seconds):
-        self.begin()
+    def turn(self, seconds):
+        return self.loop.run_until_complete(self.run(seconds))
+
+    async def run(self, seconds):
+        tasks = [asyncio.ensure_future(self.compete(it)) for it in range(self.begin())]
         began = time.perf_counter()
-        contending = [asyncio.create_task(self.contend(number)) for number in range(len(self.handles))]
         await asyncio.sleep(seconds)
         self.over = True
         lasted = time.perf_counter() - began
-        await asyncio.gather(*contending)
+        await asyncio.gather(*tasks)
         return self.outcome(lasted)
 
-    async def contend(self, number):
+    async def compete(self, number):
         handle, lock = self.handles[number], number % len(self.keys)
         while not self.over:
             try:
@@ -234,9 +242,6 @@ class ContestOfTasks(Contest):
                     self.releases[lock] = time.perf_counter()
             except (redis.RedisError, RuntimeError, LockError) as error:
                 self.errors.append(repr(error))
-
-    def close(self):
-        self.loop.run_until_complete(self.way.close())
 
 
 def percentile(ordered, part):
@@ -254,7 +259,7 @@ def main():
         if task == "open":
             if contest:
                 contest.close()
-            kind = ContestOfTasks if name in OF_TASKS else Contest
+            kind = AsyncContest if name.startswith("a") else Contest
             contest = kind(port, name, *map(int, numbers))
             print("ready", flush=True)
         else:

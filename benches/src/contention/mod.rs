@@ -115,11 +115,11 @@ const ROWS: [(Id, &str); 19] = [
     ),
     (("python", "lock"), "Python, redis-py: Lock"),
     (
-        ("python", "asyncio"),
+        ("python", "aclient"),
         "Python: this project's client, asyncio",
     ),
     (
-        ("python", "asyncio-commands"),
+        ("python", "acommands"),
         "Python, redis-py: its commands alone, asyncio",
     ),
     (("go", OURS), "Go: this project's client"),

@@ -247,7 +247,7 @@ class Node:
     async def _relocate(self) -> None:
         """Sends on what a node that does not answer may have lost to another node."""
         claims = self.do(self.state.claims)
-        await self.common.servers.refresh()
+        self.world.spawn(self.common.servers.refresh())
         for claim in claims:
             server = await self.common.servers.find(claim.key)
             if isinstance(server, Server) and server is not self.server:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from .errors import LockMisuse
+from .observer import log
 from .state import Fault
 
 __all__ = ["Server", "Servers", "fault_of"]
@@ -77,6 +78,7 @@ class Servers:
         self.encoding = "utf-8"
         self._nodes: dict[tuple[str, int], Server] = {}
         self._moves: dict[int, tuple[str, int]] = {}
+        self._is_reading = False
         self.only = None if self.is_cluster else self._single(client.connection_pool)
 
     def _single(self, pool: Any) -> Server:
@@ -144,14 +146,19 @@ class Servers:
         return self._at(*where)
 
     async def refresh(self) -> None:
-        """Reads the map of the cluster again."""
+        """Reads the map of the cluster again, if nobody does so now. It may take as long as the user's limits say."""
+        if self._is_reading:
+            return
+        self._is_reading = True
         try:
             reading = self._client.nodes_manager.initialize()
             if self._is_async:
                 await reading
             self._moves.clear()
         except Exception as error:  # then the map stays as it is
-            fault_of(error, sent=False)
+            log.info("the map of the cluster could not be read: %s", error)
+        finally:
+            self._is_reading = False
 
 
 def joined(host: str, port: int) -> str:

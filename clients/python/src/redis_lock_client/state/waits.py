@@ -35,10 +35,10 @@ class Waits(Grants):
         wait.order = self.asked
         self.waits[wait.name] = wait
 
-    def move(self, wait: Claim, to: Waits) -> None:
-        """Hands a wait that has no place to the state of another node."""
+    def move(self, wait: Claim, to: Waits) -> bool:
+        """Hands a wait that has no place to the state of another node. Returns false if it stays."""
         if wait.phase is not ASKED or self.waits.get(wait.name) is not wait:
-            return  # it has ended, or has been granted
+            return False  # it has ended, or has been granted
         del self.waits[wait.name]
         if wait.open:
             self.cancel_later(wait)
@@ -46,6 +46,7 @@ class Waits(Grants):
         to.asked += 1
         wait.order = to.asked
         to.waits[wait.name] = wait
+        return True
 
     def step(self, wait: Claim) -> Union[None, float, Ask]:
         """What the caller of an acquire does next: None: it has the grant; an Ask: sends it; seconds: waits for so long,
