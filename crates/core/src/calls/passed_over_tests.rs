@@ -205,3 +205,17 @@ fn every_call_of_a_session_is_found_and_leaves_nothing_behind() {
     }
     assert_eq!((calls.queued(), calls.entries()), (0, 0));
 }
+
+/// A newcomer that took the lock past them has another lease than the one that was waited for before.
+#[test]
+fn a_lock_is_ready_when_a_call_joins_a_line_in_which_all_are_passed_over() {
+    let mut calls = Calls::default();
+    queue(&mut calls, KEY, b"ann", 1, 1);
+    calls.set_lease_end(0, KEY, Deadline::At(60_000));
+    pass_over(&mut calls, 1, true);
+    ready(&mut calls);
+    queue(&mut calls, KEY, b"bob", 2, 1);
+    assert_eq!(ready(&mut calls), KEY[..1]);
+    queue(&mut calls, KEY, b"cat", 2, 1);
+    assert_eq!(ready(&mut calls), [], "the end of the lease is known");
+}
