@@ -89,6 +89,7 @@ impl<A> Calls<A> {
             self.passed_over.remove(&(line.id, id));
         } else {
             self.in_line.remove(&(line.id, id));
+            self.unjudged.remove(&(line.id, id));
         }
         if was_first {
             line.first = of_line(&self.in_line, line.id).next();

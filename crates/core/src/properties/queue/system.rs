@@ -340,7 +340,7 @@ impl System {
             let lock = (database, &name_of_key[..]);
             let max_holders = self.locks.max_holders();
             let just = just_granted.map(name);
-            let next = next_in_line(&self.calls, lock, holders.as_ref(), just, max_holders);
+            let next = next_in_line(&mut self.calls, lock, holders.as_ref(), just, max_holders);
             let Some(id) = next else { return };
             let waiter = self.calls.get(id).expect("it waits").waiter.clone();
             if waiter
