@@ -88,7 +88,7 @@ pub(super) struct State {
     pub(super) calls: Calls<Client>,
     /// The calls of programs that went away or came back.
     pub(super) moves: Moves,
-    /// Sessions that have ended with more calls than were ended at once.
+    /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,
     /// The sockets of connections that poll a session, as far as they were queried.
     pub(super) polling_sockets: Map<u64, Socket>,

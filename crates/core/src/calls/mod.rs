@@ -29,6 +29,7 @@ mod ready;
 mod unjudged;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::sessions::SessionId;
@@ -231,6 +232,16 @@ impl<A> Calls<A> {
     pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = CallId> {
         let calls = (session, CallId::FIRST)..=(session, CallId::LAST);
         self.of_sessions.range(calls).map(|(_, id)| *id)
+    }
+
+    /// The sessions with waiting calls.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        let behind = |session: SessionId| {
+            let calls = (Bound::Excluded((session, CallId::LAST)), Bound::Unbounded);
+            self.of_sessions.range(calls).next()
+        };
+        let first = self.of_sessions.first().map(|(session, _)| *session);
+        std::iter::successors(first, move |session| Some(behind(*session)?.0))
     }
 
     /// The wait that ends first, and when.

@@ -199,11 +199,16 @@ fn every_call_of_a_session_is_found_and_leaves_nothing_behind() {
         ids.iter().copied().filter(is_of).collect::<Vec<_>>()
     );
     assert_eq!(calls.queued(), 13);
+    assert_eq!(
+        calls.sessions().collect::<Vec<_>>(),
+        [session(1), session(2)]
+    );
     for id in ids {
         calls.remove(id).unwrap();
         calls.check();
     }
     assert_eq!((calls.queued(), calls.entries()), (0, 0));
+    assert_eq!(calls.sessions().next(), None);
 }
 
 /// A newcomer that took the lock past them has another lease than the one that was waited for before.
