@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Call, CallId, Calls, Map, Monotonic};
+use redis_lock_core::sessions::{SessionGrant, SessionId};
+use redis_lock_core::{Call, CallId, Calls, Deadline, LockId, Map, Monotonic};
 
 use super::answer::{Recipient, Wait};
 use super::cluster_redirect::CheckLimit;
@@ -50,6 +50,21 @@ impl Waiting {
         if self.any_sent.load(Ordering::Relaxed) {
             self.with(context, |state| {
                 state.calls.forget_sent(context.client_id());
+            });
+        }
+    }
+
+    /// The server renews a grant of a session: its end before and afterwards. No call tells its owner.
+    pub(super) fn renewed(
+        &self,
+        context: Context<'_>,
+        grant: &SessionGrant,
+        ends: (Deadline, Deadline),
+    ) {
+        if self.is_busy() || self.any_sent.load(Ordering::Relaxed) {
+            self.with(context, |state| {
+                let LockId { database, key } = &grant.lock_id;
+                state.calls.renewed((*database, key), grant.token, ends);
             });
         }
     }
