@@ -183,7 +183,7 @@ impl Server {
     fn serve(&mut self) {
         loop {
             let holders = self.holders();
-            let next = next_in_line(&self.calls, (0, KEY), holders.as_ref(), None, 1);
+            let next = next_in_line(&mut self.calls, (0, KEY), holders.as_ref(), None, 1);
             let Some((id, waiter)) = next.and_then(|id| Some((id, &self.calls.get(id)?.waiter)))
             else {
                 return;
