@@ -182,7 +182,7 @@ impl Server {
     /// Grants the lock to those in line while there is room.
     fn serve(&mut self) {
         loop {
-            let holders = self.holders();
+            let holders = Self::holders(self.held.as_ref());
             let next = next_in_line(&mut self.calls, (0, KEY), holders.as_ref(), None, 1);
             let Some((id, waiter)) = next.and_then(|id| Some((id, &self.calls.get(id)?.waiter)))
             else {
@@ -216,8 +216,8 @@ impl Server {
         }
     }
 
-    fn holders(&self) -> Option<Holders<'_>> {
-        let held = self.held.as_ref()?;
+    fn holders(held: Option<&Held>) -> Option<Holders<'_>> {
+        let held = held?;
         Some(Holders::Exclusive(Holder {
             owner: Owner::new(&held.owner)?,
             grant: Grant {
@@ -246,7 +246,7 @@ impl Server {
         };
         let (mut clock, unix) = (self.clock, self.now().unix);
         let judged = acquire(
-            self.holders().as_ref(),
+            Self::holders(self.held.as_ref()).as_ref(),
             &call,
             in_line,
             &RULES,
