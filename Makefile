@@ -67,7 +67,7 @@ sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
 	@$(PROGRAM) redis-lock-top $(MONITORED) $(TOP)
 
-doctor: setup-build ## what will hurt the locks of running servers, and the lines that mend it (URL= or PORT=)
+doctor: setup-build ## what will hurt the locks of running servers, and the lines that fix it (URL= or PORT=)
 	@$(PROGRAM) redis-lock-doctor $(MONITORED) $(DOCTOR)
 
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
