@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
         "an older replica removes locks, or keeps old states of them, where it does not know what a newer primary sends"),
     check("server", Server(loaded::server), "README.md#supported-servers",
         "servers before Redis 7.0 lack a part of the module API"),
-    check("neighbours", Server(loaded::neighbours), "docs/guarantees.md#what-shows-it",
+    check("neighbours", Server(loaded::neighbours), "docs/guarantees.md#how-it-is-tested",
         "other modules run in the same process, and can end it"),
     check("commands", Server(loaded::commands), "docs/operations.md#installing",
         "the module asks the server by its own commands, and programs use them"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis_lock_core::sessions::{
-    Block, EventKind, GrantPlace, Opening, PollRefusal, SessionId, SessionTimeout,
+    Block, EventKind, GrantPlace, Opening, PollRefusal, Presence, SessionId, SessionTimeout,
 };
 use redis_lock_core::{Holds, Limit, Owner, OwnerBuf, Waiter};
 
@@ -113,7 +113,7 @@ impl Server {
             until: (ms > 0).then(|| now.plus(Duration::from_millis(ms))),
         };
         let call = self.calls.join(0, KEY, waiter, ());
-        if self.sessions.is_away(session) {
+        if self.sessions.presence(session) == Presence::Away {
             self.calls.pass_call_over(call, true);
         }
         Reply::Place
