@@ -131,8 +131,8 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 		}
 		l.unlock()
 		_ = l.route(&g.to, reply.Fault, limit)
-		l.lock()
-		g.sleep(ctx, pause.next())
+		st = l.lock()
+		g.sleep(ctx, min(pause.next(), claim.AskedEnd-st.At))
 		st = l.lock()
 	}
 }
@@ -142,7 +142,7 @@ func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
 	news := make(chan struct{}, 1)
 	g.news = news
 	g.locks.unlock()
-	if pause == 0 {
+	if pause <= 0 {
 		return
 	}
 	timer := time.NewTimer(pause)

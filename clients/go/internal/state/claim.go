@@ -40,15 +40,15 @@ type Claim struct {
 	Reason     string        // of the loss
 	HandedOver bool          // the user has the grant
 	Limit      time.Duration // of one try
+	AskedEnd   Time          // of asking without a reply
 	Last       Time          // when the caller gives up at the latest
 
-	queues   bool
-	end      Time   // of the caller's time
-	askedEnd Time   // of asking without a reply
-	order    int    // among the waits
-	open     int    // acquires without a reply, which the server may still carry out
-	cause    *Fault // of the last try
-	failure  *Error // that ended the wait
+	queues  bool
+	end     Time   // of the caller's time
+	order   int    // among the waits
+	open    int    // acquires without a reply, which the server may still carry out
+	cause   *Fault // of the last try
+	failure *Error // that ended the wait
 
 	sure   Time   // see State.Sure
 	from   Time   // no POLL sent before makes it sure
@@ -63,7 +63,7 @@ func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) 
 	}
 	asking := max(wait, reply)
 	return Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, queues: wait != 0, Limit: min(reply, asking/2),
-		end: at + wait, askedEnd: at + asking, Last: at + wait + reply}
+		end: at + wait, AskedEnd: at + asking, Last: at + wait + reply}
 }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.

@@ -123,7 +123,7 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err 
 	}
 	end := wait.Last
 	if wait.Phase == Asked {
-		end = wait.askedEnd
+		end = wait.AskedEnd
 	}
 	switch {
 	case s.At >= end && wait.Phase == InLine && wait.Session == n.Session:

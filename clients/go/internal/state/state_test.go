@@ -578,8 +578,8 @@ func TestTimeLimits(t *testing.T) {
 	} {
 		c := r.claim("k", one.wait)
 		command := fmt.Sprint(c.AcquireCommand(7, 100500*ms))
-		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.askedEnd != one.end || c.Last != one.last {
-			t.Fatal(one.wait, command, c.Limit, c.askedEnd, c.Last)
+		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.AskedEnd != one.end || c.Last != one.last {
+			t.Fatal(one.wait, command, c.Limit, c.AskedEnd, c.Last)
 		}
 	}
 }
