@@ -25,10 +25,7 @@ func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOptio
 func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	grant, err := l.Acquire(ctx, key, options...)
-	if err != nil {
-		return err
-	}
-	return grant.do(ctx, work)
+	return grant.do(ctx, work, err)
 }
 
 // Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
@@ -40,16 +37,13 @@ func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, optio
 // acquire acquires a lock for a fresh owner, the task's, or that of the grant to adopt, which has this token.
 func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token int64, t terms) (held *Grant, err error) {
 	name.Key = l.options.Prefix + name.Key
-	if observed := l.options.Observer.Acquired; observed != nil && token == 0 {
-		begun := time.Now()
-		defer func() { observed(name.Key, time.Since(begun), err) }()
-	}
-	failure := l.usable(t)
-	if failure == nil && ctx.Err() != nil {
-		failure = ended(ctx, nil)
-	}
-	if failure != nil {
-		return nil, failed("acquire", name.Key, failure)
+	begun := time.Now()
+	defer func() { l.options.Observer.acquired(name.Key, begun, err) }()
+	switch {
+	case t.wrong != "":
+		return nil, failed("acquire", name.Key, state.Fail(ErrMisuse, t.wrong))
+	case ctx.Err() != nil:
+		return nil, failed("acquire", name.Key, ended(ctx, nil))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
@@ -63,9 +57,10 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 		return held, held.enterAgain(ctx, t.mode)
 	}
 	g := &Grant{locks: l, to: target{key: name.Key}, onLost: t.onLost, lost: make(chan struct{})}
-	if fault := l.find(&g.to, l.options.Reply); fault != nil {
+	if fault := l.route(&g.to, nil, l.options.Reply); fault != nil {
 		return nil, failed("acquire", name.Key, fault.Failure("cluster"))
 	}
+	g.node = g.to.node
 	st := l.lock()
 	if task != nil {
 		name.Owner = st.UsableOwner(&task.state)
@@ -74,20 +69,20 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 		name.Owner = l.owner()
 	}
 	g.claim = state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, st.At)
-	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.to.node.Node
-	if failure = st.Ask(&g.claim); failure != nil {
+	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.node.Node
+	if failure := st.Ask(&g.claim); failure != nil {
 		l.unlock()
 		return nil, failed("acquire", name.Key, failure)
 	}
 	if task != nil {
 		g.claim.Task, task.state.Owner = &task.state, name.Owner
 	}
-	if failure = g.ask(ctx, st); failure == nil && t.isFixed {
-		failure = g.renew(ctx, t.lease, true)
+	if err = failed("acquire", name.Key, g.ask(ctx, st)); err == nil && t.isFixed {
+		err = g.renew(ctx, "acquire", t.lease, true)
 	}
-	if failure != nil {
+	if err != nil {
 		g.giveUp()
-		return nil, failed("acquire", name.Key, failure)
+		return nil, err
 	}
 	g.start(t.atMost)
 	task.remember(g)
@@ -99,8 +94,8 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 	l, claim, pause := g.locks, &g.claim, pauses{}
 	for {
-		if g.to.node != nil {
-			st.Move(claim, &g.to.node.Node)
+		if g.to.node != nil && claim.Phase == state.Asked {
+			g.node, claim.Node = g.to.node, &g.to.node.Node // the key is there now
 		}
 		done, send, rest, failure := st.NextStep(claim)
 		switch isInLine := claim.Phase == state.InLine; {
@@ -114,7 +109,7 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 			l.unlock()
 			return failure
 		}
-		n := l.at(claim)
+		n := g.node
 		session := n.Session
 		if !n.isRunning || !send && claim.Phase == state.Asked {
 			n.run()
@@ -135,16 +130,10 @@ func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
 			continue
 		}
 		l.unlock()
-		g.to.node = n
-		if !l.redirect(&g.to, reply.Fault) {
-			g.to.node = nil
-		}
-		fault := l.find(&g.to, limit)
+		_ = l.route(&g.to, reply.Fault, limit)
 		st = l.lock()
-		if isElsewhere := reply.Fault.Redirects() && fault == nil; !isElsewhere {
-			g.sleep(ctx, pause.next())
-			st = l.lock()
-		}
+		g.sleep(ctx, min(pause.next(), claim.AskedEnd-st.At))
+		st = l.lock()
 	}
 }
 
@@ -153,7 +142,7 @@ func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
 	news := make(chan struct{}, 1)
 	g.news = news
 	g.locks.unlock()
-	if pause == 0 {
+	if pause <= 0 {
 		return
 	}
 	timer := time.NewTimer(pause)
@@ -170,7 +159,7 @@ func (g *Grant) giveUp() {
 	l := g.locks
 	st := l.lock()
 	isKnown, call := st.GiveUp(&g.claim), st.BeginCall(g.claim.Name)
-	n, limit := l.at(&g.claim), min(l.options.Reply, g.claim.Last-st.At)
+	n, limit := g.node, min(l.options.Reply, g.claim.Last-st.At)
 	l.unlock()
 	var reply state.Reply
 	if isKnown {

@@ -18,6 +18,7 @@ type Grant struct {
 	taken time.Time
 	most  state.Time // its end, by AtMost
 	to    target     // where its ACQUIRE goes
+	node  *node      // where it waits
 
 	// Of the mutex of the Locks.
 	claim  state.Claim
@@ -27,28 +28,28 @@ type Grant struct {
 	ender  *time.Timer // at the maximum time, and at the end of a fixed lease
 }
 
-// change makes a call about the grant. before returns its command, after applies the answer.
-func (g *Grant) change(ctx context.Context, before func(*state.State) ([]any, *Error),
-	after func(*state.State, answer) *Error) *Error {
+// call makes a call about the grant. before returns its command, after applies the answer.
+func (g *Grant) call(ctx context.Context, op string, before func(*state.State) ([]any, *Error),
+	after func(*state.State, *state.Claim, state.Answer) *Error) error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	st := g.locks.lock()
 	command, failure := before(st)
-	call, to := st.BeginCall(g.claim.Name), target{key: g.claim.Key}
+	call := st.BeginCall(g.claim.Name)
 	g.locks.unlock()
-	var a answer
+	var a state.Answer
 	if failure == nil {
-		a = g.locks.call(ctx, to, func(*node) []any { return command })
+		_, a = g.locks.call(ctx, target{key: g.claim.Key}, func(*node) []any { return command })
 	}
 	st = g.locks.lock()
 	defer g.locks.unlock()
 	if failure == nil {
-		failure = after(st, a)
+		failure = after(st, &g.claim, a)
 	}
 	if st.EndCall(call); failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
-		return ended(ctx, ErrUnavailable)
+		failure = ended(ctx, ErrUnavailable)
 	}
-	return failure
+	return failed(op, g.claim.Key, failure)
 }
 
 // start follows the hand-over of a grant.
@@ -73,32 +74,29 @@ func (g *Grant) end() {
 	}
 	g.locks.unlock()
 	if command != nil {
-		a := g.locks.call(context.Background(), target{key: g.claim.Key}, func(*node) []any { return command })
-		st = g.locks.lock()
-		st.Ended(&g.claim, a.reply)
-		g.locks.unlock()
+		_, a := g.locks.call(context.Background(), target{key: g.claim.Key}, func(*node) []any { return command })
+		defer g.locks.unlock()
+		g.locks.lock().Ended(&g.claim, a.Reply)
 	}
 }
 
 // find asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
 func (g *Grant) find() {
-	st := g.locks.lock()
-	call := st.BeginCall(g.claim.Name)
-	g.locks.unlock()
-	var session int64
-	a := g.locks.call(context.Background(), target{key: g.claim.Key}, func(n *node) []any {
-		if session = n.openSession(); session == 0 {
+	l, session := g.locks, int64(0)
+	call := l.lock().BeginCall(g.claim.Name)
+	l.unlock()
+	n, a := l.call(context.Background(), target{key: g.claim.Key}, func(n *node) []any {
+		defer l.unlock()
+		l.lock()
+		if session = n.Session; session == 0 {
+			n.run()
 			return nil
 		}
 		return g.claim.RenewCommand(session)
 	})
-	st = g.locks.lock()
-	defer g.locks.unlock()
-	n := g.claim.Node
-	if a.node != nil {
-		n = &a.node.Node
-	}
-	st.Found(&g.claim, n, session, a.sent, a.reply)
+	st := l.lock()
+	defer l.unlock()
+	st.Found(&g.claim, n, session, a)
 	st.EndCall(call)
 }
 
@@ -113,16 +111,12 @@ func (g *Grant) wake() {
 	}
 	g.isLost = true
 	close(g.lost)
-	err := g.failed("hold", g.locks.st.RequireHeld(&g.claim))
+	err := failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim))
 	for _, notify := range g.onLost {
 		go notify(err)
 	}
-	if observed := g.locks.options.Observer.Lost; observed != nil {
-		go observed(g.claim.Key, err)
-	}
+	g.locks.options.Observer.lost(g.claim.Key, err)
 }
-
-func (g *Grant) failed(op string, failure *Error) error { return failed(op, g.claim.Key, failure) }
 
 // Key is the key of the lock.
 func (g *Grant) Key() string { return g.claim.Key }
@@ -150,7 +144,7 @@ func (g *Grant) Remaining() time.Duration {
 func (g *Grant) Err() error {
 	st := g.locks.lock()
 	defer g.locks.unlock()
-	return g.failed("hold", st.RequireHeld(&g.claim))
+	return failed("hold", g.claim.Key, st.RequireHeld(&g.claim))
 }
 
 // Lost is closed when the grant is lost, not when it is released.
@@ -162,7 +156,7 @@ func (g *Grant) OnLost(notify func(error)) {
 	st := g.locks.lock()
 	defer g.locks.unlock()
 	if g.isLost {
-		go notify(g.failed("hold", st.RequireHeld(&g.claim)))
+		go notify(failed("hold", g.claim.Key, st.RequireHeld(&g.claim)))
 	}
 	g.onLost = append(g.onLost, notify)
 }
@@ -175,63 +169,46 @@ func (g *Grant) Context(parent context.Context) (ctx context.Context, cancel con
 	return ctx, func() { end(nil) }
 }
 
-// do works under the lock and releases it.
-func (g *Grant) do(ctx context.Context, work func(ctx context.Context, grant *Grant) error) (err error) {
+// do works under the lock, if it was acquired, and releases it.
+func (g *Grant) do(ctx context.Context, work func(ctx context.Context, grant *Grant) error, err error) (failure error) {
+	if err != nil {
+		return err
+	}
 	working, cancel := g.Context(ctx)
 	defer func() {
 		cancel()
-		if failure := g.Release(context.WithoutCancel(ctx)); failure != nil {
-			err = errors.Join(err, failure)
+		if err := g.Release(context.WithoutCancel(ctx)); err != nil {
+			failure = errors.Join(failure, err)
 		}
 	}()
 	return work(working, g)
 }
 
-// confirm makes a call that shows whether the grant stands.
-func (g *Grant) confirm(ctx context.Context, before func(*state.State) []any, after func(*state.State)) *Error {
-	return g.change(ctx, func(st *state.State) ([]any, *Error) {
-		if failure := st.RequireHeld(&g.claim); failure != nil {
-			return nil, failure
-		}
-		return before(st), nil
-	}, func(st *state.State, a answer) *Error {
-		failure := st.Confirmed(&g.claim, a.sent, a.reply)
-		if failure == nil {
-			after(st)
-		}
-		return failure
-	})
-}
-
 // Check asks the server whether the grant stands. The error is [ErrLost] if it does not.
 func (g *Grant) Check(ctx context.Context) error {
-	return g.failed("check", g.confirm(ctx, func(*state.State) []any {
-		return []any{"LOCK.FENCE", g.claim.Key, g.claim.Token}
-	}, func(*state.State) {}))
+	return g.call(ctx, "check", func(st *state.State) ([]any, *Error) { return st.Check(&g.claim) }, (*state.State).Confirmed)
 }
 
 // enterAgain adds a hold.
 func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
-	return g.failed("acquire", g.confirm(ctx, func(*state.State) []any {
-		command := append([]any{"LOCK.ACQUIRE", g.claim.Key, g.claim.Owner}, mode...)
-		return append(command, "PX", state.Milliseconds(g.claim.Lease), "HOLDS", g.claim.Holds+1, "TOKEN", g.claim.Token)
-	}, func(*state.State) { g.claim.Holds++ }))
+	return g.call(ctx, "acquire", func(st *state.State) ([]any, *Error) { return st.Enter(&g.claim, mode) },
+		func(st *state.State, c *state.Claim, a state.Answer) *Error {
+			failure := st.Confirmed(c, a)
+			if failure == nil {
+				c.Holds++
+			}
+			return failure
+		})
 }
 
-// renew gives the grant this lease, and takes it out of its session.
-func (g *Grant) renew(ctx context.Context, lease time.Duration, leaves bool) *Error {
-	return g.confirm(ctx, func(st *state.State) []any {
-		st.Shorten(&g.claim, lease, leaves)
-		command := []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "PX", state.Milliseconds(lease), "TOKEN", g.claim.Token}
-		if leaves {
-			command = append(command, "SESSION", 0)
-		}
-		return command
-	}, func(*state.State) {
-		if g.ender != nil {
-			g.ender.Reset(0)
-		}
-	})
+// renew gives the grant this lease. leaves: it also takes the grant out of its session.
+func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leaves bool) error {
+	err := g.call(ctx, op, func(st *state.State) ([]any, *Error) { return st.Renew(&g.claim, lease, leaves) },
+		(*state.State).Confirmed)
+	if err == nil && g.ender != nil {
+		g.ender.Reset(0)
+	}
+	return err
 }
 
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
@@ -240,7 +217,7 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond || lease < leastLease && !g.claim.Fixed {
 		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond, and 1 second where the session renews it")
 	}
-	return g.failed("extend", g.renew(ctx, lease, g.claim.Fixed))
+	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }
 
 // Detach lets go of the lock without releasing it: it is not held here any more, nobody renews it, and it stays for
@@ -249,27 +226,18 @@ func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond || g.claim.Holds > 1 {
 		return misuse("detach", g.claim.Key, "a lease is at least 1 millisecond, and the task has one hold")
 	}
-	failure := g.renew(ctx, lease, true)
-	if failure == nil {
-		st := g.locks.lock()
-		st.LetGo(&g.claim)
-		g.locks.unlock()
+	err := g.renew(ctx, "detach", lease, true)
+	if err == nil {
+		defer g.locks.unlock()
+		g.locks.lock().LetGo(&g.claim)
 	}
-	return g.failed("detach", failure)
+	return err
 }
 
 // Release gives the lock back, or one hold of it. The error is [ErrLost] if it was lost before. Without an answer the
 // call is repeated for two reply timeouts, or until the context ends. After that the session repeats it, and the error
 // is [ErrUnavailable].
 func (g *Grant) Release(ctx context.Context) (err error) {
-	if observed := g.locks.options.Observer.Released; observed != nil {
-		defer func() { observed(g.claim.Key, time.Since(g.taken), err) }()
-	}
-	return g.failed("release", g.change(ctx, func(st *state.State) ([]any, *Error) {
-		failure := st.Release(&g.claim)
-		if g.ender != nil && g.claim.Holds == 0 {
-			g.ender.Stop()
-		}
-		return g.claim.ReleaseCommand(), failure
-	}, func(st *state.State, a answer) *Error { return st.Released(&g.claim, a.reply, a.wasOpen) }))
+	defer func() { g.locks.options.Observer.released(g.claim.Key, g.taken, err) }()
+	return g.call(ctx, "release", func(st *state.State) ([]any, *Error) { return st.Release(&g.claim) }, (*state.State).Released)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,39 +40,15 @@ func now() state.Time { return time.Since(epoch) }
 func New(client redis.UniversalClient, options Options) *Locks {
 	o, servers := options.withDefaults(filepath.Base(os.Args[0])), server.Of(client)
 	host, _ := os.Hostname()
-	o.Service = printable(o.Service)
 	return &Locks{options: o, servers: servers, closing: make(chan struct{}), nodes: map[*server.Server]*node{},
 		st:      state.New(o.Lease, o.Reply, servers != nil && servers.IsCluster()),
-		process: fmt.Sprintf("%s:%s:%d:%s-", o.Service, printable(host), os.Getpid(), rand.Text()[:13])}
-}
-
-func printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '_'
-		}
-		return r
-	}, text)
-	return text[:min(len(text), 80)]
+		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}
 }
 
 // owner is fresh, so that a late call meets only its own grant. The mutex is held.
 func (l *Locks) owner() string {
 	l.owners++
 	return l.process + strconv.FormatInt(l.owners, 36)
-}
-
-// usable fails if the Locks or the terms cannot be used.
-func (l *Locks) usable(t terms) *Error {
-	switch {
-	case t.wrong != "":
-		return state.Fail(ErrMisuse, t.wrong)
-	case l.servers == nil:
-		return state.Fail(ErrMisuse, "the client is neither a *redis.Client nor a *redis.ClusterClient")
-	case l.options.Lease < leastLease || l.options.Silence < leastLease:
-		return state.Fail(ErrMisuse, "Options.Lease and Options.Silence are at least 1 second")
-	}
-	return nil
 }
 
 // lock locks the mutex and tells the state the time.
@@ -98,69 +73,54 @@ func (l *Locks) unlock() {
 	l.mu.Unlock()
 }
 
-// target is where the next command about a key goes: the node that has it, unless the last reply led elsewhere.
+// target is where the next command goes: to this node if it is about no key, or else to the node that has the key,
+// unless the last reply led elsewhere.
 type target struct {
 	key    string
 	node   *node
 	asking bool // ASK led there
 }
 
-// find finds the node of the key, if it is not known.
-func (l *Locks) find(t *target, limit time.Duration) *state.Fault {
-	if t.node != nil {
-		return nil
+// route finds where the next command about a key goes: where the last reply leads, or else to the node that has it.
+func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault *state.Fault) {
+	var at *server.Server
+	if to.node != nil {
+		at = l.servers.Redirected(to.node.server, last)
 	}
-	at, fault := l.servers.Find(t.key, limit)
-	if fault == nil {
-		t.node = l.nodeOf(at)
+	if to.asking = at != nil && last.Word == "ASK"; at == nil {
+		at, fault = l.servers.Find(to.key, limit)
+	}
+	if to.node = nil; at != nil {
+		to.node = l.nodeOf(at)
 	}
 	return fault
 }
 
-// redirect takes the target from a reply.
-func (l *Locks) redirect(t *target, fault *state.Fault) (isElsewhere bool) {
-	from := t.node
-	t.node, t.asking = nil, false
-	if !fault.Redirects() || from == nil {
-		return false
-	}
-	if at := l.servers.Redirected(from.server, fault); at != nil {
-		t.node, t.asking = l.nodeOf(at), fault.Word == "ASK"
-	}
-	return t.node != nil
-}
-
-// answer is what became of a call: the last reply, when it was sent, and whether an earlier try had no reply.
-type answer struct {
-	node    *node
-	sent    state.Time
-	reply   state.Reply
-	wasOpen bool
-}
-
 // call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
-// there is no session for it.
-func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (a answer) {
-	end, pause, fixed := now()+2*l.options.Reply, pauses{}, to.node
+// there is no session for it. It returns the node that was asked last, if there is one.
+func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (at *state.Node, a state.Answer) {
+	end, pause, fault := now()+2*l.options.Reply, pauses{}, (*state.Fault)(nil)
 	for {
-		a.wasOpen = a.wasOpen || a.reply.Fault.NoReply()
-		a.reply = state.Reply{Fault: l.find(&to, min(l.options.Reply, end-now()))}
-		if a.node = to.node; a.node != nil {
-			if words := command(a.node); words == nil {
-				a.reply.Fault = &state.Fault{Err: errors.New("no session")}
+		if to.key != "" {
+			fault = l.route(&to, a.Reply.Fault, min(l.options.Reply, end-now()))
+		}
+		a.Reply = state.Reply{Fault: fault}
+		if n := to.node; n != nil {
+			at = &n.Node
+			if words := command(n); words == nil {
+				a.Reply.Fault = &state.Fault{Err: errors.New("no session")}
 			} else {
-				a.sent = now()
-				a.reply = a.node.server.Call(min(l.options.Reply, end-a.sent), to.asking, words)
+				a.Sent = now()
+				a.Reply = n.server.Call(min(l.options.Reply, end-a.Sent), to.asking, words)
 			}
 		}
 		rest := pause.next()
-		if !a.reply.Fault.Passing() || now()+rest >= end || ctx.Err() != nil {
-			return a
+		isOver := to.key == "" && a.Reply.Fault != nil && a.Reply.Fault.Word == "NOSESSION"
+		if !a.Reply.Fault.Passing() || isOver || now()+rest >= end || ctx.Err() != nil {
+			return at, a
 		}
-		if !l.redirect(&to, a.reply.Fault) {
-			to.node = fixed
-			time.Sleep(rest)
-		}
+		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
+		time.Sleep(rest)
 	}
 }
 
@@ -180,10 +140,10 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 	for _, n := range l.nodes {
 		for _, session := range n.Sessions() {
 			calls.Go(func() {
-				a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
+				_, a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				closed[session] = a.reply.Fault == nil
+				closed[session] = a.Reply.Fault == nil
 			})
 		}
 	}
@@ -195,8 +155,8 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 			continue
 		}
 		calls.Go(func() {
-			a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
-			if fault := a.reply.Fault; fault != nil && !fault.Gone() {
+			_, a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
+			if fault := a.Reply.Fault; fault != nil && !fault.Gone() {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				failure = errors.Join(failure, failed("close", claim.Key, fault.Failure(claim.Node.Address)))
@@ -206,7 +166,9 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 	calls.Wait()
 	l.mu.Lock()
 	for _, n := range l.nodes {
-		n.poller.Close()
+		if n.isRunning {
+			n.poller.Close()
+		}
 	}
 	l.mu.Unlock()
 	l.loops.Wait()

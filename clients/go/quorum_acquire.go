@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		defer func() { observed(full, time.Since(begun), err) }()
 	}
 	for _, m := range q.members {
-		if failure := m.usable(t); failure != nil {
-			return nil, failed("acquire", full, failure)
+		if wrong := cmp.Or(t.wrong, m.terms(nil).wrong); wrong != "" {
+			return nil, misuse("acquire", full, wrong)
 		}
 	}
 	if t.wait < 0 {

@@ -43,16 +43,6 @@ func (l *Locks) nodeOf(server *server.Server) *node {
 	return n
 }
 
-// at returns the node of a claim. The mutex is held.
-func (l *Locks) at(claim *state.Claim) *node {
-	for _, n := range l.nodes {
-		if &n.Node == claim.Node {
-			return n
-		}
-	}
-	return nil
-}
-
 // run starts the loop if it is not running, and ends its pause. The mutex is held.
 func (n *node) run() {
 	select {
@@ -65,16 +55,6 @@ func (n *node) run() {
 	}
 }
 
-// openSession returns the session; 0: there is none yet.
-func (n *node) openSession() int64 {
-	n.locks.lock()
-	defer n.locks.unlock()
-	if n.Session == 0 {
-		n.run()
-	}
-	return n.Session
-}
-
 // loop polls the session. It is the only user of the session's connection, and runs no code of the user.
 func (n *node) loop() {
 	l, pause, wasUnknown := n.locks, pauses{}, false
@@ -82,33 +62,29 @@ func (n *node) loop() {
 		began := now()
 		fault := n.round()
 		isUnknown := fault != nil && fault.Word == "NOSESSION"
+		isBroken := fault != nil && !isUnknown
 		st := l.lock()
-		switch {
-		case isUnknown:
+		if isUnknown {
 			st.SessionEnded(&n.Node)
-		case fault != nil:
+		} else if isBroken {
 			st.Failed(&n.Node, began, fault)
 			n.poller.Close()
 			n.poller = n.server.Poller()
 		}
-		if isBroken := fault != nil && !isUnknown; st.IsClosed() || isBroken && st.IsIdle(&n.Node) { // until it is needed
-			n.isRunning = false
+		if st.IsClosed() || isBroken && st.IsIdle(&n.Node) { // until it is needed
+			n.isRunning, isBroken = false, false
 			n.poller.Close()
-			n.observe(nil)
-			l.unlock()
-			return
-		} else if isBroken {
-			n.observe(fault)
-		} else {
-			n.observe(nil)
 		}
-		isUnsure := st.IsUnsure(&n.Node)
+		n.observe(isBroken, fault)
+		isRunning, isUnsure := n.isRunning, st.IsUnsure(&n.Node)
 		l.unlock()
-		if fault == nil || isUnknown && !wasUnknown {
+		switch {
+		case !isRunning:
+			return
+		case fault == nil || isUnknown && !wasUnknown:
 			pause, wasUnknown = pauses{}, isUnknown
 			continue
-		}
-		if l.servers.IsCluster() && !isUnknown {
+		case isBroken && l.servers.IsCluster():
 			n.relocate()
 		}
 		rest := pause.next()
@@ -117,14 +93,6 @@ func (n *node) loop() {
 		}
 		n.rest(rest)
 	}
-}
-
-// observe reports that the connection has broken or is back. The mutex is held.
-func (n *node) observe(fault error) {
-	if observed := n.locks.options.Observer.Connection; observed != nil && n.isDown != (fault != nil) {
-		go observed(n.Address, fault)
-	}
-	n.isDown = fault != nil
 }
 
 // rest pauses; but a call that needs a session is not kept waiting.
@@ -161,38 +129,29 @@ func (n *node) round() *state.Fault {
 			return nil
 		}
 	}
-	due := st.Due(&n.Node)
-	for len(due) > 0 {
-		part := due[:min(len(due), 500)] // so that each reply has its time
-		due = due[len(part):]
-		commands := make([][]any, len(part))
-		for i, one := range part {
+	session, broken := n.Session, (*state.Fault)(nil)
+	if due := st.Due(&n.Node); len(due) > 0 {
+		commands := make([][]any, len(due))
+		for i, one := range due {
 			commands[i] = one.Command
 		}
 		sent := st.At
 		l.unlock()
-		replies := n.poller.Send(limit, commands...)
+		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
-		var broken *state.Fault
-		for i, one := range part {
+		for i, one := range due {
 			if one.Apply(sent, replies[i]); replies[i].Fault != nil && replies[i].Fault.Word == "" {
 				broken = replies[i].Fault
 			}
 		}
-		if broken != nil {
-			for _, one := range due {
-				one.Apply(sent, state.Reply{Fault: &state.Fault{Err: broken}})
-			}
-			l.unlock()
-			return broken
-		}
 	}
-	session, sent, block := n.Session, st.At, st.Block(&n.Node)
+	sent, block := st.At, st.Block(&n.Node)
+	isOver := n.Session != session
 	l.unlock()
-	if session == 0 { // it has ended meanwhile
-		return nil
+	if broken != nil || isOver {
+		return broken
 	}
-	polled := n.poller.Send(limit+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
+	polled := n.poller.Poll(limit, block, session)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -28,6 +29,10 @@ type Server struct {
 	flights  int       // calls and pipelines under way
 	landed   time.Time // when the last of them was answered
 	queue    []*queued // calls that share the next pipeline
+	collects bool      // the loop is about to poll
+	ctx      context.Context
+	limit    time.Duration // of ctx, from its making
+	end      time.Time     // of ctx
 }
 
 // queued is a call that another one, or itself, sends in a pipeline.
@@ -37,7 +42,10 @@ type queued struct {
 	turn    chan []*queued // its reply is here; or the calls that it sends
 }
 
-const mostFlights = 4 // of a crowd of calls: more of them share pipelines
+const (
+	mostFlights = 4 // of a crowd of calls: more of them share pipelines
+	leastShared = 400 * time.Millisecond
+)
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
 const bySentinels = "FailoverClient"
@@ -49,7 +57,7 @@ func One(client *redis.Client) *Server { return newServer(client, client.Options
 func newServer(client *redis.Client, address string) *Server {
 	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
 	o.Addr = address
-	o.MaxRetries, o.DialerRetries, o.MinIdleConns = -1, 1, 0
+	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
 	o.Limiter, o.AutoPipelineOptions = nil, nil
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
@@ -72,77 +80,72 @@ func (s *Server) connect(poolSize int) *redis.Client {
 	return redis.NewClient(&o)
 }
 
-// Call sends a command once. With asking, the server is one that ASK named.
-func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
+// Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
+// about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
+func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Reply {
 	if limit <= 0 {
 		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
 	}
-	if asking {
-		return s.send(limit, [][]any{{"ASKING"}, command})[1]
-	}
-	one := queued{command: command}
 	s.mu.Lock()
-	if s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond { // nothing waits for a server that hangs
-		one.turn = make(chan []*queued, 1)
-		s.queue = append(s.queue, &one)
-		s.mu.Unlock()
-		batch := <-one.turn
-		if batch == nil {
-			return one.reply
-		}
-		commands := make([][]any, len(batch))
-		for i, other := range batch {
-			commands[i] = other.command
-		}
-		replies := s.send(limit, commands)
-		s.land()
-		for i, other := range batch[1:] {
-			other.reply = replies[i+1]
-			other.turn <- nil
-		}
-		return replies[0]
+	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
+	switch {
+	case asking:
+		return s.send(limit, []any{"ASKING"}, command)[1]
+	case !isCrowd || limit < leastShared:
+		return s.send(limit, command)[0]
 	}
-	s.flights++
+	one := queued{command: command, turn: make(chan []*queued, 1)}
+	s.queue = append(s.queue, &one)
 	s.mu.Unlock()
-	defer s.land()
-	return s.send(limit, [][]any{command})[0]
-}
-
-// land has the calls that queue sent by the first of them.
-func (s *Server) land() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.landed = time.Now()
-	if len(s.queue) == 0 {
-		s.flights--
-		return
+	if batch := <-one.turn; batch != nil {
+		s.mu.Lock()
+		answer(batch, s.send(limit, commandsOf(batch)...))
 	}
-	batch := s.queue[:min(len(s.queue), 100)]
-	s.queue = s.queue[len(batch):]
-	batch[0].turn <- batch
+	return one.reply
 }
 
-func (s *Server) send(limit time.Duration, commands [][]any) []state.Reply {
-	s.mu.Lock()
+// send sends commands over the client of the moment, and has the calls that queue sent by the first of them, unless
+// the loop sends them. It is called with the mutex, and unlocks it.
+func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
 	if s.client == nil {
 		s.client, s.answered = s.connect(0), false
 	}
-	client, isClosed := s.client, s.isClosed
-	s.mu.Unlock()
-	if isClosed {
+	client := s.client
+	if s.isClosed {
 		_ = client.Close()
 	}
-	replies := send(client, limit, commands)
+	s.flights++
+	ctx := s.within(limit)
+	s.mu.Unlock()
+	replies := send(ctx, client, commands)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, reply := range replies {
 		s.heed(client, reply.Fault)
+	}
+	s.landed = time.Now()
+	if s.flights--; len(s.queue) > 0 && !s.collects {
+		batch := s.queue[:min(len(s.queue), 100)]
+		s.queue = s.queue[len(batch):]
+		batch[0].turn <- batch
 	}
 	return replies
 }
 
+// within returns a context that ends in this time, or up to a tenth later: many calls share it, since each one takes a
+// timer.
+func (s *Server) within(limit time.Duration) context.Context {
+	if s.limit != limit || time.Until(s.end) < limit {
+		s.limit, s.end = limit, time.Now().Add(limit+limit/10)
+		ctx, cancel := context.WithDeadline(context.Background(), s.end)
+		context.AfterFunc(ctx, cancel)
+		s.ctx = ctx
+	}
+	return s.ctx
+}
+
 // heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
 func (s *Server) heed(client *redis.Client, fault *state.Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case s.client != client:
 	case fault == nil:
@@ -150,6 +153,22 @@ func (s *Server) heed(client *redis.Client, fault *state.Fault) {
 	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
 		s.client = nil
 		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
+	}
+}
+
+func commandsOf(batch []*queued) [][]any {
+	commands := make([][]any, len(batch), len(batch)+1)
+	for i, one := range batch {
+		commands[i] = one.command
+	}
+	return commands
+}
+
+// answer wakes the callers of a batch.
+func answer(batch []*queued, replies []state.Reply) {
+	for i, one := range batch {
+		one.reply = replies[i]
+		one.turn <- nil
 	}
 }
 
@@ -162,23 +181,49 @@ func (s *Server) Close() {
 	}
 }
 
-// Poller is the connection of a session: no other call uses it.
-type Poller struct{ client *redis.Client }
+// Poller is the connection of a session: only the loop uses it.
+type Poller struct {
+	server *Server
+	client *redis.Client
+}
 
 // Poller makes one. It connects with the first command.
-func (s *Server) Poller() Poller { return Poller{s.connect(1)} }
+func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
 
 // Send sends commands in a pipeline that is answered in this time.
 func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
-	return send(p.client, limit, commands)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return send(ctx, p.client, commands)
+}
+
+// Poll polls a session. The calls of those whom the last reply has woken go along: then the POLL does not block.
+func (p Poller) Poll(limit, block time.Duration, session int64) state.Reply {
+	s, poll := p.server, []any{"LOCK.SESSION", "POLL", session}
+	s.collect(true)
+	runtime.Gosched()
+	batch := s.collect(false)
+	if len(batch) == 0 {
+		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
+	}
+	replies := p.Send(limit, append(commandsOf(batch), poll)...)
+	answer(batch, replies)
+	return replies[len(batch)]
+}
+
+func (s *Server) collect(collects bool) (batch []*queued) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.collects = collects; !collects {
+		batch, s.queue = s.queue, nil
+	}
+	return batch
 }
 
 // Close closes the connection.
 func (p Poller) Close() { _ = p.client.Close() }
 
-func send(client *redis.Client, limit time.Duration, commands [][]any) []state.Reply {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+func send(ctx context.Context, client *redis.Client, commands [][]any) []state.Reply {
 	if len(commands) == 1 {
 		return []state.Reply{replyOf(client.Do(ctx, commands[0]...))}
 	}
@@ -200,23 +245,29 @@ func send(client *redis.Client, limit time.Duration, commands [][]any) []state.R
 
 func replyOf(command *redis.Cmd) state.Reply {
 	value, err := command.Result()
-	var said redis.Error
-	var dialing *net.OpError
-	var certificate *tls.CertificateVerificationError
-	isLate := errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return state.Reply{Value: value}
 	case errors.Is(err, redis.Nil):
 		return state.Reply{}
+	}
+	return state.Reply{Fault: faultOf(err)}
+}
+
+func faultOf(err error) *state.Fault {
+	var said redis.Error
+	var dialing *net.OpError
+	var certificate *tls.CertificateVerificationError
+	isLate := errors.Is(err, context.DeadlineExceeded)
+	switch {
 	case errors.As(err, &said):
-		return state.Reply{Fault: state.ErrorReply(said.Error())}
+		return state.ErrorReply(said.Error())
 	case errors.As(err, &certificate):
-		return state.Reply{Fault: &state.Fault{Word: "CERTIFICATE", Err: err}}
+		return state.ErrorReply("CERTIFICATE " + err.Error())
 	case isLate: // never to be taken for the end of a context of the user
 		err = errors.New("no connection in time")
 	}
 	isSent := !(errors.As(err, &dialing) && dialing.Op == "dial") && !errors.Is(err, redis.ErrPoolTimeout) &&
 		!errors.Is(err, redis.ErrClosed) && !isLate
-	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: err}}
+	return &state.Fault{Sent: isSent, Err: err}
 }

@@ -25,15 +25,11 @@ type Servers struct {
 
 // Of returns the servers of a client, or nil if it is neither a *redis.Client nor a *redis.ClusterClient.
 func Of(client redis.UniversalClient) *Servers {
-	switch client := client.(type) {
-	case *redis.Client:
-		if client != nil {
-			return &Servers{only: One(client)}
-		}
-	case *redis.ClusterClient:
-		if client != nil {
-			return &Servers{cluster: client, nodes: map[string]*Server{}}
-		}
+	if one, ok := client.(*redis.Client); ok && one != nil {
+		return &Servers{only: One(one)}
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok && cluster != nil {
+		return &Servers{cluster: cluster, nodes: map[string]*Server{}}
 	}
 	return nil
 }
@@ -58,7 +54,7 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 	select {
 	case found := <-finding:
 		if found.err != nil {
-			return nil, replyOf(redis.NewCmdResult(nil, found.err)).Fault
+			return nil, faultOf(found.err)
 		}
 		s.mu.Lock()
 		s.template = found.client

@@ -40,15 +40,15 @@ type Claim struct {
 	Reason     string        // of the loss
 	HandedOver bool          // the user has the grant
 	Limit      time.Duration // of one try
+	AskedEnd   Time          // of asking without a reply
 	Last       Time          // when the caller gives up at the latest
 
-	queues   bool
-	end      Time   // of the caller's time
-	askedEnd Time   // of asking without a reply
-	order    int    // among the waits
-	open     int    // acquires without a reply, which the server may still carry out
-	cause    *Fault // of the last try
-	failure  *Error // that ended the wait
+	queues  bool
+	end     Time   // of the caller's time
+	order   int    // among the waits
+	open    int    // acquires without a reply, which the server may still carry out
+	cause   *Fault // of the last try
+	failure *Error // that ended the wait
 
 	sure   Time   // see State.Sure
 	from   Time   // no POLL sent before makes it sure
@@ -63,7 +63,7 @@ func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) 
 	}
 	asking := max(wait, reply)
 	return Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, queues: wait != 0, Limit: min(reply, asking/2),
-		end: at + wait, askedEnd: at + asking, Last: at + wait + reply}
+		end: at + wait, AskedEnd: at + asking, Last: at + wait + reply}
 }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.
@@ -85,14 +85,11 @@ func (c *Claim) AcquireCommand(session int64, at Time) []any {
 
 // ReleaseCommand is the user's own release. It alone names the session, so that the server reports no loss.
 func (c *Claim) ReleaseCommand() []any {
-	return append(append([]any{"LOCK.RELEASE", c.Key, c.Owner}, c.releaseWords()...), "TOKEN", c.Token)
-}
-
-func (c *Claim) releaseWords() []any {
-	if c.Session == 0 {
-		return []any{"HOLDS", c.Holds}
+	command := append(make([]any, 0, 9), "LOCK.RELEASE", c.Key, c.Owner, "HOLDS", c.Holds, "TOKEN", c.Token)
+	if c.Session != 0 {
+		command = append(command, "SESSION", c.Session)
 	}
-	return []any{"HOLDS", c.Holds, "SESSION", c.Session}
+	return command
 }
 
 // RenewCommand moves the grant to a session.

@@ -1,6 +1,9 @@
 package state
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Sure is until when nobody else has the lock.
 func (s *State) Sure(c *Claim) Time {
@@ -44,32 +47,58 @@ func (s *State) reason(c *Claim, fault *Fault) string {
 	return "gone (" + fault.Word + ")"
 }
 
-// Shorten precedes a RENEW with another lease: until that is answered, no POLL counts. leaves: it takes the grant out
-// of its session.
-func (s *State) Shorten(c *Claim, lease time.Duration, leaves bool) {
-	c.sure, c.from, c.leaves = min(s.Sure(c), s.At+lease), far, leaves
-	c.Node.soonest = min(c.Node.soonest, c.sure)
+// Answer is what became of a call about a grant: the last reply, when it was sent, and whether an earlier try had none.
+type Answer struct {
+	Sent    Time
+	Reply   Reply
+	WasOpen bool
 }
 
-// Confirmed applies the last reply to a check, a re-entry, or a RENEW that followed Shorten, sent at this time.
-func (s *State) Confirmed(c *Claim, sent Time, reply Reply) *Error {
-	if reply.Fault.NoReply() {
+// Check returns the command that asks whether the grant stands, for Confirmed.
+func (s *State) Check(c *Claim) ([]any, *Error) {
+	return []any{"LOCK.FENCE", c.Key, c.Token}, s.RequireHeld(c)
+}
+
+// Enter returns the command that adds a hold, for Confirmed.
+func (s *State) Enter(c *Claim, mode []any) ([]any, *Error) {
+	return slices.Concat([]any{"LOCK.ACQUIRE", c.Key, c.Owner}, mode,
+		[]any{"PX", Milliseconds(c.Lease), "HOLDS", c.Holds + 1, "TOKEN", c.Token}), s.RequireHeld(c)
+}
+
+// Renew returns the command that gives the grant this lease, for Confirmed. leaves: it also takes the grant out of its
+// session. Until it is answered, no POLL counts.
+func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) ([]any, *Error) {
+	if err := s.RequireHeld(c); err != nil {
+		return nil, err
+	}
+	c.sure, c.from, c.leaves = min(s.Sure(c), s.At+lease), far, leaves
+	c.Node.soonest = min(c.Node.soonest, c.sure)
+	command := []any{"LOCK.RENEW", c.Key, c.Owner, "PX", Milliseconds(lease), "TOKEN", c.Token}
+	if leaves {
+		command = append(command, "SESSION", 0)
+	}
+	return command, nil
+}
+
+// Confirmed applies what became of a check, a re-entry or a renewal.
+func (s *State) Confirmed(c *Claim, a Answer) *Error {
+	if a.Reply.Fault.NoReply() {
 		c.renounceOwner()
 	} else if c.from == far {
 		c.from = s.At
 	}
-	if reply.Fault.Gone() {
-		s.lose(c, s.reason(c, reply.Fault))
+	if a.Reply.Fault.Gone() {
+		s.lose(c, s.reason(c, a.Reply.Fault))
 	}
 	if err := s.RequireHeld(c); err != nil {
 		return err
 	}
-	if reply.Fault != nil {
+	if a.Reply.Fault != nil {
 		c.leaves = c.leaves && c.from == far
-		return reply.Fault.Failure(c.Node.Address)
+		return a.Reply.Fault.Failure(c.Node.Address)
 	}
-	if _, lease, ok := reply.grant(); ok {
-		c.Lease, c.sure = lease, max(s.Sure(c), sent+lease)
+	if _, lease, ok := a.Reply.grant(); ok {
+		c.Lease, c.sure = lease, max(s.Sure(c), a.Sent+lease)
 	}
 	if c.leaves {
 		c.Session, c.HandedOver = 0, true
@@ -85,39 +114,38 @@ func (s *State) LetGo(c *Claim) {
 	c.renounceOwner()
 }
 
-// Release takes a hold away before the release is sent: from here on it is not held.
-func (s *State) Release(c *Claim) *Error {
+// Release takes a hold away, and returns the command for it: from here on it is not held.
+func (s *State) Release(c *Claim) ([]any, *Error) {
 	if err := s.RequireHeld(c); err != nil {
-		return err
+		return nil, err
 	}
 	if c.Holds--; c.Holds == 0 {
 		s.forget(c)
 		c.Phase = Released
 	}
-	return nil
+	return c.ReleaseCommand(), nil
 }
 
-// Released applies the last reply to a release. wasOpen: an earlier try had no reply.
-func (s *State) Released(c *Claim, reply Reply, wasOpen bool) *Error {
-	if wasOpen || reply.Fault.NoReply() {
+// Released applies what became of a release.
+func (s *State) Released(c *Claim, a Answer) *Error {
+	fault := a.Reply.Fault
+	if a.WasOpen || fault.NoReply() {
 		c.renounceOwner()
 	}
-	if reply.Fault == nil {
+	_, isLost := s.losses[release{c.Name, c.Token}]
+	switch {
+	case fault == nil, fault.Gone() && c.Holds == 0 && a.WasOpen && !isLost:
 		return nil
-	}
-	switch _, isLost := s.losses[release{c.Name, c.Token}]; {
-	case reply.Fault.Gone() && c.Holds == 0 && wasOpen && !isLost:
-		return nil
-	case reply.Fault.Gone():
-		s.lose(c, s.reason(c, reply.Fault))
+	case fault.Gone():
+		s.lose(c, s.reason(c, fault))
 		return Fail(ErrLost, c.Reason)
 	case c.Holds > 0: // its release is not repeated: a re-entry may have come between
-	case reply.Fault.Lasting(): // the server would go on to renew the grant: leave its session
+	case fault.Lasting(): // the server would go on to renew the grant: leave its session
 		c.Node.leaving = c.Node.leaving || c.Session != 0 && c.Session == c.Node.Session
 	default:
-		s.finishLater(c.Node, release{c.Name, c.Token}, c.releaseWords()...)
+		s.finishLater(c.Node, release{c.Name, c.Token}, c.ReleaseCommand()...)
 	}
-	return reply.Fault.Failure(c.Node.Address)
+	return fault.Failure(c.Node.Address)
 }
 
 // End ends a grant whose maximum time is over, or whose fixed lease is. It returns the release to send, for Ended, or
@@ -131,7 +159,7 @@ func (s *State) End(c *Claim, most Time) (command []any, rest time.Duration) {
 		return nil, end - s.At
 	}
 	c.Holds = 0
-	s.finishLater(c.Node, release{c.Name, c.Token}, c.releaseWords()...)
+	s.finishLater(c.Node, release{c.Name, c.Token}, c.ReleaseCommand()...)
 	command = c.ReleaseCommand()
 	s.lose(c, reason)
 	return command, 0
@@ -150,21 +178,19 @@ func (s *State) doubtful(c *Claim, reason string) {
 	s.Elsewhere = append(s.Elsewhere, c)
 }
 
-// Found applies the reply to the RENEW of a grant that another node may have, sent at this time in this session of it.
-func (s *State) Found(c *Claim, n *Node, session int64, sent Time, reply Reply) {
-	_, lease, ok := reply.grant()
+// Found applies what became of the RENEW of a grant that another node may have, in this session of it.
+func (s *State) Found(c *Claim, n *Node, session int64, a Answer) {
+	_, lease, ok := a.Reply.grant()
 	_, isLost := s.losses[release{c.Name, c.Token}]
 	switch {
 	case c.Phase != Held || c.doubt == "": // it was released meanwhile
 	case ok && !isLost:
 		delete(c.Node.grants, c)
 		n.grants[c] = true
-		c.Node, c.doubt, c.Session, c.from, c.sure = n, "", session, s.At, max(c.sure, sent+lease)
+		c.Node, c.doubt, c.Session, c.from, c.sure = n, "", session, s.At, max(c.sure, a.Sent+lease)
 		n.soonest, n.outside = min(n.soonest, c.sure), true
-	case c.doubt == "moved" && reply.Fault.Passing(): // it is asked for again
+	case c.doubt == "moved" && a.Reply.Fault.Passing(): // it is asked for again
 		c.doubt, c.Node.outside = "", true
-	case c.doubt == "moved":
-		s.lose(c, "moved to another node, and gone")
 	default:
 		s.lose(c, c.doubt)
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -104,10 +105,7 @@ func (s *State) Due(n *Node) (due []Due) {
 		}})
 	}
 	if n.excess >= 0 && s.At > n.excess+s.lease {
-		called := map[Name]bool{}
-		for _, name := range s.calls {
-			called[name] = true
-		}
+		called := maps.Clone(s.calls)
 		due = append(due, Due{[]any{"LOCK.SESSION", "GRANTS", session}, func(_ Time, reply Reply) { s.listed(n, called, reply) }})
 	}
 	for old, since := range n.left {
@@ -171,15 +169,16 @@ func (s *State) moved(c *Claim, n *Node, session int64, sent Time, reply Reply) 
 	}
 }
 
-// listed releases the grants of the session that nobody knows.
-func (s *State) listed(n *Node, calledBefore map[Name]bool, reply Reply) {
+// listed releases the grants of the session that nobody knows, and nobody called about meanwhile.
+func (s *State) listed(n *Node, called map[int]Name, reply Reply) {
 	n.excess = -1
+	maps.Copy(called, s.calls)
 	for _, row := range list(reply.Value) {
 		parts := Fields(row)
-		name, token := Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])
-		of := release{name, token}
-		if !calledBefore[name] && !s.isCalled(name) && s.claims[name] == nil && s.unfinished[of].node == nil {
-			s.finishLater(n, of, "ALL")
+		of := release{Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])}
+		isCalled := slices.Contains(slices.Collect(maps.Values(called)), of.Name)
+		if !isCalled && s.claims[of.Name] == nil && s.unfinished[of].node == nil {
+			s.finishLater(n, of)
 		}
 	}
 }
@@ -237,7 +236,7 @@ func (s *State) event(n *Node, event []any, till Time) {
 	switch kind {
 	case "granted":
 		if !s.granted(n, name, of.token, n.Session, till) && !s.isCalled(name) {
-			s.finishLater(n, of, "ALL") // it was given up
+			s.finishLater(n, of) // it was given up
 		}
 	case "ended":
 		if c != nil && c.isWaiting() {
@@ -305,7 +304,7 @@ func (s *State) silent(n *Node, since Time) {
 			n.soonest = min(n.soonest, till)
 			continue
 		}
-		s.finishLater(n, release{c.Name, c.Token}, "ALL")
+		s.finishLater(n, release{c.Name, c.Token})
 		s.lose(c, "silence")
 	}
 }
@@ -327,10 +326,8 @@ func (s *State) Close() (grants []*Claim) {
 }
 
 // Sessions are those that Close leaves to be closed.
-func (n *Node) Sessions() (sessions []int64) {
-	for session := range n.left {
-		sessions = append(sessions, session)
-	}
+func (n *Node) Sessions() []int64 {
+	sessions := slices.Collect(maps.Keys(n.left))
 	if n.Session != 0 {
 		sessions = append(sessions, n.Session)
 	}

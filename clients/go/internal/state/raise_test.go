@@ -9,13 +9,13 @@ func TestARaise(t *testing.T) {
 	call := r.BeginCall(Name{"before", "o"})
 	r.poll(-1, 3, lost("before", 60))
 	for _, raised := range []*Claim{c, before, both} {
-		if err := r.Confirmed(raised, r.At, grants(60, 1, 10000)); err != nil {
+		if err := r.Confirmed(raised, Answer{Sent: r.At, Reply: grants(60, 1, 10000)}); err != nil {
 			t.Fatal(err)
 		}
 		r.Raised(raised, 60)
 	}
 	r.EndCall(call)
-	if before.Phase != Lost || c.Phase != Held || c.ReleaseCommand()[8] != int64(60) {
+	if before.Phase != Lost || c.Phase != Held || c.ReleaseCommand()[6] != int64(60) {
 		t.Fatal(before.Phase, c.Phase, c.ReleaseCommand())
 	}
 	r.poll(-1, 2, lost("k", 50)) // of an earlier grant

@@ -123,7 +123,7 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err 
 	}
 	end := wait.Last
 	if wait.Phase == Asked {
-		end = wait.askedEnd
+		end = wait.AskedEnd
 	}
 	switch {
 	case s.At >= end && wait.Phase == InLine && wait.Session == n.Session:
@@ -135,13 +135,6 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err 
 	}
 	wait.open++
 	return false, true, 0, nil
-}
-
-// Move has a wait without a place asked for at another node of the cluster.
-func (s *State) Move(wait *Claim, to *Node) {
-	if wait.Phase == Asked {
-		wait.Node = to
-	}
 }
 
 // Answered applies the reply to an ACQUIRE that was sent at this time to this server, in this session.
@@ -165,7 +158,7 @@ func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply R
 		}
 	case isGrant:
 		if !s.granted(n, wait.Name, token, session, sent+lease) {
-			s.finishLater(n, release{wait.Name, token}, "ALL")
+			s.finishLater(n, release{wait.Name, token})
 		}
 	case reply.Value == nil:
 		s.endWait(wait, Fail(ErrBusy, "it is not free"))
@@ -174,7 +167,7 @@ func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply R
 			wait.Phase, wait.Session = InLine, session
 		}
 	case wait.Phase != Held:
-		s.finishLater(n, release{wait.Name, 0}, "ALL")
+		s.finishLater(n, release{wait.Name, 0})
 	}
 }
 
@@ -186,7 +179,7 @@ func (s *State) GiveUp(wait *Claim) (isKnown bool) {
 		wait.Phase = Over
 	}
 	if isKnown {
-		s.finishLater(wait.Node, release{wait.Name, 0}, "ALL")
+		s.finishLater(wait.Node, release{wait.Name, 0})
 		wait.renounceOwner() // an event of this wait may arrive after the cancel
 	}
 	return isKnown
@@ -197,9 +190,13 @@ func (s *State) CancelAnswered(wait *Claim, reply Reply) {
 	s.finished(release{wait.Name, 0}, reply)
 }
 
+// finishLater has the loop repeat a release, by default of all holds and without the session.
 func (s *State) finishLater(n *Node, of release, words ...any) {
-	if words = slices.Concat([]any{"LOCK.RELEASE", of.Key, of.Owner}, words); of.token != 0 {
-		words = append(words, "TOKEN", of.token)
+	if len(words) == 0 {
+		words = []any{"LOCK.RELEASE", of.Key, of.Owner, "ALL"}
+		if of.token != 0 {
+			words = append(words, "TOKEN", of.token)
+		}
 	}
 	s.unfinished[of] = unfinished{n, words}
 }

@@ -49,7 +49,19 @@ func (r rig) Answered(c *Claim, session int64, sent Time, reply Reply) {
 	r.State.Answered(c, r.n, session, sent, reply)
 }
 
-func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}, "ALL") }
+func (r rig) release(c *Claim) {
+	r.t.Helper()
+	_, failure := r.Release(c)
+	r.fine(failure)
+}
+
+func (r rig) renew(c *Claim, lease time.Duration, leaves bool) {
+	r.t.Helper()
+	_, failure := r.Renew(c, lease, leaves)
+	r.fine(failure)
+}
+
+func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}) }
 
 func (r rig) at(seconds float64) rig {
 	r.At = time.Duration(seconds * float64(s))
@@ -215,12 +227,12 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 		},
 		"release": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.fine(r.Release(c))
-			r.fine(r.Released(c, Reply{Value: int64(0)}, true))
+			r.release(c)
+			r.fine(r.Released(c, Answer{Reply: Reply{Value: int64(0)}, WasOpen: true}))
 		},
 		"check": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.is(r.Confirmed(c, r.At, noReply), ErrUnavailable)
+			r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
 		},
 	} {
 		r, task := open(t), &Task{Owner: "o"}
@@ -236,7 +248,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 func TestOnlyTheUsersReleaseNamesTheSession(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 SESSION 7 TOKEN 50]" {
+	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.GiveUp(r.inLine("cancelled"))
@@ -395,13 +407,13 @@ func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 func TestAShorterLease(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	r.at(101).Shorten(grant, 2*s, false)
+	r.at(101).renew(grant, 2*s, false)
 	r.sureTill(grant, 103)
 	r.at(102).poll(9000, 1)
 	r.sureTill(grant, 103)
 	reply := r.at(102.4).begin()
 	r.at(102.5)
-	r.fine(r.Confirmed(grant, 101*s, grants(50, 1, 2000)))
+	r.fine(r.Confirmed(grant, Answer{Sent: 101 * s, Reply: grants(50, 1, 2000)}))
 	reply(9000, 1)
 	r.sureTill(grant, 103)
 	r.at(102.6).poll(1500, 1)
@@ -413,9 +425,9 @@ func TestSureFollowsTheLeaseInTheReply(t *testing.T) {
 	grant := r.asked("k", nil)
 	r.Answered(grant, 7, 100*s, grants(50, 1, 3000))
 	r.sureTill(grant, 103)
-	r.fine(r.Confirmed(grant, 102*s, grants(50, 2, 20000)))
+	r.fine(r.Confirmed(grant, Answer{Sent: 102 * s, Reply: grants(50, 2, 20000)}))
 	r.sureTill(grant, 122)
-	r.fine(r.Confirmed(grant, 103*s, grants(50, 2, 1000)))
+	r.fine(r.Confirmed(grant, Answer{Sent: 103 * s, Reply: grants(50, 2, 1000)}))
 	r.sureTill(grant, 122)
 }
 
@@ -485,7 +497,7 @@ func TestALossIsReportedOnce(t *testing.T) {
 	r.has(grant, Held, "")
 	r.poll(5000, 0, lost("k", 50))
 	r.Changed = nil
-	r.is(r.Confirmed(grant, r.At, says("NOTHELD x")), ErrLost)
+	r.is(r.Confirmed(grant, Answer{Sent: r.At, Reply: says("NOTHELD x")}), ErrLost)
 	r.has(grant, Lost, "deleted")
 	if len(r.Changed) > 0 {
 		t.Fatal("reported twice")
@@ -566,8 +578,8 @@ func TestTimeLimits(t *testing.T) {
 	} {
 		c := r.claim("k", one.wait)
 		command := fmt.Sprint(c.AcquireCommand(7, 100500*ms))
-		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.askedEnd != one.end || c.Last != one.last {
-			t.Fatal(one.wait, command, c.Limit, c.askedEnd, c.Last)
+		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.AskedEnd != one.end || c.Last != one.last {
+			t.Fatal(one.wait, command, c.Limit, c.AskedEnd, c.Last)
 		}
 	}
 }
@@ -604,11 +616,11 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	}{{false, false, "gone (NOTHELD)"}, {true, false, ""}, {true, true, "deleted"}} {
 		r := open(t)
 		grant, call := r.held("k"), r.BeginCall(Name{"k", "o"})
-		r.fine(r.Release(grant))
+		r.release(grant)
 		if one.event {
 			r.poll(-1, 0, lost("k", 50))
 		}
-		failure := r.Released(grant, says("NOTHELD x"), one.wasOpen)
+		failure := r.Released(grant, Answer{Reply: says("NOTHELD x"), WasOpen: one.wasOpen})
 		if (failure != nil) != (one.reason != "") || grant.Reason != one.reason {
 			t.Fatal(one, failure, grant.Reason)
 		}
@@ -617,8 +629,8 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, says("NOTHELD x"), true), ErrLost)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: says("NOTHELD x"), WasOpen: true}), ErrLost)
 }
 
 // An inner hold is left to the next release, because a re-entry may come between.
@@ -626,21 +638,22 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, noReply, true), ErrUnavailable)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
 	r.isDue()
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, noReply, true), ErrUnavailable)
-	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
-	r.is(r.Release(grant), ErrMisuse)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
+	_, failure := r.Release(grant)
+	r.is(failure, ErrMisuse)
 }
 
 // Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
 func TestAfterARefusedReleaseTheSessionIsLeft(t *testing.T) {
 	r := open(t)
 	refused, other := r.held("k"), r.held("other")
-	r.fine(r.Release(refused))
-	r.is(r.Released(refused, says("NOPERM x"), false), ErrRefused)
+	r.release(refused)
+	r.is(r.Released(refused, Answer{Reply: says("NOPERM x"), WasOpen: false}), ErrRefused)
 	r.at(101).LeaveSession(r.n)
 	if r.n.Session != 0 {
 		t.Fatal("not left")
@@ -662,19 +675,19 @@ func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, says("NOPERM x"), false), ErrRefused)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: says("NOPERM x"), WasOpen: false}), ErrRefused)
 	for _, one := range []struct {
 		token int64
 		says  string
 	}{{0, "NOPERM x"}, {50, "NOTHELD x"}} {
-		r.finishLater(r.n, release{Name{"k", "o"}, one.token}, "ALL")
+		r.finishLater(r.n, release{Name{"k", "o"}, one.token})
 		r.apply(says(one.says))
 		if r.n.leaving || len(r.unfinished) > 0 {
 			t.Fatal("left")
 		}
 	}
-	r.finishLater(r.n, release{Name{"k", "o"}, 50}, "ALL")
+	r.finishLater(r.n, release{Name{"k", "o"}, 50})
 	r.apply(says("NOPERM x"))
 	if !r.n.leaving {
 		t.Fatal("not left")
@@ -708,7 +721,8 @@ func TestCloseEndsWaitsAndGrants(t *testing.T) {
 	}
 	_, _, _, failure := r.NextStep(wait)
 	r.is(failure, ErrClosed)
-	r.is(r.Release(grant), ErrClosed)
+	_, failure = r.Release(grant)
+	r.is(failure, ErrClosed)
 	r.is(r.Ask(wait), ErrClosed)
 	if got := fmt.Sprint(grant.ReleaseCommand()); !strings.Contains(got, "HOLDS 0") {
 		t.Fatal(got)
@@ -727,9 +741,9 @@ func TestAFixedLease(t *testing.T) {
 	}
 	r.Answered(c, 7, r.At, grants(50, 1, 1000))
 	r.step(c, "done")
-	r.Shorten(c, 500*ms, true)
+	r.renew(c, 500*ms, true)
 	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
-	r.fine(r.Confirmed(c, 100*s+200*ms, grants(50, 1, 500)))
+	r.fine(r.Confirmed(c, Answer{Sent: 100*s + 200*ms, Reply: grants(50, 1, 500)}))
 	r.poll(9000, 0, granted("k", 50))
 	r.sureTill(c, 100.7)
 	r.sessionEnded()
@@ -746,8 +760,8 @@ func TestAFixedLease(t *testing.T) {
 func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	r.Shorten(c, 3*s, true)
-	r.is(r.Confirmed(c, r.At, noReply), ErrUnavailable)
+	r.renew(c, 3*s, true)
+	r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
 	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.sureTill(c, 103)
 	r.at(104).poll(9000, 0)
@@ -762,11 +776,11 @@ func TestAMaximumTime(t *testing.T) {
 		t.Fatal(command, rest)
 	}
 	command, _ := r.at(101).End(c, 101*s)
-	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50]" {
+	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.has(c, Lost, "its maximum time is over")
-	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 	r.Ended(c, Reply{Value: int64(0)})
 	r.isDue()
 }
@@ -799,7 +813,7 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 			t.Fatal(c)
 		}
 		r.isDue()
-		r.Found(c, &other, 9, 101*s, *reply)
+		r.Found(c, &other, 9, Answer{Sent: 101 * s, Reply: *reply})
 		if c.Reason != reason || reason == "" && (c.Node != &other || r.Sure(c) != 111*s || !other.grants[c]) {
 			t.Fatal(c)
 		}
@@ -812,7 +826,7 @@ func TestAWaitThatMovedToAnotherNode(t *testing.T) {
 	r.State.Opened(&other, 9)
 	wait := r.inLine("k")
 	r.Relocate(wait)
-	r.Move(wait, &other)
+	wait.Node = &other
 	r.step(wait, "send")
 	r.Answered(wait, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
 	r.step(wait, "send")
