@@ -11,6 +11,9 @@ use crate::server::{Context, Socket};
 /// The most clients in one query.
 const MAX_CLIENTS: usize = 128;
 
+/// The most calls in the line, and the most elsewhere, that are looked at for one query.
+const MAX_LOOKS: usize = 1024;
+
 /// The clients to query: this one and others, twice as many as in the last query of this iteration. Those
 /// whose turn is next come first: for a call that waits, the others in its line; else the other granted calls.
 fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
@@ -25,9 +28,9 @@ fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
     let line = waiting.map(|call| &call.lock_id);
     let in_line = line.into_iter().flat_map(|lock_id| {
         let line = calls.iter(lock_id.database, &lock_id.key);
-        line.map(|(other, _)| other)
+        line.map(|(other, _)| other).take(MAX_LOOKS)
     });
-    let elsewhere = calls.blocked().filter(|other| {
+    let elsewhere = calls.blocked().take(MAX_LOOKS).filter(|other| {
         let call = calls.get(*other);
         call.is_some_and(|call| !call.is_waiting() || Some(&call.lock_id) != line)
     });
@@ -81,4 +84,53 @@ pub(super) fn polling_client_has_closed(context: Context<'_>, client: u64) -> bo
         Some(socket)
     });
     socket.is_some_and(Socket::peer_has_closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use redis_lock_core::{Limit, Monotonic, Owner, OwnerBuf, Waiter};
+
+    use super::*;
+
+    fn wait(state: &mut State, client_id: Option<u64>) -> CallId {
+        let waiter = Waiter {
+            owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
+            lease: None,
+            holds: None,
+            limit: Limit::ONE,
+            keep: None,
+            session: None,
+            names_limit: false,
+            client_id,
+            since: Monotonic(0),
+            until: None,
+        };
+        state.calls.join(0, b"lock", waiter, Client::default())
+    }
+
+    /// The most clients in a query for the first call of a line with so many queued calls before the others.
+    fn queried(queued: usize) -> usize {
+        let mut state = State::default();
+        state.socket_query = (1, STATE.stalls.iteration_began());
+        let first = wait(&mut state, Some(1));
+        for _ in 0..queued {
+            wait(&mut state, None);
+        }
+        for client in 2..=1000 {
+            wait(&mut state, Some(client));
+        }
+        let queries = (0..10).map(|_| clients_to_query(&mut state, first).len());
+        queries.max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_query_asks_for_those_who_are_next() {
+        assert_eq!(queried(0), MAX_CLIENTS);
+        assert_eq!(queried(100), MAX_CLIENTS);
+    }
+
+    #[test]
+    fn a_long_line_is_not_searched_for_clients() {
+        assert_eq!(queried(MAX_LOOKS), 1);
+    }
 }

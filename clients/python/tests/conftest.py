@@ -9,7 +9,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 if not os.environ.get("INSTALLED"):  # then the package is the one that is installed
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "src"))
 
-from both import OfTasks, OfThreads  # noqa: E402
 from servers import Place, Server, order  # noqa: E402
 
 Sentinels = namedtuple("Sentinels", "primary replica sentinel")
@@ -34,14 +33,6 @@ def start():
 @pytest.fixture
 def server(start):
     return Server(start("server"))
-
-
-@pytest.fixture(params=[OfThreads, OfTasks])
-def other(request, server):
-    """Another process, as far as the server knows."""
-    client = request.param(server.port)
-    yield client
-    client.end()
 
 
 @pytest.fixture

@@ -113,6 +113,7 @@ impl<A> Calls<A> {
         assert_eq!(self.owners.len(), lists.len(), "owners without a call");
         let in_lines = self.in_line.len() + self.passed_over.len();
         assert_eq!(in_lines, self.len(), "the calls in lines");
+        assert!(self.unjudged.is_subset(&self.in_line), "left out");
         let queued = |(_, call): &(CallId, &Call<A>)| call.is_waiting() && call.waiter.is_queued();
         assert_eq!(
             self.queued,
@@ -199,6 +200,7 @@ impl<A> Calls<A> {
             self.lines.iter().count(),
             self.in_line.len(),
             self.passed_over.len(),
+            self.unjudged.len(),
             self.owners.len(),
             self.exclusive.len(),
             self.clients.len(),

@@ -10,6 +10,7 @@
 //!
 //! * `join.rs`: calls join a line and leave it.
 //! * `passed_over.rs`: calls that wait while others are granted first.
+//! * `unjudged.rs`: calls that may be re-entries.
 //! * `granted.rs`: the stages from the grant on.
 //! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
 //!
@@ -25,8 +26,10 @@ mod line;
 mod owners;
 mod passed_over;
 mod ready;
+mod unjudged;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::sessions::SessionId;
@@ -52,6 +55,8 @@ pub struct Calls<A = ()> {
     in_line: BTreeSet<(LineId, CallId)>,
     /// Those that are.
     passed_over: BTreeSet<(LineId, CallId)>,
+    /// The calls in line whose owner may hold the lock already: they were not judged with its grant.
+    unjudged: BTreeSet<(LineId, CallId)>,
     owners: Owners,
     /// Calls with limit 1, each the first of its owner in its line. Those that have no call with a wider limit
     /// before them may be missing: the first call of the line has limit 1 then.
@@ -227,6 +232,16 @@ impl<A> Calls<A> {
     pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = CallId> {
         let calls = (session, CallId::FIRST)..=(session, CallId::LAST);
         self.of_sessions.range(calls).map(|(_, id)| *id)
+    }
+
+    /// The sessions with waiting calls.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        let behind = |session: SessionId| {
+            let calls = (Bound::Excluded((session, CallId::LAST)), Bound::Unbounded);
+            self.of_sessions.range(calls).next()
+        };
+        let first = self.of_sessions.first().map(|(session, _)| *session);
+        std::iter::successors(first, move |session| Some(behind(*session)?.0))
     }
 
     /// The wait that ends first, and when.

@@ -46,6 +46,7 @@ impl<A> Calls<A> {
         let first_before = line.first;
         if is_passed_over {
             self.in_line.remove(&(line.id, id));
+            self.unjudged.remove(&(line.id, id));
             self.passed_over.insert((line.id, id));
             if line.first == Some(id) {
                 line.first = of_line(&self.in_line, line.id).next();
@@ -53,6 +54,7 @@ impl<A> Calls<A> {
         } else {
             self.passed_over.remove(&(line.id, id));
             self.in_line.insert((line.id, id));
+            self.unjudged.insert((line.id, id));
             line.first = Some(line.first.map_or(id, |first| first.min(id)));
         }
         // Its owner may hold the lock: then it may be granted wherever it stands.

@@ -5,7 +5,7 @@ use super::{
     Check, Judge, clocks, cluster, connections, failover, loaded, memory, persistence, replication,
     rights, settings, stalls,
 };
-use crate::finding::{Judged, Mend, Unseen};
+use crate::finding::{Judged, Fix, Unseen};
 
 const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'static str) -> Check {
     Check {
@@ -18,7 +18,7 @@ const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'st
 
 fn unreached(why: &str) -> Judged {
     let look = "look from a machine that reaches it, with a login that it knows; or start it";
-    Err(Unseen::new(why).mend(Mend::Do(look.to_owned())))
+    Err(Unseen::new(why).fix(Fix::Do(look.to_owned())))
 }
 
 #[rustfmt::skip]

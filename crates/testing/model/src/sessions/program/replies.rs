@@ -1,7 +1,7 @@
 //! Replies and events, and what they say of waits and grants.
 
 use super::super::{LEASE, Reply, Rule, What};
-use super::{Outbox, Program, Purpose, Stage};
+use super::{Claim, Outbox, Program, Purpose, Stage};
 
 impl Program {
     /// A reply has come.
@@ -36,7 +36,9 @@ impl Program {
                             }
                         }
                         self.polled((session, sure), &known);
-                        let known = self.held().filter(|(_, it)| it.session == Some(session));
+                        let known = self
+                            .in_session()
+                            .filter(|(_, it)| it.session == Some(session));
                         let has_more = grants > known.count() + self.unfinished.len();
                         let since = self.excess_since.unwrap_or(sent);
                         self.excess_since = has_more.then_some(since);
@@ -63,10 +65,22 @@ impl Program {
                 match (reply, claim.filter(|it| it.token == token)) {
                     (Reply::Grant(_), Some(claim)) => {
                         claim.session = Some(session);
-                        claim.sure = claim.sure.max(sent + LEASE);
+                        claim.sure = claim.sure.max(sent + claim.lease());
                     }
                     (Reply::Gone, Some(_)) => self.lose(owner, false),
                     (Reply::NoSession, _) => self.session = None,
+                    _ => {}
+                }
+            }
+            Purpose::TakeOut { owner, token } => {
+                let (owner, token) = (*owner, *token);
+                let claim = self.claims.get_mut(&owner);
+                match (reply, claim.filter(|it| it.token == token)) {
+                    (Reply::Grant(_), Some(claim)) => {
+                        claim.session = None;
+                        claim.sure = claim.sure.max(sent + claim.lease());
+                    }
+                    (Reply::Gone, Some(_)) => self.lose(owner, false),
                     _ => {}
                 }
             }
@@ -91,9 +105,13 @@ impl Program {
                     }
                 }
             }
-            Purpose::Release { owner } => {
-                let owner = *owner;
-                self.release_answers.insert(owner, true);
+            Purpose::Release {
+                release: (owner, ..),
+                is_awaited,
+            } => {
+                if *is_awaited {
+                    self.release_answers.insert(*owner, true);
+                }
             }
         }
         self.under_way.remove(&number);
@@ -107,7 +125,8 @@ impl Program {
             claim.open = claim.open.saturating_sub(1); // not its own, where owners are reused
         }
         if let Reply::Grant(token) = *reply {
-            if !self.granted(owner, token, session, sent + LEASE) {
+            let lease = self.claims.get(&owner).map_or(LEASE, Claim::lease);
+            if !self.granted(owner, token, session, sent + lease) {
                 self.unfinished.insert((owner, Some(token), None));
             }
             return;
@@ -180,7 +199,13 @@ impl Program {
                     claim.stage = Stage::Over;
                 }
             }
-            What::Lost(token) => {
+            // Its program has taken it out.
+            What::Taken(token)
+                if self
+                    .claims
+                    .get(&owner)
+                    .is_some_and(|it| it.is_fixed && it.token == token) => {}
+            What::Lost(token) | What::Taken(token) => {
                 self.heard.insert(token);
                 if !self.under_way.is_empty() {
                     self.losses.insert(token, last_call);
@@ -211,7 +236,7 @@ impl Program {
 
     /// A try that began then has made these grants not sure again.
     pub(super) fn silent(&mut self, since: u64) {
-        let silent = self.held().filter(|(_, claim)| claim.sure < since);
+        let silent = self.in_session().filter(|(_, claim)| claim.sure < since);
         let silent: Vec<_> = silent.map(|(owner, it)| (*owner, it.token)).collect();
         for (owner, token) in silent {
             self.unfinished.insert((owner, Some(token), None));
