@@ -138,10 +138,8 @@ fn forget(setting: &Setting, state: &mut State, attempt: usize) {
         if !counts {
             server.acknowledged &= !(1 << attempt);
         }
-        if !raising {
-            if server.heard[attempt] == GONE {
-                server.heard[attempt] = 0;
-            }
+        if !raising && server.heard[attempt] == GONE {
+            server.heard[attempt] = 0;
         }
     }
     if raising {
