@@ -166,7 +166,9 @@ pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent, handler: Han
     let others = {
         let mut handlers = handlers();
         handlers[event as usize].retain(|other| !std::ptr::fn_addr_eq(*other, handler));
-        let mut same = ServerEvent::ALL.into_iter().filter(|of| of.id() == event.id());
+        let mut same = ServerEvent::ALL
+            .into_iter()
+            .filter(|of| of.id() == event.id());
         same.any(|of| !handlers[of as usize].is_empty())
     };
     if !others {

@@ -192,7 +192,6 @@ impl Finding {
 
     fn changes_the_running_server(&self) -> bool {
         let changes = |fix: &Fix| matches!(fix, Fix::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
-        matches!(self.severity, Severity::Error | Severity::Warning)
-            && self.fix.iter().any(changes)
+        matches!(self.severity, Severity::Error | Severity::Warning) && self.fix.iter().any(changes)
     }
 }

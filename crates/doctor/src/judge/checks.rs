@@ -5,7 +5,7 @@ use super::{
     Check, Judge, clocks, cluster, connections, failover, loaded, memory, persistence, replication,
     rights, settings, stalls,
 };
-use crate::finding::{Judged, Fix, Unseen};
+use crate::finding::{Fix, Judged, Unseen};
 
 const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'static str) -> Check {
     Check {

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Clock, Node};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// A third of the shortest lease that can be kept: by so much a lease may be shorter than its owner thinks.
 const MOST_BETWEEN_SERVERS: i64 = 333;

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, Seen, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// What redis.conf at the top of the repository has.
 const KEEPALIVE: i64 = 10;

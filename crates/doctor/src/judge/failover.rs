@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, Watched, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// Writes are paused in a planned switch, and Sentinels hear nothing then (docs/operations.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;

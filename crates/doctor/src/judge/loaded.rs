@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Module, Node};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";

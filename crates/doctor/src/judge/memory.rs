@@ -3,7 +3,7 @@
 use super::Facts;
 use super::connections::may_wait;
 use crate::facts::{Node, Seen, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// What a call that waits costs the server, in bytes (docs/operations.md).
 pub(super) const WAITER: i64 = 36_000;

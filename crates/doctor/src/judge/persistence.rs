@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
     if node.count("aof_enabled")? == 1 {

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, Write, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// What docs/operations.md demands of a replica before it takes over.
 const LONGEST_LAG: i64 = 1;

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, User, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 use crate::users::{NEEDED, OF_USE};
 use std::collections::BTreeSet;
 

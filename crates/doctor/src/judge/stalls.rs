@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, set};
-use crate::finding::{Judged, Fix, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// The shortest lease that can be kept: a stall of that length ends it.
 const LONGEST_STALL: u64 = 1000;
