@@ -1,7 +1,7 @@
 //! Calls of sessions: they are passed over while their program may be dead or frozen.
 //!
-//! All calls of a session are moved before any lock is granted to anybody; with many of them that takes several
-//! ticks.
+//! All calls of a session are moved before any of their locks is granted to anybody; with many of them that takes
+//! several ticks.
 
 use redis_lock_core::sessions::{Presence, SessionId};
 

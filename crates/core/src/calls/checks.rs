@@ -160,7 +160,11 @@ impl<A> Calls<A> {
         let wait_ends = wait_ends.filter_map(|(id, call)| Some((call.waiter.until?, id)));
         assert_eq!(self.wait_ends, wait_ends.collect(), "the ends of the waits");
         let of_sessions = self.all().filter(|(_, call)| call.is_waiting());
-        let of_sessions = of_sessions.filter_map(|(id, call)| Some((call.waiter.session?, id)));
+        let of_sessions = of_sessions.filter_map(|(id, call)| {
+            let LockId { database, key } = &call.lock_id;
+            let line = self.lines.get(*database, key)?;
+            Some((call.waiter.session?, line.id, id))
+        });
         assert_eq!(
             self.of_sessions,
             of_sessions.collect(),

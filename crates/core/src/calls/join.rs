@@ -39,12 +39,12 @@ impl<A> Calls<A> {
             // before this call are passed over.
             line.make_ready(&mut self.ready_keys);
         }
-        let lock_id = line.lock_id.clone();
+        let (line_id, lock_id) = (line.id, line.lock_id.clone());
         if let Some(until) = waiter.until {
             self.wait_ends.insert((until, id));
         }
         if let Some(session) = waiter.session {
-            self.of_sessions.insert((session, id));
+            self.of_sessions.insert((session, line_id, id));
         }
         match waiter.client_id {
             Some(client) => {
@@ -100,7 +100,7 @@ impl<A> Calls<A> {
             self.wait_ends.remove(&(until, id));
         }
         if let Some(session) = waiter.session {
-            self.of_sessions.remove(&(session, id));
+            self.of_sessions.remove(&(session, line.id, id));
         }
         if waiter.limit > Limit::ONE {
             line.wider -= 1;
