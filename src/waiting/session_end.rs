@@ -17,7 +17,7 @@ use crate::statistics::{self, Counter};
 
 /// How many calls of a session wait.
 pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
-    STATE.if_busy(context, |state| state.calls.of_session(session).count())
+    STATE.if_busy(context, |state| state.calls.waiting_of_session(session))
 }
 
 /// A session has ended: so have the waits of its calls. Many take several ticks; none of them is granted meanwhile.

@@ -170,6 +170,12 @@ impl<A> Calls<A> {
             of_sessions.collect(),
             "the calls of sessions"
         );
+        let sessions: Vec<_> = self.sessions().collect();
+        for session in &sessions {
+            let count = self.of_session(*session).count();
+            assert_eq!(self.waiting_of_session(*session), count, "of a session");
+        }
+        assert_eq!(self.session_counts.len(), sessions.len(), "sessions");
         let sent_ends = self.all().filter_map(|(id, call)| match call.stage {
             Stage::ReplySent(taken) => Some((taken.deadline, id)),
             _ => None,
@@ -209,6 +215,7 @@ impl<A> Calls<A> {
             self.exclusive.len(),
             self.clients.len(),
             self.of_sessions.len(),
+            self.session_counts.len(),
             self.pending.len(),
             self.wait_ends.len(),
             self.sent_ends.len(),

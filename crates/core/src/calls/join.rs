@@ -45,6 +45,7 @@ impl<A> Calls<A> {
         }
         if let Some(session) = waiter.session {
             self.of_sessions.insert((session, line_id, id));
+            *self.session_counts.get_or_insert_with(session, || 0) += 1;
         }
         match waiter.client_id {
             Some(client) => {
@@ -101,6 +102,10 @@ impl<A> Calls<A> {
         }
         if let Some(session) = waiter.session {
             self.of_sessions.remove(&(session, line.id, id));
+            match self.session_counts.get_mut(&session) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.session_counts.remove(&session)),
+            }
         }
         if waiter.limit > Limit::ONE {
             line.wider -= 1;

@@ -65,6 +65,8 @@ pub struct Calls<A = ()> {
     clients: Shards<u64, OfClient>,
     /// The waiting calls of each session, line by line.
     of_sessions: BTreeSet<(SessionId, LineId, CallId)>,
+    /// How many that are.
+    session_counts: Shards<SessionId, usize>,
     /// The granted calls whose reply is not known to be sent.
     pending: Vec<Pending>,
     wait_ends: BTreeSet<(Monotonic, CallId)>,
@@ -234,6 +236,12 @@ impl<A> Calls<A> {
         let first = (session, LineId::FIRST, CallId::FIRST);
         let calls = self.of_sessions.range(first..=last_of(session));
         calls.map(|(_, _, id)| *id)
+    }
+
+    /// How many calls of a session wait.
+    #[must_use]
+    pub fn waiting_of_session(&self, session: SessionId) -> usize {
+        self.session_counts.get(&session).copied().unwrap_or(0)
     }
 
     /// True when a call of this session waits for a lock.

@@ -203,6 +203,8 @@ fn every_call_of_a_session_is_found_and_leaves_nothing_behind() {
         ids.iter().copied().filter(is_of).collect::<Vec<_>>()
     );
     assert_eq!(calls.queued(), 13);
+    let counts = [1, 2, 3].map(|number| calls.waiting_of_session(session(number)));
+    assert_eq!(counts, [14, 6, 0]);
     assert_eq!(
         calls.sessions().collect::<Vec<_>>(),
         [session(1), session(2)]
@@ -213,6 +215,7 @@ fn every_call_of_a_session_is_found_and_leaves_nothing_behind() {
     }
     assert_eq!((calls.queued(), calls.entries()), (0, 0));
     assert_eq!(calls.sessions().next(), None);
+    assert_eq!(calls.waiting_of_session(session(1)), 0);
 }
 
 /// A newcomer that took the lock past them has another lease than the one that was waited for before.
