@@ -29,7 +29,9 @@ pub(super) enum Program {
 pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
     match sessions::look_at_program(context, session) {
         Presence::Ended => Program::Gone,
-        Presence::Here(client) if !polling_client_has_closed(context, client) => Program::Here,
+        Presence::Here(client) if !polling_client_has_closed(context, session, client) => {
+            Program::Here
+        }
         Presence::Here(client) => {
             sessions::polling_client_closes(context, client);
             Program::Away

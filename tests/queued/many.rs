@@ -1,6 +1,7 @@
 //! A program with many calls holds up only the locks that it waits for.
 
 use crate::support::{Session, at_once, has, hold, run, wait};
+use redis::Connection;
 use testbed::{Expect, Server, waiters};
 
 /// So many calls take longer to move than the server's clients are held up for at once.
@@ -55,4 +56,39 @@ fn other_locks_are_handed_over_while_its_calls_are_moved() {
     assert_eq!(behind.granted().owner, b"z");
     has(&mut c, "big0", &["z"]);
     assert_eq!(waiters(&mut c, "free"), ["b"]);
+}
+
+/// The server is asked for their connections, for many in one question.
+#[test]
+fn the_connections_of_many_programs_are_looked_up_together() {
+    const PROGRAMS: usize = 200;
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut programs: Vec<_> = (0..PROGRAMS).map(|_| Session::open(&server)).collect();
+    for (number, program) in programs.iter_mut().enumerate() {
+        hold(&mut c, &[&format!("k{number} a")]);
+        program.queue(&mut c, &format!("k{number} b"));
+        program.post_poll(60_000);
+    }
+    let questions = |c: &mut Connection| {
+        let calls = run(c, "INFO commandstats").text();
+        let line = calls
+            .lines()
+            .find(|line| line.starts_with("cmdstat_client|list:"));
+        let calls = line.and_then(|line| line.split(['=', ',']).nth(1));
+        calls.map_or(0, |calls| calls.parse::<usize>().expect("a number"))
+    };
+    let before = questions(&mut c);
+    let releases: Vec<_> = (0..PROGRAMS)
+        .map(|number| format!("LOCK.RELEASE k{number} a"))
+        .collect();
+    at_once(
+        &mut c,
+        &releases.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
+    for program in &mut programs {
+        assert_eq!(program.told().len(), 1);
+    }
+    let asked = questions(&mut c) - before;
+    assert!(asked < PROGRAMS / 4, "{asked} questions");
 }

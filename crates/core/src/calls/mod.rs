@@ -255,12 +255,19 @@ impl<A> Calls<A> {
 
     /// The sessions with waiting calls.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        let behind = |session: SessionId| {
-            let calls = (Bound::Excluded(last_of(session)), Bound::Unbounded);
-            self.of_sessions.range(calls).next()
-        };
         let first = self.of_sessions.first().map(|(session, _, _)| *session);
-        std::iter::successors(first, move |session| Some(behind(*session)?.0))
+        first
+            .into_iter()
+            .flat_map(|first| self.sessions_from(first))
+    }
+
+    /// This session, and those with waiting calls that have a higher id.
+    pub fn sessions_from(&self, first: SessionId) -> impl Iterator<Item = SessionId> {
+        std::iter::successors(Some(first), move |session| {
+            let calls = (Bound::Excluded(last_of(*session)), Bound::Unbounded);
+            let (next, _, _) = self.of_sessions.range(calls).next()?;
+            Some(*next)
+        })
     }
 
     /// The wait that ends first, and when.
