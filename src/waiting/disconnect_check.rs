@@ -139,8 +139,10 @@ mod tests {
 
     /// The most clients in a query for the first call of a line with so many queued calls before the others.
     fn queried(queued: usize) -> usize {
-        let mut state = State::default();
-        state.socket_query = (1, STATE.stalls.iteration_began());
+        let mut state = State {
+            socket_query: (1, STATE.stalls.iteration_began()),
+            ..State::default()
+        };
         let first = wait(&mut state, Some(1));
         for _ in 0..queued {
             wait(&mut state, None);
