@@ -115,6 +115,8 @@ pub(super) struct State {
     pub(super) reply_queries: (u32, Monotonic),
     /// The number of clients in the last query of sockets, and when its iteration of the event loop began.
     pub(super) socket_query: (usize, Monotonic),
+    /// The same for clients that poll sessions.
+    pub(super) polling_query: (usize, Monotonic),
     /// True when subscribed to the iterations of the event loop.
     pub(super) follows_iterations: bool,
     /// True when subscribed to disconnects of clients.

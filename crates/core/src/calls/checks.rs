@@ -160,12 +160,22 @@ impl<A> Calls<A> {
         let wait_ends = wait_ends.filter_map(|(id, call)| Some((call.waiter.until?, id)));
         assert_eq!(self.wait_ends, wait_ends.collect(), "the ends of the waits");
         let of_sessions = self.all().filter(|(_, call)| call.is_waiting());
-        let of_sessions = of_sessions.filter_map(|(id, call)| Some((call.waiter.session?, id)));
+        let of_sessions = of_sessions.filter_map(|(id, call)| {
+            let LockId { database, key } = &call.lock_id;
+            let line = self.lines.get(*database, key)?;
+            Some((call.waiter.session?, line.id, id))
+        });
         assert_eq!(
             self.of_sessions,
             of_sessions.collect(),
             "the calls of sessions"
         );
+        let sessions: Vec<_> = self.sessions().collect();
+        for session in &sessions {
+            let count = self.of_session(*session).count();
+            assert_eq!(self.waiting_of_session(*session), count, "of a session");
+        }
+        assert_eq!(self.session_counts.len(), sessions.len(), "sessions");
         let sent_ends = self.all().filter_map(|(id, call)| match call.stage {
             Stage::ReplySent(taken) => Some((taken.deadline, id)),
             _ => None,
@@ -205,6 +215,7 @@ impl<A> Calls<A> {
             self.exclusive.len(),
             self.clients.len(),
             self.of_sessions.len(),
+            self.session_counts.len(),
             self.pending.len(),
             self.wait_ends.len(),
             self.sent_ends.len(),

@@ -39,12 +39,13 @@ impl<A> Calls<A> {
             // before this call are passed over.
             line.make_ready(&mut self.ready_keys);
         }
-        let lock_id = line.lock_id.clone();
+        let (line_id, lock_id) = (line.id, line.lock_id.clone());
         if let Some(until) = waiter.until {
             self.wait_ends.insert((until, id));
         }
         if let Some(session) = waiter.session {
-            self.of_sessions.insert((session, id));
+            self.of_sessions.insert((session, line_id, id));
+            *self.session_counts.get_or_insert_with(session, || 0) += 1;
         }
         match waiter.client_id {
             Some(client) => {
@@ -100,7 +101,11 @@ impl<A> Calls<A> {
             self.wait_ends.remove(&(until, id));
         }
         if let Some(session) = waiter.session {
-            self.of_sessions.remove(&(session, id));
+            self.of_sessions.remove(&(session, line.id, id));
+            match self.session_counts.get_mut(&session) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.session_counts.remove(&session)),
+            }
         }
         if waiter.limit > Limit::ONE {
             line.wider -= 1;

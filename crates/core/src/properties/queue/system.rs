@@ -90,8 +90,8 @@ impl System {
             }
             Operation::EndSession(session) => {
                 self.away.remove(&session);
-                let calls: Vec<_> = self.calls.of_session(session_id(session)).collect();
-                for id in calls {
+                let calls = self.calls.of_session(session_id(session));
+                for id in calls.collect::<BTreeSet<_>>() {
                     self.leave(id, End::SessionEnded);
                 }
             }
@@ -196,13 +196,17 @@ impl System {
                         self.calls.raise(database, &name_of_key, before, after);
                     }
                 }
+                let lock = (database, &name_of_key[..]);
+                let own = self.calls.first_of(lock.0, lock.1, name(owner).bytes());
                 match (verb, self.locks.holders(key)) {
+                    // A restore or a swap had given it the lock: its calls are judged.
+                    _ if own.is_some() => self.serve(key),
                     // It makes no room, and those who had some came first.
                     (Verb::Acquire { .. }, _) => {}
                     // A renewal may shorten the lease that others wait for.
                     (Verb::Renew { .. }, Some(Holders::Exclusive(holder))) => {
                         let end = holder.end;
-                        self.calls.cut_lease_end(database, &name_of_key, end);
+                        self.calls.cut_lease_end(lock.0, lock.1, end);
                     }
                     _ => self.serve(key),
                 }
