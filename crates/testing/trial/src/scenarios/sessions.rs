@@ -237,6 +237,7 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     give_back(&site);
     served_in_order(&calls)?;
     still_holds(&one, &held, "while the server stalls for less than a lease")?;
+    one.release(&held).ok()?;
     stage.end(&site, &[&one, &two], lease)
 }
 
