@@ -66,6 +66,21 @@ fn until_polled(site: &Site, not_by: &[i64]) -> Verdict {
     Ok(())
 }
 
+/// Every program has polled since it was passed over.
+fn until_there(site: &Site) -> Verdict {
+    let is_there = || {
+        let sessions = cmd!(site.server().connection(), "LOCK.SESSION", "LIST").items();
+        let mut idle = sessions
+            .into_iter()
+            .map(|it| it.fields()["idle-ms"].clone());
+        idle.all(|it| ms(u64::try_from(it.int()).expect("a time")) < AWAY)
+            .then_some(())
+    };
+    let there = wait_for(ms(2000) + MARGIN, is_there);
+    ensure!(there.is_some(), "a program that was frozen does not poll");
+    Ok(())
+}
+
 fn ids(site: &Site) -> Vec<i64> {
     site.sessions().iter().map(|(id, _)| *id).collect()
 }
@@ -184,6 +199,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
         let after = ids(&site);
         (!after.is_empty() && after != before && site.keeper_of("held") != 0).then_some(())
     });
+    worker.holds(&held)?;
     ensure!(moved.is_some(), "the grant is in no new session");
     give_back(&site);
     worker.release(&wait.granted()?).ok()?;
@@ -261,6 +277,7 @@ pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
     );
     let behind = two.acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 2)?;
+    until_there(&site)?; // until then the lock goes to the one behind it
     two.release(&granted).ok()?;
     let granted = calls[0].1.granted()?;
     behind.is_pending()?; // it has kept its place
