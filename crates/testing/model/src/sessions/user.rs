@@ -1,7 +1,7 @@
 //! A task of a program: it takes the lock, works, and gives it back, again and again.
 
 use super::program::{Claim, Outbox, Program, Stage};
-use super::{REPLY, Random, Rule};
+use super::{FIXED_LEASE, LEASE, REPLY, Random, Rule};
 
 #[derive(Default)]
 pub(super) struct Task {
@@ -58,7 +58,11 @@ impl Task {
                     1..=3 => Some(500 + random.below(8000)),
                     _ => None,
                 };
-                let claim = Claim::new(now, wait, random.one_in(4));
+                let claim = Claim::new(
+                    now,
+                    wait,
+                    if random.one_in(4) { FIXED_LEASE } else { LEASE },
+                );
                 program.claims.insert(owner, claim);
                 self.doing = Doing::Asking(owner);
             }

@@ -137,7 +137,7 @@ impl World {
             if is_deleted && time >= self.stalled_until {
                 self.forced.extend(self.server.delete());
             }
-            if self.random.one_in(2500) {
+            if self.random.one_in(if is_new { 12 } else { 2500 }) {
                 let index = usize::from(self.random.one_in(2));
                 self.sides[index].cut_until = time + self.random.below(2 * SESSION);
             }
