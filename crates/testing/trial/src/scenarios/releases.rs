@@ -25,10 +25,7 @@ pub(super) fn unfinished(stage: &Stage) -> Verdict {
         answer.class() == Some("unavailable"),
         "a release that does not get through is answered with {answer}"
     );
-    ensure!(
-        took >= REPLY,
-        "a release was given up after {took:.1?}"
-    );
+    ensure!(took >= REPLY, "a release was given up after {took:.1?}");
     ensure!(
         !worker.check(&released)?,
         "a check says that a lock is held after its release"
