@@ -70,11 +70,13 @@ fn until_polled(site: &Site, not_by: &[i64]) -> Verdict {
 fn until_there(site: &Site) -> Verdict {
     let is_there = || {
         let sessions = cmd!(site.server().connection(), "LOCK.SESSION", "LIST").items();
-        let mut idle = sessions
-            .into_iter()
-            .map(|it| it.fields()["idle-ms"].clone());
-        idle.all(|it| ms(u64::try_from(it.int()).expect("a time")) < AWAY)
-            .then_some(())
+        let mut sessions = sessions.into_iter().map(|it| it.fields());
+        let is_there = sessions.all(|session| {
+            let number = |name: &str| session[name].clone().int();
+            let idle = u64::try_from(number("idle-ms")).expect("a time");
+            number("client-id") != 0 && ms(idle) < AWAY
+        });
+        is_there.then_some(())
     };
     let there = wait_for(ms(2000) + MARGIN, is_there);
     ensure!(there.is_some(), "a program that was frozen does not poll");
