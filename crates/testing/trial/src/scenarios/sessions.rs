@@ -66,7 +66,7 @@ fn until_polled(site: &Site, not_by: &[i64]) -> Verdict {
     Ok(())
 }
 
-/// Every program has polled since it was passed over.
+/// No program is passed over any more.
 fn until_there(site: &Site) -> Verdict {
     let is_there = || {
         let sessions = cmd!(site.server().connection(), "LOCK.SESSION", "LIST").items();
@@ -79,7 +79,7 @@ fn until_there(site: &Site) -> Verdict {
         is_there.then_some(())
     };
     let there = wait_for(ms(2000) + MARGIN, is_there);
-    ensure!(there.is_some(), "a program that was frozen does not poll");
+    ensure!(there.is_some(), "a program does not poll again");
     Ok(())
 }
 
@@ -252,6 +252,7 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     one.works("again", ms(3000))?;
     two.works("again", ms(3000))?;
     site.until_waiting(TAKEN, calls.len())?;
+    until_there(&site)?;
     give_back(&site);
     served_in_order(&calls)?;
     still_holds(&one, &held, "while the server stalls for less than a lease")?;
