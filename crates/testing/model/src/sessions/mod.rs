@@ -25,9 +25,9 @@ use world::play;
 
 /// The lease of a session's grants, a fixed lease, how long a program may be silent, and the time for a reply, in
 /// milliseconds.
-const LEASE: u64 = 5000;
+const LEASE: u64 = 3000;
 const FIXED_LEASE: u64 = 30_000;
-const SESSION: u64 = 6000;
+const SESSION: u64 = 2000;
 const REPLY: u64 = 1000;
 
 /// A rule of the client that can be left out.
@@ -37,7 +37,8 @@ pub(crate) enum Rule {
     OwnerNotReused,
     /// A task takes a fresh owner after a call without a reply, after a loss, and after it gave up a wait.
     FreshOwner,
-    /// Only a release by the user names the session.
+    /// Only a release by the user names the session. Without this rule the server refuses each cancel, which has no
+    /// token. No play shows harm by the releases that have one, since the other rules keep them from grants in use.
     OnlyUserNamesSession,
     /// A POLL counts only for grants of this session.
     PollOfThisSession,
@@ -65,15 +66,15 @@ const fn omission(rule: Rule, seed: u64, faults: Faults) -> Omission {
 }
 
 const OMISSIONS: [Omission; 9] = [
-    omission(Rule::OwnerNotReused, 0, Faults::All),
-    omission(Rule::FreshOwner, 21, Faults::All),
+    omission(Rule::OwnerNotReused, 15, Faults::All),
+    omission(Rule::FreshOwner, 34, Faults::All),
     omission(Rule::OnlyUserNamesSession, 0, Faults::Freezes),
-    omission(Rule::PollOfThisSession, 315, Faults::All),
-    omission(Rule::KnownWhenSent, 0, Faults::All),
-    omission(Rule::LossBeforeGrant, 53, Faults::All),
-    omission(Rule::Strays, 9, Faults::All),
-    omission(Rule::WaitsAreNoStrays, 187, Faults::All),
-    omission(Rule::SilenceAfterSure, 5, Faults::Freezes),
+    omission(Rule::PollOfThisSession, 0, Faults::All),
+    omission(Rule::KnownWhenSent, 2407, Faults::All),
+    omission(Rule::LossBeforeGrant, 7, Faults::All),
+    omission(Rule::Strays, 96, Faults::All),
+    omission(Rule::WaitsAreNoStrays, 67, Faults::All),
+    omission(Rule::SilenceAfterSure, 18, Faults::Freezes),
 ];
 
 /// What fails in a play.
@@ -86,7 +87,7 @@ pub(crate) enum Faults {
 }
 
 /// After a change of the model, another play has to be found in so many.
-const MANY: u64 = 2000;
+const MANY: u64 = 5000;
 
 /// Plays both kinds of faults for so long, and leaves out each rule; tells what came of it. True when all is as
 /// expected.
@@ -111,17 +112,14 @@ pub(crate) fn search(limit: Duration) -> bool {
     }
     for omission in &OMISSIONS {
         let (seed, faults) = (omission.seed, omission.faults);
-        let verdict = match play(seed, faults, &[omission.rule]) {
-            Err(wrong) => format!("breaks in play {seed} ({faults:?}): {wrong}"),
-            Ok(_) => {
-                is_right = false;
-                let other = (0..MANY).find(|seed| play(*seed, faults, &[omission.rule]).is_err());
-                match other {
-                    Some(other) => {
-                        format!("WRONG: breaks in play {other}, not {seed} ({faults:?})")
-                    }
-                    None => format!("WRONG: breaks in none of {MANY} plays ({faults:?})"),
-                }
+        let verdict = if let Err(wrong) = play(seed, faults, &[omission.rule]) {
+            format!("breaks in play {seed} ({faults:?}): {wrong}")
+        } else {
+            is_right = false;
+            let other = (0..MANY).find(|seed| play(*seed, faults, &[omission.rule]).is_err());
+            match other {
+                Some(other) => format!("WRONG: breaks in play {other}, not {seed} ({faults:?})"),
+                None => format!("WRONG: breaks in none of {MANY} plays ({faults:?})"),
             }
         };
         println!("sessions, without {:?}: {verdict}", omission.rule);

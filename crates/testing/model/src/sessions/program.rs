@@ -5,7 +5,7 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FIXED_LEASE, LEASE, REPLY, Request, Rule};
+use super::{FIXED_LEASE, REPLY, Request, Rule};
 
 /// Requests to be sent, connections to be closed, and the numbers for new ones.
 #[derive(Default)]
@@ -22,8 +22,7 @@ pub(super) struct Claim {
     pub(super) stage: Stage,
     /// Where it waits, or what renews it; none: nothing.
     pub(super) session: Option<u64>,
-    /// Its lease is not renewed: it leaves the session before the user has it.
-    is_fixed: bool,
+    lease: u64,
     pub(super) token: u64,
     /// Until then nobody else has the lock.
     pub(super) sure: u64,
@@ -115,11 +114,11 @@ pub(super) struct Program {
 }
 
 impl Claim {
-    pub(super) fn new(now: u64, wait: Option<u64>, is_fixed: bool) -> Self {
+    pub(super) fn new(now: u64, wait: Option<u64>, lease: u64) -> Self {
         Self {
             stage: Stage::Asked,
             session: None,
-            is_fixed,
+            lease,
             token: 0,
             sure: 0,
             is_handed_over: false,
@@ -132,13 +131,14 @@ impl Claim {
         }
     }
 
-    fn lease(&self) -> u64 {
-        if self.is_fixed { FIXED_LEASE } else { LEASE }
+    /// Its lease is not renewed: it leaves the session before the user has it.
+    fn is_fixed(&self) -> bool {
+        self.lease == FIXED_LEASE
     }
 
     /// The user can have the grant.
     pub(super) fn is_ready(&self, now: u64) -> bool {
-        let is_out = !self.is_fixed || self.session.is_none();
+        let is_out = !self.is_fixed() || self.session.is_none();
         self.stage == Stage::Held && self.sure > now && is_out
     }
 
@@ -214,7 +214,7 @@ impl Program {
         let is_called = self.calls_of(owner).next().is_some();
         let Some(session) = self.session else { return };
         let claim = self.claims.get_mut(&owner).expect("a claim");
-        if claim.stage == Stage::Held && claim.is_fixed && !is_called {
+        if claim.stage == Stage::Held && claim.is_fixed() && !is_called {
             let token = claim.token;
             let request = Request::Renew {
                 owner,
@@ -300,7 +300,7 @@ impl Claim {
             owner,
             session,
             queue,
-            lease: self.lease(),
+            lease: self.lease,
         }
     }
 }

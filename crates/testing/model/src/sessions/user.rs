@@ -1,7 +1,7 @@
 //! A task of a program: it takes the lock, works, and gives it back, again and again.
 
 use super::program::{Claim, Outbox, Program, Stage};
-use super::{REPLY, Random, Rule};
+use super::{FIXED_LEASE, LEASE, REPLY, Random, Rule};
 
 #[derive(Default)]
 pub(super) struct Task {
@@ -58,7 +58,11 @@ impl Task {
                     1..=3 => Some(500 + random.below(8000)),
                     _ => None,
                 };
-                let claim = Claim::new(now, wait, random.one_in(4));
+                let claim = Claim::new(
+                    now,
+                    wait,
+                    if random.one_in(4) { FIXED_LEASE } else { LEASE },
+                );
                 program.claims.insert(owner, claim);
                 self.doing = Doing::Asking(owner);
             }
@@ -70,7 +74,7 @@ impl Task {
                 match claim.stage {
                     Stage::Held if claim.is_ready(now) => {
                         claim.is_handed_over = true;
-                        let work = if random.one_in(8) { 12_000 } else { 1500 };
+                        let work = if random.one_in(4) { 12_000 } else { 1500 };
                         self.doing = Doing::Holding(owner, now + random.below(work));
                         return 1;
                     }
@@ -81,7 +85,11 @@ impl Task {
                         program.claims.remove(&owner);
                         self.doing = Doing::Idle;
                     }
-                    _ if now >= claim.last() || random.one_in(600) => {
+                    // Above all while its grant is not ready.
+                    stage
+                        if now >= claim.last()
+                            || random.one_in(if stage == Stage::Held { 60 } else { 600 }) =>
+                    {
                         let is_known = program.give_up(outbox, now, owner);
                         if is_known && !keeps {
                             self.owner = None;

@@ -122,7 +122,7 @@ impl World {
         if self.random.one_in(1500) {
             let index = usize::from(self.random.one_in(2));
             let most = if self.random.one_in(3) {
-                3 * SESSION
+                9 * SESSION
             } else {
                 2500
             };
@@ -137,9 +137,9 @@ impl World {
             if is_deleted && time >= self.stalled_until {
                 self.forced.extend(self.server.delete());
             }
-            if self.random.one_in(2500) {
+            if self.random.one_in(if is_new { 4 } else { 2500 }) {
                 let index = usize::from(self.random.one_in(2));
-                self.sides[index].cut_until = time + self.random.below(2 * SESSION);
+                self.sides[index].cut_until = time + self.random.below(6 * SESSION);
             }
             if self.random.one_in(1000) {
                 self.refuses_until = time + self.random.below(8000);
@@ -202,7 +202,11 @@ impl World {
     fn send_replies(&mut self) {
         for (connection, call, reply) in std::mem::take(&mut self.server.replies) {
             let side = self.side_of[&connection];
-            let delay = self.delay(side);
+            let mut delay = self.delay(side);
+            let is_late = matches!(reply, Reply::Polled { .. }) && self.random.one_in(10);
+            if is_late && self.faults == Faults::All && self.time < BUSY {
+                delay = delay.map(|delay| delay + 400 + self.random.below(500));
+            }
             let last = self.replies.entry(connection).or_default();
             *last = delay.map_or(u64::MAX, |delay| (self.time + delay).max(*last));
             let at = *last;

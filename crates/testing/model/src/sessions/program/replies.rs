@@ -1,7 +1,7 @@
 //! Replies and events, and what they say of waits and grants.
 
 use super::super::{LEASE, Reply, Rule, What};
-use super::{Claim, Outbox, Program, Purpose, Stage};
+use super::{Outbox, Program, Purpose, Stage};
 
 impl Program {
     /// A reply has come.
@@ -20,35 +20,9 @@ impl Program {
             }
             Purpose::Poll { session, known } => {
                 let (session, known) = (*session, known.clone());
-                match reply {
-                    Reply::Polled {
-                        sure_ms,
-                        grants,
-                        events,
-                    } => {
-                        self.pause = 0;
-                        let sure = sent + sure_ms.unwrap_or(LEASE);
-                        for event in events {
-                            if event.number > self.seen {
-                                self.seen = event.number;
-                                let last_call = outbox.last_call;
-                                self.event((session, sure), event.owner, event.what, last_call);
-                            }
-                        }
-                        self.polled((session, sure), &known);
-                        let known = self
-                            .in_session()
-                            .filter(|(_, it)| it.session == Some(session));
-                        let has_more = grants > known.count() + self.unfinished.len();
-                        let since = self.excess_since.unwrap_or(sent);
-                        self.excess_since = has_more.then_some(since);
-                        self.silent(sent);
-                    }
-                    Reply::NoSession => self.session = None,
-                    _ => {
-                        self.under_way.remove(&number);
-                        self.reconnect(outbox, now);
-                    }
+                if !self.poll_answered(outbox, (session, sent), &known, reply) {
+                    self.under_way.remove(&number);
+                    self.reconnect(outbox, now);
                 }
             }
             Purpose::Ask { owner, session } => {
@@ -65,7 +39,7 @@ impl Program {
                 match (reply, claim.filter(|it| it.token == token)) {
                     (Reply::Grant(_), Some(claim)) => {
                         claim.session = Some(session);
-                        claim.sure = claim.sure.max(sent + claim.lease());
+                        claim.sure = claim.sure.max(sent + claim.lease);
                     }
                     (Reply::Gone, Some(_)) => self.lose(owner, false),
                     (Reply::NoSession, _) => self.session = None,
@@ -78,7 +52,7 @@ impl Program {
                 match (reply, claim.filter(|it| it.token == token)) {
                     (Reply::Grant(_), Some(claim)) => {
                         claim.session = None;
-                        claim.sure = claim.sure.max(sent + claim.lease());
+                        claim.sure = claim.sure.max(sent + claim.lease);
                     }
                     (Reply::Gone, Some(_)) => self.lose(owner, false),
                     _ => {}
@@ -119,13 +93,53 @@ impl Program {
         self.losses.retain(|_, last| *last >= first);
     }
 
+    /// False when the connection is of no more use.
+    fn poll_answered(
+        &mut self,
+        outbox: &Outbox,
+        (session, sent): (u64, u64),
+        known: &[(u64, u64)],
+        reply: Reply,
+    ) -> bool {
+        match reply {
+            Reply::Polled {
+                sure_ms,
+                grants,
+                events,
+            } => {
+                self.pause = 0;
+                let sure = sent + sure_ms.unwrap_or(LEASE);
+                for event in events {
+                    if event.number > self.seen {
+                        self.seen = event.number;
+                        let last_call = outbox.last_call;
+                        self.event((session, sure), event.owner, event.what, last_call);
+                    }
+                }
+                self.polled((session, sure), known);
+                let here = self.in_session();
+                let here = here.filter(|(_, it)| it.session == Some(session));
+                let has_more = grants > here.count() + self.unfinished.len();
+                let since = self.excess_since.unwrap_or(sent);
+                self.excess_since = has_more.then_some(since);
+                self.silent(sent);
+                true
+            }
+            Reply::NoSession => {
+                self.session = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn asked(&mut self, owner: u64, session: u64, sent: u64, reply: &Reply) {
         if let Some(claim) = self.claims.get_mut(&owner) {
             claim.is_asking = false;
             claim.open = claim.open.saturating_sub(1); // not its own, where owners are reused
         }
         if let Reply::Grant(token) = *reply {
-            let lease = self.claims.get(&owner).map_or(LEASE, Claim::lease);
+            let lease = self.claims.get(&owner).map_or(LEASE, |it| it.lease);
             if !self.granted(owner, token, session, sent + lease) {
                 self.unfinished.insert((owner, Some(token), None));
             }
@@ -204,7 +218,7 @@ impl Program {
                 if self
                     .claims
                     .get(&owner)
-                    .is_some_and(|it| it.is_fixed && it.token == token) => {}
+                    .is_some_and(|it| it.is_fixed() && it.token == token) => {}
             What::Lost(token) | What::Taken(token) => {
                 self.heard.insert(token);
                 if !self.under_way.is_empty() {
