@@ -197,12 +197,15 @@ func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	return send(ctx, p.client, commands)
 }
 
-// Poll polls a session. The calls of those whom the last reply has woken go along: then the POLL does not block.
-func (p Poller) Poll(limit, block time.Duration, session int64) state.Reply {
-	s, poll := p.server, []any{"LOCK.SESSION", "POLL", session}
-	s.collect(true)
-	runtime.Gosched()
-	batch := s.collect(false)
+// Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
+// block.
+func (p Poller) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
+	s, poll, batch := p.server, []any{"LOCK.SESSION", "POLL", session}, []*queued(nil)
+	if hasWoken {
+		s.collect(true)
+		runtime.Gosched()
+		batch = s.collect(false)
+	}
 	if len(batch) == 0 {
 		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
 	}
