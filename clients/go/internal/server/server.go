@@ -136,16 +136,16 @@ func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
 	return replies
 }
 
-// within returns a context that ends in this time, rounded down to a quarter of a second, or up to a tenth later: many
-// calls share one, since each one takes a timer.
+// within returns a context that ends in this time, rounded down to 50 ms, or up to a twentieth later: many calls share
+// one, since each one takes a timer.
 func (s *Server) within(limit time.Duration) context.Context {
-	const step = 250 * time.Millisecond
+	const step = 50 * time.Millisecond
 	if limit > step {
 		limit = limit.Truncate(step)
 	}
 	shared := s.contexts[limit]
 	if time.Until(shared.end) < limit {
-		shared.end = time.Now().Add(limit + limit/10)
+		shared.end = time.Now().Add(limit + limit/20)
 		ctx, cancel := context.WithDeadline(context.Background(), shared.end)
 		context.AfterFunc(ctx, cancel)
 		if shared.ctx = ctx; limit%step == 0 {
