@@ -27,6 +27,7 @@ type node struct {
 	locks     *Locks
 	server    *server.Server
 	isRunning bool
+	hasWoken  bool          // the last POLL has woken callers
 	isDown    bool          // to the observer
 	needed    chan struct{} // ends a pause of the loop
 	poller    server.Poller
@@ -151,9 +152,10 @@ func (n *node) round() *state.Fault {
 	if broken != nil || isOver {
 		return broken
 	}
-	polled := n.poller.Poll(limit, block, session)
+	polled := n.poller.Poll(limit, block, session, n.hasWoken)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
+		n.hasWoken = len(st.Changed) > 0
 	}
 	l.unlock()
 	return polled.Fault

@@ -30,9 +30,13 @@ type Server struct {
 	landed   time.Time // when the last of them was answered
 	queue    []*queued // calls that share the next pipeline
 	collects bool      // the loop is about to poll
-	ctx      context.Context
-	limit    time.Duration // of ctx, from its making
-	end      time.Time     // of ctx
+	contexts map[time.Duration]shared
+}
+
+// shared is a context of many calls, and its end.
+type shared struct {
+	ctx context.Context
+	end time.Time
 }
 
 // queued is a call that another one, or itself, sends in a pipeline.
@@ -68,7 +72,7 @@ func newServer(client *redis.Client, address string) *Server {
 			return dial(longer, network, address)
 		}
 	}
-	return &Server{Address: address, options: o}
+	return &Server{Address: address, options: o, contexts: map[time.Duration]shared{}}
 }
 
 func (s *Server) connect(poolSize int) *redis.Client {
@@ -132,16 +136,23 @@ func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
 	return replies
 }
 
-// within returns a context that ends in this time, or up to a tenth later: many calls share it, since each one takes a
-// timer.
+// within returns a context that ends in this time, rounded down to 50 ms, or up to a twentieth later: many calls share
+// one, since each one takes a timer.
 func (s *Server) within(limit time.Duration) context.Context {
-	if s.limit != limit || time.Until(s.end) < limit {
-		s.limit, s.end = limit, time.Now().Add(limit+limit/10)
-		ctx, cancel := context.WithDeadline(context.Background(), s.end)
-		context.AfterFunc(ctx, cancel)
-		s.ctx = ctx
+	const step = 50 * time.Millisecond
+	if limit > step {
+		limit = limit.Truncate(step)
 	}
-	return s.ctx
+	shared := s.contexts[limit]
+	if time.Until(shared.end) < limit {
+		shared.end = time.Now().Add(limit + limit/20)
+		ctx, cancel := context.WithDeadline(context.Background(), shared.end)
+		context.AfterFunc(ctx, cancel)
+		if shared.ctx = ctx; limit%step == 0 {
+			s.contexts[limit] = shared
+		}
+	}
+	return shared.ctx
 }
 
 // heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
@@ -197,12 +208,15 @@ func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	return send(ctx, p.client, commands)
 }
 
-// Poll polls a session. The calls of those whom the last reply has woken go along: then the POLL does not block.
-func (p Poller) Poll(limit, block time.Duration, session int64) state.Reply {
-	s, poll := p.server, []any{"LOCK.SESSION", "POLL", session}
-	s.collect(true)
-	runtime.Gosched()
-	batch := s.collect(false)
+// Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
+// block.
+func (p Poller) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
+	s, poll, batch := p.server, []any{"LOCK.SESSION", "POLL", session}, []*queued(nil)
+	if hasWoken {
+		s.collect(true)
+		runtime.Gosched()
+		batch = s.collect(false)
+	}
 	if len(batch) == 0 {
 		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
 	}
