@@ -572,17 +572,14 @@ def attach(error: BaseException, failure: BaseException) -> None:
 
 async def release_all(grants: Iterable[Any], error: Optional[BaseException]) -> None:
     """Releases several grants, the last one first. The first error is raised at the end, unless there is one already."""
-    first = error
+    raised: Optional[LockError] = None
     for grant in reversed(list(grants)):
         try:
-            await grant._exit(None)
+            await grant._exit(raised or error)
         except LockError as failure:
-            if first is None:
-                first = failure
-            else:
-                attach(first, failure)
-    if first is not None and first is not error:
-        raise first
+            raised = failure
+    if raised:
+        raise raised
 
 
 _all: weakref.WeakSet[Locking] = weakref.WeakSet()
