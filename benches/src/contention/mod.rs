@@ -96,7 +96,7 @@ enum Runner {
 const OURS: &str = "client";
 
 /// The contestants of a language stand together, and take turns one right after the other.
-const ROWS: [(Id, &str); 17] = [
+const ROWS: [(Id, &str); 19] = [
     (("rust", OURS), "Rust: this project's client"),
     (("rust", "commands"), "Rust, redis-rs: its commands alone"),
     (
@@ -114,6 +114,14 @@ const ROWS: [(Id, &str); 17] = [
         "Python, redis-py: its commands alone",
     ),
     (("python", "lock"), "Python, redis-py: Lock"),
+    (
+        ("python", "aclient"),
+        "Python: this project's client, asyncio",
+    ),
+    (
+        ("python", "acommands"),
+        "Python, redis-py: its commands alone, asyncio",
+    ),
     (("go", OURS), "Go: this project's client"),
     (("go", "commands"), "Go, go-redis: its commands alone"),
     (("go", "redsync"), "Go, redsync: Mutex"),

@@ -376,6 +376,7 @@ class Locking:
             raise LockMisuse("lease and silence are at least 1 second")
         if reply <= 0:
             raise LockMisuse("reply is a time of more than 0 seconds")
+        self.client, self.lease = client, lease  # as they were given
         self._servers = Servers(client, self._is_async, reply)
         self._name = printable(name or os.path.basename(sys.argv[0] if sys.argv else "") or "python")
         self._settings = (self._name, lease, silence, reply, observer)

@@ -103,6 +103,9 @@ class Grants(Ledger):
             raise self.unavailable(claim.key, fault) if fault.passing else fault.error(claim.key)
         if isinstance(reply, list):
             claim.token, claim.lease = reply[0], reply[3] / 1000
+            if claim.token in self.losses:  # of a raised token, reported before the reply
+                self.lose(claim, self.losses[claim.token][0])
+                self.require_held(claim)
             claim.sure = max(self.sure(claim), sent + claim.lease)
             if claim in self.timed:
                 self.timed[claim] = self.ends_at(claim)

@@ -1,0 +1,79 @@
+"""One `Locks` for each server of a process, however many clients of it the process makes; and what else only adapters
+need."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from ._core import Holding, Task
+from .observer import Observer
+from .threads import Locks
+
+_PLAIN = (str, bytes, int, float, bool, type(None))
+_all: dict[object, Locks] = {}
+_guard = threading.Lock()
+
+
+def locks_of(client: Any, observer: Observer | None = None) -> Locks:
+    """The locks on the server of this client. Clients with the same settings, and this observer, have the same ones.
+
+    They stay until `close`. Frameworks make clients by the dozen, but one session is enough.
+    """
+    where = settings_of(client), id(observer)
+    with _guard:
+        if where not in _all:
+            _all[where] = Locks(client, observer=observer)
+        return _all[where]
+
+
+def close() -> None:
+    """Releases what is held by `locks_of`, and closes its connections."""
+    with _guard:
+        ending = list(_all.values())
+        _all.clear()
+    for locks in ending:
+        locks.close()
+
+
+def _in_child() -> None:
+    """Another thread of the parent may have held it."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def settings_of(client: Any) -> object:
+    """What tells the server of a client, and the user there, from others."""
+    if hasattr(client, "nodes_manager"):
+        nodes = client.nodes_manager
+        return type(client), tuple(sorted(map(str, nodes.startup_nodes))), _plain(nodes.connection_kwargs)
+    if not hasattr(client, "connection_pool"):
+        return type(client), id(client)  # which is refused
+    pool = client.connection_pool
+    sentinels = [one.connection_pool for one in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ())]
+    return (pool.connection_class, _plain(pool.connection_kwargs), getattr(pool, "service_name", None),
+            tuple(_plain(one.connection_kwargs) for one in sentinels))
+
+
+def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
+    told: dict[str, object] = {name: value for name, value in settings.items() if isinstance(value, _PLAIN)}
+    if settings.get("credential_provider") is not None:
+        told["credential_provider"] = id(settings["credential_provider"])
+    return tuple(sorted(told.items()))
+
+
+def owned_by(owner: str) -> Task:
+    """A task with an owner of the caller's choice."""
+    task = Task()
+    task._owner.name = owner
+    return task
+
+
+def limit(grant: Holding, seconds: float) -> None:
+    """Has the grant end so many seconds from now, whatever its maximum time was."""
+    grant._node.do(grant._node.time, grant._claim, seconds)
