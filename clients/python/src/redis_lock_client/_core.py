@@ -23,7 +23,6 @@ from .state.claims import HELD, IN_LINE, LOST, milliseconds
 from .state.faults import made
 from .state.waits import Ask
 
-__all__ = ["Holding", "Locking", "Task", "Terms"]
 Key = Union[str, bytes]
 LEAST_LEASE = 1.0  # the shortest that the server renews
 INTERRUPTED = Fault("the call was interrupted")

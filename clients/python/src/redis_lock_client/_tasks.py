@@ -16,7 +16,6 @@ from .resp import INCOMPLETE, Parser, pack
 from .servers import Server, fault_of
 from .state import Fault
 
-__all__ = ["Tasks"]
 DAY = 86_400.0  # a longer wait needs no timer
 
 
