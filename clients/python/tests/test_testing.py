@@ -8,6 +8,7 @@ import pytest
 
 from redis_lock_client import LockBusy, LockLost, Locks
 from redis_lock_client import asyncio as tasks
+from redis_lock_client.alone import alone
 from redis_lock_client.testing import Server
 from servers import eventually
 
@@ -76,6 +77,15 @@ def test_what_else_the_clients_use(stand_in, locks):
         assert adopted.held
     with locks.lock_all(["a", "b"]):
         assert stand_in.holders("a") == stand_in.holders("b")
+
+
+def test_a_function_that_does_not_run_again_so_soon(stand_in):
+    with Locks(stand_in.client(), prefix="shop:") as locks:
+        run = alone(locks, "k{number}", at_least=60)(lambda number: number)
+        assert run(1) == 1 and run(2) == 2
+        with pytest.raises(LockBusy, match="shop:k1:ran"):
+            run(1)
+        assert locks.client.get("shop:k1:ran")
 
 
 def test_with_asyncio(stand_in):

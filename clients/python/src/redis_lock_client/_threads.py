@@ -6,6 +6,7 @@ import _thread
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any, Optional, TypeVar
@@ -15,7 +16,6 @@ from .resp import INCOMPLETE, Parser, pack
 from .servers import Server, fault_of
 from .state import Fault
 
-__all__ = ["Threads", "run"]
 T = TypeVar("T")
 SLICE = 0.25  # how soon a waiting thread notices an exception that another thread has raised in it
 IDLE = 5.0  # a connection that was not used for so long is looked at before it is used
@@ -155,62 +155,48 @@ class Wire:
         self._server = server
         self._most = min(server.most, MOST)
         self._free: list[Line] = []
-        self._all: list[Line] = []
-        self._waiting = 0
+        self._all: weakref.WeakSet[Line] = weakref.WeakSet()
+        self._adding = threading.Lock()
         self._age = 0
-        self._given_back = threading.Condition()
 
     async def call(self, limit: float, command: tuple[Any, ...], asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault."""
-        if limit <= 0:
-            return Fault("no time was left", sent=False)
-        line = self._take(limit)
-        if line is None:
-            return Fault(f"all {self._most} connections were busy", sent=False)
+        line = None
         try:
+            line = self._take(monotonic() + limit)
+            if line is None:
+                return Fault("no time was left for a connection", sent=False)
             reply = line.exchange(limit, (("ASKING",), command) if asking else (command,))[-1]
         finally:
-            self._free.append(line)
-            if self._waiting:
-                with self._given_back:
-                    self._given_back.notify()
+            if line is not None:
+                self._free.append(line)
         if reply.__class__ is Fault and (not reply.word or reply.word in ("READONLY", "UNBLOCKED", "MASTERDOWN")):
             self._age += 1  # the other connections may be dead, too, or lead to an old primary
         return reply
 
-    def _take(self, limit: float) -> Optional[Line]:
-        try:
-            line = self._free.pop()
-        except IndexError:
-            taken = self._more(limit)
-            if taken is None:
-                return None
-            line = taken
-        if line.age != self._age:
-            line.age = self._age
-            line.close()
-        return line
-
-    def _more(self, limit: float) -> Optional[Line]:
-        end = monotonic() + limit
-        with self._given_back:
-            if len(self._all) < self._most:
-                self._all.append(Line(self._server))
-                self._all[-1].age = self._age
-                return self._all[-1]
-            self._waiting += 1
+    def _take(self, end: float) -> Optional[Line]:
+        """A connection that no other thread uses. All are busy for milliseconds only."""
+        while monotonic() < end:
             try:
-                while not self._free and (rest := end - monotonic()) > 0:
-                    self._given_back.wait(rest)
-                return self._free.pop() if self._free else None
+                line = self._free.pop()
             except IndexError:
-                return None
-            finally:
-                self._waiting -= 1
+                with self._adding:
+                    is_full = len(self._all) >= self._most
+                    if not is_full:
+                        line = Line(self._server)
+                        self._all.add(line)
+                if is_full:
+                    time.sleep(0.001)
+                    continue
+            if line.age != self._age:
+                line.close()
+                line.age = self._age
+            return line
+        return None
 
     def close(self) -> None:
         """Closes all connections."""
-        for line in self._all:
+        for line in list(self._all):
             line.close()
 
     abandon = close  # in a child: the library does not end the parent's connection

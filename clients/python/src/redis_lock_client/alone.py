@@ -77,9 +77,8 @@ def turn(locks: Locks, name: str, wait: float | None, at_least: float) -> Iterat
     The mark is a plain key of the server beside the lock. A lock that ended by its lease would count as an expiration,
     and alarm the operators of a healthy job.
     """
-    mark = f"{name}:ran"
     with locks.lock(name, wait=wait) as held:
-        begun = time.monotonic()
+        begun, mark = time.monotonic(), f"{held.key}:ran"
         if at_least and locks.client.get(mark) is not None:
             raise RanAlready(f"{name}: has run less than {at_least:g} s ago ({mark})")
         before = _running.set(held)

@@ -59,7 +59,7 @@ def lock(request, server):
 
     yield make
     asyncio.run_coroutine_threadsafe(with_asyncio.close(), loop).result(10)
-    asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(getattr(client, "aclose", client.close)(), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)
     runs.join()
     loop.close()

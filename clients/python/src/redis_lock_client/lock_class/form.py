@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from .._core import attach
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
 from ..observer import Observer
 
@@ -130,8 +131,7 @@ class Form:
     def _left(self, own: BaseException | None, error: Exception) -> None:
         """A `with` block has ended without its lock. An error of the block is not replaced."""
         if own is not None:
-            if hasattr(own, "add_note"):  # from Python 3.11
-                own.add_note(f"The release failed, too: {error!r}")
+            attach(own, error)
             return
         if self.raise_on_release_error or not isinstance(error, self._errors.LockError):
             raise error

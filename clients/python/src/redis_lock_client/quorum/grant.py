@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
+from .._core import attach
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
 from ..observer import Observer, log
 from ..threads import Grant
@@ -121,8 +122,7 @@ class QuorumGrant:
         except LockError as failure:
             if error is None:
                 raise
-            if hasattr(error, "add_note"):  # from Python 3.11
-                error.add_note(f"The release failed, too: {failure!r}")
+            attach(error, failure)
 
     def add(self, part: Grant) -> bool:
         """Takes in what one more server has granted. False if the grant has ended: then the part has to be given back."""
