@@ -23,7 +23,6 @@ from .state.claims import HELD, IN_LINE, LOST, milliseconds
 from .state.faults import made
 from .state.waits import Ask
 
-__all__ = ["Holding", "Locking", "Task", "Terms"]
 Key = Union[str, bytes]
 LEAST_LEASE = 1.0  # the shortest that the server renews
 INTERRUPTED = Fault("the call was interrupted")
@@ -252,41 +251,33 @@ class Holding:
             raise
         return self._node.do(end)
 
-    async def _check(self) -> None:
+    async def _confirm(self, command: Callable[[], tuple[Any, ...]], begin: Any = None, **how: bool) -> None:
+        """Makes a call that shows whether the grant stands."""
         self._require_ours()
-        claim, node = self._claim, self._node
+        claim, state = self._claim, self._node.state
         async with self._turn:
-            call = node.do(node.state.begin, claim)
-            await self._call(call, ("LOCK.FENCE", claim.key, claim.token),
-                             lambda state, sent, reply, _: state.confirmed(claim, sent, reply))
+            call = self._node.do(begin or partial(state.begin, claim))
+            await self._call(call, command(), lambda state, sent, reply, _: state.confirmed(claim, sent, reply, **how))
+
+    async def _check(self) -> None:
+        await self._confirm(lambda: ("LOCK.FENCE", self.key, self.token))
 
     async def _extend(self, lease: float) -> None:
-        self._require_ours()
-        claim = self._claim
+        claim, state = self._claim, self._node.state
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease is at least 1 second, or 1 millisecond if it is fixed")
-        async with self._turn:
-            call = self._node.do(self._node.state.begin_extend, claim, lease)
-            await self._call(call, claim.renew_command("PX", milliseconds(lease)),
-                             lambda state, sent, reply, _: state.confirmed(claim, sent, reply, renewal=True))
+        await self._confirm(lambda: claim.renew_command("PX", milliseconds(lease)),
+                            partial(state.begin_extend, claim, lease), renewal=True)
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
-        self._require_ours()
-        claim = self._claim
-        async with self._turn:
-            call = self._node.do(self._node.state.begin, claim)
-            await self._call(call, claim.renew_command("RAISE", token),
-                             lambda state, sent, reply, _: state.confirmed(claim, sent, reply))
+        await self._confirm(lambda: self._claim.renew_command("RAISE", token))
 
     async def _enter_again(self, mode: tuple[Any, ...]) -> None:
         """Adds a hold."""
         claim = self._claim
-        async with self._turn:
-            call = self._node.do(self._node.state.begin, claim)
-            command = ("LOCK.ACQUIRE", claim.key, claim.owner, *mode, "PX", milliseconds(claim.lease),
-                       "HOLDS", claim.holds + 1, "TOKEN", claim.token)
-            await self._call(call, command, lambda state, sent, reply, _: state.confirmed(claim, sent, reply, entry=True))
+        await self._confirm(lambda: ("LOCK.ACQUIRE", claim.key, claim.owner, *mode, "PX", milliseconds(claim.lease),
+                                     "HOLDS", claim.holds + 1, "TOKEN", claim.token), entry=True)
 
     async def _release(self) -> None:
         self._require_ours()

@@ -12,7 +12,6 @@ from .observer import Observer, log
 from .servers import Server, Servers
 from .state import Claim, Fault, State
 
-__all__ = ["Common", "Node", "Pauses"]
 T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
 
@@ -216,8 +215,8 @@ class Node:
         for begin in range(0, len(due), PART):
             part = due[begin:begin + PART]
             sent = monotonic()
-            replies = [fault] * len(part) if fault else await self.poller.send(common.reply, *(it.command for it in part))
-            self.do(lambda: [it.apply(sent, reply) for it, reply in zip(part, replies)])  # noqa: B023
+            replies = [fault] * len(part) if fault else await self.poller.send(common.reply, *(command for command, _ in part))
+            self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
             fault = next((it for it in replies if isinstance(it, Fault) and not it.word), fault)
             if fault:
                 fault = Fault(fault.text, fault.cause, sent=False)

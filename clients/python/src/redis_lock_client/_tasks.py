@@ -16,7 +16,6 @@ from .resp import INCOMPLETE, Parser, pack
 from .servers import Server, fault_of
 from .state import Fault
 
-__all__ = ["Tasks"]
 DAY = 86_400.0  # a longer wait needs no timer
 
 
@@ -54,12 +53,16 @@ class Signal:
 class Batch:
     """Commands that were sent together, and their replies so far."""
 
-    __slots__ = ("count", "future", "limit", "replies", "seen")
+    __slots__ = ("count", "future", "replies")
 
-    def __init__(self, count: int, limit: float, future: asyncio.Future[list[Any]]) -> None:
-        self.count, self.limit, self.future = count, limit, future
+    def __init__(self, count: int, future: asyncio.Future[list[Any]]) -> None:
+        self.count, self.future = count, future
         self.replies: list[Any] = []
-        self.seen = 0  # replies at the last look
+
+    def fail(self, fault: Fault) -> None:
+        """No more replies come."""
+        if not self.future.done():
+            self.future.set_result(self.replies + [fault] * (self.count - len(self.replies)))
 
 
 class Line(asyncio.Protocol):
@@ -76,7 +79,7 @@ class Line(asyncio.Protocol):
         self.is_over = False  # it takes no more calls
 
     async def exchange(self, limit: float, commands: tuple[tuple[Any, ...], ...]) -> list[Any]:
-        """Sends commands, and returns the reply to each, or a Fault. The limit is that of each reply."""
+        """Sends commands, and returns the reply to each, or a Fault."""
         loop = asyncio.get_running_loop()
         if self._transport is None:
             end = loop.time() + limit
@@ -85,7 +88,7 @@ class Line(asyncio.Protocol):
             if fault or self.is_over or limit <= 0:
                 self.is_over = True
                 return [fault or Fault("no time was left", sent=False)] * len(commands)
-        batch = Batch(len(commands), limit, loop.create_future())
+        batch = Batch(len(commands), loop.create_future())
         data = pack(commands[0]) if len(commands) == 1 else b"".join(map(pack, commands))
         if not self._batches:
             self._transport.write(data)
@@ -95,13 +98,11 @@ class Line(asyncio.Protocol):
             self._out.append(data)
             loop.call_soon(self._send)
         self._batches.append(batch)
-        timer = loop.call_later(limit, self._expire, batch)
+        timer = loop.call_later(limit, self._expire, batch, limit)
         try:
             return await batch.future
         finally:
             timer.cancel()
-            if batch.seen:
-                batch.limit = 0.0  # its timer is another one now
 
     def _send(self) -> None:
         out, self._out = self._out, []
@@ -128,16 +129,12 @@ class Line(asyncio.Protocol):
             transport.abort()
             return Fault("the connection was closed", sent=False)
         transport.set_protocol(self)
-        if self._server.has_sentinels:
-            batch = Batch(1, 0, asyncio.get_running_loop().create_future())
-            self._batches.append(batch)
-            transport.write(pack(("ROLE",)))
-            [role] = await batch.future
-            if isinstance(role, list) and role[0] != "master":
-                self.is_over = True
-                transport.abort()
-                return Fault("the Sentinels named a server that is no primary", sent=False)
         self._transport = transport
+        if self._server.has_sentinels:
+            [role] = await self.exchange(1.0, (("ROLE",),))
+            if isinstance(role, list) and role[0] != "master":
+                self.close()
+                return Fault("the Sentinels named a server that is no primary", sent=False)
         return None
 
     def data_received(self, data: bytes) -> None:
@@ -160,27 +157,16 @@ class Line(asyncio.Protocol):
         """Ends the calls that wait for a reply."""
         self._fail(error or ConnectionError("the connection was closed"))
 
-    def _expire(self, batch: Batch) -> None:
-        if batch.future.done():
-            return
-        if len(batch.replies) > batch.seen:  # each reply has its time
-            batch.seen = len(batch.replies)
-            asyncio.get_running_loop().call_later(batch.limit, self._expire, batch)
-            return
-        self._end(batch, Fault(f"no reply within {batch.limit:.3g} s"))
+    def _expire(self, batch: Batch, limit: float) -> None:
+        batch.fail(Fault(f"no reply within {limit:.3g} s"))
         self.retire()
-
-    @staticmethod
-    def _end(batch: Batch, fault: Fault) -> None:
-        if not batch.future.done():
-            batch.future.set_result(batch.replies + [fault] * (batch.count - len(batch.replies)))
 
     def _fail(self, error: Exception) -> None:
         fault = fault_of(error, sent=True)
         self.is_over = True
         batches, self._batches = self._batches, deque()
         for batch in batches:
-            self._end(batch, fault)
+            batch.fail(fault)
         self._close()
 
     def retire(self) -> None:

@@ -16,7 +16,6 @@ from .resp import INCOMPLETE, Parser, pack
 from .servers import Server, fault_of
 from .state import Fault
 
-__all__ = ["Threads", "run"]
 T = TypeVar("T")
 SLICE = 0.25  # how soon a waiting thread notices an exception that another thread has raised in it
 IDLE = 5.0  # a connection that was not used for so long is looked at before it is used

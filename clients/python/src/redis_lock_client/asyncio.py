@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, Generic, Optional, TypeVar
 
 from ._core import Holding, Locking, Task, release_all
 from ._tasks import Tasks
 from .errors import LockMisuse
 from .state.claims import LOST
 
-__all__ = ["Acquiring", "AcquiringAll", "Grant", "Grants", "Locks", "Task"]
+__all__ = ["Acquiring", "Grant", "Grants", "Locks", "Task"]
+T = TypeVar("T")
 
 
 class Grant(Holding):
@@ -89,27 +90,6 @@ class Grant(Holding):
         await super()._exit(error)
 
 
-class Acquiring:
-    """What `Locks.lock` returns: await it for the Grant, or use it by `async with`. It acquires once."""
-
-    def __init__(self, acquire: Coroutine[Any, Any, Grant]) -> None:
-        self._acquire = acquire
-        self._grant: Optional[Grant] = None
-
-    def __await__(self) -> Generator[Any, None, Grant]:
-        return self._acquire.__await__()
-
-    async def __aenter__(self) -> Grant:
-        self._grant = await self._acquire
-        self._grant._begin_work()
-        return self._grant
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
-        if self._grant:
-            await self._grant._exit(error)
-
-
 class Grants(list[Grant]):
     """Several locks that were acquired together, sorted by key. A context manager: the end of the block releases
     them."""
@@ -126,25 +106,26 @@ class Grants(list[Grant]):
         await release_all(self, error)
 
 
-class AcquiringAll:
-    """What `Locks.lock_all` returns: await it for the Grants, or use it by `async with`."""
+class Acquiring(Generic[T]):
+    """What `Locks.lock` and `Locks.lock_all` return: await it for the Grant or the Grants, or use it by `async with`.
+    It acquires once."""
 
-    def __init__(self, acquire: Coroutine[Any, Any, Grants]) -> None:
+    def __init__(self, acquire: Coroutine[Any, Any, T]) -> None:
         self._acquire = acquire
-        self._grants: Grants = Grants()
+        self._got: Any = None
 
-    def __await__(self) -> Generator[Any, None, Grants]:
+    def __await__(self) -> Generator[Any, None, T]:
         return self._acquire.__await__()
 
-    async def __aenter__(self) -> Grants:
-        self._grants = await self._acquire
-        for grant in self._grants:
+    async def __aenter__(self) -> T:
+        self._got = await self._acquire
+        for grant in self._got if isinstance(self._got, Grants) else [self._got]:
             grant._begin_work()
-        return self._grants
+        return self._got  # type: ignore[no-any-return]
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        await release_all(self._grants, error)
+        await self._got.__aexit__(kind, error, trace)
 
 
 class Locks(Locking):
@@ -174,7 +155,7 @@ class Locks(Locking):
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
-             on_lost: Callable[[Grant], object] | None = None) -> Acquiring:
+             on_lost: Callable[[Grant], object] | None = None) -> Acquiring[Grant]:
         """Acquires a lock: `async with locks.lock("orders:42", wait=10) as grant`, or `grant = await locks.lock(…)`.
         A task that is cancelled gives up its wait, or what it was granted meanwhile.
 
@@ -193,7 +174,7 @@ class Locks(Locking):
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
-                 on_lost: Callable[[Grant], object] | None = None) -> AcquiringAll:
+                 on_lost: Callable[[Grant], object] | None = None) -> Acquiring[Grants]:
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
         for each other. They have one owner (unless they are permits) and one time to wait."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
@@ -202,7 +183,7 @@ class Locks(Locking):
         async def acquire() -> Grants:
             return Grants(await self._acquire_all(keys, terms))
 
-        return AcquiringAll(acquire())
+        return Acquiring(acquire())
 
     async def adopt(self, key: str | bytes, owner: str, token: int, *, lease: float | None = None,
                     max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:

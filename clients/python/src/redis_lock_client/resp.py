@@ -6,7 +6,6 @@ from typing import Any
 
 from .state import Fault
 
-__all__ = ["INCOMPLETE", "Parser", "pack"]
 INCOMPLETE = object()  # there is no whole reply yet
 ENCODING = "utf-8", "surrogateescape"  # bytes that are no text come back as they are
 

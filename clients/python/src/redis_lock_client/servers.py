@@ -15,7 +15,6 @@ from .errors import LockMisuse
 from .observer import log
 from .state import Fault
 
-__all__ = ["Server", "Servers", "fault_of"]
 
 # Settings that are not taken over: repetitions, health checks, decoding, messages of maintenance.
 LEFT_OUT = ("cache", "client_name", "decode_responses", "health_check_interval", "retry_on_error", "retry_on_timeout")

@@ -7,7 +7,6 @@ from typing import Any
 from ..errors import LockError
 from .faults import Command, Fault
 
-__all__ = ["ASKED", "FAR", "HELD", "IN_LINE", "LOST", "OVER", "RELEASED", "Claim", "Name", "Owner", "milliseconds"]
 Name = tuple[str, str]  # key and owner: no two claims of a client have the same
 
 # The phases. A wait is asked, in line or over (ended without a grant). A grant that is held and whose time has passed is

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused
 
-__all__ = ["Command", "Fault"]
 Command = tuple[Any, ...]
 E = TypeVar("E", bound=LockError)
 

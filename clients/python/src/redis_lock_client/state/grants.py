@@ -9,7 +9,6 @@ from .claims import FAR, HELD, LOST, RELEASED, Claim, Name
 from .faults import Command, Fault, made
 from .ledger import Ledger, Release
 
-__all__ = ["Grants"]
 
 
 class Grants(Ledger):
@@ -100,7 +99,7 @@ class Grants(Ledger):
             claim.shortening, claim.joined = False, self.polls
             claim.changes += 1
         if fault:
-            raise self.unavailable(claim.key, fault) if fault.passing else fault.error(claim.key)
+            raise self.error(claim.key, fault)
         if isinstance(reply, list):
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
@@ -179,7 +178,7 @@ class Grants(Ledger):
             self.lose(claim, self.reason(claim, fault))
         self.require_held(claim)
         if fault:
-            raise self.unavailable(claim.key, fault) if fault.passing else fault.error(claim.key)
+            raise self.error(claim.key, fault)
         if not isinstance(reply, list) or reply[0] != claim.token:
             raise self.unavailable(claim.key, text="it was granted twice")
         self.forget(claim)
@@ -205,4 +204,4 @@ class Grants(Ledger):
         if reply.gone:
             claim.reason = self.reason(claim, reply)
             return self.lost_error(claim)
-        return self.unavailable(claim.key, reply) if reply.passing else reply.error(claim.key)
+        return self.error(claim.key, reply)

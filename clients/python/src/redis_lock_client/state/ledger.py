@@ -9,7 +9,6 @@ from ..errors import LockError, LockUnavailable
 from .claims import FAR, Claim, Name, Owner
 from .faults import Command, Fault, made
 
-__all__ = ["Ledger", "Release", "Unfinished"]
 
 
 class Release(NamedTuple):
@@ -105,3 +104,7 @@ class Ledger:
         """The error of a call whose time is over. It names the server."""
         return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text if fault else text}",
                     fault.cause if fault else None)
+
+    def error(self, key: str, fault: Fault) -> LockError:
+        """The error of a call that got this as its last reply."""
+        return self.unavailable(key, fault) if fault.passing else fault.error(key)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, RELEASED, Claim, Name, milliseconds
 from .faults import Command, Fault, made
 from .ledger import Release, Unfinished
-from .waits import Waits
+from .waits import Ask, Waits
 
-__all__ = ["Due", "State", "fields"]
+# A command that is sent before a POLL, and what its reply, to a sending at this time, changes.
+Due = tuple[Command, Callable[[float, object], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
 
 
 def fields(reply: Any) -> dict[str, Any]:
     """A map, which RESP2 sends as a flat list."""
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
-
-
-class Due(NamedTuple):
-    """A command that is sent before a POLL, and what its reply, to a sending at this time, changes."""
-
-    command: Command
-    apply: Callable[[float, object], None]
 
 
 class State(Waits):
@@ -61,49 +56,39 @@ class State(Waits):
             self.outside = False
             for claim in self.grants.values():
                 if claim.session != session and not claim.doubt and not claim.fixed:
-                    due.append(Due(claim.renew_command("SESSION", session), self._moves(claim, session)))
+                    due.append((claim.renew_command("SESSION", session), partial(self._moved, claim, session, claim.changes)))
             lost = [it for it in self.waits.values()
                     if it.phase is IN_LINE and it.session != session and it.end > self.at]
             for wait in sorted(lost, key=lambda it: it.order):
                 wait.open += 1
-                command = wait.acquire_command(session, self.at)
-                due.append(Due(command, self._queues(wait, session, self.begin_call(wait.name))))
+                ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
+                due.append((ask.command, partial(self._queued, wait, ask)))
         if self.unfinished:
             due += self._releases(session)
         if self.excess is not None and self.at > self.excess + self.lease:
-            called = {*self.calls.values()}
-            due.append(Due(("LOCK.SESSION", "GRANTS", session), lambda _, reply: self._listed(called, reply)))
+            due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
         for old, since in self.left.items():
             if self.at > since + 2 * self.reply and all(claim.session != old for claim in self.grants.values()):
-                due.append(Due(("LOCK.SESSION", "CLOSE", old), self._closes(old)))
+                due.append((("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
         return due
 
-    def _moves(self, claim: Claim, session: int) -> Callable[[float, object], None]:
-        changes = claim.changes
+    def _moved(self, claim: Claim, session: int, changes: int, sent: float, reply: object) -> None:
+        if self.grants.get(claim.name) is not claim:
+            return
+        if isinstance(reply, list):
+            if changes == claim.changes:
+                claim.sure = max(self.sure(claim), sent + reply[3] / 1000)
+            claim.session, claim.joined = session, self.polls
+        elif isinstance(reply, Fault) and reply.gone:
+            self.lose(claim, self.reason(claim, reply))
+        elif self.is_cluster and isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
+            self.doubtful(claim, "moved")
+        else:
+            self.outside = True
 
-        def apply(sent: float, reply: object) -> None:
-            if self.grants.get(claim.name) is not claim:
-                return
-            if isinstance(reply, list):
-                if changes == claim.changes:
-                    claim.sure = max(self.sure(claim), sent + reply[3] / 1000)
-                claim.session, claim.joined = session, self.polls
-            elif isinstance(reply, Fault) and reply.gone:
-                self.lose(claim, self.reason(claim, reply))
-            elif self.is_cluster and isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
-                self.doubtful(claim, "moved")
-            else:
-                self.outside = True
-
-        return apply
-
-    def _queues(self, wait: Claim, session: int, call: int) -> Callable[[float, object], None]:
-        def apply(sent: float, reply: object) -> None:
-            self.answered(wait, session, sent, reply)
-            self.outside = self.outside or isinstance(reply, Fault)
-            self.end_call(call)
-
-        return apply
+    def _queued(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
+        self.answer(wait, ask, sent, reply)
+        self.outside = self.outside or isinstance(reply, Fault)
 
     def _releases(self, session: int) -> Iterable[Due]:
         for release, how in list(self.unfinished.items()):
@@ -112,19 +97,16 @@ class State(Waits):
                 continue
             token = ("TOKEN", release.token) if release.token else ()
             command = ("LOCK.RELEASE", release.key, release.owner, *how.words, *token)
-            yield Due(command, self._finishes(release, how, command))
+            yield command, partial(self._finished, release, how, command)
 
-    def _finishes(self, release: Release, how: Unfinished, command: Command) -> Callable[[float, object], None]:
-        def apply(_: float, reply: object) -> None:
-            if isinstance(reply, Fault) and reply.word == "MOVED":
-                self.unfinished.pop(release, None)
-                self.misplaced.append(command)
-            elif self.unfinished.get(release) is how:
-                self.finished(release, reply)
+    def _finished(self, release: Release, how: Unfinished, command: Command, _: float, reply: object) -> None:
+        if isinstance(reply, Fault) and reply.word == "MOVED":
+            self.unfinished.pop(release, None)
+            self.misplaced.append(command)
+        elif self.unfinished.get(release) is how:
+            self.finished(release, reply)
 
-        return apply
-
-    def _listed(self, called_before: set[Name], reply: object) -> None:
+    def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
         """Releases the grants of the session that nobody knows."""
         self.excess = None
         called = called_before.union(self.calls.values())
@@ -134,12 +116,9 @@ class State(Waits):
             if name not in called and name not in self.waits and not self.find(name) and release not in self.unfinished:
                 self.finish_later(release, ("ALL",), self.lease)
 
-    def _closes(self, old: int) -> Callable[[float, object], None]:
-        def apply(_: float, reply: object) -> None:
-            if not isinstance(reply, Fault) or not reply.passing or reply.word == "NOSESSION":
-                self.left.pop(old, None)
-
-        return apply
+    def _left(self, old: int, _: float, reply: object) -> None:
+        if not isinstance(reply, Fault) or not reply.passing or reply.word == "NOSESSION":
+            self.left.pop(old, None)
 
     def begin_poll(self) -> tuple[int, float]:
         """The number of a POLL that is sent now, and how long it may block."""

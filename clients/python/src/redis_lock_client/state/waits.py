@@ -10,7 +10,6 @@ from .faults import Command, Fault, made
 from .grants import Grants
 from .ledger import Release
 
-__all__ = ["Ask", "Waits"]
 
 
 class Ask(NamedTuple):
@@ -198,4 +197,4 @@ class Waits(Grants):
             raise failure
         if not isinstance(reply, Fault):
             raise made(LockLost, wait.key, "it was lost at once")
-        raise self.unavailable(wait.key, reply) if reply.passing else reply.error(wait.key)
+        raise self.error(wait.key, reply)
