@@ -21,12 +21,12 @@ def five(start):
 
 
 def connect(servers, **options):
-    return Quorum([redis.Redis(port=server.port) for server in servers], **{"name": "test", "lease": 2.0, **options})
+    return Quorum([redis.Redis(port=server.port) for server in servers], name="test", **options)
 
 
 @pytest.fixture
 def quorum(five):
-    with connect(five) as quorum:
+    with connect(five, reply=5) as quorum:
         yield quorum
 
 
@@ -44,21 +44,21 @@ def test_all_servers_have_one_token_and_it_rises(five, quorum):
     for _ in range(5):
         with quorum.lock(KEY) as grant:
             eventually(lambda: tokens(five) == [grant.token] * 5, "the token on all servers")
-            assert grant.token > last and grant.held and 1 < grant.remaining < 2
+            assert grant.token > last and grant.held and 1 < grant.remaining < 10
             grant.check()
             last = grant.token
         free(five)
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
-def test_a_majority_is_enough(five, quorum, fault):
+def test_a_majority_is_enough(five, fault):
     for server in five[:2]:
         server.order(fault)
     begun = time.monotonic()
-    with quorum.lock(KEY, wait=10) as grant:
+    with connect(five, lease=4) as quorum, quorum.lock(KEY, wait=10) as grant:
         assert time.monotonic() - begun < 5
         assert tokens(five[2:]) == [grant.token] * 3
-        until = time.monotonic() + 3
+        until = time.monotonic() + 5
         eventually(lambda: time.monotonic() > until, "longer than the lease")  # the sessions renew it
         assert grant.held
         grant.check()
@@ -70,14 +70,15 @@ def test_a_majority_is_enough(five, quorum, fault):
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
-def test_less_is_not(five, quorum, fault):
+def test_less_is_not(five, fault):
     for server in five[:3]:
         server.order(fault)
-    for wait in (0, 1):
-        begun = time.monotonic()
-        with pytest.raises(LockUnavailable, match="server 1"):
-            quorum.lock(KEY, wait=wait)
-        assert time.monotonic() - begun < wait + 2
+    with connect(five) as quorum:
+        for wait in (0, 1):
+            begun = time.monotonic()
+            with pytest.raises(LockUnavailable, match="server 1"):
+                quorum.lock(KEY, wait=wait)
+            assert time.monotonic() - begun < wait + 3
     free(five[3:])
     if fault == "pause":
         for server in five[:3]:
@@ -137,7 +138,7 @@ def test_a_minority_that_is_lost_is_no_loss_and_a_majority_is(five):
             self.told.append(("released", type(error)))
 
     seen, lost = Seen(), threading.Event()
-    with connect(five, observer=seen, prefix="lock:") as quorum:
+    with connect(five, reply=5, observer=seen, prefix="lock:") as quorum:
         with pytest.raises(LockLost, match="deleted"), quorum.lock("report", on_lost=lambda _: lost.set()) as grant:
             eventually(lambda: len(tokens(five)) == 5, "all servers")
             for server in five[:2]:
@@ -145,7 +146,7 @@ def test_a_minority_that_is_lost_is_no_loss_and_a_majority_is(five):
             grant.check()
             assert grant.held and not lost.is_set()
             five[2].redis.delete(KEY)
-            assert lost.wait(1) and not grant.held and "deleted" in grant.lost
+            assert lost.wait(5) and not grant.held and "deleted" in grant.lost
             free(five)  # the rest is given back
             with pytest.raises(LockLost):
                 grant.check()
@@ -157,7 +158,7 @@ def test_lost_replies(start, five, word):
     proxies = [Place(start("proxy", port=server.port)) for server in five]
     for proxy in proxies:
         proxy.order("inject", fault="cut", words=word)
-    with connect(proxies) as quorum, quorum.lock(KEY) as grant:
+    with connect(proxies, reply=5) as quorum, quorum.lock(KEY) as grant:
         eventually(lambda: tokens(five) == [grant.token] * 5, "the token on all servers")
         assert [server.info(KEY)["holds"] for server in five] == [1] * 5
     free(five)
@@ -217,14 +218,15 @@ def test_a_release_that_no_majority_answers_is_an_error_in_time(five):
         begun = time.monotonic()
         with pytest.raises(LockUnavailable):
             grant.release()
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 4
         for server in five[:3]:
             server.order("resume")
         free(five)  # long before the lease ends
 
 
-def test_a_server_that_hangs_holds_up_no_call_to_another(five, quorum):
+def test_a_server_that_hangs_holds_up_no_call_to_another(five):
     five[4].order("pause")
+    quorum = connect(five)
     taken = []
     threads = [threading.Thread(target=lambda n=n: taken.append(quorum.lock(f"{KEY}:{n}", wait=10))) for n in range(50)]
     for thread in threads:
@@ -233,5 +235,5 @@ def test_a_server_that_hangs_holds_up_no_call_to_another(five, quorum):
         thread.join()
     assert len(taken) == 50 and all(grant.held for grant in taken)
     five[4].order("resume")
-    for grant in taken:
-        grant.release()
+    quorum.close()
+    free(five)

@@ -25,8 +25,7 @@ class Member:
     def __init__(self, name: str, locks: Locks) -> None:
         self.name, self.locks = name, locks
         self.is_silent = False  # it did not answer the last time
-        self.asking = 0  # calls under way
-        self.mutex = threading.Lock()
+        self.calls: list[threading.Thread] = []  # under way. In a forked child those of the parent are not alive
 
 
 class Vote:
@@ -155,13 +154,12 @@ class Attempt:
     def _ask(self, number: int, wait: float) -> None:
         """Acquires the lock of one server."""
         member, vote = self.members[number], self.votes[number]
-        with member.mutex:
-            if member.is_silent and member.asking:
-                vote.error = LockUnavailable("it does not answer")
-                return
-            member.asking += 1
+        calls = [call for call in member.calls if call.is_alive()]
+        if member.is_silent and calls:
+            vote.error = LockUnavailable("it does not answer")
+            return
         vote.is_open = True
-        in_background(self._asked, number, member, wait)
+        member.calls = [*calls, in_background(self._asked, number, member, wait)]
 
     def _asked(self, number: int, member: Member, wait: float) -> None:
         reply: Any
@@ -170,9 +168,7 @@ class Attempt:
             reply = member.locks.lock(self._key, wait=wait, stop=stop, **self._options)
         except BaseException as error:
             reply = error
-        with member.mutex:
-            member.asking -= 1
-            member.is_silent = isinstance(reply, LockUnavailable)
+        member.is_silent = isinstance(reply, LockUnavailable)
         self._replies.put((number, 0, reply))
 
     def _raise(self, number: int, token: int) -> None:
