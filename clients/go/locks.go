@@ -164,14 +164,23 @@ func (l *Locks) Close(ctx context.Context) (failure error) {
 		})
 	}
 	calls.Wait()
-	l.mu.Lock()
-	for _, n := range l.nodes {
-		if n.isRunning {
-			n.poller.Close()
+	ended := make(chan struct{})
+	go func() {
+		l.loops.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended: // a CLOSE has answered their POLLs
+	case <-ctx.Done():
+		l.mu.Lock()
+		for _, n := range l.nodes {
+			if n.isRunning {
+				n.poller.Close()
+			}
 		}
+		l.mu.Unlock()
+		<-ended
 	}
-	l.mu.Unlock()
-	l.loops.Wait()
 	l.servers.Close()
 	return failure
 }

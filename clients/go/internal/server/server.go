@@ -277,7 +277,9 @@ func faultOf(err error) *state.Fault {
 	case errors.As(err, &said):
 		return state.ErrorReply(said.Error())
 	case errors.As(err, &certificate):
-		return state.ErrorReply("CERTIFICATE " + err.Error())
+		fault := state.ErrorReply("CERTIFICATE " + err.Error())
+		fault.Err = err
+		return fault
 	case isLate: // never to be taken for the end of a context of the user
 		err = errors.New("no connection in time")
 	}
