@@ -180,8 +180,9 @@ impl Server {
     /// Grants the lock to those in line while there is room.
     fn serve(&mut self) {
         loop {
-            let holders = self.holders();
-            let next = next_in_line(&mut self.calls, (0, KEY), holders.as_ref(), None, 1);
+            let mut calls = std::mem::take(&mut self.calls);
+            let next = next_in_line(&mut calls, (0, KEY), self.holders().as_ref(), None, 1);
+            self.calls = calls;
             let Some((id, waiter)) = next.and_then(|id| Some((id, &self.calls.get(id)?.waiter)))
             else {
                 return;
