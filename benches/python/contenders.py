@@ -1,24 +1,26 @@
 """Contenders for locks on one server, through redis-py. Arguments: the server's port, and the way of
-locking (client, commands, lock).
+locking: client, commands, lock; and the first two with asyncio: aclient, acommands.
 
 The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line "run
 seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several such programs
 can let them take short turns, and can measure the server around each.
 """
 
+import asyncio
 import json
 import math
 import sys
 import threading
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import redis
+import redis.asyncio
+import redis_lock_client.asyncio
 from redis_lock_client import LockError, Locks
 
 LEASE_MS = 30_000
-HOUR = 3600
 
 
 class Client:
@@ -26,11 +28,10 @@ class Client:
 
     def __init__(self, port, contenders):
         self.redis = redis.Redis(port=port)
-        self.locks = Locks(self.redis, service="contenders")
+        self.locks = Locks(self.redis, name="contenders", lease=LEASE_MS / 1000)
 
     def handle(self, key):
-        lock = self.locks.lock(key, lease=LEASE_MS / 1000, wait=HOUR)
-        return lambda: lock
+        return lambda: self.locks.lock(key)
 
     def close(self):
         self.locks.close()
@@ -74,7 +75,55 @@ class Lock:
         self.redis.close()
 
 
-WAYS = {"client": Client, "commands": Commands, "lock": Lock}
+class AsyncClient:
+    """This project's client for asyncio."""
+
+    def __init__(self, port, contenders):
+        self.redis = redis.asyncio.Redis(port=port)
+        self.locks = redis_lock_client.asyncio.Locks(
+            self.redis, name="contenders", lease=LEASE_MS / 1000
+        )
+
+    def handle(self, key):
+        return lambda: self.locks.lock(key)
+
+    async def close(self):
+        await self.locks.close()
+        await self.redis.aclose()
+
+
+class AsyncCommands:
+    """LOCK.ACQUIRE and LOCK.RELEASE and nothing else, in tasks that keep their connections."""
+
+    def __init__(self, port, contenders):
+        self.redis = redis.asyncio.Redis(
+            port=port, max_connections=contenders + 1, socket_timeout=None
+        )
+
+    def handle(self, key):
+        owner = str(uuid.uuid4())
+        call = self.redis.execute_command
+
+        @asynccontextmanager
+        async def held():
+            if await call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0) is None:
+                raise RuntimeError("no grant")
+            yield
+            await call("LOCK.RELEASE", key, owner)
+
+        return held
+
+    async def close(self):
+        await self.redis.aclose()
+
+
+WAYS = {
+    "client": Client,
+    "commands": Commands,
+    "lock": Lock,
+    "aclient": AsyncClient,
+    "acommands": AsyncCommands,
+}
 
 
 def connect(port, contenders):
@@ -95,17 +144,24 @@ class Contest:
             client.delete(*self.keys)
         self.handles = [self.way.handle(self.keys[number % locks]) for number in range(contenders)]
 
-    def turn(self, seconds):
+    def begin(self):
         contenders = len(self.handles)
         # When the last release of each lock was sent. Only the holder reads or sets it.
         self.releases = [None] * len(self.keys)
         self.over = False
-        self.ready = threading.Barrier(contenders + 1)
         self.grants = [0] * contenders
         # Grants after the time was up: each contender that still waits gets one.
         self.late = [0] * contenders
         self.latencies = [[] for _ in range(contenders)]
         self.errors = []
+        return contenders
+
+    def close(self):
+        self.way.close()
+
+    def turn(self, seconds):
+        contenders = self.begin()
+        self.ready = threading.Barrier(contenders + 1)
         threads = [
             threading.Thread(target=self.contend, args=(number,)) for number in range(contenders)
         ]
@@ -154,6 +210,40 @@ class Contest:
         }
 
 
+class AsyncContest(Contest):
+    """The same with tasks of one event loop."""
+
+    def __init__(self, *arguments):
+        self.loop = asyncio.new_event_loop()
+        super().__init__(*arguments)
+
+    def close(self):
+        self.loop.run_until_complete(self.way.close())
+        self.loop.close()
+
+    def turn(self, seconds):
+        return self.loop.run_until_complete(self.run(seconds))
+
+    async def run(self, seconds):
+        tasks = [asyncio.ensure_future(self.compete(it)) for it in range(self.begin())]
+        began = time.perf_counter()
+        await asyncio.sleep(seconds)
+        self.over = True
+        lasted = time.perf_counter() - began
+        await asyncio.gather(*tasks)
+        return self.outcome(lasted)
+
+    async def compete(self, number):
+        handle, lock = self.handles[number], number % len(self.keys)
+        while not self.over:
+            try:
+                async with handle():
+                    self.granted(number, lock, time.perf_counter())
+                    self.releases[lock] = time.perf_counter()
+            except (redis.RedisError, RuntimeError, LockError) as error:
+                self.errors.append(repr(error))
+
+
 def percentile(ordered, part):
     """In microseconds."""
     if not ordered:
@@ -168,8 +258,9 @@ def main():
         task, *numbers = line.split()
         if task == "open":
             if contest:
-                contest.way.close()
-            contest = Contest(port, name, *map(int, numbers))
+                contest.close()
+            kind = AsyncContest if name.startswith("a") else Contest
+            contest = kind(port, name, *map(int, numbers))
             print("ready", flush=True)
         else:
             print(json.dumps(contest.turn(float(numbers[0]))), flush=True)

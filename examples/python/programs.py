@@ -62,7 +62,7 @@ def stock(client, options):
         keys = ["lock:{stock}", "{stock}:left", "{stock}:sold"]
         while True:
             try:
-                with locks.lock(keys[0], lease=10, wait=60) as grant:
+                with locks.lock(keys[0], wait=60) as grant:
                     left = int(client.get(keys[1]))
                     if left == 0:
                         return count("refused")
@@ -79,7 +79,7 @@ def stock(client, options):
         except Exception as error:
             failures.append(error)
 
-    with Locks(client, "examples") as locks:
+    with Locks(client, name="examples") as locks:
         buyers = [threading.Thread(target=run, args=(locks, f"{options.name}-{n}"), daemon=True)
                   for n in range(1, options.buyers + 1)]
         for buyer in buyers:
@@ -126,12 +126,12 @@ def job(client, options):
     keys = ["lock:{job}"] + [f"{{job}}:{options.run}:{end}" for end in ("step", "log", "done")]
     steps = 0
     try:
-        with Locks(client, "examples") as locks, \
-                locks.lock(keys[0], lease=options.lease_ms / 1000, wait=60) as grant:
+        with Locks(client, name="examples", lease=options.lease_ms / 1000) as locks, \
+                locks.lock(keys[0], wait=60) as grant:
             if client.exists(keys[3]):
                 return tell(job="skipped")
             lost = threading.Event()
-            grant.on_lost(lost.set)
+            grant.on_lost(lambda _: lost.set())
             for step in range(int(client.get(keys[1]) or 0) + 1, options.steps + 1):
                 lost.wait(options.step_ms / 1000)  # works
                 token, last = grant.token, int(step == options.steps)
@@ -148,14 +148,14 @@ def fence(client, options):
     lock, state = "lock:{order}", "{order}:state"
     outcome = {}
     try:
-        with Locks(client, "examples") as locks, connected(options.sql) as database, \
-                locks.lock(lock, lease=options.lease_ms / 1000, wait=60) as grant:
+        with Locks(client, name="examples", lease=options.lease_ms / 1000) as locks, \
+                connected(options.sql) as database, locks.lock(lock, wait=60) as grant:
             token = grant.token
             given = {"token": token, "name": options.name, "lock": lock}
             free = {way: claimed(database, way, given) for way in WAYS}
             tell(event="held", token=token)
             time.sleep(options.work_ms / 1000)
-            # Not `grant.token`, which would refuse: the writes are to be late, and to be refused.
+            # The writes are to be late, and to be refused: so nobody asks whether the grant is held.
             outcome["redis"] = told[written(client, WRITE, [lock, state], token, options.name)]
             for way in WAYS:
                 if free[way] == 0:

@@ -184,7 +184,7 @@ fn its_lease_is_judged_when_its_turn_comes() {
 
 #[test]
 fn a_wait_that_ends_in_vain_leaves_nothing() {
-    let (_server, mut c, session, mut waiting) = waits("BLOCK 50");
+    let (_server, mut c, session, mut waiting) = waits("BLOCK 1000");
     waiting.receive().nil();
     assert_eq!(session.number(&mut c, "waiting"), 0);
     let (_server, mut c, session, waiting) = waits("BLOCK 0");

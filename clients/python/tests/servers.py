@@ -70,9 +70,12 @@ class Server(Place):
         freeing.join()
         return taken
 
-    def kept_by(self, key):
-        """The id of the connection that keeps it; 0: of none."""
-        return self.redis.execute_command("LOCK.HOLDERS", key)[0]["kept-by"]
+    def session_of(self, key):
+        """The session that renews it; 0: none."""
+        return self.redis.execute_command("LOCK.HOLDERS", key)[0]["session"]
+
+    def sessions(self):
+        return self.redis.execute_command("LOCK.SESSION", "LIST")
 
     def calls(self, command):
         """How often a command has been called."""

@@ -11,7 +11,6 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from redis_lock_client import LockBusy, LockLost, Locks, LockUnavailable
 from redis_lock_client.otel import Metrics
 from servers import eventually
-from test_moments import OfTasks, OfThreads
 
 CLIENTS = pathlib.Path(__file__).parents[2]
 
@@ -42,67 +41,55 @@ def read(reader):
     return series
 
 
-@pytest.mark.parametrize("kind", [OfThreads, OfTasks])
-def test_it_measures(server, reader, meter, kind):
+def test_it_measures(server, reader, meter):
     observer = Metrics(meter, attributes=lambda key: {"kind": key.split(":")[0]})
-    client, place = kind(server.port, observer=observer), f"server.address=localhost:{server.port}"
-    down = f"redislock.keeper.down {place}"
-    try:
-        grant = client.acquire("order:1")
+    place = f"server.address=localhost:{server.port}"
+    down = f"redislock.session.down {place}"
+    with Locks(redis.Redis(port=server.port), observer=observer) as locks:
+        grant = locks.lock("order:1")
         with pytest.raises(LockBusy):
-            client.acquire("order:1", owner="other")
-        client.release(grant)
-        client.acquire("stock:1")
+            locks.lock("order:1", wait=0)
+        grant.release()
+        locks.lock("stock:1")
         server.redis.delete("stock:1")
-        eventually(lambda: read(reader).get("redislock.losses kind=stock") == 1 and read(reader).get(down) == 0,
-                   "the loss and the return of the connection")
-        fixed = client.acquire("stock:2", lease=30, fixed=True)
+        eventually(lambda: read(reader).get("redislock.losses kind=stock") == 1, "the loss")
+        fixed = locks.lock("stock:2", lease=30)
         server.redis.delete("stock:2")
         with pytest.raises(LockLost):
-            client.release(fixed)
+            fixed.release()
+        locks.lock("stock:3")  # so the session is needed
         server.order("kill")
-        eventually(lambda: read(reader)[down] == 1, "the server to be down")
         with pytest.raises(LockUnavailable):
-            client.acquire("order:2")
+            locks.lock("order:2", wait=0)
+        eventually(lambda: read(reader).get(down) == 1, "the server to be down")
         assert read(reader) == {
             "redislock.acquire.duration kind=order,outcome=done": 1,
             "redislock.acquire.duration kind=order,outcome=busy": 1,
             "redislock.acquire.duration kind=order,outcome=unavailable": 1,
-            "redislock.acquire.duration kind=stock,outcome=done": 2,
+            "redislock.acquire.duration kind=stock,outcome=done": 3,
             "redislock.held.duration kind=order,outcome=done": 1,
             "redislock.held.duration kind=stock,outcome=lost": 1,
             "redislock.losses kind=stock": 2,
-            f"redislock.keeper.ends {place}": 2,
+            f"redislock.session.cuts {place}": 1,
             down: 1,
         }
-    finally:
-        client.end()
 
 
 def test_no_metric_tells_of_keys(server, reader, meter):
     with Locks(redis.Redis(port=server.port), observer=Metrics(meter)) as locks:
-        locks.lock("order:1").acquire().release()
+        locks.lock("order:1").release()
     assert read(reader) == {"redislock.acquire.duration outcome=done": 1, "redislock.held.duration outcome=done": 1}
 
 
 def test_the_metrics_are_those_of_the_client_of_go(reader, meter):
     observer = Metrics(meter)
-    observer.acquired("key", 1.0)
+    observer.acquired("key", 1.0, None)
     observer.released("key", 1.0, None)
     observer.lost("key", LockLost())
-    observer.keeper_down("server", LockUnavailable())
+    observer.connection("server", LockUnavailable())
     there = (CLIENTS / "go" / "otel" / "otel.go").read_text()
     named = re.findall(r'meter\.\w+\("([\w.]+)", metric\.WithUnit\("([^"]+)"\)', there)
     assert sorted((it.name, it.unit) for it in metrics(reader)) == sorted(named)
     bounds = re.search(r"WithExplicitBucketBoundaries\(([^)]+)\)", there)[1]
     histogram = next(it for it in metrics(reader) if it.unit == "s")
     assert list(histogram.data.data_points[0].explicit_bounds) == [float(it) for it in bounds.split(",")]
-
-
-def test_the_program_of_the_readme(server):
-    readme = (CLIENTS / "python" / "README.md").read_text()
-    [program] = [it for it in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "otel" in it]
-    names = {}
-    exec(program.replace("redis.Redis()", f"redis.Redis(port={server.port})"), names)
-    with names["locks"] as locks, locks.lock("lock:orders:42") as grant:
-        grant.check()

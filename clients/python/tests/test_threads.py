@@ -1,399 +1,188 @@
-"""Locks of threads."""
+"""What concerns threads and processes alone."""
 
+import ctypes
 import os
-import re
-import signal
 import subprocess
 import sys
 import threading
-import time
-from contextlib import ExitStack
 
 import pytest
 import redis
-from redis.cluster import RedisCluster
-from redis.sentinel import Sentinel
-
-from redis_lock_client import LockBusy, LockError, LockLost, LockMisuse, Locks
-from servers import eventually, node_of
+from redis_lock_client import LockBusy, LockMisuse, Locks
+from servers import eventually
 
 KEY = "lock:orders:42"
-# A process that holds or waits for a lock and says so, and releases on SIGTERM.
-PROCESS = """
-import redis, signal, sys, time
-sys.path.insert(0, sys.argv[1])
-from redis_lock_client import Locks
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background ignores it
-with Locks(redis.Redis(port=int(sys.argv[2])), "test") as locks:
-    with locks.lock("lock:orders:42", lease=float(sys.argv[3]), wait=60):
-        print("held", flush=True)
-        while True:
-            time.sleep(0.1)  # Python looks for a signal that came just before it when it is over
-"""
-
-
-def connect(where, **settings):
-    return redis.Redis(port=where.port, **settings)
 
 
 @pytest.fixture
 def locks(server):
-    with Locks(connect(server), "test") as locks:
+    with Locks(redis.Redis(port=server.port), name="test", lease=2.0) as locks:
         yield locks
 
 
-@pytest.fixture
-def process(server):
-    processes = []
-
-    def start(lease):
-        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
-        words = [sys.executable, "-c", PROCESS, folder, str(server.port), str(lease)]
-        processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-        return processes[-1]
-
-    yield start
-    for it in processes:
-        it.kill()
-        it.communicate()
+class Interrupted(Exception):
+    pass
 
 
-class Other:
-    """Another thread, which takes the lock, says so, and releases it when told."""
+def waiting(server, work):
+    """A thread that waits for the lock, and what became of it."""
+    outcome = []
 
-    def __init__(self, locks, lease=30, wait=60):
-        self.grant, self.error, self.end = None, None, threading.Event()
-        self.thread = threading.Thread(target=self._run, args=(locks, lease, wait), daemon=True)
-        self.thread.start()
-
-    def _run(self, locks, lease, wait):
+    def run():
         try:
-            with locks.lock(KEY, lease=lease, wait=wait) as self.grant:
-                self.end.wait(60)
-        except (LockError, redis.RedisError) as error:
-            self.error = error
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
 
-    def holds(self):
-        eventually(lambda: self.grant or self.error, "another thread to hold the lock")
-        assert self.error is None
-        return self.grant
-
-    def ends(self):
-        self.end.set()
-        self.thread.join(20)
-        assert not self.thread.is_alive()
-        return self.error
-
-
-def test_the_wait_is_one_call_on_its_own_connection_and_outlasts_the_read_timeout(server, locks):
-    client = connect(server, socket_timeout=0.3, max_connections=1)
-    with Locks(client, "waiter") as waiting:
-        with locks.lock(KEY):
-            other = Other(waiting, wait=9)
-            server.wait_for_waiters(KEY, 1)
-            first = server.waiters(KEY)[0]
-            assert 8000 < first["left-ms"] <= 9000
-            assert client.ping()  # the client's only connection is not taken
-            time.sleep(2.5)  # longer than its read time-out, and that of other calls
-            assert server.waiters(KEY)[0]["client-id"] == first["client-id"]
-        assert other.holds().token
-        assert server.calls("lock.acquire") == 3  # one attempt each, and one wait
-        assert other.ends() is None
-    assert server.info(KEY) is None
-
-
-def test_a_wait_that_is_over_leaves_nothing(server, locks):
-    with locks.lock(KEY):
-        other = Other(locks, wait=0.2)
-        other.thread.join(10)
-        assert isinstance(other.error, LockBusy)
-        assert server.waiters(KEY) == []
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_wait_leaves_the_line_at_once(server, locks, process, by):
-    with locks.lock(KEY):
-        waiter = process(30)
-        server.wait_for_waiters(KEY, 1)
-        waiter.send_signal(by)
-        server.wait_for_waiters(KEY, 0, seconds=2)
-        assert waiter.wait(10) != 0
-    assert server.info(KEY) is None
-
-
-def test_an_operator_cancels_a_wait_by_its_owner_and_not_by_its_connection(server, locks):
-    with locks.lock(KEY):
-        other = Other(locks)
-        server.wait_for_waiters(KEY, 1)
-        [before] = server.waiters(KEY)
-        server.redis.client_kill_filter(_id=before["client-id"])
-        eventually(lambda: [it["client-id"] for it in server.waiters(KEY)] not in
-                   ([], [before["client-id"]]), "the waiter to come back")
-        assert server.redis.execute_command("LOCK.RELEASE", KEY, before["owner"], "ALL") == 0
-        eventually(lambda: other.error, "the end of the wait")
-        assert isinstance(other.error, LockBusy)
-        assert server.waiters(KEY) == []
-
-
-def test_close_cancels_the_waits_of_all_threads(server, locks):
-    waiting = Locks(connect(server), "waiter")
-    with locks.lock(KEY):
-        others = [Other(waiting), Other(waiting)]
-        server.wait_for_waiters(KEY, 2)
-        waiting.close()
-        assert server.waiters(KEY) == []
-        assert all(isinstance(other.ends(), LockMisuse) for other in others)
-
-
-def test_a_grant_that_crosses_the_interrupt_is_released(server, locks, proxy):
-    class Interrupt(Exception):
-        pass
-
-    def interrupt(*_):
-        raise Interrupt
-
-    signal.signal(signal.SIGALRM, interrupt)
-    proxy.order("inject", fault="keep", words="BLOCK")
-    holder = Other(locks)
-    holder.holds()
-    threading.Thread(target=lambda: (server.wait_for_waiters(KEY, 1), holder.ends(),
-                                     eventually(lambda: server.info(KEY), "the grant"),
-                                     os.kill(os.getpid(), signal.SIGALRM)), daemon=True).start()
-    with pytest.raises(Interrupt):
-        with Locks(connect(proxy), "waiter").lock(KEY, wait=60):
-            pytest.fail("the reply was kept")
-    assert server.info(KEY) is None
-
-
-def test_the_lease_is_counted_from_the_sending_and_not_by_the_wall_clock(
-        locks, server, proxy, monkeypatch):
-    with Locks(connect(proxy), "slow") as slow:
-        slow.lock("warm").acquire().release()
-        proxy.order("inject", fault={"delay": 500}, words="LOCK.ACQUIRE")
-        with slow.lock(KEY, lease=10) as grant:
-            assert 9 < grant.remaining <= 9.5
-            monkeypatch.setattr(time, "time", lambda: 0)
-            assert 9 < grant.remaining <= 9.5
-
-
-def test_after_a_wait_the_lease_is_counted_from_one_renewal(server, locks):
-    with locks.lock(KEY):
-        other = Other(locks, lease=3)
-        server.wait_for_waiters(KEY, 1)
-        time.sleep(1.5)
-        renewals = server.calls("lock.renew")
-    assert other.holds().remaining > 2.5  # of the lease from the sending of the wait, 1.5 are left
-    assert server.calls("lock.renew") == renewals + 1
-    other.ends()
-
-
-def test_each_thread_is_an_owner_of_its_own(server, locks):
-    form = rf"test:[^:]+:{os.getpid()}:[0-9a-f-]{{36}}"
-    with locks.lock(KEY) as grant:
-        assert re.fullmatch(form, grant.owner)
-        assert server.info(KEY)["owner"] == grant.owner
-        other = Other(locks, wait=0)
-        assert isinstance(other.ends(), LockBusy)
-    other = Other(locks)
-    assert other.holds().owner != grant.owner
-    other.ends()
-
-
-def test_a_child_process_holds_nothing(server, locks):
-    with locks.lock(KEY):
-        child = os.fork()
-        if child == 0:
-            try:
-                with locks.lock(KEY):
-                    os._exit(1)
-            except LockBusy:
-                os._exit(0)
-            os._exit(2)
-        assert os.waitpid(child, 0)[1] == 0
-        assert server.info(KEY)["holds"] == 1
-
-
-@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
-def test_nested_use_counts_and_ends_in_any_order(server, locks, order):
-    holds = [locks.lock(KEY, lease=5), locks.lock(KEY, lease=30)]
-    outer, inner = [hold.__enter__() for hold in holds]
-    assert outer.token == inner.token == server.info(KEY)["token"] > 2**31
-    assert (server.info(KEY)["holds"], server.info(KEY)["lease-ms"]) == (2, 30000)
-    assert outer.remaining > 29
-    holds[order[0]].__exit__(None, None, None)
-    assert server.info(KEY)["holds"] == 1
-    assert (outer, inner)[order[1]].token
-    holds[order[1]].__exit__(None, None, None)
-    assert server.info(KEY) is None
-    with pytest.raises(LockMisuse):
-        outer.token
-
-
-def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
-    def lost(word):
-        proxy.order("inject", fault="cut", words=word)
-        return word
-
-    with Locks(connect(proxy), "test") as locks, ExitStack() as holds:
-        def holds_are(number, word):
-            assert proxy.order("lost")["pending"] == 0, word
-            info = server.info(KEY)
-            assert (info["holds"] if info else 0) == number
-
-        word = lost("LOCK.ACQUIRE")
-        grant = holds.enter_context(locks.lock(KEY, lease=2))
-        holds_are(1, word)
-        word = lost("LOCK.ACQUIRE")
-        inner = locks.lock(KEY, lease=2)
-        inner.__enter__()
-        holds_are(2, word)
-        word = lost("LOCK.RENEW")
-        server.redis.client_kill_filter(_type="normal", skipme=True)
-        eventually(lambda: proxy.order("lost")["pending"] == 0, "a renewal without an answer")
-        holds_are(2, word)
-        assert grant.check() is None
-        word = lost("LOCK.RELEASE")
-        inner.__exit__(None, None, None)
-        holds_are(1, word)
-        word = lost("LOCK.RELEASE")
-        holds.close()  # without LockLost
-        holds_are(0, word)
-
-
-def test_a_wait_whose_grant_was_lost_on_the_way_is_found_again(server, locks, proxy):
-    holder = Other(locks)
-    holder.holds()
-    with Locks(connect(proxy), "waiter") as waiting:
-        proxy.order("inject", fault="cut", words="BLOCK")
-        other = Other(waiting)
-        server.wait_for_waiters(KEY, 1)
-        holder.ends()
-        assert other.holds().holds == server.info(KEY)["holds"] == 1
-        assert other.ends() is None
-    assert server.info(KEY) is None
-
-
-def test_the_server_renews_and_the_client_sends_pings_alone(server, locks):
-    with ExitStack() as all_locks:
-        for number in range(20):
-            all_locks.enter_context(locks.lock(f"many:{number}", lease=1.5))
-        threads, calls, pings = threading.active_count(), server.calls("lock.renew"), server.calls("ping")
-        time.sleep(3)
-        assert server.calls("lock.renew") == calls == 0
-        assert 4 <= server.calls("ping") - pings <= 8  # every 0.5 s
-        assert threading.active_count() <= threads
-        assert all(server.info(f"many:{number}") for number in range(20))
-
-
-@pytest.mark.parametrize("answer", ["NOTHELD", "NOTOWNER", "FENCED", "WRONGTYPE"])
-def test_a_loss_is_told_at_once(server, locks, answer):
-    told = threading.Event()
-    with pytest.raises(LockLost, match=answer):
-        with locks.lock(KEY, lease=10) as grant, locks.lock("other") as stays:
-            grant.on_lost(told.set)
-            transaction = server.redis.pipeline()
-            transaction.delete(KEY)
-            if answer == "WRONGTYPE":
-                transaction.set(KEY, "text")
-            elif answer != "NOTHELD":
-                owner = grant.owner if answer == "FENCED" else "other"
-                transaction.execute_command("LOCK.ACQUIRE", KEY, owner)
-            transaction.execute()
-            assert told.wait(2) and grant.lost and not grant.held  # of a lease of 10 s
-            with pytest.raises(LockLost):
-                grant.token
-            assert grant.remaining == 0
-            stays.check()
-    assert server.redis.exists(KEY) == (answer != "NOTHELD")  # another's grant is not touched
-
-
-def test_silence_past_the_lease_is_a_loss_at_its_end(server, proxy):
-    locks, told = Locks(connect(proxy), "test"), threading.Event()
-    with pytest.raises(LockLost):
-        with locks.lock(KEY, lease=1) as grant:
-            grant.on_lost(told.set)
-            eventually(lambda: grant.remaining > 0.9, "a PONG")
-            held_from = time.monotonic()
-            proxy.order("silence")
-            assert told.wait(5)
-            assert 0.5 < time.monotonic() - held_from < 2
-            with pytest.raises(LockLost):
-                grant.token
-
-
-def test_the_work_is_refused_also_when_nobody_was_there_to_tell(server):
-    with pytest.raises(LockLost):
-        with Locks(connect(server), "test").lock(KEY, lease=0.2, fixed=True) as grant:
-            assert grant.token
-            time.sleep(0.3)
-            assert grant.remaining == 0
-            eventually(lambda: grant.lost, "the end of the lease")
-            grant.token
-
-
-def test_a_lock_lost_before_its_release_is_told(server, locks):
-    # A fixed lease: nobody hears of its loss before the release. With the loss of a lock that is kept its connection
-    # closes, too; and a release that was sent there, and again, may have been carried out the first time.
-    with pytest.raises(LockLost, match="NOTHELD"):
-        with locks.lock(KEY, lease=30, fixed=True):
-            server.redis.delete(KEY)
-
-
-def test_sigterm_stops_renewing_and_releases(server, process):
-    holder = process(30)
-    assert holder.stdout.readline() == "held\n"
-    holder.terminate()
-    assert holder.wait(10) == 143
-    assert server.info(KEY) is None
-
-
-def test_after_a_kill_the_lease_ends_and_the_next_waiter_goes_on(server, locks, process):
-    holder = process(1.5)
-    assert holder.stdout.readline() == "held\n"
-    other = Other(locks)
+    thread = threading.Thread(target=run)
+    thread.start()
     server.wait_for_waiters(KEY, 1)
-    time.sleep(2)  # longer than the lease: it is renewed
-    assert other.grant is None
-    holder.kill()
-    killed = time.monotonic()
-    other.holds()
-    assert time.monotonic() - killed < 3
-    other.ends()
+    return thread, outcome
 
 
-def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sentinels):
-    # Inline: nothing else has the client.
-    with Locks(Sentinel([("127.0.0.1", sentinels.sentinel.port)]).master_for("lock"), "test") as locks:
-        holder = Other(locks)
-        token = holder.holds().token
-        waiter = Other(locks)
-        sentinels.primary.wait_for_waiters(KEY, 1)
-        eventually(lambda: sentinels.replica.info(KEY), "the grant to get to the replica")
-        sentinels.primary.order("kill")
-        sentinels.replica.wait_for_waiters(KEY, 1, seconds=60)
-        assert holder.grant.token == token
-        assert waiter.grant is None
-        assert holder.ends() is None
-        assert waiter.holds().token > token
-        assert waiter.ends() is None
-    assert sentinels.replica.info(KEY) is None
+def test_an_exception_raised_in_a_waiting_thread_ends_the_wait(locks, server):
+    held = locks.lock(KEY)
+    thread, outcome = waiting(server, lambda: locks.lock(KEY))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interrupted))
+    thread.join(5)
+    assert isinstance(outcome[0], Interrupted)
+    server.wait_for_waiters(KEY, 0)
+    assert held.held
 
 
-def test_in_a_cluster_each_call_goes_to_the_node_of_its_key(cluster):
-    client = RedisCluster(host="127.0.0.1", port=cluster[0].port)
-    with Locks(client, "test") as locks:
-        for number in range(12):
-            key = f"lock:orders:{number}"
-            with locks.lock(key), locks.lock(key):
-                assert node_of(cluster, key).info(key)["holds"] == 2
-            assert node_of(cluster, key).info(key) is None
-        holder = Other(locks)
-        holder.holds()
-        waiter = Other(locks)
-        node_of(cluster, KEY).wait_for_waiters(KEY, 1)
-        holder.ends()
-        waiter.holds()
-        waiter.ends()
-    for node in cluster:
-        assert "errorstat_MOVED" not in node.redis.info("errorstats")
+def test_exceptions_at_any_moment_leave_nothing_behind(locks, server):
+    """Exceptions that another thread raises, as time limits of task queues do."""
+    for number in range(100):
+        outcome = []
+
+        def work():
+            try:
+                for _ in range(1000):
+                    locks.lock(KEY, wait=0).release()
+            except BaseException as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        threading.Event().wait(0.002 + number * 0.00003)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interrupted))
+        thread.join(10)
+        assert not thread.is_alive() and (not outcome or isinstance(outcome[0], Interrupted)), outcome
+        for node in locks._common.nodes.values():  # interrupted between the grant and its release
+            for claim in list(node.state.grants.values()):
+                claim.caller.release()
+            assert not node.state.waits and not node.state.pending
+        eventually(lambda: server.info(KEY) is None, "the lock to be free", 6)
+    locks.lock(KEY, wait=1).release()
+
+
+def test_stop_ends_a_wait(locks, server):
+    locks.lock(KEY)
+    stop = threading.Event()
+    thread, outcome = waiting(server, lambda: locks.lock(KEY, stop=stop))
+    stop.set()
+    thread.join(5)
+    assert isinstance(outcome[0], LockBusy)
+    server.wait_for_waiters(KEY, 0)
+
+
+def test_leading(locks, server):
+    stop, turns = threading.Event(), []
+
+    def work(grant):
+        turns.append(grant)
+        if len(turns) == 1:
+            server.redis.delete(KEY)
+            eventually(lambda: grant.lost, "the loss")
+            grant.check()  # raises LockLost
+        if len(turns) == 3:
+            stop.set()
+
+    locks.lead(KEY, work, stop=stop)
+    assert len(turns) == 3 and turns[1].token > turns[0].token and server.info(KEY) is None
+    with pytest.raises(ZeroDivisionError):
+        locks.lead(KEY, lambda grant: 1 / 0)
+
+
+def test_a_child_has_no_locks_of_its_parent(locks, server):
+    held = locks.lock(KEY)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            assert not held.held
+            with pytest.raises(LockMisuse):
+                held.release()
+            with held:
+                pass
+            with pytest.raises(LockBusy):
+                locks.lock(KEY, wait=0)
+            with locks.lock("child") as grant:
+                assert f":{os.getpid()}:" in grant.owner
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    held.check()
+    held.release()
+
+
+def test_a_child_does_not_keep_the_connections_of_a_dead_parent(server):
+    """Else the locks of the parent were kept for as long as the session's silence."""
+    program = f"""if True:
+        import os, sys, time, redis
+        from redis_lock_client import Locks
+        locks = Locks(redis.Redis(port={server.port}), lease=1.0)
+        held = locks.lock({KEY!r})
+        if os.fork() == 0:
+            time.sleep(20)
+        os._exit(0)
+    """
+    subprocess.run([sys.executable, "-c", program], env=with_source(), check=True, stdout=subprocess.DEVNULL)
+    eventually(lambda: server.info(KEY) is None, "the lock to be free", 5)
+
+
+def with_source():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def test_gevent(server):
+    pytest.importorskip("gevent")
+    program = f"""if True:
+        import gevent.monkey
+        gevent.monkey.patch_all()
+        import gevent, time, redis
+        from redis_lock_client import Locks
+        ticks = []
+        def tick():
+            while True:
+                ticks.append(1)
+                gevent.sleep(0.01)
+        gevent.spawn(tick)
+        with Locks(redis.Redis(port={server.port}), lease=2.0) as locks:
+            inside, order = [0], []
+            def work(number):
+                for _ in range(5):
+                    with locks.lock({KEY!r}, wait=30):
+                        inside[0] += 1
+                        assert inside[0] == 1
+                        gevent.sleep(0.001)
+                        inside[0] -= 1
+                        order.append(number)
+            jobs = [gevent.spawn(work, number) for number in range(20)]
+            gevent.joinall(jobs, raise_error=True)
+            assert len(order) == 100 and len(ticks) > 5, (len(order), len(ticks))
+            with locks.lock("short", lease=0.2) as grant:
+                try:
+                    with gevent.Timeout(0.3):
+                        locks.lock("short2").release()
+                        held = locks.lock("long")
+                        locks.lock("long")
+                except gevent.Timeout:
+                    print("ok")
+                held.release()
+                gevent.sleep(0.1)
+                assert grant.lost
+    """
+    run = subprocess.run([sys.executable, "-c", program], env=with_source(), capture_output=True, text=True, timeout=60)
+    assert "ok" in run.stdout, run.stderr

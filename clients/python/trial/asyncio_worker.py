@@ -6,8 +6,9 @@ import os
 import sys
 import threading
 import time
+import uuid
 
-from protocol import addresses, failed, in_child, options, say
+from protocol import Site, addresses, failed, in_child, options, say
 from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.sentinel import Sentinel
@@ -17,7 +18,7 @@ from redis_lock_client.asyncio import Locks
 
 class Worker:
     def __init__(self):
-        self.locks, self.clients, self.tasks, self.grants, self.calls = {}, {}, {}, {}, {}
+        self.sites, self.tasks, self.grants, self.calls = {}, {}, {}, {}
         self.number = 0
 
     def client(self, order):
@@ -29,26 +30,19 @@ class Worker:
         return RedisCluster(startup_nodes=[ClusterNode(*it) for it in addresses(server["cluster"])], **login)
 
     async def open(self, order):
-        reply = order.get("reply_ms", 1000) / 1000
-        self.locks[order["name"]] = Locks(self.client(order), order["service"], reply=reply)
+        self.sites[order["name"]] = Site(Locks, self.client(order), order)
         return {"ok": True}
 
     async def acquire(self, order):
-        self.calls[order["id"]] = asyncio.current_task()
-        try:
-            locks = self.locks[order["locks"]]
-            method, words, named = options(order)
-            if method != "permit":
-                name = order.get("task")
-                named["task"] = self.tasks.setdefault((order["locks"], name), locks.task()) if name else locks.task()
-            grant = await getattr(locks, method)(*words, **named).acquire()
-        finally:
-            del self.calls[order["id"]]
+        locks, words = self.sites[order["locks"]].of(order), options(order)
+        if order.get("task"):
+            words["task"] = self.tasks.setdefault((order["locks"], order["task"]), locks.task())
+        grant = await locks.lock(order["key"], **words)
         self.number += 1
         number = self.number
         self.grants[number] = grant
-        grant.on_lost(lambda: say(event="lost", grant=number))
-        return {"grant": number, "token": grant._held.token, "owner": grant.owner}
+        grant.on_lost(lambda _: say(event="lost", grant=number))
+        return {"grant": number, "token": grant.token, "owner": grant.owner}
 
     async def cancel(self, order):
         task = self.calls.get(order["call"])
@@ -56,41 +50,48 @@ class Worker:
             task.cancel()
         return {"ok": True}
 
-    async def release(self, order):
-        grant = self.grants.pop(order["grant"], None)
+    def grant(self, order):
+        grant = self.grants.get(order["grant"])
         if grant is None:
             raise LockMisuse("no such grant")
-        await grant.release()
+        return grant
+
+    async def release(self, order):
+        await self.grant(order).release()
         return {"ok": True}
 
     async def check(self, order):
-        grant = self.grants[order["grant"]]
-        await grant.check()
-        return {"ok": True, "held": grant.held}
+        await self.grant(order).check()
+        return {"ok": True, "held": True}
 
     async def stall(self, order):
         time.sleep(order["ms"] / 1000)
         return {"ok": True}
 
     async def fork(self, order):
-        held = list(self.grants.values())
+        async def alone():
+            for site in self.sites.values():
+                for locks in site.all():
+                    grant = await locks.lock(f"fork:{uuid.uuid4()}", wait=1)
+                    await grant.release()
+            for grant in self.grants.values():
+                assert not grant.held
+                async with grant:
+                    pass  # nothing is released
+                try:
+                    await grant.release()
+                except LockMisuse:
+                    continue
+                raise AssertionError("a child released a lock of its parent")
 
         def work():
             asyncio.events._set_running_loop(None)  # the loop is the parent's
-
-            async def alone():
-                for number, locks in enumerate(self.locks.values()):
-                    grant = await locks.lock(f"fork:{os.getpid()}:{number}", fixed=True, lease=1).acquire()
-                    await grant.release()
-                for grant in held:
-                    await grant.__aexit__(None, None, None)
-
             asyncio.run(alone())
 
         return {"ok": True} if in_child(work) == 0 else {"error": "misuse", "text": "the child failed"}
 
     async def close(self, order):
-        await self.locks[order["locks"]].close()
+        await asyncio.gather(*(locks.close() for locks in self.sites[order["locks"]].all()))
         return {"ok": True}
 
     async def do(self, order):
@@ -98,15 +99,16 @@ class Worker:
             say(id=order["id"], **await getattr(self, order["do"])(order))
         except (Exception, asyncio.CancelledError) as error:
             failed(order["id"], error)
+        finally:
+            del self.calls[order["id"]]
 
 
 async def main():
-    worker, loop, running = Worker(), asyncio.get_running_loop(), set()
+    worker, loop = Worker(), asyncio.get_running_loop()
 
     def start(line):
-        task = loop.create_task(worker.do(json.loads(line)))
-        running.add(task)
-        task.add_done_callback(running.discard)
+        order = json.loads(line)
+        worker.calls[order["id"]] = loop.create_task(worker.do(order))
 
     def read():
         for line in sys.stdin:

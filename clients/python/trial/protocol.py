@@ -1,10 +1,9 @@
-"""What both workers say to the trial."""
+"""What both workers have in common: the lines to the trial, and how a lock is asked for."""
 
 import json
 import os
 import sys
 import threading
-import time
 
 from redis_lock_client import (LockBusy, LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused,
                                LockUnavailable)
@@ -24,32 +23,45 @@ def failed(number, error):
     say(id=number, error=name, text=str(error) or type(error).__name__)
 
 
+class Site:
+    """A client with its locks. All locks of a session have one lease, so those of another lease are others."""
+
+    def __init__(self, kind, client, order):
+        self._kind, self._client, self._order = kind, client, order
+        self._locks, self._guard = {}, threading.Lock()
+
+    def of(self, order):
+        lease, silence = order["lease_ms"] / 1000, order["keep_ms"] / 1000
+        which = (max(lease, 1.0), silence) if silence else (10.0, 30.0)  # of a fixed lease: any
+        with self._guard:
+            if which not in self._locks:
+                self._locks[which] = self._kind(
+                    self._client, name=self._order["service"], lease=which[0], silence=which[1],
+                    reply=self._order.get("reply_ms", 1000) / 1000)
+            return self._locks[which]
+
+    def all(self):
+        with self._guard:
+            return list(self._locks.values())
+
+
 def options(order):
-    """How to make the lock: the method's name, its arguments, and its options."""
-    wait, keep, mode = order["wait_ms"], order["keep_ms"], order["mode"]
-    words = {"wait": float("inf") if wait < 0 else wait / 1000, "lease": order["lease_ms"] / 1000}
-    words.update({"keep": keep / 1000} if keep else {"fixed": True})
+    """How to ask for the lock."""
+    wait, mode = order["wait_ms"], order["mode"]
+    words = {"wait": None if wait < 0 else wait / 1000, "shared": mode == "shared"}
     if isinstance(mode, dict):
-        return "permit", (order["key"], mode["limit"]), words
-    return ("shared" if mode == "shared" else "lock"), (order["key"],), words
+        words["permits"] = mode["limit"]
+    if not order["keep_ms"]:
+        words["lease"] = order["lease_ms"] / 1000
+    return words
 
 
 def addresses(words):
     return [(host, int(port)) for host, port in (word.rsplit(":", 1) for word in words)]
 
 
-def stall(order):
-    """Holds the interpreter: no other thread runs, as under a long call of an extension."""
-    until = time.monotonic() + order["ms"] / 1000
-    old = sys.getswitchinterval()
-    sys.setswitchinterval(order["ms"] / 1000 + 1)
-    while time.monotonic() < until:
-        pass
-    sys.setswitchinterval(old)
-
-
 def in_child(work):
-    """Runs it in a forked child. How that ended."""
+    """Runs it in a forked child. Returns how that ended."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,17 +1,17 @@
 """The worker of the common trial, with threads."""
 
-import ctypes
 import json
 import os
 import sys
 import threading
+import time
 import uuid
 
 import redis
-from protocol import addresses, failed, in_child, options, say, stall
+from protocol import Site, addresses, failed, in_child, options, say
 from redis.cluster import ClusterNode, RedisCluster
 from redis.sentinel import Sentinel
-from redis_lock_client import LockMisuse, Locks
+from redis_lock_client import LockBusy, LockMisuse, Locks
 
 
 class Cancelled(Exception):
@@ -20,7 +20,7 @@ class Cancelled(Exception):
 
 class Worker:
     def __init__(self):
-        self.locks, self.tasks, self.grants, self.calls = {}, {}, {}, {}
+        self.sites, self.tasks, self.grants, self.calls = {}, {}, {}, {}
         self.guard, self.number = threading.Lock(), 0
 
     def client(self, order):
@@ -33,68 +33,77 @@ class Worker:
         return RedisCluster(startup_nodes=nodes, **login)
 
     def open(self, order):
-        reply = order.get("reply_ms", 1000) / 1000
-        self.locks[order["name"]] = Locks(self.client(order), order["service"], reply=reply)
+        self.sites[order["name"]] = Site(Locks, self.client(order), order)
         return {"ok": True}
 
     def acquire(self, order):
-        with self.guard:
-            self.calls[order["id"]] = threading.get_ident()
-        try:
-            locks = self.locks[order["locks"]]
-            method, words, named = options(order)
-            if method != "permit":
-                name = order.get("task")
-                with self.guard:
-                    task = self.tasks.setdefault((order["locks"], name), locks.task()) if name else locks.task()
-                named["task"] = task
-            grant = getattr(locks, method)(*words, **named).acquire()
-        finally:
+        stop = self.calls[order["id"]]
+        locks, words = self.sites[order["locks"]].of(order), options(order)
+        if order.get("task"):
             with self.guard:
-                del self.calls[order["id"]]
+                words["task"] = self.tasks.setdefault((order["locks"], order["task"]), locks.task())
+        try:
+            grant = locks.lock(order["key"], stop=stop, **words)
+        except LockBusy:
+            if stop.is_set():
+                raise Cancelled from None
+            raise
         with self.guard:
             self.number += 1
             number = self.number
             self.grants[number] = grant
-        grant.on_lost(lambda: say(event="lost", grant=number))
-        return {"grant": number, "token": grant._held.token, "owner": grant.owner}
+        grant.on_lost(lambda _: say(event="lost", grant=number))
+        return {"grant": number, "token": grant.token, "owner": grant.owner}
 
     def cancel(self, order):
-        with self.guard:
-            thread = self.calls.get(order["call"])
-            if thread is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Cancelled))
+        stop = self.calls.get(order["call"])
+        if stop:
+            stop.set()
         return {"ok": True}
 
-    def release(self, order):
-        with self.guard:
-            grant = self.grants.pop(order["grant"], None)
+    def grant(self, order):
+        grant = self.grants.get(order["grant"])
         if grant is None:
             raise LockMisuse("no such grant")
-        grant.release()
+        return grant
+
+    def release(self, order):
+        self.grant(order).release()
         return {"ok": True}
 
     def check(self, order):
-        grant = self.grants[order["grant"]]
-        grant.check()
-        return {"ok": True, "held": grant.held}
+        self.grant(order).check()
+        return {"ok": True, "held": True}
 
     def stall(self, order):
-        stall(order)
+        """Holds the interpreter: no other thread runs, as under a long call of an extension."""
+        end, old = time.monotonic() + order["ms"] / 1000, sys.getswitchinterval()
+        sys.setswitchinterval(order["ms"] / 1000 + 1)
+        while time.monotonic() < end:
+            pass
+        sys.setswitchinterval(old)
         return {"ok": True}
 
     def fork(self, order):
         def work():
-            for locks in self.locks.values():
-                locks.lock(f"fork:{uuid.uuid4()}", fixed=True, lease=1).acquire().release()
+            for site in self.sites.values():
+                for locks in site.all():
+                    locks.lock(f"fork:{uuid.uuid4()}", wait=1).release()
             for grant in self.grants.values():
+                assert not grant.held
                 with grant:
-                    pass
+                    pass  # nothing is released
+                try:
+                    grant.release()
+                except LockMisuse:
+                    continue
+                raise AssertionError("a child released a lock of its parent")
 
         return {"ok": True} if in_child(work) == 0 else {"error": "misuse", "text": "the child failed"}
 
     def close(self, order):
-        self.locks[order["locks"]].close()
+        for locks in self.sites[order["locks"]].all():
+            locks.close()
         return {"ok": True}
 
     def do(self, order):
@@ -102,12 +111,16 @@ class Worker:
             say(id=order["id"], **getattr(self, order["do"])(order))
         except Exception as error:
             failed(order["id"], error)
+        finally:
+            self.calls.pop(order["id"], None)
 
 
 def main():
     worker = Worker()
     for line in sys.stdin:
-        threading.Thread(target=worker.do, args=(json.loads(line),), daemon=True).start()
+        order = json.loads(line)
+        worker.calls[order["id"]] = threading.Event()  # before the next line is read, which may cancel it
+        threading.Thread(target=worker.do, args=(order,), daemon=True).start()
     os._exit(0)
 
 

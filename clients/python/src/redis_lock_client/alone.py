@@ -1,82 +1,94 @@
-"""A function that runs once at a time, whoever calls it: what the adapters for task queues have in common."""
+"""A function that runs once at a time, whoever calls it: what the adapters for frameworks have in common."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from .errors import LockBusy, LockMisuse
-from .locks import Grant, Locks
+from .threads import Grant, Locks
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+log = logging.getLogger("redis_lock_client")
 _running: ContextVar[Grant] = ContextVar("redis_lock_client.alone")
+__all__ = ["LockBusy", "RanAlready", "alone", "grant"]
 
 
-def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, lease: float = 10.0, keep: float = 30.0,
-          at_least: float = 0.0, busy: type[Exception] = LockBusy,
-          named: Callable[[str], str] = str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+class RanAlready(LockBusy):
+    """The function has run successfully less than `at_least` ago."""
+
+
+def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, at_least: float = 0.0,
+          named: Callable[[str], str] = str) -> Callable[[F], F]:
     """A decorator: the function runs under the lock `key`, in which ``{name}`` is the argument of that name.
 
-    Where others hold the lock for all of `wait`, `busy` is raised. `at_least` is for work that is asked for by
-    several at nearly the same time: for so many seconds from its begin it does not begin again, also when it ends
-    sooner.
+    If others hold the lock for all of `wait`, LockBusy is raised. `at_least` is for work that several callers request
+    at nearly the same time: after a run that succeeded, the function does not run again until so many seconds have
+    passed since that run began. A run that failed leaves no such mark.
     """
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        if any(works_later(function) for works_later in
-               (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
-            raise LockMisuse(f"{function.__name__} works after its call has come back, without its lock")
-        signature = inspect.signature(function)
+    def enter(stack: ExitStack, name: str) -> None:
+        stack.enter_context(turn(locks() if callable(locks) else locks, named(name), wait, at_least))
 
-        @functools.wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            name = named(key.format_map(bound.arguments))
-            here = locks if isinstance(locks, Locks) else locks()
-            with ExitStack() as stack:
-                try:
-                    held = stack.enter_context(here.lock(name, wait=wait, lease=lease, keep=keep))
-                    if at_least:
-                        _mark(here, f"{name}:ran", at_least)
-                except LockBusy as error:
-                    raise (error if busy is LockBusy else busy(str(error))) from error.__cause__
-                stack.enter_context(_known(held))
-                return function(*args, **kwargs)
-            raise AssertionError("not reached: a lock swallows no error")
-
-        return run
-
-    return decorate
+    return decorator(key, enter)
 
 
 def grant() -> Grant:
-    """Inside of such a function: its grant, for `grant().token` and `grant().check()`."""
+    """Inside such a function: its grant, for `grant().token` and `grant().check()`."""
     try:
         return _running.get()
     except LookupError:
         raise LockMisuse("no function of `alone` runs here") from None
 
 
+def decorator(key: str, enter: Callable[[ExitStack, str], None]) -> Callable[[F], F]:
+    """Runs a function inside what `enter` enters for the name that its arguments give."""
+
+    def decorate(function: F) -> F:
+        if any(works_later(function) for works_later in
+               (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+            raise LockMisuse(f"{function.__name__} is a coroutine or generator: it would work after its call has "
+                             "returned, without the lock")
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            with ExitStack() as stack:
+                enter(stack, key.format_map(bound.arguments))
+                return function(*args, **kwargs)
+
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
 @contextmanager
-def _known(held: Grant) -> Iterator[None]:
-    before = _running.set(held)
-    try:
-        yield
-    finally:
-        _running.reset(before)
+def turn(locks: Locks, name: str, wait: float | None, at_least: float) -> Iterator[None]:
+    """One run under the lock. Raises RanAlready where the mark of an earlier run stands.
 
-
-def _mark(locks: Locks, name: str, seconds: float) -> None:
-    """Takes a lock that nobody gives back. Its end is no loss: from here on it is known to the server alone."""
-    mark = locks.lock(name, lease=seconds, fixed=True, task=locks.task()).acquire()
-    with locks._engine.rt.mutex:
-        locks._engine.forget(mark._held, "released")
-
-
-__all__ = ["LockBusy", "alone", "grant"]
+    The mark is a plain key of the server beside the lock. A lock that ended by its lease would count as an expiration,
+    and alarm the operators of a healthy job.
+    """
+    with locks.lock(name, wait=wait) as held:
+        begun, mark = time.monotonic(), f"{held.key}:ran"
+        if at_least and locks.client.get(mark) is not None:
+            raise RanAlready(f"{name}: has run less than {at_least:g} s ago ({mark})")
+        before = _running.set(held)
+        try:
+            yield
+        finally:
+            _running.reset(before)
+        left = round((begun + at_least - time.monotonic()) * 1000)
+        if left > 0 and held.held:
+            try:
+                locks.client.set(mark, held.token, px=left)
+            except Exception as error:  # the work is done all the same
+                log.warning("%s: this run leaves no mark, so it may be repeated: %r", name, error)

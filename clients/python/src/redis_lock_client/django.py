@@ -10,8 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
 
 from django.core.cache import caches
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
@@ -20,14 +22,20 @@ from django.core.exceptions import ImproperlyConfigured
 from . import alone as _alone
 from .alone import grant
 from .errors import LockError
-from .locks import Grant, Locks
 from .observer import Observer
 from .shared import close, locks_of
+from .threads import Locks
 
-__all__ = ["alone", "close", "get_or_compute", "grant", "lock_key", "locks"]
-P = ParamSpec("P")
+__all__ = ["ComputationFailed", "alone", "close", "get_or_compute", "grant", "lock_key", "locks"]
+F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
+log = logging.getLogger("redis_lock_client")
 _MISSING: Any = object()
+FAILED = 60  # seconds for which the cache remembers a failed computation
+
+
+class ComputationFailed(Exception):
+    """Another caller computed the value while this one waited for it, and that computation failed."""
 
 
 def locks(using: str = "default", observer: Observer | None = None) -> Locks:
@@ -46,10 +54,10 @@ def lock_key(key: str, using: str = "default", version: int | None = None) -> st
     return f"lock:{caches[using].make_key(key, version=version)}"
 
 
-def alone(key: str, *, using: str = "default", wait: float = 0.0, lease: float = 10.0, keep: float = 30.0,
-          at_least: float = 0.0, observer: Observer | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: see `redis_lock_client.alone`. Where others hold the lock for all of `wait`, LockBusy is raised."""
-    return _alone.alone(lambda: locks(using, observer), key, wait=wait, lease=lease, keep=keep, at_least=at_least,
+def alone(key: str, *, using: str = "default", wait: float = 0.0, at_least: float = 0.0,
+          observer: Observer | None = None) -> Callable[[F], F]:
+    """A decorator: see `redis_lock_client.alone`. If others hold the lock for all of `wait`, LockBusy is raised."""
+    return _alone.alone(lambda: locks(using, observer), key, wait=wait, at_least=at_least,
                         named=lambda name: lock_key(name, using))
 
 
@@ -58,37 +66,44 @@ def get_or_compute(key: str, compute: Callable[[], R], timeout: Any = DEFAULT_TI
                    observer: Observer | None = None) -> R:
     """`cache.get_or_set`, where one process computes the value and the others wait for it.
 
-    Where that takes longer than `wait`, or there is no lock to be had, each computes it for itself: the cache
-    goes on.
+    Callers that wait while the computation fails get ComputationFailed, and do not repeat it one after the other. If
+    the wait is longer than `wait`, or no lock can be acquired, each caller computes for itself: the cache continues.
     """
-    cache = caches[using]
-    work = _Work(compute, lambda value: cache.set(key, value, timeout, version=version))
+    cache, failed = caches[using], f"{key}:failed"
+    found: Any = cache.get(key, _MISSING, version=version)
+    if found is not _MISSING:
+        return found  # type: ignore[no-any-return]
+    with ExitStack() as stack:
+        token: object = None
+        try:
+            failure = cache.get(failed, version=version)
+            token = stack.enter_context(_held(locks(using, observer), lock_key(key, using, version), wait))
+            found = cache.get(key, _MISSING, version=version)
+            if found is not _MISSING:
+                return found  # type: ignore[no-any-return]
+            latest = cache.get(failed, version=version)
+        except LockError:
+            failure = latest = None  # no lock can be acquired
+        if latest is not None and latest != failure:
+            raise ComputationFailed(f"{key}: {latest}")
+        try:
+            value = compute()
+        except Exception as error:
+            if token is not None:
+                cache.set(failed, f"{error!r} (computed with token {token})", FAILED, version=version)
+            raise
+        cache.set(key, value, timeout, version=version)
+        return value
 
-    def look() -> tuple[R] | None:
-        found = cache.get(key, _MISSING, version=version)
-        return None if found is _MISSING else (cast(R, found),)
 
-    if (found := look()) is not None:
-        return found[0]
+@contextmanager
+def _held(locks: Locks, name: str, wait: float) -> Iterator[int]:
+    """Holds the lock, and gives its token. A loss or a failed release is no error: the cache continues."""
+    held = locks.lock(name, wait=wait)
     try:
-        return locks(using, observer).once(lock_key(key, using, version), look, work, wait=wait)[0]
-    except LockError:
-        if work.is_begun and not work.made:
-            raise  # of the work itself
-    return work.made[0] if work.made else work()[0]
-
-
-class _Work(Generic[R]):
-    """Computes the value, and puts it into the cache."""
-
-    def __init__(self, compute: Callable[[], R], put: Callable[[R], None]) -> None:
-        self._compute, self._put = compute, put
-        self.is_begun = False
-        self.made: tuple[R] | None = None
-
-    def __call__(self, _: Grant | None = None) -> tuple[R]:
-        self.is_begun = True
-        value = self._compute()
-        self.made = (value,)
-        self._put(value)
-        return self.made
+        yield held.token
+    finally:
+        try:
+            held.release()
+        except LockError as error:
+            log.info("%s: %s", name, error)

@@ -3,7 +3,7 @@
     from opentelemetry.metrics import get_meter
     from redis_lock_client.otel import Metrics
 
-    locks = Locks(client, service="orders", observer=Metrics(get_meter("shop")))
+    locks = Locks(client, name="orders", observer=Metrics(get_meter("shop")))
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from .errors import (
     LockUnavailable,
 )
 from .observer import Observer
-from .options import Key
 
 __all__ = ["Metrics"]
 _SECONDS = (.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -42,7 +41,7 @@ class Metrics(Observer):
     """
 
     def __init__(self, meter: Meter, *,
-                 attributes: Callable[[Key], Mapping[str, AttributeValue]] | None = None) -> None:
+                 attributes: Callable[[str], Mapping[str, AttributeValue]] | None = None) -> None:
         self._attributes = attributes
         self._acquires = meter.create_histogram(
             "redislock.acquire.duration", "s", "How long acquires took, their wait included, by outcome.",
@@ -52,31 +51,26 @@ class Metrics(Observer):
             explicit_bucket_boundaries_advisory=_SECONDS)
         self._losses = meter.create_counter(
             "redislock.losses", "{lock}", "Locks that ended otherwise than by their release.")
-        self._ends = meter.create_counter(
-            "redislock.keeper.ends", "{connection}", "Connections that kept locks, and were lost.")
+        self._cuts = meter.create_counter(
+            "redislock.session.cuts", "{connection}", "Connections of sessions that were lost.")
         self._down = meter.create_up_down_counter(
-            "redislock.keeper.down", "{server}", "Servers without such a connection now.")
+            "redislock.session.down", "{server}", "Servers without such a connection now.")
 
-    def acquired(self, key: Key, seconds: float) -> None:
-        self._acquires.record(seconds, self._of(key, "done"))
-
-    def refused(self, key: Key, seconds: float, error: BaseException) -> None:
+    def acquired(self, key: str, seconds: float, error: BaseException | None) -> None:
         self._acquires.record(seconds, self._of(key, _outcome(error)))
 
-    def released(self, key: Key, seconds: float, error: BaseException | None) -> None:
+    def released(self, key: str, seconds: float, error: BaseException | None) -> None:
         self._held.record(seconds, self._of(key, _outcome(error)))
 
-    def lost(self, key: Key, error: LockLost) -> None:
+    def lost(self, key: str, error: LockLost) -> None:
         self._losses.add(1, self._of(key))
 
-    def keeper_down(self, server: str, error: LockError) -> None:
-        self._ends.add(1, {"server.address": server})
-        self._down.add(1, {"server.address": server})
+    def connection(self, server: str, error: BaseException | None) -> None:
+        if error is not None:
+            self._cuts.add(1, {"server.address": server})
+        self._down.add(-1 if error is None else 1, {"server.address": server})
 
-    def keeper_up(self, server: str) -> None:
-        self._down.add(-1, {"server.address": server})
-
-    def _of(self, key: Key, outcome: str | None = None) -> dict[str, AttributeValue]:
+    def _of(self, key: str, outcome: str | None = None) -> dict[str, AttributeValue]:
         of_key = self._attributes(key) if self._attributes else {}
         return {**of_key, "outcome": outcome} if outcome else {**of_key}
 

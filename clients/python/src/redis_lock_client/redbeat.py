@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from celery.utils.log import get_logger
 from redbeat.schedulers import RedBeatScheduler, get_redis
 
-from .lock_class import KeptLock
+from .errors import LockError, LockLost
+from .shared import limit, locks_of
+from .threads import Grant
 
 __all__ = ["Scheduler"]
 logger = get_logger("celery.beat")
@@ -20,64 +23,69 @@ logger = get_logger("celery.beat")
 class Scheduler(RedBeatScheduler):  # type: ignore[misc]
     """A beat whose process dies is followed by another within ten seconds, whatever `redbeat_lock_timeout` is.
 
-    That setting is how long a beat may hang in one tick and stay the active one. A beat that has lost the lock gets
+    That setting is how long a beat may hang in one tick and stay the active one. A beat that has lost the lock waits
     in line for it again.
     """
 
-    lock: KeptLock | None
     lock_key: str | None
+    _grant: Grant | None = None
     _is_closed = False
 
     def __init__(self, app: Any, lock_key: str | None = None, lock_timeout: float | None = None, **rest: Any) -> None:
         super().__init__(app, lock_key=lock_key, lock_timeout=lock_timeout, **rest)
-        # redbeat takes a lock of its own where it finds a key here.
+        # redbeat acquires a lock of its own if it finds a key here.
         self.beat_key, self.lock_key = self.lock_key, None
 
     def tick(self, min: Callable[[Iterable[float]], float] = min, **rest: Any) -> float:
         """Sends what is due, as the active beat alone."""
         if self._is_closed:
-            raise SystemExit  # once more: that of the signal may end as an error of redis-py, which beat logs
+            raise SystemExit  # again: redis-py may turn the one of the signal into an error, which beat only logs
         if self.beat_key and not self._is_active():
             return min([1.0, self.max_interval])
         interval: float = super().tick(min=min, **rest)
         return interval
 
     def _is_active(self) -> bool:
-        """Makes sure of the lock, or gets it, in line. False while its server gives no answer."""
-        if self.lock is not None and self.lock.local.token is not None:
-            try:
-                self.lock.reacquire()
+        """Makes sure of the lock, or waits in line for it. False while its server does not answer."""
+        try:
+            if self._grant is not None:
+                self._grant.check()
+                limit(self._grant, self.lock_timeout)
                 return True
-            except self.lock._errors.LockNotOwnedError as error:
-                logger.warning("beat: the lock was lost: %s", error)
-            except self.lock._errors.ConnectionError as error:
-                logger.warning("beat: nothing is sent, as nobody knows whether the lock is held: %s", error)
-                return False
+        except LockLost as error:
+            logger.warning("beat: %s", error)
+        except LockError as error:
+            logger.warning("beat: nothing is sent, because the lock may be lost: %s", error)
+            return False
         client = get_redis(self.app)
-        client = getattr(client, "wrapped_connection", client)
-        lock: KeptLock = client.lock(self.beat_key, timeout=self.lock_timeout, lock_class=KeptLock)
-        self.lock = lock  # from here on `close` finds it
+        locks = locks_of(getattr(client, "wrapped_connection", client))
         logger.debug("beat: Acquiring lock...")
-        lock.acquire()
+        self._grant = locks.lock(self.beat_key or "", max_hold=self.lock_timeout)
         logger.info("beat: Acquired lock")
         return True
 
     def close(self) -> None:
         """Gives the lock back.
 
-        Beat calls it in the handler of a signal. What it raised there would be taken for an error of what the signal has
-        interrupted, and beat would go on.
+        Beat calls it in a signal handler. So it is released on another thread, since this one may be inside the client;
+        and an error is only logged, since beat would take it for one of the code that the signal has interrupted.
         """
-        self._is_closed, lock, self.lock = True, self.lock, None
-        if lock is not None and lock.local.token is not None:
-            logger.info("beat: Releasing lock")
-            try:
-                lock.release()
-            except lock._errors.RedisError as error:
-                logger.warning("beat: the lock could not be released: %s", error)
+        self._is_closed, grant, self._grant = True, self._grant, None
+        if grant is not None:
+            releasing = threading.Thread(target=_release, args=(grant,), name="redbeat-release")
+            releasing.start()
+            releasing.join(3)
         super().close()
 
     @property
     def info(self) -> str:
         """What beat prints at its start."""
         return f"{super().info}\n       . lock -> `{self.beat_key}` {self.lock_timeout:g}s"
+
+
+def _release(grant: Grant) -> None:
+    logger.info("beat: Releasing lock")
+    try:
+        grant.release()
+    except LockError as error:
+        logger.warning("beat: %s", error)

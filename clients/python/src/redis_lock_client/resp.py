@@ -1,92 +1,83 @@
-"""The part of RESP that a keeper and a wait need: calls as bytes, and replies out of bytes. No I/O.
-
-The client library opens each connection (address, TLS, login, Sentinel). From then on this reads it, so that
-error replies come as the server wrote them, and alike for all versions of the libraries.
-"""
+"""The protocol of Redis, as far as the module uses it: a command as bytes, and replies in RESP2 or RESP3."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from .errors import ServerError
+from .state import Fault
 
-Word = str | bytes | int
-
-
-def encode(words: Iterable[Word]) -> bytes:
-    """A call, as the server reads it."""
-    parts = [word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogateescape") for word in words]
-    return b"*%d\r\n%b" % (len(parts), b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts))
+INCOMPLETE = object()  # there is no whole reply yet
+ENCODING = "utf-8", "surrogateescape"  # bytes that are no text come back as they are
 
 
-KEEPER = "lock-keeper"  # the name of the connection on which grants are kept
+def pack(command: tuple[Any, ...]) -> bytes:
+    """A command as it is sent."""
+    parts = [b"*%d\r\n" % len(command)]
+    for word in command:
+        data = str(word).encode("utf-8", "surrogateescape")
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(parts)
 
 
-def opening(name: str) -> list[tuple[Word, ...]]:
-    """What a new connection begins with: its name; of a keeper, the question by which id the server knows it. Each may be
-    refused."""
-    return [("CLIENT", "SETNAME", name), *([("CLIENT", "ID")] if name == KEEPER else [])]
+class _NeedsMore(Exception):
+    """A reply has not arrived as a whole."""
 
 
-class Incomplete(Exception):
-    """More bytes are needed."""
-
-
-class Garbage(Exception):
-    """Not RESP: the connection cannot be used any more."""
-
-
-class Replies:
-    """Takes bytes as they come, and gives the replies that are complete."""
+class Parser:
+    """Takes what arrives, and gives the replies in it. Texts are str, error replies are a `Fault`."""
 
     def __init__(self) -> None:
-        self._bytes = bytearray()
+        self._data, self._at = b"", 0
 
-    def feed(self, data: bytes) -> list[Any]:
-        """Replies that are complete now. An error reply is a `ServerError`."""
-        self._bytes += data
-        replies, done = [], 0
+    def feed(self, data: bytes) -> None:
+        """Adds what has arrived."""
+        self._data, self._at = self._data[self._at:] + data, 0
+
+    def reply(self) -> Any:
+        """The next reply, or INCOMPLETE. Raises ValueError if it is none."""
+        begin = self._at
         try:
-            while done < len(self._bytes):
-                is_push = self._bytes[done] == 0x3E
-                reply, done = self._parse(done)
+            while True:
+                is_push = self._data[self._at:self._at + 1] == b">"
+                reply = self._next()
                 if not is_push:
-                    replies.append(reply)
-        except Incomplete:
-            pass
-        del self._bytes[:done]
-        return replies
+                    return reply
+                begin = self._at
+        except _NeedsMore:
+            self._at = begin
+            return INCOMPLETE
 
-    def _parse(self, start: int) -> tuple[Any, int]:
-        end = self._bytes.find(b"\r\n", start)
+    def _next(self) -> Any:
+        data, at = self._data, self._at
+        end = data.find(b"\r\n", at)
         if end < 0:
-            raise Incomplete
-        kind, text, after = self._bytes[start], bytes(self._bytes[start + 1:end]), end + 2
+            raise _NeedsMore
+        kind, line = data[at], data[at + 1:end]
+        self._at = end + 2
         if kind == 0x3A:  # :
-            return int(text), after
-        if kind == 0x2B:  # +
-            return text, after
+            return int(line)
+        if kind in b"$=!":
+            size = int(line)
+            if size < 0:
+                return None
+            begin, end = self._at, self._at + size
+            if len(data) < end + 2:
+                raise _NeedsMore
+            self._at = end + 2
+            text = data[begin:end].decode(*ENCODING)
+            return text[4:] if kind == 0x3D else Fault.reply(text) if kind == 0x21 else text
+        if kind in b"*~>":
+            count = int(line)
+            return None if count < 0 else [self._next() for _ in range(count)]
+        if kind == 0x25:  # %
+            return {self._next(): self._next() for _ in range(int(line))}
+        text = line.decode(*ENCODING)
         if kind == 0x2D:  # -
-            return ServerError(text.decode("utf-8", "replace")), after
+            return Fault.reply(text)
+        if kind in b"+(":
+            return text if kind == 0x2B else int(text)
         if kind == 0x5F:  # _
-            return None, after
-        if kind in b"$=":
-            length = int(text)
-            if length < 0:
-                return None, after
-            if len(self._bytes) < after + length + 2:
-                raise Incomplete
-            return bytes(self._bytes[after:after + length]), after + length + 2
-        if kind in b"*>~%":
-            count = int(text) * (2 if kind == 0x25 else 1)
-            if count < 0:
-                return None, after
-            items = []
-            for _ in range(count):
-                item, after = self._parse(after)
-                items.append(item)
-            return items, after
-        if kind in b",#(":
-            return text, after
-        raise Garbage(f"not RESP: {bytes(self._bytes[start:start + 40])!r}")
+            return None
+        if kind in b"#,":
+            return text == "t" if kind == 0x23 else float(text)
+        raise ValueError(f"no reply of Redis: {data[at:at + 40]!r}")

@@ -1,4 +1,5 @@
-"""One `Locks` for each server of a process, however many clients of it the process makes."""
+"""One `Locks` for each server of a process, however many clients of it the process makes; and what else only adapters
+need."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ import os
 import threading
 from typing import Any
 
-from .locks import Locks
+from ._core import Holding, Task
 from .observer import Observer
+from .threads import Locks
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _all: dict[object, Locks] = {}
@@ -17,12 +19,12 @@ _guard = threading.Lock()
 def locks_of(client: Any, observer: Observer | None = None) -> Locks:
     """The locks on the server of this client. Clients with the same settings, and this observer, have the same ones.
 
-    They stay until `close`. Frameworks make clients by the dozen; the connection that keeps grants is to be one.
+    They stay until `close`. Frameworks make clients by the dozen, but one session is enough.
     """
     where = settings_of(client), id(observer)
     with _guard:
         if where not in _all:
-            _all[where] = Locks(client, "redis-py", observer=observer)
+            _all[where] = Locks(client, observer=observer)
         return _all[where]
 
 
@@ -36,7 +38,7 @@ def close() -> None:
 
 
 def _in_child() -> None:
-    """Another thread of the parent may have been at it."""
+    """Another thread of the parent may have held it."""
     global _guard
     _guard = threading.Lock()
 
@@ -63,3 +65,15 @@ def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
     if settings.get("credential_provider") is not None:
         told["credential_provider"] = id(settings["credential_provider"])
     return tuple(sorted(told.items()))
+
+
+def owned_by(owner: str) -> Task:
+    """A task with an owner of the caller's choice."""
+    task = Task()
+    task._owner.name = owner
+    return task
+
+
+def limit(grant: Holding, seconds: float) -> None:
+    """Has the grant end so many seconds from now, whatever its maximum time was."""
+    grant._node.do(grant._node.time, grant._claim, seconds)

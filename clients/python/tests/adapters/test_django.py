@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import django
@@ -55,22 +56,32 @@ def test_one_at_a_time(cache, server):
         ours.grant()
 
 
-def test_not_again_so_soon(cache, server):
+def test_not_again_so_soon_and_its_end_is_no_expiration(cache, server):
+    runs = []
+
     @ours.alone("report", at_least=0.5)
     def report():
-        return time.monotonic()
+        runs.append(time.monotonic())
+        if len(runs) == 1:
+            raise ZeroDivisionError  # which leaves no mark
 
-    first = report()
+    with pytest.raises(ZeroDivisionError):
+        report()
+    report()
     with pytest.raises(LockBusy):
         report()
 
     def again():
         try:
-            return report()
+            report()
         except LockBusy:
-            return None
+            return False
+        return True
 
-    assert eventually(again, "another run") - first > 0.3
+    eventually(again, "another run")
+    assert runs[2] - runs[1] > 0.45
+    eventually(lambda: not server.redis.dbsize(), "the end of the last mark")
+    assert server.redis.info("lock")["lock_expirations"] == 0
 
 
 def test_a_lock_that_is_lost_with_the_cache_is_told(cache):
@@ -95,6 +106,28 @@ def test_a_value_is_computed_once(cache):
     assert cache.get("page") == {"rows": 1}
     cache.delete("page")
     assert ours.get_or_compute("page", compute, timeout=60) == {"rows": 2}
+
+
+def test_a_computation_that_fails_is_not_repeated_by_those_that_wait(cache, server):
+    made, over = [], threading.Event()
+
+    def fail():
+        made.append(over.wait(20))
+        raise ZeroDivisionError
+
+    def ask(_):
+        try:
+            return ours.get_or_compute("page", fail)
+        except Exception as error:
+            return type(error).__name__
+
+    with ThreadPoolExecutor(20) as pool:
+        found = pool.map(ask, range(20))
+        server.wait_for_waiters(ours.lock_key("page"), 19)
+        over.set()
+        assert Counter(found) == {"ZeroDivisionError": 1, "ComputationFailed": 19}
+    assert made == [True]
+    assert ours.get_or_compute("page", lambda: 5) == 5  # who comes later computes
 
 
 def test_none_is_a_value_and_an_error_is_not(cache):
@@ -128,27 +161,10 @@ def test_without_a_lock_the_cache_goes_on(cache, server):
     assert lost == 1 == cache.get("lost")
 
 
-def test_threads_share_one_keeper(cache, server):
+def test_threads_share_one_session(cache, server):
     with ThreadPoolExecutor(8) as pool:  # each has a cache object of its own
         list(pool.map(lambda n: ours.alone(f"k{n}")(lambda: time.sleep(0.01))(), range(80)))
-    assert sum(it["name"] == "lock-keeper" for it in server.redis.client_list()) == 1
-
-
-def test_an_observer_is_told(cache):
-    class Seen(Observer):
-        def __init__(self):
-            self.told = []
-
-        def acquired(self, key, seconds):
-            self.told.append(key)
-
-    seen = Seen()
-    ours.alone("k", observer=seen)(lambda: None)()
-    ours.get_or_compute("page", lambda: 1, observer=seen)
-    with ours.locks(observer=seen).lock("lock:stock"):
-        pass
-    ours.alone("other")(lambda: None)()
-    assert seen.told == [ours.lock_key("k"), ours.lock_key("page"), "lock:stock"]
+    assert server.redis.info("lock")["lock_sessions"] == 1
 
 
 def test_other_caches_are_refused():

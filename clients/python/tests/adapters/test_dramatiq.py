@@ -19,7 +19,7 @@ KEY = "lock:stock"
 
 @pytest.fixture
 def locks(server):
-    with Locks(redis.Redis(port=server.port), service="stock") as locks:
+    with Locks(redis.Redis(port=server.port), name="stock") as locks:
         yield locks
 
 
@@ -78,18 +78,6 @@ def test_an_error_of_the_work_is_not_replaced(locks, server):
         1 / 0
     if hasattr(told.value, "__notes__"):
         assert "LockLost" in told.value.__notes__[0]
-
-
-def test_a_signal_just_behind_the_grant_leaves_nothing(locks, server):
-    class Interrupted(dict):
-        def setdefault(self, *_):
-            raise KeyboardInterrupt
-
-    limiter = LockRateLimiter(locks, KEY)
-    limiter._grants = Interrupted()
-    with pytest.raises(KeyboardInterrupt), limiter.acquire():
-        pass
-    eventually(lambda: server.info(KEY) is None, "it to be given back", 5)
 
 
 def test_a_place_is_lost_after_its_ttl(locks, server):

@@ -13,11 +13,10 @@ import time
 from types import TracebackType
 from typing import Any, Literal
 
-from ..asyncio import Grant, Locks
+from ..asyncio import Locks
 from ..errors import LockBusy
 from ..observer import Observer
-from ..options import key_bytes
-from ..shared import settings_of
+from ..shared import limit, owned_by, settings_of
 from .form import Form, text
 
 __all__ = ["KeptLock", "Lock", "close"]
@@ -31,7 +30,7 @@ def locks_of(client: Any, observer: Observer | None = None) -> Locks:
     if where not in _all:
         for other in [it for it in _all if it[0].is_closed()]:
             del _all[other]
-        _all[where] = Locks(client, "redis-py", observer=observer)
+        _all[where] = Locks(client, observer=observer)
     return _all[where]
 
 
@@ -42,7 +41,7 @@ async def close() -> None:
         await _all.pop(where).close()
 
 
-class Lock(Form[Grant]):
+class Lock(Form):
     """`timeout` is the longest life of the lock, as in redis-py; without one, the lock lives as long as its process."""
 
     @property
@@ -51,33 +50,23 @@ class Lock(Form[Grant]):
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: float | None = None,
                       token: str | bytes | None = None) -> bool:
-        """Whether it was taken. `token` names the owner."""
+        """Whether the lock was acquired. `token` names the owner."""
         with self._told("acquire"):
-            locks, grant = self._locks, None
-            task = locks.task(None if token is None else text(token))
+            locks = self._locks
+            task = None if token is None else owned_by(text(token))
+            wait = self._wait(blocking, blocking_timeout)
             try:
-                grant = await locks.lock(self.name, task=task, **self._options()).acquire(
-                    self._wait(blocking, blocking_timeout))
-                self._took(grant)
+                return self._took(await locks.lock(self.name, wait=wait, task=task, **self._options()))
             except LockBusy:
                 return False
-            except BaseException:  # of a signal
-                if grant is not None:
-                    self.local.token = None
-                    grant._give_up()
-                raise
-        return True
 
     async def locked(self) -> bool:
         """Whether anybody holds it."""
-        with self._told("look at"):
-            return bool(await self._locks.holders(self.name))
+        return await self._ask("LOCK.INFO", self.name) is not None
 
     async def owned(self) -> bool:
         """Whether this object holds it: the server is asked."""
-        with self._told("look at"):
-            return self.local.token is not None and any(
-                [it.owner == text(self.local.token) for it in await self._locks.holders(self.name)])
+        return self._is_owner(await self._ask("LOCK.INFO", self.name))
 
     async def release(self) -> None:
         """Gives it back."""
@@ -86,48 +75,49 @@ class Lock(Form[Grant]):
         await self.do_release(token)
 
     async def do_release(self, expected_token: bytes | str) -> None:
-        """Gives back what this token has taken, here or in another process."""
+        """Gives back what this token has acquired, here or in another process."""
+        grant = self._own(expected_token)
         with self._told("release"):
-            await (await self._grant(expected_token, "release")).release()
+            if grant is not None:
+                await grant.release()
+            else:
+                await self._ask("LOCK.RELEASE", self.name, expected_token, "ALL")
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
         """It lasts so much longer; with `replace_ttl`, so long from now on."""
         token, _ = self._held("extend"), self._timed("extend")
         with self._told("extend"):
-            grant = await self._grant(token, "extend")
-            left = 0.0 if replace_ttl else await self._remaining(grant)
-            await grant.extend(self._span(left + additional_time))
-            self.local.ends = time.monotonic() + left + additional_time
-        return True
+            left = 0.0 if replace_ttl else await self._left_of(token)
+            return await self._last(token, left + additional_time)
 
     async def reacquire(self) -> Literal[True]:
         """It lasts for its `timeout` from now on."""
         token, timeout = self._held("reacquire"), self._timed("reacquire")
         with self._told("reacquire"):
-            await (await self._grant(token, "reacquire")).extend(self._span(timeout))
-            self.local.ends = time.monotonic() + timeout
+            return await self._last(token, timeout)
+
+    async def _left_of(self, token: bytes) -> float:
+        """For how long it lasts now, in seconds."""
+        if self.kept and self._own(token) is not None:
+            return float(self.local.ends) - time.monotonic()
+        left: int = await self._ask("PTTL", self.name)
+        return max(0, left) / 1000
+
+    async def _last(self, token: bytes, seconds: float) -> Literal[True]:
+        """Sets for how long it lasts from now on."""
+        grant = self._own(token)
+        if grant is None:  # acquired elsewhere
+            await self._ask("LOCK.RENEW", self.name, token, "PX", round(seconds * 1000))
+        elif self.kept:
+            await grant.check()
+            limit(grant, seconds)
+        else:
+            await grant.extend(seconds)
+        self.local.ends = time.monotonic() + seconds
         return True
 
-    async def _remaining(self, grant: Grant) -> float:
-        if self.kept and self._is_kept():
-            ends: float = self.local.ends
-            return max(0.0, ends - time.monotonic())
-        return next(iter([it.left for it in await self._locks.holders(self.name) if it.token == grant.token]), 0.0)
-
-    async def _grant(self, token: bytes | str, what: str) -> Grant:
-        grant = self._own(token)
-        if grant is not None:
-            return grant
-        here = self._locks._engine.found(key_bytes(self.name), text(token))
-        if here is not None:  # another object of this process has taken it
-            return Grant(self._locks, here)
-        for it in await self._locks.holders(self.name):
-            if it.owner == text(token):
-                grant = await self._locks.adopt(self.name, it.owner, it.token, lease=it.lease, fixed=True)
-                if self.local.token == token:
-                    self.local.grant = grant
-                return grant
-        raise self._not_owned(what)
+    async def _ask(self, *words: Any) -> Any:
+        return await self.redis.execute_command(*words)
 
     async def __aenter__(self) -> Lock:
         if await self.acquire():
@@ -145,7 +135,7 @@ class Lock(Form[Grant]):
 class KeptLock(Lock):
     """The server renews the lock while its process lives: a process that dies frees it within ten seconds.
 
-    `timeout` is the longest life that is left to a process that lives, but hangs.
+    `timeout` is the longest time for which a process that lives, but hangs, keeps the lock.
     """
 
     kept = True

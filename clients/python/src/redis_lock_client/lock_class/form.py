@@ -10,15 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
-from ..base import GrantBase, attach
+from .._core import attach
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
 from ..observer import Observer
 
-G = TypeVar("G", bound=GrantBase)
 log = logging.getLogger("redis_lock_client")
-LEASE = 10.0  # seconds: the longest lease of a lock that is kept
+GONE = ("NOTHELD", "NOTOWNER", "FENCED", "WRONGTYPE")  # the replies about a lock that its owner does not hold
 
 
 class _Local(threading.local):
@@ -27,11 +26,11 @@ class _Local(threading.local):
     ends = 0.0  # when its longest life is over
 
 
-class Form(Generic[G]):
+class Form:
     """The arguments are those of redis-py's `Lock`. `sleep` has no meaning: nobody polls."""
 
     kept: ClassVar[bool] = False
-    observer: ClassVar[Observer | None] = None  # of a class of your own: it is told what happens
+    observer: ClassVar[Observer | None] = None  # of a class of your own: it is notified of what happens
 
     def __init__(
         self, redis: Any, name: str | bytes | memoryview, timeout: float | None = None, sleep: float = 0.1,
@@ -51,36 +50,34 @@ class Form(Generic[G]):
     def fencing_token(self) -> int:
         """Rises from holder to holder, to fence writes with. (`local.token` is the owner's name.)"""
         self._held("fence with")
-        if self.local.grant is None:
-            raise self._error("This token was taken elsewhere")
-        with self._told("fence with"):
-            token: int = self.local.grant.token
+        grant = self.local.grant
+        if grant is None:
+            raise self._error("This token was acquired elsewhere")
+        if grant.lost:
+            raise self._not_owned("fence with")
+        token: int = grant.token
         return token
 
-    def _wait(self, blocking: bool | None, blocking_timeout: float | None) -> float:
+    def _wait(self, blocking: bool | None, blocking_timeout: float | None) -> float | None:
         if not (self.blocking if blocking is None else blocking):
             return 0.0
         seconds = self.blocking_timeout if blocking_timeout is None else blocking_timeout
-        return math.inf if seconds is None else max(0.0, seconds)
+        return None if seconds is None else max(0.0, seconds)
 
     def _options(self) -> dict[str, Any]:
-        """The lease, as `Locks.lock` takes it."""
-        if self.timeout is None or self.timeout == 0:
+        """The longest life, as `Locks.lock` takes it."""
+        if not self.timeout:
             return {}
-        if self.kept:
-            return {"lease": self._lease(), "at_most": self.timeout}
-        return {"lease": self.timeout, "fixed": True}
+        return {"max_hold": self.timeout} if self.kept else {"lease": self.timeout}
 
-    def _lease(self) -> float:
-        return max(1.0, min(LEASE, (self.timeout or math.inf) / 2))
-
-    def _took(self, grant: G) -> None:
+    def _took(self, grant: Any) -> bool:
         self.local.token, self.local.grant = grant.owner.encode("utf-8", "surrogateescape"), grant
         self.local.ends = time.monotonic() + (self.timeout or math.inf)
+        return True
 
-    def _own(self, token: bytes | str) -> G | None:
-        """The grant of this token, where it has been taken by this object."""
-        grant: G | None = self.local.grant
+    def _own(self, token: bytes | str) -> Any:
+        """The grant of this token, if this object has acquired it; else None."""
+        grant = self.local.grant
         return grant if grant is not None and grant.owner == text(token) else None
 
     def _held(self, what: str) -> bytes:
@@ -95,12 +92,12 @@ class Form(Generic[G]):
             raise self._error(f"Cannot {what} a lock with no timeout")
         return self.timeout
 
-    def _span(self, seconds: float) -> float:
-        """How long a grant is to last from now on: one that is kept lasts for a lease at least."""
-        return max(seconds, self._lease() + 0.001) if self.kept and self._is_kept() else seconds
-
-    def _is_kept(self) -> bool:
-        return self.timeout is None or self.timeout > self._lease()
+    def _is_owner(self, info: Any) -> bool:
+        """Whether this object's token is the owner that LOCK.INFO names."""
+        if info is None or self.local.token is None:
+            return False
+        pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2])
+        return text(self.local.token) in [text(value) for name, value in pairs if text(name) == "owner"]
 
     def _not_owned(self, what: str) -> Exception:
         return self._error(f"Cannot {what} a lock that's no longer owned", "LockNotOwnedError")
@@ -122,14 +119,17 @@ class Form(Generic[G]):
         except LockUnavailable as error:
             raise self._errors.ConnectionError(str(error)) from error
         except LockMisuse as error:
-            if error.__cause__ is None:  # not of the server
-                raise self._error(str(error)) from error
-            raise self._errors.ResponseError(str(error)) from error
+            kind = "ResponseError" if "WRONGTYPE" in str(error) else "LockError"
+            raise self._error(str(error), kind) from error
         except LockError as error:
             raise self._errors.ResponseError(str(error)) from error
+        except self._errors.ResponseError as error:
+            if str(error).startswith(GONE):
+                raise self._not_owned(what) from error
+            raise
 
     def _left(self, own: BaseException | None, error: Exception) -> None:
-        """A `with` block has ended without its lock. An error of its own is told before that."""
+        """A `with` block has ended without its lock. An error of the block is not replaced."""
         if own is not None:
             attach(own, error)
             return
@@ -138,6 +138,6 @@ class Form(Generic[G]):
         log.warning("%s: was unlocked, or no longer owned, at the end of its block", text(self.name))
 
 
-def text(token: bytes | str) -> str:
+def text(token: Any) -> Any:
     """An owner's name."""
     return token.decode("utf-8", "surrogateescape") if isinstance(token, bytes) else token

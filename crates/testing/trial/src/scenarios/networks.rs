@@ -29,6 +29,7 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     let busy = acquire("busy").granted()?;
     let in_line = acquire("busy").wait(ms(2500)).ask();
     site.until_waiting("busy", 1)?;
+    worker.check(&busy)?; // an answer behind the place in line: that has arrived, too
     fault(&proxy);
     let begun = Instant::now();
     let calls = [

@@ -1,0 +1,165 @@
+"""The servers that a client of redis-py is configured for, and connections with its settings.
+
+The library opens a connection: address, TLS, login, Sentinel. This module alone knows its names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, Optional
+
+from .errors import LockMisuse
+from .observer import log
+from .state import Fault
+
+
+# Settings that are not taken over: repetitions, health checks, decoding, messages of maintenance.
+LEFT_OUT = ("cache", "client_name", "decode_responses", "health_check_interval", "retry_on_error", "retry_on_timeout")
+LEFT_OUT_BEGINS = ("maint", "orig_", "oss_cluster_maint")
+# The first words of error replies, which the library takes away.
+WORDS = {
+    "AskError": "ASK", "AuthenticationError": "NOAUTH", "AuthenticationWrongNumberOfArgsError": "ERR AUTH",
+    "BusyLoadingError": "LOADING", "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN",
+    "MaxClientsError": "ERR max number of clients", "MovedError": "MOVED", "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
+}
+# The operating system notices a peer that is gone.
+ALIVE = {getattr(socket, name): value for name, value in
+         (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)) if hasattr(socket, name)}
+
+
+def fault_of(error: BaseException, sent: bool) -> Fault:
+    """What an exception of the library or of the network means."""
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    text = str(error) or kinds[0]
+    status = getattr(error, "status_code", None)
+    if isinstance(status, str):
+        return Fault.reply(text if text.startswith(status) else f"{status} {text}", error)
+    if "max number of clients" in text:
+        return Fault(text, error, sent=False)
+    word = next((WORDS[kind] for kind in kinds if kind in WORDS), "")
+    if word:
+        return Fault.reply(f"{word} {text}", error)
+    if "ResponseError" in kinds:
+        return Fault.reply(text, error)
+    origin: Optional[BaseException] = error
+    while origin:
+        if isinstance(origin, ssl.SSLCertVerificationError):
+            return Fault(text, error, "CERTIFICATE")
+        origin = origin.__cause__ or origin.__context__
+    return Fault(text, error, sent=sent)
+
+
+class Server:
+    """One server, and how a connection to it is made."""
+
+    def __init__(self, address: str, make: Callable[[], Any], has_sentinels: bool = False,
+                 most: Optional[int] = None) -> None:
+        """most: how many connections the user's pool may have."""
+        self.address, self.make, self.has_sentinels, self.most = address, make, has_sentinels, most or 2**31
+
+
+class Servers:
+    """The one server of a client, or the nodes of its cluster."""
+
+    def __init__(self, client: Any, is_async: bool, reply: float) -> None:
+        names = [kind.__module__ for kind in type(client).__mro__]
+        self._library = next((name.split(".")[0] for name in names if name.split(".")[0] in ("redis", "valkey")), "")
+        if not self._library:
+            raise LockMisuse(f"a client of redis-py is needed, not {type(client).__name__}")
+        if is_async != any(name.startswith(f"{self._library}.asyncio") for name in names):
+            raise LockMisuse("redis_lock_client.asyncio takes a client of redis.asyncio, redis_lock_client one of redis")
+        self._client, self._is_async, self._reply = client, is_async, reply
+        self.is_cluster = hasattr(client, "nodes_manager")
+        self.encoding = "utf-8"
+        self._nodes: dict[tuple[str, int], Server] = {}
+        self._moves: dict[int, tuple[str, int]] = {}
+        self._is_reading = False
+        self.only = None if self.is_cluster else self._single(client.connection_pool)
+
+    def _single(self, pool: Any) -> Server:
+        settings, kind = pool.connection_kwargs, pool.connection_class
+        self.encoding = settings.get("encoding", "utf-8")
+        sentinels = getattr(pool, "service_name", None)
+        address = sentinels or settings.get("path") or joined(settings.get("host", "localhost"), settings.get("port", 6379))
+        return Server(str(address), lambda: self._connection(kind, settings), bool(sentinels), pool.max_connections)
+
+    def _connection(self, kind: Any, settings: dict[str, Any]) -> Any:
+        own = {name: value for name, value in settings.items()
+               if name not in LEFT_OUT and not name.startswith(LEFT_OUT_BEGINS)}
+        retry = importlib.import_module(f"{self._library}.asyncio.retry" if self._is_async else f"{self._library}.retry")
+        backoff = importlib.import_module(f"{self._library}.backoff")
+        own.update(socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2,
+                   retry=retry.Retry(backoff.NoBackoff(), 0))
+        if not any("UnixDomainSocket" in base.__name__ for base in kind.__mro__):
+            own.update(socket_keepalive=True, socket_keepalive_options=ALIVE)
+        return kind(**own)
+
+    async def find(self, key: str) -> Server | Fault:
+        """The server that has the key."""
+        if self.only:
+            return self.only
+        try:
+            if self._is_async and not self._client.nodes_manager.slots_cache:
+                await self._client.initialize()
+            name = key.encode("utf-8", "surrogateescape")
+            moved = self._moves.get(int(self._client.keyslot(name)))
+            node = None if moved else self._client.get_node_from_key(name)
+        except Exception as error:
+            return fault_of(error, sent=False)
+        if moved:
+            return self._at(*moved)
+        return self._at(str(node.host), int(node.port)) if node else Fault("no node serves the key", sent=False)
+
+    def _at(self, host: str, port: int) -> Server:
+        server = self._nodes.get((host, port))
+        if server is None:
+            server = self._nodes[host, port] = Server(joined(host, port), lambda: self._of_node(host, port))
+        return server
+
+    def _of_node(self, host: str, port: int) -> Any:
+        nodes = list(self._client.nodes_manager.nodes_cache.values())
+        node = next((it for it in nodes if (it.host, it.port) == (host, port)), nodes[0])
+        if self._is_async:
+            return self._connection(node.connection_class, {**node.connection_kwargs, "host": host, "port": port})
+        of_node = getattr(self._client, "get_redis_connection", None) or self._client.get_valkey_connection
+        pool = of_node(node).connection_pool
+        return self._connection(pool.connection_class, {**pool.connection_kwargs, "host": host, "port": port})
+
+    def redirected(self, origin: Server, reply: object) -> Optional[Server]:
+        """Where a reply leads: to another node of the cluster."""
+        if not self.is_cluster or not isinstance(reply, Fault) or reply.word not in ("MOVED", "ASK"):
+            return None
+        words = reply.text.split()
+        if len(words) < 3:
+            return None
+        host, _, port = words[2].rpartition(":")
+        host = host or origin.address.rpartition(":")[0].strip("[]")
+        remap = getattr(self._client.nodes_manager, "remap_host_port", None)
+        where = remap(host, int(port)) if remap else (host, int(port))
+        if reply.word == "MOVED":
+            self._moves[int(words[1])] = where
+        return self._at(*where)
+
+    async def refresh(self) -> None:
+        """Reads the map of the cluster again, if nobody does so now. It may take as long as the user's limits say."""
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            reading = self._client.nodes_manager.initialize()
+            if self._is_async:
+                await reading
+            self._moves.clear()
+        except Exception as error:  # then the map stays as it is
+            log.info("the map of the cluster could not be read: %s", error)
+        finally:
+            self._is_reading = False
+
+
+def joined(host: str, port: int) -> str:
+    """An address as one text."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,280 @@
+"""The session of one server: what the loop sends, and what it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from ..errors import LockBusy, LockMisuse
+from .claims import ASKED, FAR, IN_LINE, RELEASED, Claim, Name, milliseconds
+from .faults import Command, Fault, made
+from .ledger import Release, Unfinished
+from .waits import Ask, Waits
+
+# A command that is sent before a POLL, and what its reply, to a sending at this time, changes.
+Due = tuple[Command, Callable[[float, object], None]]
+BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
+
+
+def fields(reply: Any) -> dict[str, Any]:
+    """A map, which RESP2 sends as a flat list."""
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+
+
+class State(Waits):
+    """What is known of one server: the session, waits, grants, calls under way and unfinished releases."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing depends on the session."""
+        return not (self.waits or self.grants or self.unfinished or self.calls or self.left)
+
+    def opened(self, session: int) -> None:
+        """Begins a session."""
+        self.session, self.seen, self.excess, self.refused, self.outside = session, 0, None, None, True
+        self.changed += self.waits.values()
+
+    def ended(self) -> None:
+        """Forgets the session. The leases of its grants run on."""
+        for claim in self.grants.values():
+            claim.sure = self.sure(claim)
+        self.session, self.sures = 0, []
+
+    def leave_session(self) -> None:
+        """Leaves a session with a grant whose release was refused, so that it is not renewed for ever."""
+        if self.leaving and self.session:
+            self.left[self.session] = self.at
+            self.ended()
+        self.leaving = False
+
+    def due(self) -> list[Due]:
+        """What is due before a POLL of the session, in the order of sending."""
+        due: list[Due] = []
+        session = self.session
+        if self.outside:
+            self.outside = False
+            for claim in self.grants.values():
+                if claim.session != session and not claim.doubt and not claim.fixed:
+                    due.append((claim.renew_command("SESSION", session), partial(self._moved, claim, session, claim.changes)))
+            lost = [it for it in self.waits.values()
+                    if it.phase is IN_LINE and it.session != session and it.end > self.at]
+            for wait in sorted(lost, key=lambda it: it.order):
+                wait.open += 1
+                ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
+                due.append((ask.command, partial(self._queued, wait, ask)))
+        if self.unfinished:
+            due += self._releases(session)
+        if self.excess is not None and self.at > self.excess + self.lease:
+            due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
+        for old, since in self.left.items():
+            if self.at > since + 2 * self.reply and all(claim.session != old for claim in self.grants.values()):
+                due.append((("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
+        return due
+
+    def _moved(self, claim: Claim, session: int, changes: int, sent: float, reply: object) -> None:
+        if self.grants.get(claim.name) is not claim:
+            return
+        if isinstance(reply, list):
+            if changes == claim.changes:
+                claim.sure = max(self.sure(claim), sent + reply[3] / 1000)
+            claim.session, claim.joined = session, self.polls
+        elif isinstance(reply, Fault) and reply.gone:
+            self.lose(claim, self.reason(claim, reply))
+        elif self.is_cluster and isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
+            self.doubtful(claim, "moved")
+        else:
+            self.outside = True
+
+    def _queued(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
+        self.answer(wait, ask, sent, reply)
+        self.outside = self.outside or isinstance(reply, Fault)
+
+    def _releases(self, session: int) -> Iterable[Due]:
+        for release, how in list(self.unfinished.items()):
+            if how.session != session and self.at > how.till:
+                del self.unfinished[release]
+                continue
+            token = ("TOKEN", release.token) if release.token else ()
+            command = ("LOCK.RELEASE", release.key, release.owner, *how.words, *token)
+            yield command, partial(self._finished, release, how, command)
+
+    def _finished(self, release: Release, how: Unfinished, command: Command, _: float, reply: object) -> None:
+        if isinstance(reply, Fault) and reply.word == "MOVED":
+            self.unfinished.pop(release, None)
+            self.misplaced.append(command)
+        elif self.unfinished.get(release) is how:
+            self.finished(release, reply)
+
+    def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
+        """Releases the grants of the session that nobody knows."""
+        self.excess = None
+        called = called_before.union(self.calls.values())
+        for row in map(fields, reply if isinstance(reply, list) else ()):
+            name = (row["key"], row["owner"])
+            release = Release(*name, row["token"])
+            if name not in called and name not in self.waits and not self.find(name) and release not in self.unfinished:
+                self.finish_later(release, ("ALL",), self.lease)
+
+    def _left(self, old: int, _: float, reply: object) -> None:
+        if not isinstance(reply, Fault) or not reply.passing or reply.word == "NOSESSION":
+            self.left.pop(old, None)
+
+    def begin_poll(self) -> tuple[int, float]:
+        """The number of a POLL that is sent now, and how long it may block."""
+        self.polls += 1
+        return self.polls, BRIEF if self.is_unsure() else self.lease / 3
+
+    def poll_command(self, block: float) -> Command:
+        """Polls the session."""
+        return ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block))
+
+    def is_unsure(self) -> bool:
+        """Whether the time of a grant has passed, so that the next reply decides."""
+        if self.at >= self.soonest:
+            self.soonest = min(map(self.sure, self.grants.values()), default=FAR)
+        return self.at >= self.soonest
+
+    def polled(self, poll: int, sent: float, reply: Any) -> None:
+        """Applies the reply to a POLL that was sent at this time."""
+        parts = fields(reply)
+        sure = parts["sure-ms"]
+        till = sent + (sure / 1000 if sure >= 0 else self.lease)
+        strays: dict[Release, None] = {}
+        for event in parts["events"]:
+            if event[0] > self.seen:  # else it was answered before
+                self.seen = event[0]
+                self._event(event[1], (event[2], event[3]), event[4], event[5:], till, strays)
+        for release in strays:
+            self.finish_later(release, ("ALL",), self.lease)
+        while self.sures and self.sures[-1][1] <= till:
+            self.sures.pop()
+        self.sures.append((poll, till))
+        self.changed += self.pending
+        if parts["grants"] <= len(self.grants) + len(self.unfinished):
+            self.excess = None
+        elif self.excess is None:
+            self.excess = sent
+        self.refused = None
+        self.tries.clear()
+        self._silent(sent)
+
+    def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float,
+               strays: dict[Release, None]) -> None:
+        """Applies one event. `strays`: the grants of waits that were given up."""
+        if kind == "granted":
+            if not self.granted(name, detail, self.session, till) and not self.is_called(name):
+                strays[Release(*name, detail)] = None
+        elif kind == "ended":
+            if name in self.waits:
+                self._ended(self.waits[name], detail)
+        elif kind in ("lost", "taken"):
+            claim = self.find(name)
+            is_known = claim is not None and claim.token == detail
+            if claim and is_known and claim.fixed and kind == "taken" and more[0] == 0:
+                return  # by this client: see taken_out
+            reason = more[0] if kind == "lost" else kind
+            if self.calls:
+                self.losses[detail] = reason, self.last_call
+            strays.pop(Release(*name, detail), None)
+            if not claim or not is_known or claim.doubt:
+                return
+            if self.is_cluster and reason == "deleted":
+                self.doubtful(claim, reason)
+            else:
+                self.lose(claim, reason)
+
+    def _ended(self, wait: Claim, why: str) -> None:
+        """A wait has ended without a grant."""
+        fault = Fault.reply(why)
+        if why in ("timeout", "cancelled"):
+            self.end_wait(wait, made(LockBusy, wait.key, f"other owners hold it or wait for it: the wait has ended ({why})"))
+        elif fault.passing:
+            self.set(wait, ASKED)
+            wait.cause = fault
+        else:
+            self.end_wait(wait, fault.error(wait.key))
+
+    def failed(self, began: float, fault: Fault) -> None:
+        """A try to connect or to poll that began at this time failed. One that failed at once counts only after a reply
+        timeout of tries."""
+        self.tries.append(began)
+        while self.tries and self.at >= self.tries[0] + self.reply:
+            self._silent(self.tries.popleft())
+        self.refused = None if fault.passing else fault
+        for wait in self.waits.values():
+            if not self.session:
+                wait.cause = fault
+        if self.refused:
+            self.changed += self.waits.values()
+
+    def _silent(self, since: float) -> None:
+        """Ends the grants that a POLL or connect which began then has not made sure again."""
+        if since <= self.soonest:
+            return
+        self.soonest = FAR
+        for claim in list(self.grants.values()):
+            till = self.sure(claim)
+            if till < since and not claim.doubt:
+                self.finish_later(Release(*claim.name, claim.token), ("ALL",), claim.lease)
+                self.lose(claim, "silence")
+            else:
+                self.soonest = min(self.soonest, till)
+
+    def close(self) -> tuple[list[int], list[Claim]]:
+        """Ends all waits and grants. Returns the sessions to close, and the grants."""
+        self.is_closed = True
+        for wait in list(self.waits.values()):
+            self.end_wait(wait, made(LockMisuse, wait.key, "the client is closed"))
+        grants = [*self.grants.values(), *self.fixed.values()]
+        for claim in grants:
+            self.forget(claim)
+            claim.phase, claim.holds = RELEASED, 0
+        self.changed += grants
+        return [session for session in (self.session, *self.left) if session], grants
+
+    # Clusters: a claim may be on another node.
+
+    def doubtful(self, claim: Claim, reason: str) -> None:
+        """Another node of the cluster may have this grant. It is unsure until `resolve`."""
+        claim.sure = self.sure(claim)
+        if reason != "moved":
+            claim.sure = min(claim.sure, self.at)
+        claim.doubt, claim.session = reason, 0
+        self.elsewhere.append(claim)
+
+    def claims(self) -> list[Claim]:
+        """The grants of the session and the places in line."""
+        return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
+
+    def relocate(self, claim: Claim) -> None:
+        """Has a claim asked for again, because another node of the cluster has its key now."""
+        if self.grants.get(claim.name) is claim and not claim.doubt:
+            self.doubtful(claim, "moved")
+        elif self.waits.get(claim.name) is claim:
+            self.set(claim, ASKED)
+
+    def resolve(self, claim: Claim, to: State, session: int, sent: float, reply: object) -> bool:
+        """Applies the reply of another node, whose state is `to`, about a grant that may be there, in its session.
+        Returns true if the grant is there."""
+        if self.grants.get(claim.name) is not claim or not claim.doubt:
+            return False  # it was released meanwhile
+        if isinstance(reply, list) and claim.token not in to.losses:
+            del self.grants[claim.name]
+            to.grants[claim.name] = claim
+            if claim in self.timed:
+                to.timed[claim] = self.timed.pop(claim)
+            if claim in self.pending:
+                self.pending.discard(claim)
+                to.pending.add(claim)
+            claim.doubt, claim.session, claim.joined = "", session, to.polls
+            claim.sure = max(claim.sure, sent + reply[3] / 1000)
+            to.soonest, to.outside = min(to.soonest, claim.sure), True
+            return True
+        if claim.doubt != "moved":
+            self.lose(claim, claim.doubt)
+        elif isinstance(reply, Fault) and not reply.gone:
+            claim.doubt, self.outside = "", True  # it is asked for again
+        else:
+            self.lose(claim, "moved to another node, and gone")
+        return False

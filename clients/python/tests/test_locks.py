@@ -1,0 +1,325 @@
+"""Locks on a real server, with threads and with asyncio."""
+
+import threading
+import time
+
+import pytest
+import redis
+from redis_lock_client import (LockBusy, LockDeadlock, LockLost, LockMisuse, LockNotAlone, LockRefused,
+                               LockUnavailable, Observer)
+from servers import eventually
+
+KEY = "lock:orders:42"
+
+
+def in_thread(work):
+    """Runs it beside the test. The result waits for what it returned or raised."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append((work(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def result():
+        thread.join(30)
+        value, error = outcome[0]
+        if error:
+            raise error
+        return value
+
+    return result
+
+
+def test_a_grant(locks, server):
+    with locks.lock(KEY, wait=1) as grant:
+        info = server.info(KEY)
+        assert (grant.key, grant.token, grant.owner) == (KEY, info["token"], info["owner"])
+        assert grant.owner.startswith("test:") and grant.held and 0 < grant.remaining <= 2.0
+        grant.check()
+        time.sleep(2.5)  # longer than the lease
+        assert grant.held
+    assert not grant.held and grant.lost is None and server.info(KEY) is None
+    with pytest.raises(LockMisuse):
+        grant.release()
+
+
+def test_waiting(locks, server):
+    held = locks.lock(KEY)
+    with pytest.raises(LockBusy, match=KEY):
+        locks.lock(KEY, wait=0)
+    began = time.monotonic()
+    with pytest.raises(LockBusy):
+        locks.lock(KEY, wait=0.3)
+    assert 0.25 < time.monotonic() - began < 3
+    waits = []
+    for number in range(3):
+        waits.append(in_thread(lambda: locks.lock(KEY)))
+        server.wait_for_waiters(KEY, number + 1)
+    grants = [held]
+    for wait in waits:
+        grants[-1].release()
+        grants.append(wait())
+        assert grants[-1].token > grants[-2].token
+    grants[-1].release()
+
+
+def test_owners_are_fresh(locks):
+    first = locks.lock("a")
+    assert first.owner != locks.lock("b").owner
+    first.release()
+    assert locks.lock("a").owner != first.owner
+
+
+def test_sharing(locks, server):
+    with locks.lock(KEY, shared=True), locks.lock(KEY, shared=True, wait=0):
+        with pytest.raises(LockBusy):
+            locks.lock(KEY, wait=0)
+    with locks.lock(KEY, permits=2), locks.lock(KEY, permits=2, wait=0):
+        with pytest.raises(LockBusy):
+            locks.lock(KEY, permits=2, wait=0)
+    assert server.info(KEY) is None
+
+
+def test_a_task_enters_again(locks, server):
+    task = locks.task()
+    with locks.lock(KEY, task=task) as outer:
+        with locks.lock(KEY, task=task) as inner:
+            assert inner.token == outer.token and server.info(KEY)["holds"] == 2
+        assert outer.held and server.info(KEY)["holds"] == 1
+    assert server.info(KEY) is None
+    one, two = locks.lock("p", permits=2, task=task), locks.lock("p", permits=2, task=task)
+    assert one.owner != two.owner
+
+
+def test_deadlock_and_not_alone(locks, server):
+    one, two = locks.task(), locks.task()
+    a, b = locks.lock("a", task=one), locks.lock("b", task=two)
+    wait = in_thread(lambda: locks.lock("b", task=one, wait=20))
+    server.wait_for_waiters("b", 1)
+    with pytest.raises(LockDeadlock):
+        locks.lock("a", task=two, wait=20)
+    b.release()
+    wait().release()
+    a.release()
+    with locks.lock(KEY, shared=True), locks.lock(KEY, shared=True, task=one):
+        with pytest.raises(LockNotAlone):
+            locks.lock(KEY, task=one)
+
+
+def test_several(locks, server):
+    with locks.lock_all(["b", "a", "b"], wait=1) as grants:
+        assert [grant.key for grant in grants] == ["a", "b"]
+        assert len({grant.owner for grant in grants}) == 1
+    assert server.info("a") is None and server.info("b") is None
+    server.redis.execute_command("LOCK.ACQUIRE", "b", "other", "PX", 60_000)
+    with pytest.raises(LockBusy):
+        locks.lock_all(["a", "b"], wait=0.1)
+    assert server.info("a") is None
+
+
+def test_a_loss(locks, server):
+    told = []
+    held = locks.lock(KEY, on_lost=told.append)
+    server.redis.delete(KEY)
+    eventually(lambda: told, "the notice")
+    assert held.lost == "deleted" and not held.held
+    held.on_lost(told.append)
+    eventually(lambda: len(told) == 2, "the notice of one that is lost already")
+    for call in (held.check, held.release, lambda: held.extend(5)):
+        with pytest.raises(LockLost, match="deleted"):
+            call()
+    assert len(told) == 2
+
+
+def test_a_check_finds_a_loss(locks, server):
+    held = locks.lock(KEY, lease=60)  # fixed: no session is told
+    server.redis.delete(KEY)
+    with pytest.raises(LockLost):
+        held.check()
+    assert held.lost
+
+
+def test_a_fixed_lease(locks, server):
+    told = []
+    held = locks.lock(KEY, lease=0.4, wait=0, on_lost=told.append)
+    assert server.session_of(KEY) == 0 and server.sessions() == []
+    held.extend(0.8)
+    time.sleep(0.5)
+    assert held.held and not told
+    eventually(lambda: told, "the end of the lease")
+    assert held.lost == "expired"
+    other = locks.lock(KEY)
+    wait = in_thread(lambda: locks.lock(KEY, lease=0.5))
+    server.wait_for_waiters(KEY, 1)
+    other.release()
+    assert wait().remaining <= 0.5 and server.session_of(KEY) == 0
+
+
+def test_a_maximum_time(locks, server):
+    told = []
+    held = locks.lock(KEY, max_hold=0.3, on_lost=told.append)
+    eventually(lambda: told, "the end")
+    assert "maximum" in held.lost
+    eventually(lambda: server.info(KEY) is None, "the release")
+
+
+def test_extending(locks, server):
+    with locks.lock(KEY) as grant:
+        grant.extend(60)
+        assert server.info(KEY)["lease-ms"] == 60_000 and grant.remaining > 50
+        grant.extend(1)
+        assert grant.remaining <= 1
+        with pytest.raises(LockMisuse):
+            grant.extend(0.5)
+
+
+def test_detach_and_adopt(locks, server, world):
+    told = []
+    held = locks.lock(KEY, on_lost=told.append)
+    held.detach(30)
+    assert not held.held and server.session_of(KEY) == 0
+    other = world.locks(world.client(server.port), name="other", lease=2.0)
+    with other.adopt(KEY, held.owner, held.token) as grant:
+        assert grant.held and grant.token == held.token and server.session_of(KEY)
+        with pytest.raises(LockMisuse):
+            held.release()
+    assert server.info(KEY) is None and not told
+    with pytest.raises(LockLost):
+        other.adopt(KEY, held.owner, held.token)
+    other.close()
+
+
+def test_names_of_keys(world, server):
+    locks = world.locks(world.client(server.port), prefix="app:")
+    with locks.lock("k") as grant:
+        assert grant.key == "app:k" and server.info("app:k")
+    with locks.lock(b"\xff\xfe") as grant:
+        assert redis.Redis(port=server.port).exists(b"app:\xff\xfe")
+    locks.close()
+    latin = world.locks(world.client(server.port, encoding="latin-1"))
+    with latin.lock("é"):
+        assert redis.Redis(port=server.port, encoding="latin-1").exists("é")
+    latin.close()
+
+
+@pytest.mark.parametrize("words", [{"permits": 0}, {"permits": 2, "shared": True}, {"lease": 0}, {"max_hold": 0}])
+def test_misuse(locks, words):
+    with pytest.raises(LockMisuse):
+        locks.lock(KEY, **words)
+
+
+def test_another_kind_of_key(locks, server):
+    server.redis.set(KEY, "1")
+    with pytest.raises(LockMisuse, match="SET NX"):
+        locks.lock(KEY, wait=1)
+
+
+def test_clients_of_the_other_kind_are_refused(world, server):
+    import redis.asyncio
+
+    other = redis.asyncio.Redis() if world.name == "threads" else redis.Redis()
+    with pytest.raises(LockMisuse):
+        world.locks(other)
+    with pytest.raises(LockMisuse, match="redis-py"):
+        world.locks(object())
+
+
+def test_errors_of_the_work_are_raised_as_they_are(locks, server):
+    with pytest.raises(ZeroDivisionError), locks.lock(KEY):
+        server.redis.delete(KEY)
+        1 / 0
+
+
+def test_the_observer(world, server):
+    seen = []
+
+    class All(Observer):
+        def acquired(self, key, seconds, error):
+            seen.append(("acquired", key, type(error)))
+
+        def released(self, key, seconds, error):
+            seen.append(("released", key, type(error)))
+
+        def lost(self, key, error):
+            seen.append(("lost", key, error.reason))
+
+        def connection(self, server, error):
+            seen.append(("connection", server, error is None))
+
+    locks = world.locks(world.client(server.port), observer=All())
+    with pytest.raises(LockLost), locks.lock("k"):
+        with pytest.raises(LockBusy):
+            locks.lock("k", wait=0)
+        server.redis.delete("k")
+        eventually(lambda: ("lost", "k", "deleted") in seen, "the loss")
+    assert ("acquired", "k", type(None)) in seen and ("acquired", "k", LockBusy) in seen
+    assert ("released", "k", LockLost) in seen
+    held = locks.lock("k")
+    server.redis.client_kill_filter(_id=server.sessions()[0]["client-id"])
+    eventually(lambda: [it for it in seen if it[0] == "connection"][-1:] == [
+        ("connection", f"localhost:{server.port}", True)], "the connection to be back")
+    held.release()
+    locks.close()
+
+
+def test_many_waits_need_two_connections(world, server):
+    before = len(server.redis.client_list())
+    client = world.client(server.port, max_connections=4)
+    locks = world.locks(client)
+    held = locks.lock(KEY)
+    waits = [in_thread(lambda: locks.lock(KEY, wait=60)) for _ in range(60)]
+    server.wait_for_waiters(KEY, 60)
+    assert len(server.redis.client_list()) - before <= 5
+    held.release()
+    for _ in waits:
+        eventually(lambda: server.info(KEY), "the next")
+        owner = server.info(KEY)["owner"]
+        server.redis.execute_command("LOCK.RELEASE", KEY, owner)
+        eventually(lambda: (server.info(KEY) or {}).get("owner") != owner, "the next")
+    locks.close()
+
+
+def test_closing(world, server):
+    locks = world.locks(world.client(server.port))
+    held, fixed = locks.lock("held"), locks.lock("fixed", lease=60)
+    wait = in_thread(lambda: locks.lock("held", wait=60))
+    server.wait_for_waiters("held", 1)
+    locks.close()
+    assert server.info("held") is None and server.info("fixed") is None and server.sessions() == []
+    for call in (wait, held.release, fixed.check, lambda: locks.lock("new")):
+        with pytest.raises(LockMisuse):
+            call()
+    locks.close()
+
+
+def test_a_silent_server(world, server, proxy):
+    locks = world.locks(world.client(proxy.port), lease=2.0)
+    told = []
+    locks.lock("held", on_lost=told.append)
+    proxy.order("swallow")
+    for wait, longest in ((0, 1.9), (1.5, 3.2)):
+        began = time.monotonic()
+        with pytest.raises(LockUnavailable, match=str(proxy.port)):
+            locks.lock(KEY, wait=wait)
+        assert time.monotonic() - began < longest
+    eventually(lambda: told, "the loss")
+    proxy.order("speak")
+    locks.lock(KEY, wait=5).release()
+    locks.close()
+
+
+def test_a_server_without_the_right(world, server):
+    server.redis.execute_command("ACL", "SETUSER", "poor", "on", ">x", "~*", "+@connection")
+    locks = world.locks(world.client(server.port, username="poor", password="x"))
+    with pytest.raises(LockRefused, match="NOPERM"):
+        locks.lock(KEY, wait=5)
+    wrong = world.locks(world.client(server.port, username="poor", password="y"))
+    with pytest.raises(LockRefused):
+        wrong.lock(KEY, wait=5)
+    locks.close()
+    wrong.close()
