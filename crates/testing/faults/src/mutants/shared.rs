@@ -73,9 +73,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "dying-waiters",
         edits: &[Edit {
             file: "crates/core/src/calls/give_back.rs",
-            from: "            Holders::Shared(lock) => lock.set.with(token)?,
+            from: "        let holder = holders?.uncapped(self.taken.token)?;
 ",
-            to: "            Holders::Shared(lock) => lock.set.with(token).filter(|_| false)?,
+            to: "        let holder = holders
+            .filter(|holders| matches!(holders, Holders::Exclusive(_)))?
+            .uncapped(self.taken.token)?;
 ",
         }],
     },
