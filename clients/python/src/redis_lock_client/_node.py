@@ -11,6 +11,7 @@ from typing import Any, Optional, TypeVar
 from .observer import Observer, log
 from .servers import Server, Servers
 from .state import Claim, Fault, State
+from .state.session import Due
 
 T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
@@ -203,7 +204,7 @@ class Node:
         """Opens a session if there is none, sends what is due, and polls once. Returns whether the session has ended,
         and what failed."""
         state, common = self.state, self.common
-        self.do(state.leave_session)
+        due, poll = self.do(self._plan)
         if not state.session:
             command = ("LOCK.SESSION", "OPEN", "TIMEOUT", int(common.silence * 1000), "NAME", common.name)
             [opened] = await self.poller.send(common.reply, command)
@@ -213,8 +214,8 @@ class Node:
             if common.is_closed:
                 await self.poller.send(common.reply, ("LOCK.SESSION", "CLOSE", opened))
                 return False, None
+            due, poll = self.do(self._plan)
         fault = None
-        due = self.do(state.due)
         for begin in range(0, len(due), PART):
             part = due[begin:begin + PART]
             sent = monotonic()
@@ -225,15 +226,25 @@ class Node:
                 fault = Fault(fault.text, fault.cause, sent=False)
         if fault:
             return False, fault
-        (poll, block), sent = self.do(lambda: (state.begin_poll(), state.at))
+        number, block, sent = poll or self.do(self._begin_poll)
         [polled] = await self.poller.send(common.reply + block, state.poll_command(block))
         if not isinstance(polled, Fault):
-            self.do(state.polled, poll, sent, polled)
+            self.do(state.polled, number, sent, polled)
             return False, None
         if polled.word == "NOSESSION":
             self.do(state.ended)
             return True, None
         return False, polled
+
+    def _plan(self) -> tuple[list[Due], Optional[tuple[int, float, float]]]:
+        """What is due before a POLL; if nothing is, the POLL."""
+        self.state.leave_session()
+        due = self.state.due() if self.state.session else []
+        return due, self._begin_poll() if self.state.session and not due else None
+
+    def _begin_poll(self) -> tuple[int, float, float]:
+        """The number of a POLL, how long it may block, and when it is sent."""
+        return (*self.state.begin_poll(), self.state.at)
 
     async def session(self, end: float) -> int:
         """The session, or 0 if there is none until then."""

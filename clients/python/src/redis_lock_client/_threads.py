@@ -42,8 +42,10 @@ class Signal:
 
     def set(self) -> None:
         """Wakes the thread."""
-        with contextlib.suppress(RuntimeError, ValueError):  # it is set already
+        try:
             self._lock.release()
+        except (RuntimeError, ValueError):
+            pass  # it is set already
 
     async def wait(self, seconds: float, stopped: Optional[Callable[[], bool]] = None) -> None:
         """Waits for the signal, for no longer than this, and until it is stopped."""
