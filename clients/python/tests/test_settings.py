@@ -131,8 +131,9 @@ def tls(server, certificate):
 
 
 def test_tls(world, server, tls, certificate):
-    use(world, world.client(tls, host="127.0.0.1", ssl=True, ssl_ca_certs=str(certificate / "cert.pem")), server)
-    locks = world.locks(world.client(tls, host="127.0.0.1", ssl=True))
+    client = world.client(tls, host="127.0.0.1", ssl=True, ssl_ca_certs=str(certificate / "cert.pem"))
+    use(world, None, server, world.locks(client, lease=5.0, reply=5.0))
+    locks = world.locks(world.client(tls, host="127.0.0.1", ssl=True), reply=5.0)
     with pytest.raises(LockRefused, match="(?i)certificate"):
         locks.lock(KEY, wait=5)
     locks.close()

@@ -432,6 +432,8 @@ class Locking:
         return grant
 
     async def _try(self, key: str, terms: Terms, task: Optional[Task]) -> Any:
+        if self._common.is_closed:
+            raise made(LockMisuse, key, "the client is closed")
         if task and terms.mode[:1] == ("LIMIT",):
             task = None  # each permit is an owner of its own
         held = task._grant(key) if task else None

@@ -55,13 +55,14 @@ class Common:
                 node = self.nodes.get(server) or self.nodes.setdefault(server, Node(self, server))
         return node
 
-    async def repeat(self, key: str, command: tuple[Any, ...]) -> tuple[float, Any, bool]:
+    async def repeat(self, key: str, command: tuple[Any, ...], server: Optional[Server] = None,
+                     end: Optional[float] = None) -> tuple[float, Any, bool]:
         """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
         last reply, and whether an earlier try had none."""
         reply_limit = self.reply
-        end = monotonic() + 2 * reply_limit
+        end = end or monotonic() + 2 * reply_limit
         pauses: Optional[Pauses] = None
-        server, asking, was_open = self.servers.only, False, False
+        server, asking, was_open = server or self.servers.only, False, False
         while True:
             reply: Any = None
             if server is None:
@@ -158,9 +159,10 @@ class Node:
                 was_unknown = is_unknown
                 pause = pauses.next()
                 await self._rest(min(pause, 0.1) if is_unsure else pause)
-        finally:
+        except BaseException:  # its event loop ends
             self.is_running = False
             self.poller.close()
+            raise
 
     def _after(self, began: float, fault: Optional[Fault]) -> tuple[bool, bool]:
         """What follows a round: whether a grant is about to be judged, and whether the loop ends."""
@@ -170,6 +172,7 @@ class Node:
         is_over = self.common.is_closed or bool(fault) and self.state.is_idle  # it starts again when it is needed
         if is_over:
             self._observe(None)
+            self.poller.close()
             self.is_running = False
         return self.state.is_unsure(), is_over
 
@@ -276,7 +279,7 @@ class Node:
         _, reply, _ = await self.common.repeat(claim.key, command)
         self.do(self.state.cut_answered, claim, reply)
 
-    async def close(self) -> Optional[Fault]:
+    async def close(self) -> None:
         """Releases what the session holds, or else each grant, and ends the loop. The client is marked as closed."""
         end = monotonic() + 2 * self.common.reply
         sessions, grants = self.do(self.state.close)
@@ -284,26 +287,13 @@ class Node:
         self._rewind.set()
         closed = set()
         for session in sessions:
-            pauses = Pauses()
-            while True:
-                command = ("LOCK.SESSION", "CLOSE", session)
-                reply = await self.wire.call(min(self.common.reply, end - monotonic()), command)
-                if not isinstance(reply, Fault):
-                    closed.add(session)
-                    break
-                rest = pauses.next()
-                if not reply.passing or reply.word == "NOSESSION" or monotonic() + rest >= end:
-                    break
-                await self.world.sleep(rest)
-        failure = None
+            _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
+            if not isinstance(reply, Fault):
+                closed.add(session)
         for claim in grants:
-            if claim.session in closed:
-                continue
-            reply = await self.wire.call(min(self.common.reply, end - monotonic()), claim.release_command())
-            if isinstance(reply, Fault) and not reply.gone:
-                failure = reply
+            if claim.session not in closed:
+                await self.wire.call(min(self.common.reply, end - monotonic()), claim.release_command())
         self.poller.close()
         if self._loop:
             await self.world.join(self._loop, max(0.1, end - monotonic()))
         self.wire.close()
-        return failure

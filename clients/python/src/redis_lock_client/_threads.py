@@ -177,19 +177,21 @@ class Wire:
     def _take(self, end: float) -> Optional[Line]:
         """A connection that no other thread uses. All are busy for milliseconds only."""
         while monotonic() < end:
-            with contextlib.suppress(IndexError):
+            try:
                 line = self._free.pop()
-                if line.age != self._age:
-                    line.close()
-                    line.age = self._age
-                return line
-            with self._adding:
-                if len(self._all) < self._most:
-                    line = Line(self._server)
-                    line.age = self._age
-                    self._all.add(line)
-                    return line
-            time.sleep(0.001)
+            except IndexError:
+                with self._adding:
+                    is_full = len(self._all) >= self._most
+                    if not is_full:
+                        line = Line(self._server)
+                        self._all.add(line)
+                if is_full:
+                    time.sleep(0.001)
+                    continue
+            if line.age != self._age:
+                line.close()
+                line.age = self._age
+            return line
         return None
 
     def close(self) -> None:

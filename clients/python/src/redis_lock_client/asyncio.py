@@ -208,6 +208,7 @@ class Locks(Locking):
     async def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
         under the locks has stopped. It takes at most two replies; what could not be released is free a lease later."""
+        self._bind()
         await self._close()
 
     async def __aenter__(self) -> Locks:
