@@ -23,6 +23,7 @@
 #   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,keeping; --only contention
 #                      (bench-full writes a page when all that is on it was measured)
 #   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
+#   JOBS=n             so many languages at once in clients and adapters (1), each with its output at its end
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
 #   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no Rust is needed
 #   SOURCE=folder      for server-suite: the source of a Redis or Valkey; UNITS="unit/expire ..." fewer units
@@ -66,7 +67,7 @@ sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
 	@$(PROGRAM) redis-lock-top $(MONITORED) $(TOP)
 
-doctor: setup-build ## what will hurt the locks of running servers, and the lines that mend it (URL= or PORT=)
+doctor: setup-build ## what will hurt the locks of running servers, and the lines that fix it (URL= or PORT=)
 	@$(PROGRAM) redis-lock-doctor $(MONITORED) $(DOCTOR)
 
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard

@@ -3,29 +3,15 @@
 # its adapters for frameworks. Names what was left out. clients/LANGUAGE/needs says which programs that takes, one a
 # line. Writes in SQL are tested on SQLite, and on PostgreSQL where that is there or can be installed.
 #
-# usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [FORM=short] clients.sh [adapters]
+# usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [FORM=short] [JOBS=1] clients.sh [clients|adapters [LANGUAGE]]
 #        short: of each language the tests that say most in little time
+#        JOBS: so many languages at once, of which each prints what it has to say at its end
+#        LANGUAGE: that one, into the folder ROWS; this is how the script calls itself
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
 cd "$root"
 what=${1:-clients}
-table=$(mktemp)
-trap 'rm -f "$table" "$table".*' EXIT
-passed_all=true
-
-if ! "$tools/setup.sh" postgres; then
-    printf '%-8s left out, for want of what is named above: SQLite alone\n' postgres >>"$table"
-    [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
-fi
-
-# For all that would build them again.
-REDIS_LOCK_MODULE=${REDIS_LOCK_MODULE:-$(module_path)}
-if [ -z "${TESTBED:-}" ]; then
-    "$tools/building.sh" cargo build --quiet --workspace --bin testbed
-    TESTBED=$(program_path testbed)
-fi
-export REDIS_LOCK_MODULE TESTBED
 
 # How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the tests in shell, PHP and Ruby print.
 count() {
@@ -57,37 +43,63 @@ scripts_of() {
     for script; do [ ! -x "$script" ] || echo "$script"; done
 }
 
+run() {
+    log=$ROWS/$1.log
+    result=passed
+    for script in $(scripts_of "$1"); do
+        printf '\n==> %s\n' "$script"
+        # The pipe to tee would hide the script's status.
+        { "$script" 2>&1 || touch "$log.failed"; } | tee -a "$log"
+    done
+    [ ! -e "$log.failed" ] || result='NOT PASSED'
+    printf '%-8s %-11s %s\n' "$1" "$result" "$(count "$log")" >"$ROWS/$1"
+    [ "$result" = passed ]
+}
+
+if [ $# = 2 ]; then
+    [ "$JOBS" != 1 ] || { run "$2"; exit; }
+    run "$2" >"$ROWS/$2.out" || failed=1
+    cat "$ROWS/$2.out"
+    exit ${failed:-0}
+fi
+
+export ROWS JOBS="${JOBS:-1}"
+ROWS=$(mktemp -d)
+trap 'rm -rf "$ROWS"' EXIT
+passed_all=true
+leave_out() {
+    printf '%-8s left out, for want of %s\n' "$1" "$2" >"$ROWS/$1"
+    [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
+}
+
+"$tools/setup.sh" postgres || leave_out postgres 'what is named above: SQLite alone'
+
+# For all that would build them again.
+REDIS_LOCK_MODULE=${REDIS_LOCK_MODULE:-$(module_path)}
+if [ -z "${TESTBED:-}" ]; then
+    "$tools/building.sh" cargo build --quiet --workspace --bin testbed
+    TESTBED=$(program_path testbed)
+fi
+export REDIS_LOCK_MODULE TESTBED
+# The tests of the examples: they wait more than they work.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
+
+languages=
 for needs in clients/*/needs; do
     language=${needs#clients/}
     language=${language%/needs}
-    scripts=$(scripts_of "$language")
-    [ -n "$scripts" ] || continue
+    [ -n "$(scripts_of "$language")" ] || continue
     case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
     missing=$(missing_of "$needs")
     # What these take are packages of Debian.
     case $language in php | ruby) "$tools/setup.sh" "$language" || missing="$missing what is named above" ;; esac
-    if [ -n "$missing" ]; then
-        printf '%-8s left out, for want of%s\n' "$language" "$missing" >>"$table"
-        [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
-        continue
-    fi
-    result=passed
-    for script in $scripts; do
-        printf '\n==> %s\n' "$script"
-        # The pipe to tee would hide the script's status.
-        rm -f "$table.bad"
-        { "$script" 2>&1 || touch "$table.bad"; } | tee "$table.run"
-        cat "$table.run" >>"$table.log"
-        [ ! -e "$table.bad" ] || touch "$table.failed"
-    done
-    if [ -e "$table.failed" ]; then
-        result='NOT PASSED'
-        passed_all=false
-    fi
-    printf '%-8s %-11s %s\n' "$language" "$result" "$(count "$table.log")" >>"$table"
-    rm -f "$table.log" "$table.run" "$table.failed"
+    if [ -n "$missing" ]; then leave_out "$language" "${missing# }"; else languages="$languages $language"; fi
 done
+# shellcheck disable=SC2086 # words
+[ -z "$languages" ] || printf '%s\n' $languages | xargs -n 1 -P "$JOBS" "$tools/clients.sh" "$what" || passed_all=false
 
 printf '\n'
-cat "$table"
+for row in "$ROWS"/*; do
+    case ${row##*/} in *.*) ;; *) cat "$row" ;; esac
+done
 $passed_all

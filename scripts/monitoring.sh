@@ -62,7 +62,8 @@ metrics_in() {
 }
 
 check_scrape() {
-    port=$((20000 + $$ % 10000))
+    # Neither of a test bed (crates/testing/testbed) nor of what goes out from here.
+    port=$((31000 + $$ % 500 * 3))
     web=$((port + 1))
     replica=$((port + 2))
     mkdir "$folder/replica"

@@ -7,8 +7,8 @@ set -eu
 . "$(dirname -- "$0")/lib.sh"
 
 "$tools/setup.sh" nextest
-# Most of a test's time it waits for a server: four for each core.
-export NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((4 * $(getconf _NPROCESSORS_ONLN)))}"
+# Most of a test's time it waits for a server: five for each core.
+export NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((5 * $(getconf _NPROCESSORS_ONLN)))}"
 # Each test is a process, and would look after the module's build by itself.
 export REDIS_LOCK_MODULE="${REDIS_LOCK_MODULE:-$(module_path)}"
 [ -z "${BUILD_TIMES:-}" ] || "$tools/building.sh" cargo nextest run --no-run "$@"

@@ -54,6 +54,7 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
             release: waiting::release_of_session,
             ended: waiting::session_ended,
             moves: waiting::session_moves,
+            renewed: waiting::grant_renewed,
         },
     );
     waiting::load(context);

@@ -38,7 +38,7 @@ type client struct {
 }
 
 func newClient(port string, _ int) way {
-	connected := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+	connected := redis.NewClient(options(port))
 	return client{connected, redislock.New(connected, redislock.Options{Service: "contenders", Lease: lease})}
 }
 
@@ -104,13 +104,13 @@ func (r redsyncs) handle(key string) handle {
 
 func (r redsyncs) close() error { return r.redis.Close() }
 
-// A call that waits in the server has its connection to itself, for as long as it waits: one for
-// each contender, and no limit to a read.
+// The options of the user's client, the same for all ways.
+func options(port string) *redis.Options { return &redis.Options{Addr: "127.0.0.1:" + port} }
+
+// A call that waits in the server has its connection to itself for as long as it waits: one connection for each
+// contender. No wait is longer than a lease.
 func connect(port string, contenders int) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr:         "127.0.0.1:" + port,
-		PoolSize:     contenders,
-		MinIdleConns: contenders,
-		ReadTimeout:  -1,
-	})
+	with := options(port)
+	with.PoolSize, with.MinIdleConns, with.ReadTimeout = contenders, contenders, lease
+	return redis.NewClient(with)
 }

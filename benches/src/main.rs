@@ -63,6 +63,9 @@ struct Options {
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Topic>,
+    /// Only the contenders in Rust and in these of "java", "python", "go" and "node".
+    #[arg(long, value_delimiter = ',')]
+    languages: Vec<String>,
     /// Only these settings are counted by "beside".
     #[arg(long, value_enum, value_delimiter = ',')]
     settings: Vec<Setting>,
@@ -162,16 +165,16 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             instructions::beside_plain_keys(&programs, settings, &target_folder())?;
             Ok(ExitCode::SUCCESS)
         }
-        Form::Quick => bench(&programs, &Scale::quick(), &options.only),
-        Form::Full => bench(&programs, &Scale::full(), &options.only),
+        Form::Quick => bench(&programs, &Scale::quick(), options),
+        Form::Full => bench(&programs, &Scale::full(), options),
     }
 }
 
-fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode, String> {
+fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitCode, String> {
     let facts = facts::facts(programs);
     println!("{}\n", facts.join("\n"));
     let first = &programs[0];
-    let wants = |topic| only.is_empty() || only.contains(&topic);
+    let wants = |topic| options.only.is_empty() || options.only.contains(&topic);
     let mut pages = [(BENCHMARK, Part::default()), (CONTENTION, Part::default())];
     for topic in Topic::MEASURED {
         if !wants(topic) {
@@ -188,7 +191,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
             Topic::Keeping => keeping::measure(programs, Keeper::Connection, scale),
             Topic::Sessions => keeping::measure(programs, Keeper::Session, scale),
             Topic::Queue => queued::measure(first, scale),
-            Topic::Contention => contention::measure(first, scale),
+            Topic::Contention => contention::measure(first, scale, &options.languages),
             Topic::SharedContention => contention::shared::measure(programs, scale),
             Topic::Quorum => quorum::measure(first, scale),
             Topic::Instructions => Part::default(),
@@ -209,7 +212,8 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
     for (page, part) in pages {
         let mut topics = Topic::MEASURED.iter().filter(|topic| topic.is_on(&page));
         // A published page is replaced only as a whole.
-        if scale.is_full && !topics.all(|topic| wants(*topic)) {
+        let is_whole = options.languages.is_empty() && topics.all(|topic| wants(*topic));
+        if scale.is_full && !is_whole {
             continue;
         }
         let facts = [&facts[..], &part.facts].concat();

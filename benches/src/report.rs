@@ -44,13 +44,14 @@ beside each other.
 \"Its commands alone\" are LOCK.ACQUIRE and LOCK.RELEASE without what a client does besides (renewal, \
 cancelling, calls that are safe to repeat): the floor of what a client can reach. A call that waits in the \
 server has its connection to itself; here it is kept, one for each contender, and so it is for RPUSH and \
-BLPOP. Redisson's threads share the connections of its client, and one subscription tells all of them that a \
+BLPOP. Otherwise the options of the library are the same in all rows of a language. Redisson's threads share the connections of its client, and one subscription tells all of them that a \
 lock is free.
 - The clients' locks are used as they ship, but for three things: Redisson is given a lease, so that no \
 timer renews it, and room for 500 subscriptions, not 250, beyond which its fair locks come to a stop; \
 redsync and redlock never give up. redis-py's, redsync's and redlock's ask again after a pause.
 - The floor, RPUSH and BLPOP of a token, has no owner and no lease: it is no lock, but the least that \
 passing something on can cost.
+- Connections are counted by the server, on a server of its own for each client.
 ",
 };
 

@@ -85,7 +85,13 @@ impl Scale {
             crashes: 10,
             watchdog_crashes: 3,
             queued: 100_000,
-            workloads: const { &[Workload::new(1, 1), Workload::new(64, 1)] },
+            workloads: const {
+                &[
+                    Workload::new(1, 1),
+                    Workload::new(64, 1),
+                    Workload::new(64, 64),
+                ]
+            },
             turn_seconds: 0.15,
             turns: 9,
             warm_up_seconds: 1.0,

@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -12,12 +11,12 @@ import (
 // limits the wait, not the grant: that lasts until its [Grant.Release]. A call to the server that is under way is not
 // broken off, so Acquire may return up to a second after the end of the context.
 func (l *Locks) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, nil, key, l.terms(options))
+	return l.acquire(ctx, nil, state.Name{Key: key}, 0, l.terms(options))
 }
 
 // TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy].
 func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, nil, key, l.terms(append(options[:len(options):len(options)], Wait(0))))
+	return l.acquire(ctx, nil, state.Name{Key: key}, 0, l.terms(options, Wait(0)))
 }
 
 // Do acquires the lock, works, and releases it, whatever has become of the context. The context of the work ends when
@@ -26,23 +25,25 @@ func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOptio
 func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	grant, err := l.Acquire(ctx, key, options...)
-	if err != nil {
-		return err
-	}
-	return grant.do(ctx, work)
+	return grant.do(ctx, work, err)
 }
 
-func (l *Locks) acquire(ctx context.Context, task *Task, key string, t terms) (grant *Grant, err error) {
+// Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
+// session renews it from now on. One release gives back all its holds.
+func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
+	return l.acquire(ctx, nil, state.Name{Key: key, Owner: owner}, token, l.terms(options, Wait(0)))
+}
+
+// acquire acquires a lock for a fresh owner, the task's, or that of the grant to adopt, which has this token.
+func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token int64, t terms) (held *Grant, err error) {
+	name.Key = l.options.Prefix + name.Key
 	begun := time.Now()
-	key = l.options.Prefix + key
-	if observed := l.options.Observer.Acquired; observed != nil {
-		defer func() { observed(key, time.Since(begun), err) }()
-	}
-	switch err := l.usable("acquire", key, t); {
-	case err != nil:
-		return nil, err
+	defer func() { l.options.Observer.acquired(name.Key, begun, err) }()
+	switch {
+	case t.wrong != "":
+		return nil, failed("acquire", name.Key, state.Fail(ErrMisuse, t.wrong))
 	case ctx.Err() != nil:
-		return nil, ended(ctx, "acquire", key, nil)
+		return nil, failed("acquire", name.Key, ended(ctx, nil))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
@@ -52,131 +53,122 @@ func (l *Locks) acquire(ctx context.Context, task *Task, key string, t terms) (g
 	if len(t.mode) == 2 {
 		task = nil // each permit is an owner of its own
 	}
-	if held := task.grant(key); held != nil {
+	if held := task.grant(name.Key); held != nil {
 		return held, held.enterAgain(ctx, t.mode)
 	}
-	g, failure := l.register(state.Name{Key: key}, task, t)
-	if g == nil {
-		return nil, failed("acquire", key, failure)
+	g := &Grant{locks: l, to: target{key: name.Key}, onLost: t.onLost, lost: make(chan struct{})}
+	if fault := l.route(&g.to, nil, l.options.Reply); fault != nil {
+		return nil, failed("acquire", name.Key, fault.Failure("cluster"))
 	}
-	if failure == nil {
-		failure, err = g.ask(ctx)
-	}
-	if failure == nil && err == nil && t.isFixed && g.claim.Session != 0 {
-		err = g.takeOut(ctx)
-	}
-	if failure != nil || err != nil {
-		g.giveUp()
-		return nil, cmp.Or(err, failed("acquire", key, failure))
-	}
-	g.start(t)
-	task.remember(g)
-	return g, nil
-}
-
-// register registers a wait at the server of the key. Without an owner in its name, it gets the task's, or a fresh one.
-func (l *Locks) register(name state.Name, task *Task, t terms) (*Grant, *state.Failure) {
-	at, fault := l.servers.Find(name.Key, l.options.Reply)
-	if fault != nil {
-		return nil, &state.Failure{Kind: ErrUnavailable, Cause: fault}
-	}
-	n := l.nodeOf(at)
-	defer n.lock().unlock()
+	g.node = g.to.node
+	st := l.lock()
 	if task != nil {
-		name.Owner = n.st.UsableOwner(&task.state)
+		name.Owner = st.UsableOwner(&task.state)
 	}
 	if name.Owner == "" {
 		name.Owner = l.owner()
 	}
-	claim := state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, n.st.At)
-	claim.Fixed = t.isFixed
-	g := newGrant(n, claim, t)
-	failure := n.st.Ask(claim)
-	if task != nil && failure == nil {
-		claim.Task, task.state.Owner = &task.state, name.Owner
+	g.claim = state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, st.At)
+	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.node.Node
+	if failure := st.Ask(&g.claim); failure != nil {
+		l.unlock()
+		return nil, failed("acquire", name.Key, failure)
 	}
-	return g, failure
+	if task != nil {
+		g.claim.Task, task.state.Owner = &task.state, name.Owner
+	}
+	if err = failed("acquire", name.Key, g.ask(ctx, st)); err == nil && t.isFixed {
+		err = g.renew(ctx, "acquire", t.lease, true)
+	}
+	if err != nil {
+		g.giveUp()
+		return nil, err
+	}
+	g.start(t.atMost)
+	task.remember(g)
+	return g, nil
 }
 
-// ask asks until there is a grant or an error. The loop brings the events of a place in line.
-func (g *Grant) ask(ctx context.Context) (*state.Failure, error) {
-	claim, pause := g.claim, pauses{}
+// ask asks until there is a grant or an error; the mutex is held before, not after. The loop brings the events of a
+// place in line.
+func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
+	l, claim, pause := g.locks, &g.claim, pauses{}
 	for {
-		to, asking, unplaced := g.place()
-		n := g.lock()
-		done, send, rest, failure := n.st.NextStep(claim)
-		session, isInLine, call := n.st.Session, claim.Phase == state.InLine, 0
-		if claim.NeedsSession() && !done && failure == nil && (!n.isRunning || !send && !isInLine) {
+		if g.to.node != nil && claim.Phase == state.Asked {
+			g.node, claim.Node = g.to.node, &g.to.node.Node // the key is there now
+		}
+		done, send, rest, failure := st.NextStep(claim)
+		switch isInLine := claim.Phase == state.InLine; {
+		case done || failure != nil:
+		case ctx.Err() != nil && isInLine:
+			failure = ended(ctx, ErrBusy)
+		case ctx.Err() != nil:
+			failure = ended(ctx, ErrUnavailable)
+		}
+		if done || failure != nil {
+			l.unlock()
+			return failure
+		}
+		n := g.node
+		session := n.Session
+		if !n.isRunning || !send && claim.Phase == state.Asked {
 			n.run()
 		}
-		if !claim.NeedsSession() {
-			session = 0
-		}
-		if send = send && ctx.Err() == nil; send {
-			call = n.st.BeginCall(claim.Name)
-		}
-		command, limit := claim.AcquireCommand(session, n.st.At), min(claim.Limit, claim.Last()-n.st.At)
-		n.unlock()
-		switch {
-		case failure != nil || done:
-			return failure, nil
-		case ctx.Err() != nil && isInLine:
-			return nil, ended(ctx, "acquire", claim.Key, ErrBusy)
-		case ctx.Err() != nil:
-			return nil, ended(ctx, "acquire", claim.Key, ErrUnavailable)
-		case !send:
-			g.sleep(ctx, rest)
+		if !send {
+			g.sleep(ctx, rest) // which unlocks
+			st = l.lock()
 			continue
 		}
-		sent, reply := now(), state.Reply{Fault: unplaced}
-		if unplaced == nil {
-			reply = to.Call(limit, asking, command)
+		call, sent := st.BeginCall(claim.Name), st.At
+		command, limit := claim.AcquireCommand(session, sent), min(claim.Limit, claim.Last-sent)
+		l.unlock()
+		reply := n.server.Call(limit, g.to.asking, command)
+		st = l.lock()
+		st.Answered(claim, &n.Node, session, sent, reply)
+		st.EndCall(call)
+		if !reply.Fault.Passing() {
+			continue
 		}
-		n.lock()
-		n.st.Answered(claim, session, sent, reply)
-		n.st.EndCall(call)
-		n.unlock()
-		if g.at, g.asking = n.servers.Redirected(to, reply.Fault); reply.Fault.Passing() && g.at == nil {
-			g.sleep(ctx, pause.next())
-		}
+		l.unlock()
+		_ = l.route(&g.to, reply.Fault, limit)
+		st = l.lock()
+		g.sleep(ctx, min(pause.next(), claim.AskedEnd-st.At))
+		st = l.lock()
 	}
 }
 
-// sleep pauses; news of the wait end it.
+// sleep unlocks the mutex and pauses; news of the wait end it.
 func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
-	if pause == 0 {
+	news := make(chan struct{}, 1)
+	g.news = news
+	g.locks.unlock()
+	if pause <= 0 {
 		return
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
-	case <-g.news:
+	case <-news:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
 
-// takeOut takes a grant with a fixed lease out of the session in which it waited.
-func (g *Grant) takeOut(ctx context.Context) error {
-	return g.call(ctx, "acquire", func(*state.State) ([]any, *state.Failure) {
-		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "PX", state.Milliseconds(g.claim.Lease), "SESSION", 0,
-			"TOKEN", g.claim.Token}, nil
-	}, func(st *state.State, a answer) *state.Failure { return st.TakenOut(g.claim, a.sent, a.reply) })
-}
-
 // giveUp makes sure that the owner neither holds the lock nor waits for it.
 func (g *Grant) giveUp() {
-	n := g.lock()
-	isKnown, call := n.st.GiveUp(g.claim), n.st.BeginCall(g.claim.Name)
-	left := g.claim.Last() - n.st.At
-	n.unlock()
+	l := g.locks
+	st := l.lock()
+	isKnown, call := st.GiveUp(&g.claim), st.BeginCall(g.claim.Name)
+	n, limit := g.node, min(l.options.Reply, g.claim.Last-st.At)
+	l.unlock()
 	var reply state.Reply
 	if isKnown {
-		reply = n.server.Call(min(n.options.Reply, left), g.asking, g.claim.CancelCommand())
+		reply = n.server.Call(limit, g.to.asking, g.claim.CancelCommand())
 	}
-	defer n.lock().unlock()
+	defer l.unlock()
+	st = l.lock()
 	if isKnown {
-		n.st.CancelAnswered(g.claim, reply)
+		st.CancelAnswered(&g.claim, reply)
 	}
-	n.st.EndCall(call)
+	st.EndCall(call)
 }

@@ -3,140 +3,119 @@ package redislock
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/server"
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // Grant is a lock that is held, until its release or its loss.
 type Grant struct {
 	locks *Locks
-	claim *state.Claim
-	news  chan struct{} // the state of the claim has changed
 	lost  chan struct{}
 	turn  sync.Mutex // of the calls about the grant
 	taken time.Time
+	most  state.Time // its end, by AtMost
+	to    target     // where its ACQUIRE goes
+	node  *node      // where it waits
 
 	// Of the mutex of the Locks.
-	node   *node
-	isLost bool // lost is closed
+	claim  state.Claim
+	news   chan struct{} // the state of the claim has changed
+	isLost bool          // lost is closed
 	onLost []func(error)
-	cutter *time.Timer // at the maximum time
-	ender  *time.Timer // at the end of a fixed lease
-
-	// Of the goroutine that acquires: where the last reply led.
-	at     *server.Server
-	asking bool
+	ender  *time.Timer // at the maximum time, and at the end of a fixed lease
 }
 
-func newGrant(n *node, claim *state.Claim, t terms) *Grant {
-	g := &Grant{locks: n.Locks, node: n, claim: claim, news: make(chan struct{}, 1), lost: make(chan struct{}), onLost: t.onLost}
-	claim.Caller = g
-	return g
-}
-
-// lock locks the mutex and returns the node of the grant.
-func (g *Grant) lock() *node {
-	g.locks.mu.Lock()
-	g.node.st.At = now()
-	return g.node
-}
-
-// answer is what became of a call.
-type answer struct {
-	sent    state.Time
-	reply   state.Reply
-	wasOpen bool // an earlier try had no reply
-}
-
-// call makes a call about the grant. before returns its command, after applies the last reply.
-func (g *Grant) call(ctx context.Context, op string, before func(*state.State) ([]any, *state.Failure),
-	after func(*state.State, answer) *state.Failure) error {
+// call makes a call about the grant. before returns its command, after applies the answer.
+func (g *Grant) call(ctx context.Context, op string, before func(*state.State) ([]any, *Error),
+	after func(*state.State, *state.Claim, state.Answer) *Error) error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	n := g.lock()
-	command, failure := before(n.st)
-	call := n.st.BeginCall(g.claim.Name)
-	n.unlock()
-	var a answer
+	st := g.locks.lock()
+	command, failure := before(st)
+	call := st.BeginCall(g.claim.Name)
+	g.locks.unlock()
+	var a state.Answer
 	if failure == nil {
-		a.sent, a.reply, a.wasOpen = g.locks.repeat(ctx, g.claim.Key, command)
+		_, a = g.locks.call(ctx, target{key: g.claim.Key}, func(*node) []any { return command })
 	}
-	now := g.lock()
-	defer now.unlock()
+	st = g.locks.lock()
+	defer g.locks.unlock()
 	if failure == nil {
-		failure = after(now.st, a)
+		failure = after(st, &g.claim, a)
 	}
-	n.st.EndCall(call)
-	if failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
-		return ended(ctx, op, g.claim.Key, ErrUnavailable)
+	if st.EndCall(call); failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
+		failure = ended(ctx, ErrUnavailable)
 	}
 	return failed(op, g.claim.Key, failure)
 }
 
 // start follows the hand-over of a grant.
-func (g *Grant) start(t terms) {
-	g.taken = time.Now()
-	if t.atMost <= 0 && !g.claim.Fixed {
-		return
+func (g *Grant) start(atMost time.Duration) {
+	g.taken, g.most = time.Now(), math.MaxInt64
+	if atMost > 0 {
+		g.most = now() + atMost
 	}
-	defer g.lock().unlock()
-	if t.atMost > 0 {
-		g.cutter = time.AfterFunc(t.atMost, g.cut)
-	}
-	if g.claim.Fixed {
-		g.ender = time.AfterFunc(g.claim.Lease, g.expire)
+	if atMost > 0 || g.claim.Fixed {
+		g.locks.mu.Lock()
+		defer g.locks.mu.Unlock()
+		g.ender = time.AfterFunc(0, g.end)
 	}
 }
 
-// cut ends the grant at its maximum time.
-func (g *Grant) cut() {
-	_ = g.call(context.Background(), "release", func(st *state.State) ([]any, *state.Failure) {
-		return st.Cut(g.claim)
-	}, func(st *state.State, a answer) *state.Failure {
-		st.CutAnswered(g.claim, a.reply)
-		return nil
-	})
-}
-
-// expire ends the grant at the end of its fixed lease.
-func (g *Grant) expire() {
-	n := g.lock()
-	defer n.unlock()
-	if rest := n.st.Expire(g.claim); rest > 0 {
+// end ends the grant at its maximum time, and at the end of a fixed lease.
+func (g *Grant) end() {
+	st := g.locks.lock()
+	command, rest := st.End(&g.claim, g.most)
+	if rest > 0 {
 		g.ender.Reset(rest)
 	}
+	g.locks.unlock()
+	if command != nil {
+		_, a := g.locks.call(context.Background(), target{key: g.claim.Key}, func(*node) []any { return command })
+		defer g.locks.unlock()
+		g.locks.lock().Ended(&g.claim, a.Reply)
+	}
+}
+
+// find asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
+func (g *Grant) find() {
+	l, session := g.locks, int64(0)
+	call := l.lock().BeginCall(g.claim.Name)
+	l.unlock()
+	n, a := l.call(context.Background(), target{key: g.claim.Key}, func(n *node) []any {
+		defer l.unlock()
+		l.lock()
+		if session = n.Session; session == 0 {
+			n.run()
+			return nil
+		}
+		return g.claim.RenewCommand(session)
+	})
+	st := l.lock()
+	defer l.unlock()
+	st.Found(&g.claim, n, session, a)
+	st.EndCall(call)
 }
 
 // wake has the caller of an acquire look again, and reports a loss. The mutex is held.
 func (g *Grant) wake() {
-	select {
-	case g.news <- struct{}{}:
-	default:
+	if g.news != nil {
+		g.news <- struct{}{}
+		g.news = nil
 	}
 	if g.claim.Phase != state.Lost || !g.claim.HandedOver || g.isLost {
 		return
 	}
 	g.isLost = true
 	close(g.lost)
-	g.stopTimers()
-	err := failed("hold", g.claim.Key, state.Fail(ErrLost, g.claim.Reason))
+	err := failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim))
 	for _, notify := range g.onLost {
 		go notify(err)
 	}
-	if observed := g.locks.options.Observer.Lost; observed != nil {
-		go observed(g.claim.Key, err)
-	}
-}
-
-func (g *Grant) stopTimers() {
-	for _, timer := range []*time.Timer{g.cutter, g.ender} {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
+	g.locks.options.Observer.lost(g.claim.Key, err)
 }
 
 // Key is the key of the lock.
@@ -153,19 +132,19 @@ func (g *Grant) Held() bool { return g.Remaining() > 0 }
 
 // Remaining is for how long Held stays true without another reply of the server.
 func (g *Grant) Remaining() time.Duration {
-	n := g.lock()
-	defer n.unlock()
-	if g.claim.Phase != state.Held {
+	st := g.locks.lock()
+	defer g.locks.unlock()
+	if st.RequireHeld(&g.claim) != nil {
 		return 0
 	}
-	return max(0, n.st.Sure(g.claim)-n.st.At)
+	return max(0, st.Sure(&g.claim)-st.At)
 }
 
 // Err is nil until the grant is lost ([ErrLost], with the reason) or released ([ErrMisuse]).
 func (g *Grant) Err() error {
-	n := g.lock()
-	defer n.unlock()
-	return failed("hold", g.claim.Key, n.st.RequireHeld(g.claim))
+	st := g.locks.lock()
+	defer g.locks.unlock()
+	return failed("hold", g.claim.Key, st.RequireHeld(&g.claim))
 }
 
 // Lost is closed when the grant is lost, not when it is released.
@@ -174,10 +153,10 @@ func (g *Grant) Lost() <-chan struct{} { return g.lost }
 // OnLost calls notify, in a goroutine of its own, when the grant is lost, not when it is released; at once if it is
 // lost already.
 func (g *Grant) OnLost(notify func(error)) {
-	defer g.lock().unlock()
+	st := g.locks.lock()
+	defer g.locks.unlock()
 	if g.isLost {
-		go notify(failed("hold", g.claim.Key, state.Fail(ErrLost, g.claim.Reason)))
-		return
+		go notify(failed("hold", g.claim.Key, st.RequireHeld(&g.claim)))
 	}
 	g.onLost = append(g.onLost, notify)
 }
@@ -186,17 +165,20 @@ func (g *Grant) OnLost(notify func(error)) {
 // is done.
 func (g *Grant) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
-	g.OnLost(func(err error) { end(err) })
+	g.OnLost(end)
 	return ctx, func() { end(nil) }
 }
 
-// do works under the lock and releases it.
-func (g *Grant) do(ctx context.Context, work func(ctx context.Context, grant *Grant) error) (err error) {
+// do works under the lock, if it was acquired, and releases it.
+func (g *Grant) do(ctx context.Context, work func(ctx context.Context, grant *Grant) error, err error) (failure error) {
+	if err != nil {
+		return err
+	}
 	working, cancel := g.Context(ctx)
 	defer func() {
 		cancel()
-		if failure := g.Release(context.WithoutCancel(ctx)); failure != nil {
-			err = errors.Join(err, failure)
+		if err := g.Release(context.WithoutCancel(ctx)); err != nil {
+			failure = errors.Join(failure, err)
 		}
 	}()
 	return work(working, g)
@@ -204,102 +186,58 @@ func (g *Grant) do(ctx context.Context, work func(ctx context.Context, grant *Gr
 
 // Check asks the server whether the grant stands. The error is [ErrLost] if it does not.
 func (g *Grant) Check(ctx context.Context) error {
-	return g.confirm(ctx, "check", func(*state.State) []any { return []any{"LOCK.FENCE", g.claim.Key, g.claim.Token} })
+	return g.call(ctx, "check", func(st *state.State) ([]any, *Error) { return st.Check(&g.claim) }, (*state.State).Confirmed)
+}
+
+// enterAgain adds a hold.
+func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
+	return g.call(ctx, "acquire", func(st *state.State) ([]any, *Error) { return st.Enter(&g.claim, mode) },
+		func(st *state.State, c *state.Claim, a state.Answer) *Error {
+			failure := st.Confirmed(c, a)
+			if failure == nil {
+				c.Holds++
+			}
+			return failure
+		})
+}
+
+// renew gives the grant this lease. leaves: it also takes the grant out of its session.
+func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leaves bool) error {
+	err := g.call(ctx, op, func(st *state.State) ([]any, *Error) { return st.Renew(&g.claim, lease, leaves) },
+		(*state.State).Confirmed)
+	if err == nil && g.ender != nil {
+		g.ender.Reset(0)
+	}
+	return err
 }
 
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
 // [Fixed].
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond || lease < leastLease && !g.claim.Fixed {
-		return misuse("extend", g.claim.Key, "a lease is at least 1 second, or 1 millisecond if it is Fixed")
+		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond, and 1 second where the session renews it")
 	}
-	err := g.confirm(ctx, "extend", func(st *state.State) []any {
-		if lease < g.claim.Lease {
-			st.Shorten(g.claim, lease)
-		}
-		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "PX", state.Milliseconds(lease), "TOKEN", g.claim.Token}
-	})
-	if g.ender != nil {
-		g.expire() // or later
+	return g.renew(ctx, "extend", lease, g.claim.Fixed)
+}
+
+// Detach lets go of the lock without releasing it: it is not held here any more, nobody renews it, and it stays for
+// this lease, for a caller of [Locks.Adopt] with its key, owner and token.
+func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
+	if lease < time.Millisecond || g.claim.Holds > 1 {
+		return misuse("detach", g.claim.Key, "a lease is at least 1 millisecond, and the task has one hold")
+	}
+	err := g.renew(ctx, "detach", lease, true)
+	if err == nil {
+		defer g.locks.unlock()
+		g.locks.lock().LetGo(&g.claim)
 	}
 	return err
-}
-
-// enterAgain adds a hold.
-func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
-	return g.confirm(ctx, "acquire", func(*state.State) []any {
-		command := append([]any{"LOCK.ACQUIRE", g.claim.Key, g.claim.Owner}, mode...)
-		return append(command, "PX", state.Milliseconds(g.claim.Lease), "HOLDS", g.claim.Holds+1, "TOKEN", g.claim.Token)
-	})
-}
-
-// confirm makes a call that shows whether the grant stands.
-func (g *Grant) confirm(ctx context.Context, op string, command func(*state.State) []any) error {
-	return g.call(ctx, op, func(st *state.State) ([]any, *state.Failure) {
-		if failure := st.RequireHeld(g.claim); failure != nil {
-			return nil, failure
-		}
-		return command(st), nil
-	}, func(st *state.State, a answer) *state.Failure {
-		failure := st.Confirmed(g.claim, a.sent, a.reply, op == "extend")
-		if failure == nil && op == "acquire" {
-			st.Entered(g.claim)
-		}
-		return failure
-	})
 }
 
 // Release gives the lock back, or one hold of it. The error is [ErrLost] if it was lost before. Without an answer the
 // call is repeated for two reply timeouts, or until the context ends. After that the session repeats it, and the error
 // is [ErrUnavailable].
 func (g *Grant) Release(ctx context.Context) (err error) {
-	if observed := g.locks.options.Observer.Released; observed != nil {
-		defer func() { observed(g.claim.Key, time.Since(g.taken), err) }()
-	}
-	return g.call(ctx, "release", func(st *state.State) ([]any, *state.Failure) {
-		failure := st.Release(g.claim)
-		if g.claim.Holds == 0 {
-			g.stopTimers()
-		}
-		return g.claim.ReleaseCommand(), failure
-	}, func(st *state.State, a answer) *state.Failure { return st.Released(g.claim, a.reply, a.wasOpen) })
-}
-
-// Detach lets go of the lock without releasing it: it is not held here any more, nobody renews it, and it stays for
-// this lease, for a caller of [Locks.Adopt] with its key, owner and token.
-func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond {
-		return misuse("detach", g.claim.Key, "a lease is at least 1 millisecond")
-	}
-	return g.call(ctx, "detach", func(st *state.State) ([]any, *state.Failure) {
-		g.stopTimers()
-		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "PX", state.Milliseconds(lease), "SESSION", 0,
-			"TOKEN", g.claim.Token}, st.Detach(g.claim)
-	}, func(st *state.State, a answer) *state.Failure { return st.Detached(g.claim, a.reply) })
-}
-
-// Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
-// session renews it from now on. One release gives back all its holds.
-func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
-	t := l.terms(options)
-	key = l.options.Prefix + key
-	if err := l.usable("adopt", key, t); err != nil {
-		return nil, err
-	}
-	g, failure := l.register(state.Name{Key: key, Owner: owner}, nil, t)
-	if failure != nil {
-		return nil, failed("adopt", key, failure)
-	}
-	session := int64(0)
-	if !t.isFixed {
-		session = g.node.awaitSession(ctx, now()+l.options.Reply)
-	}
-	err := g.call(ctx, "adopt", func(st *state.State) ([]any, *state.Failure) {
-		return []any{"LOCK.RENEW", key, owner, "PX", state.Milliseconds(t.lease), "SESSION", session, "TOKEN", token}, nil
-	}, func(st *state.State, a answer) *state.Failure { return st.Adopted(g.claim, session, a.sent, a.reply) })
-	if err != nil {
-		return nil, err
-	}
-	g.start(t)
-	return g, nil
+	defer func() { g.locks.options.Observer.released(g.claim.Key, g.taken, err) }()
+	return g.call(ctx, "release", func(st *state.State) ([]any, *Error) { return st.Release(&g.claim) }, (*state.State).Released)
 }

@@ -3,12 +3,11 @@ package redislock
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,20 +25,10 @@ type Locks struct {
 	closing chan struct{}
 	loops   sync.WaitGroup
 
-	mu       sync.Mutex // of all that follows, and of the states
-	isClosed bool
-	nodes    map[*server.Server]*node
-}
-
-// node is a server with what is known of it.
-type node struct {
-	*Locks
-	server    *server.Server
-	st        *state.State
-	isRunning bool          // its loop
-	isDown    bool          // its connection, to the observer
-	needed    chan struct{} // ends a pause of the loop
-	poller    server.Poller
+	mu     sync.Mutex // of all that follows
+	st     *state.State
+	owners int64
+	nodes  map[*server.Server]*node
 }
 
 var epoch = time.Now()
@@ -49,176 +38,140 @@ func now() state.Time { return time.Since(epoch) }
 // New makes Locks on a *redis.Client (one server, or by Sentinels) or a *redis.ClusterClient. It opens no connection.
 // Close the Locks before the client.
 func New(client redis.UniversalClient, options Options) *Locks {
-	o := options.withDefaults(filepath.Base(os.Args[0]))
+	o, servers := options.withDefaults(filepath.Base(os.Args[0])), server.Of(client)
 	host, _ := os.Hostname()
-	o.Service = printable(o.Service, 80)
-	return &Locks{options: o, servers: server.Of(client), closing: make(chan struct{}), nodes: map[*server.Server]*node{},
-		process: fmt.Sprintf("%s:%s:%d:", o.Service, printable(host, 80), os.Getpid())}
+	return &Locks{options: o, servers: servers, closing: make(chan struct{}), nodes: map[*server.Server]*node{},
+		st:      state.New(o.Lease, o.Reply, servers != nil && servers.IsCluster()),
+		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}
 }
 
-func printable(text string, length int) string {
-	text = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '_'
-		}
-		return r
-	}, text)
-	return text[:min(len(text), length)]
-}
-
-// owner is fresh, so that a late call meets only its own grant.
+// owner is fresh, so that a late call meets only its own grant. The mutex is held.
 func (l *Locks) owner() string {
-	var random [12]byte
-	_, _ = rand.Read(random[:])
-	return l.process + hex.EncodeToString(random[:])
+	l.owners++
+	return l.process + strconv.FormatInt(l.owners, 36)
 }
 
-// usable fails if the Locks or the terms cannot be used.
-func (l *Locks) usable(op, key string, t terms) error {
-	switch {
-	case t.wrong != "":
-		return misuse(op, key, t.wrong)
-	case l.servers == nil:
-		return misuse(op, key, "the client is neither a *redis.Client nor a *redis.ClusterClient")
-	case l.options.Lease < leastLease || l.options.Silence < leastLease:
-		return misuse(op, key, "Options.Lease and Options.Silence are at least 1 second")
-	}
-	return nil
-}
-
-// lock locks the mutex and tells the state of the node the time.
-func (n *node) lock() *node {
-	n.mu.Lock()
-	n.st.At = now()
-	return n
+// lock locks the mutex and tells the state the time.
+func (l *Locks) lock() *state.State {
+	l.mu.Lock()
+	l.st.At = max(now(), l.st.At+1)
+	return l.st
 }
 
 // unlock wakes the callers of what has changed, and unlocks.
-func (n *node) unlock() {
-	for _, claim := range n.st.Changed {
+func (l *Locks) unlock() {
+	for _, claim := range l.st.Changed {
 		claim.Caller.(*Grant).wake()
 	}
-	for _, claim := range n.st.Elsewhere {
-		go claim.Caller.(*Grant).resolve()
+	for _, claim := range l.st.Elsewhere {
+		go claim.Caller.(*Grant).find()
 	}
-	for _, command := range n.st.Misplaced {
-		go n.repeat(context.Background(), command[1].(string), command)
+	for _, command := range l.st.Misplaced {
+		go l.call(context.Background(), target{key: command[1].(string)}, func(*node) []any { return command })
 	}
-	n.st.Changed, n.st.Elsewhere, n.st.Misplaced = n.st.Changed[:0], nil, nil
-	n.mu.Unlock()
+	l.st.Changed, l.st.Elsewhere, l.st.Misplaced = l.st.Changed[:0], nil, nil
+	l.mu.Unlock()
 }
 
-// nodeOf returns the node of a server.
-func (l *Locks) nodeOf(server *server.Server) *node {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.nodes[server]
-	if n == nil {
-		n = &node{Locks: l, server: server, needed: make(chan struct{}, 1),
-			st: state.New(server.Address, l.options.Lease, l.options.Reply, l.servers.IsCluster())}
-		l.nodes[server] = n
-	}
-	return n
+// target is where the next command goes: to this node if it is about no key, or else to the node that has the key,
+// unless the last reply led elsewhere.
+type target struct {
+	key    string
+	node   *node
+	asking bool // ASK led there
 }
 
-// repeat sends a command about a key until it is answered, for two reply timeouts or until the context ends. It
-// returns when it was sent last, the last reply, and whether an earlier try had none.
-func (l *Locks) repeat(ctx context.Context, key string, command []any) (sent state.Time, reply state.Reply, wasOpen bool) {
-	end, pause := now()+2*l.options.Reply, pauses{}
+// route finds where the next command about a key goes: where the last reply leads, or else to the node that has it.
+func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault *state.Fault) {
 	var at *server.Server
-	asking := false
+	if to.node != nil {
+		at = l.servers.Redirected(to.node.server, last)
+	}
+	if to.asking = at != nil && last.Word == "ASK"; at == nil {
+		at, fault = l.servers.Find(to.key, limit)
+	}
+	if to.node = nil; at != nil {
+		to.node = l.nodeOf(at)
+	}
+	return fault
+}
+
+// call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
+// there is no session for it. It returns the node that was asked last, if there is one.
+func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (at *state.Node, a state.Answer) {
+	end, pause, fault := now()+2*l.options.Reply, pauses{}, (*state.Fault)(nil)
 	for {
-		wasOpen = wasOpen || reply.Fault.NoReply()
-		if at == nil {
-			at, reply.Fault = l.servers.Find(key, min(l.options.Reply, end-now()))
+		if to.key != "" {
+			fault = l.route(&to, a.Reply.Fault, min(l.options.Reply, end-now()))
 		}
-		if sent = now(); at != nil {
-			reply = at.Call(min(l.options.Reply, end-sent), asking, command)
-		}
-		if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
-			return sent, reply, wasOpen
+		a.Reply = state.Reply{Fault: fault}
+		if n := to.node; n != nil {
+			at = &n.Node
+			if words := command(n); words == nil {
+				a.Reply.Fault = &state.Fault{Err: errors.New("no session")}
+			} else {
+				a.Sent = now()
+				a.Reply = n.server.Call(min(l.options.Reply, end-a.Sent), to.asking, words)
+			}
 		}
 		rest := pause.next()
-		if now()+rest >= end || ctx.Err() != nil {
-			return sent, reply, wasOpen
+		isOver := to.key == "" && a.Reply.Fault != nil && a.Reply.Fault.Word == "NOSESSION"
+		if !a.Reply.Fault.Passing() || isOver || now()+rest >= end || ctx.Err() != nil {
+			return at, a
 		}
-		if at, asking = l.servers.Redirected(at, reply.Fault); at == nil {
-			time.Sleep(rest)
-		}
+		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
+		time.Sleep(rest)
 	}
 }
 
 // Close ends all waits, releases all locks and closes the connections, but not the client. Call it when the work under
 // the locks has stopped. It takes no longer than its context and 2 replies. What could not be released by then is free
 // a lease later. A second Close does nothing.
-func (l *Locks) Close(ctx context.Context) error {
-	l.mu.Lock()
-	if l.isClosed || l.servers == nil {
+func (l *Locks) Close(ctx context.Context) (failure error) {
+	st := l.lock()
+	if l.servers == nil || st.IsClosed() {
 		l.mu.Unlock()
 		return nil
 	}
-	l.isClosed = true
-	nodes := make([]*node, 0, len(l.nodes))
+	grants, closed := st.Close(), map[int64]bool{}
+	ctx, cancel := context.WithTimeout(ctx, 2*l.options.Reply)
+	defer cancel()
+	var calls sync.WaitGroup
 	for _, n := range l.nodes {
-		nodes = append(nodes, n)
-	}
-	l.mu.Unlock()
-	close(l.closing)
-	failures := make(chan error, len(nodes))
-	for _, n := range nodes {
-		go func() { failures <- n.close(ctx) }()
-	}
-	var failure error
-	for range nodes {
-		failure = errors.Join(failure, <-failures)
-	}
-	l.loops.Wait()
-	l.servers.Close()
-	return failure
-}
-
-// close releases what the session of a node holds, or else each grant, and ends the loop.
-func (n *node) close(ctx context.Context) (failure error) {
-	end := now() + 2*n.options.Reply
-	n.lock()
-	sessions, grants := n.st.Close()
-	n.unlock()
-	closed := map[int64]bool{}
-	for _, session := range sessions {
-		for pause := (pauses{}); ; {
-			reply := n.server.Call(min(n.options.Reply, end-now()), false, []any{"LOCK.SESSION", "CLOSE", session})
-			closed[session] = reply.Fault == nil
-			rest := pause.next()
-			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" || now()+rest >= end || ctx.Err() != nil {
-				break
-			}
-			time.Sleep(rest)
+		for _, session := range n.Sessions() {
+			calls.Go(func() {
+				_, a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				closed[session] = a.Reply.Fault == nil
+			})
 		}
 	}
-	var releases sync.WaitGroup
-	var mu sync.Mutex
-	gate := make(chan struct{}, 16)
+	l.unlock()
+	close(l.closing)
+	calls.Wait()
 	for _, claim := range grants {
 		if closed[claim.Session] {
 			continue
 		}
-		gate <- struct{}{}
-		releases.Go(func() {
-			defer func() { <-gate }()
-			_, reply, _ := n.repeat(ctx, claim.Key, claim.ReleaseCommand())
-			if reply.Fault != nil && !reply.Fault.Gone() {
-				mu.Lock()
-				defer mu.Unlock()
-				failure = failed("close", claim.Key, &state.Failure{Kind: ErrUnavailable, Cause: reply.Fault})
+		calls.Go(func() {
+			_, a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
+			if fault := a.Reply.Fault; fault != nil && !fault.Gone() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				failure = errors.Join(failure, failed("close", claim.Key, fault.Failure(claim.Node.Address)))
 			}
 		})
 	}
-	releases.Wait()
-	n.mu.Lock()
-	poller, isRunning := n.poller, n.isRunning
-	n.mu.Unlock()
-	if isRunning {
-		poller.Close()
+	calls.Wait()
+	l.mu.Lock()
+	for _, n := range l.nodes {
+		if n.isRunning {
+			n.poller.Close()
+		}
 	}
+	l.mu.Unlock()
+	l.loops.Wait()
+	l.servers.Close()
 	return failure
 }

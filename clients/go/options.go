@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -27,30 +28,9 @@ type Options struct {
 	Observer Observer
 }
 
-// Observer has functions that are called as things happen, and must not block. Those that are nil are left out.
-type Observer struct {
-	// Acquired follows each acquire, with the time it took; err is nil if the lock was granted.
-	Acquired func(key string, took time.Duration, err error)
-	// Released follows each release, with the time that the lock was held.
-	Released func(key string, held time.Duration, err error)
-	// Lost follows each loss.
-	Lost func(key string, err error)
-	// Connection follows each end and each return of a session's connection; err is nil when it is back.
-	Connection func(server string, err error)
-}
-
 func (o Options) withDefaults(service string) Options {
-	for _, one := range []struct {
-		value *time.Duration
-		usual time.Duration
-	}{{&o.Lease, 10 * time.Second}, {&o.Silence, 30 * time.Second}, {&o.Reply, time.Second}} {
-		if *one.value <= 0 {
-			*one.value = one.usual
-		}
-	}
-	if o.Service == "" {
-		o.Service = service
-	}
+	o.Lease, o.Silence = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Silence, 30*time.Second)
+	o.Reply, o.Service = cmp.Or(max(o.Reply, 0), time.Second), cmp.Or(o.Service, service)
 	return o
 }
 
@@ -100,13 +80,18 @@ func OnLost(notify func(error)) LockOption {
 	return func(t *terms) { t.onLost = append(t.onLost, notify) }
 }
 
-func (l *Locks) terms(options []LockOption) terms {
+func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
 	t := terms{lease: l.options.Lease, wait: -1}
-	for _, option := range options {
+	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}
-	if len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED" {
+	switch {
+	case len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED":
 		t.wrong = "a lock is either shared or has permits"
+	case l.servers == nil:
+		t.wrong = "the client is neither a *redis.Client nor a *redis.ClusterClient"
+	case l.options.Lease < leastLease || l.options.Silence < leastLease:
+		t.wrong = "Options.Lease and Options.Silence are at least 1 second"
 	}
 	return t
 }

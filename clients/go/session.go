@@ -2,11 +2,11 @@ package redislock
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
 
+	"github.com/redis-lock/redis-lock/clients/go/internal/server"
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
@@ -21,52 +21,73 @@ func (p *pauses) next() time.Duration {
 	return longest/2 + rand.N(longest/2)
 }
 
-// run starts the loop if it is not running. The mutex is held.
-func (n *node) run() {
-	if n.isClosed {
-		return
+// node is a server, and the loop of its session. All but the server is of the mutex of the Locks.
+type node struct {
+	state.Node
+	locks     *Locks
+	server    *server.Server
+	isRunning bool
+	hasWoken  bool          // the last POLL has woken callers
+	isDown    bool          // to the observer
+	needed    chan struct{} // ends a pause of the loop
+	poller    server.Poller
+}
+
+func (l *Locks) nodeOf(server *server.Server) *node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.nodes[server]
+	if n == nil {
+		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
+		l.nodes[server] = n
 	}
+	return n
+}
+
+// run starts the loop if it is not running, and ends its pause. The mutex is held.
+func (n *node) run() {
 	select {
 	case n.needed <- struct{}{}:
 	default:
 	}
-	if !n.isRunning {
-		n.isRunning = true
-		n.poller = n.server.Poller()
-		n.loops.Go(n.loop)
+	if !n.isRunning && !n.locks.st.IsClosed() {
+		n.isRunning, n.poller = true, n.server.Poller()
+		n.locks.loops.Go(n.loop)
 	}
 }
 
 // loop polls the session. It is the only user of the session's connection, and runs no code of the user.
 func (n *node) loop() {
-	pause, wasUnknown := pauses{}, false
+	l, pause, wasUnknown := n.locks, pauses{}, false
 	for {
 		began := now()
-		isUnknown, fault := n.round()
-		n.lock()
-		if fault != nil {
-			n.st.Failed(began, fault)
+		fault := n.round()
+		isUnknown := fault != nil && fault.Word == "NOSESSION"
+		isBroken := fault != nil && !isUnknown
+		st := l.lock()
+		if isUnknown {
+			st.SessionEnded(&n.Node)
+		} else if isBroken {
+			st.Failed(&n.Node, began, fault)
 			n.poller.Close()
 			n.poller = n.server.Poller()
 		}
-		n.observe(fault)
-		if n.isClosed || fault != nil && n.st.IsIdle() { // it is started again when it is needed
-			n.observe(nil)
-			n.isRunning = false
+		if st.IsClosed() || isBroken && st.IsIdle(&n.Node) { // until it is needed
+			n.isRunning, isBroken = false, false
 			n.poller.Close()
-			n.unlock()
+		}
+		n.observe(isBroken, fault)
+		isRunning, isUnsure := n.isRunning, st.IsUnsure(&n.Node)
+		l.unlock()
+		switch {
+		case !isRunning:
 			return
-		}
-		isUnsure := n.st.IsUnsure()
-		n.unlock()
-		if fault != nil && n.servers.IsCluster() {
-			n.relocate()
-		}
-		if fault == nil && !(isUnknown && wasUnknown) {
+		case fault == nil || isUnknown && !wasUnknown:
 			pause, wasUnknown = pauses{}, isUnknown
 			continue
+		case isBroken && l.servers.IsCluster():
+			n.relocate()
 		}
-		wasUnknown = isUnknown
 		rest := pause.next()
 		if isUnsure { // it is about to be judged
 			rest = min(rest, 100*time.Millisecond)
@@ -75,121 +96,82 @@ func (n *node) loop() {
 	}
 }
 
-// observe reports that the connection has broken or is back. When nobody needs it any more, it counts as back.
-func (n *node) observe(fault *state.Fault) {
-	observed, isDown := n.options.Observer.Connection, fault != nil && !n.isClosed
-	switch {
-	case observed == nil || isDown == n.isDown:
-	case isDown:
-		go observed(n.server.Address, fault)
-	default:
-		go observed(n.server.Address, nil)
-	}
-	n.isDown = isDown
-}
-
 // rest pauses; but a call that needs a session is not kept waiting.
 func (n *node) rest(pause time.Duration) {
 	const least = 50 * time.Millisecond
-	timer := time.NewTimer(min(pause, least))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-	case <-n.closing:
+	case <-time.After(min(pause, least)):
+	case <-n.locks.closing:
 	}
-	if pause <= least {
-		return
-	}
-	timer.Reset(pause - least)
 	select {
-	case <-timer.C:
+	case <-time.After(pause - least):
 	case <-n.needed:
-	case <-n.closing:
+	case <-n.locks.closing:
 	}
 }
 
-// awaitSession returns the session, or 0 if there is none until then.
-func (n *node) awaitSession(ctx context.Context, end state.Time) int64 {
-	for {
-		n.lock()
-		session := n.st.Session
-		if session == 0 || !n.isRunning {
-			n.run()
+// round opens a session if there is none, sends what is due, and polls once.
+func (n *node) round() *state.Fault {
+	l, limit := n.locks, n.locks.options.Reply
+	st := l.lock()
+	st.LeaveSession(&n.Node)
+	if n.Session == 0 {
+		l.unlock()
+		opened := n.poller.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
+			"NAME", l.options.Service})[0]
+		session, _ := opened.Value.(int64)
+		if session == 0 {
+			return cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN answered no session")})
 		}
-		n.unlock()
-		if session != 0 || now() >= end || ctx.Err() != nil {
-			return session
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// round opens a session if there is none, sends what is due, and polls once. isUnknown: the session has ended.
-func (n *node) round() (isUnknown bool, fault *state.Fault) {
-	reply := n.options.Reply
-	n.lock()
-	n.st.LeaveSession()
-	session := n.st.Session
-	n.unlock()
-	if session == 0 {
-		opened := n.poller.Send(reply, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", n.options.Silence.Milliseconds(),
-			"NAME", n.options.Service})[0]
-		if session, _ = opened.Value.(int64); session == 0 {
-			return false, cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN answered no session")})
-		}
-		n.lock().st.Opened(session)
-		isClosed := n.isClosed
-		if n.unlock(); isClosed {
-			n.poller.Send(reply, []any{"LOCK.SESSION", "CLOSE", session})
-			return false, nil
+		st = l.lock()
+		if st.Opened(&n.Node, session); st.IsClosed() {
+			l.unlock()
+			n.poller.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
+			return nil
 		}
 	}
-	n.lock()
-	due := n.st.Due()
-	n.unlock()
-	for len(due) > 0 {
-		part := due[:min(len(due), 500)] // so that each reply has its time
-		due = due[len(part):]
-		commands := make([][]any, len(part))
-		for i, one := range part {
+	session, broken := n.Session, (*state.Fault)(nil)
+	if due := st.Due(&n.Node); len(due) > 0 {
+		commands := make([][]any, len(due))
+		for i, one := range due {
 			commands[i] = one.Command
 		}
-		sent := now()
-		var replies []state.Reply
-		if fault == nil {
-			replies = n.poller.Send(reply, commands...)
-		}
-		n.lock()
-		for i, one := range part {
-			if fault != nil { // the connection has broken
-				one.Apply(sent, state.Reply{Fault: &state.Fault{Err: fault}})
-			} else {
-				one.Apply(sent, replies[i])
-			}
-		}
-		n.unlock()
-		for _, one := range replies {
-			if one.Fault != nil && one.Fault.Word == "" {
-				fault = one.Fault
+		sent := st.At
+		l.unlock()
+		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
+		st = l.lock()
+		for i, one := range due {
+			if one.Apply(sent, replies[i]); replies[i].Fault != nil && replies[i].Fault.Word == "" {
+				broken = replies[i].Fault
 			}
 		}
 	}
-	if fault != nil {
-		return false, fault
+	sent, block := st.At, st.Block(&n.Node)
+	isOver := n.Session != session
+	l.unlock()
+	if broken != nil || isOver {
+		return broken
 	}
-	n.lock()
-	poll, block := n.st.BeginPoll()
-	sent := n.st.At
-	n.unlock()
-	polled := n.poller.Send(reply+block, []any{"LOCK.SESSION", "POLL", session, "BLOCK", block.Milliseconds()})[0]
-	defer n.lock().unlock()
-	switch {
-	case polled.Fault == nil:
-		n.st.Polled(poll, sent, polled.Value)
-		return false, nil
-	case polled.Fault.Word == "NOSESSION":
-		n.st.Ended()
-		return true, nil
+	polled := n.poller.Poll(limit, block, session, n.hasWoken)
+	if st = l.lock(); polled.Fault == nil && n.Session == session {
+		st.Polled(&n.Node, sent, polled.Value)
+		n.hasWoken = len(st.Changed) > 0
 	}
-	return false, polled.Fault
+	l.unlock()
+	return polled.Fault
+}
+
+// relocate sends on what a node of the cluster that does not answer may have lost to another one.
+func (n *node) relocate() {
+	l := n.locks
+	st := l.lock()
+	claims := st.On(&n.Node)
+	l.unlock()
+	l.servers.Refresh()
+	for _, claim := range claims {
+		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at != n.server {
+			l.lock().Relocate(claim)
+			l.unlock()
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // Grants are several locks that were acquired together, sorted by key.
@@ -21,7 +23,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOp
 		if terms.wait > 0 {
 			left.wait = max(0, terms.wait-time.Since(begun))
 		}
-		grant, err := l.acquire(ctx, task, key, left)
+		grant, err := l.acquire(ctx, task, state.Name{Key: key}, 0, left)
 		if err != nil {
 			return nil, errors.Join(err, grants.Release(context.WithoutCancel(ctx)))
 		}
@@ -49,20 +51,20 @@ func (g Grants) Release(ctx context.Context) (err error) {
 func (l *Locks) Lead(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	for pause := (pauses{}); ; {
-		var failed error // the work did, by itself
+		var own error // of the work, not from the loss
 		err := l.Do(ctx, key, func(ctx context.Context, grant *Grant) error {
 			pause = pauses{}
 			err := work(ctx, grant)
 			if lost := grant.Err(); !errors.Is(lost, ErrLost) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrLost) {
-				failed = err
+				own = err
 			}
 			return err
 		}, options...)
 		switch {
-		case failed != nil && (ctx.Err() == nil || !errors.Is(failed, ctx.Err())):
+		case own != nil && (ctx.Err() == nil || !errors.Is(own, ctx.Err())):
 			return err
 		case ctx.Err() != nil:
-			return ended(ctx, "lead", l.options.Prefix+key, nil)
+			return failed("lead", l.options.Prefix+key, ended(ctx, nil))
 		case err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable):
 			return err
 		}

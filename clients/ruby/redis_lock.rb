@@ -18,7 +18,7 @@ class RedisLock
   class Busy < Error; end
   # The grant has ended otherwise than by its release, or nothing has been heard of it for a lease.
   class Lost < Error; end
-  # To wait would close a circle of waits. Release what this owner holds, then begin again.
+  # Waiting would create a deadlock cycle. Release what this owner holds, then begin again.
   class Deadlock < Error; end
   # A hold was asked for that bears fewer holders than the lock has now.
   class NotAlone < Error; end

@@ -15,7 +15,7 @@ impl Command for Info {
         categories: c"read fast",
         arity: 2,
         summary:
-            c"Returns who holds a lock, by which grant, for how long, and how many wait for it.",
+            c"Returns the holder of a lock, its grant, the time left, and the number of waiters.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, and O(N) while leases that have ended are to be taken out",
         since: SINCE,
         history: &[(c"0.2.0", c"Added the holders and limit fields.")],

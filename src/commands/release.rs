@@ -17,7 +17,7 @@ impl Command for Release {
         categories: c"write fast",
         arity: -3,
         summary:
-            c"Gives back holds of a lock; the last one frees it. Returns the holds that are left.",
+            c"Releases holds of a lock. Returns how many are left; the last release frees the lock.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
         history: &[(c"0.3.0", c"Added the SESSION option.")],

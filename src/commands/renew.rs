@@ -17,7 +17,7 @@ impl Command for Renew {
         flags: c"write fast",
         categories: c"write fast",
         arity: -3,
-        summary: c"Starts the lease of a held lock anew, and can raise the grant's fencing token. Returns the grant.",
+        summary: c"Restarts the lease of a held lock, and can raise the grant's fencing token. Returns the grant.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
         history: &[

@@ -36,7 +36,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         (
             c"CLUSTER",
             cluster,
-            "calls that wait are told CLUSTERDOWN where their slot has left",
+            "waiting calls get CLUSTERDOWN when their slot has moved away",
         ),
         (
             c"CONFIG",

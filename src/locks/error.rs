@@ -33,7 +33,7 @@ pub(crate) enum CommandError {
     TooManyWaitersInAll,
     /// As many queued calls wait on this server as allowed.
     TooManyQueued,
-    /// To wait would close a circle of waits.
+    /// Waiting would create a deadlock cycle.
     Deadlock(CString),
     /// The rules of the lock refuse the call.
     Refused(Refusal),

@@ -99,7 +99,7 @@ pub(crate) fn max_sessions() -> usize {
     usize::try_from(MAX_SESSIONS.get()).unwrap_or(0)
 }
 
-/// True when who would wait in a circle is told so.
+/// True when a call fails that would create a deadlock cycle.
 pub(crate) fn detects_deadlocks() -> bool {
     DEADLOCK_DETECTION.is_on()
 }

@@ -44,6 +44,22 @@ pub(crate) enum ServerEvent {
 }
 
 impl ServerEvent {
+    const ALL: [Self; 13] = [
+        Self::Forked,
+        Self::RoleChanged,
+        Self::Flushing,
+        Self::Flushed,
+        Self::Swapped,
+        Self::Loaded,
+        Self::LoadingBeside,
+        Self::Configured,
+        Self::Cron,
+        Self::LoopIteration,
+        Self::LoopIterationEnds,
+        Self::ModulesChanged,
+        Self::ClientDisconnected,
+    ];
+
     const fn id(self) -> u64 {
         match self {
             Self::Forked => raw::REDISMODULE_EVENT_FORK_CHILD,
@@ -120,20 +136,25 @@ impl ServerEvent {
 
 type Handler = fn(Context<'_>);
 
+/// The handlers of each event.
+type Handlers = [Vec<Handler>; ServerEvent::ALL.len()];
+
+const NO_HANDLERS: Handlers = [const { Vec::new() }; ServerEvent::ALL.len()];
+
 /// The server keeps one callback for each event of a module; it calls these.
-static HANDLERS: Mutex<Vec<(ServerEvent, Handler)>> = Mutex::new(Vec::new());
+static HANDLERS: Mutex<Handlers> = Mutex::new(NO_HANDLERS);
 
 /// True once the module is loaded and subscribed.
 static LISTENING: AtomicBool = AtomicBool::new(false);
 
-fn handlers() -> MutexGuard<'static, Vec<(ServerEvent, Handler)>> {
+fn handlers() -> MutexGuard<'static, Handlers> {
     HANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls `handler` at each such event once the module is loaded. The handler must not write keys; it notes
 /// the event or arms a timer.
 pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
-    handlers().push((event, handler));
+    handlers()[event as usize].push(handler);
     if LISTENING.load(Ordering::Relaxed) {
         listen(context, event, true);
     }
@@ -144,8 +165,11 @@ pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handl
 pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
     let others = {
         let mut handlers = handlers();
-        handlers.retain(|(of, other)| *of != event || !std::ptr::fn_addr_eq(*other, handler));
-        handlers.iter().any(|(of, _)| of.id() == event.id())
+        handlers[event as usize].retain(|other| !std::ptr::fn_addr_eq(*other, handler));
+        let mut same = ServerEvent::ALL
+            .into_iter()
+            .filter(|of| of.id() == event.id());
+        same.any(|of| !handlers[of as usize].is_empty())
     };
     if !others {
         listen(context, event, false);
@@ -207,7 +231,8 @@ unsafe fn databases(event: ServerEvent, data: *const c_void) -> Option<Databases
 
 /// Subscribes at the server to all events that have handlers.
 pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
-    let events: Vec<_> = handlers().iter().map(|(event, _)| *event).collect();
+    let mut events = ServerEvent::ALL.to_vec();
+    events.retain(|event| !handlers()[*event as usize].is_empty());
     if events.iter().all(|event| listen(context, *event, true)) {
         LISTENING.store(true, Ordering::Relaxed);
         return Ok(());
@@ -220,7 +245,7 @@ pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
 
 /// Removes all handlers, when the module is not loaded.
 pub(super) fn forget() {
-    *handlers() = Vec::new();
+    *handlers() = NO_HANDLERS;
     *databases_handlers() = Vec::new();
 }
 
@@ -263,7 +288,5 @@ unsafe extern "C" fn on_event(
 }
 
 fn nth_handler(event: ServerEvent, index: usize) -> Option<Handler> {
-    let handlers = handlers();
-    let mut of_event = handlers.iter().filter(|(of, _)| *of == event);
-    of_event.nth(index).map(|(_, handler)| *handler)
+    handlers()[event as usize].get(index).copied()
 }

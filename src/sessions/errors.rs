@@ -6,7 +6,7 @@ pub(crate) const NO_SESSION: CommandError = CommandError::argument(
     c"NOSESSION there is no such session of this user in this database: it has ended, or is another's",
 );
 pub(super) const NEWER_CONNECTION: CommandError = CommandError::argument(
-    c"UNBLOCKED a newer connection polls this session: close this one, the session goes on",
+    c"UNBLOCKED a newer connection polls this session: close this connection; the session continues",
 );
 pub(super) const NOT_PRIMARY: CommandError = CommandError::argument(
     c"UNBLOCKED this server has become a replica, and its sessions have ended",

@@ -5,6 +5,7 @@ use redis_lock_core::{Deadline, LockChange, LockId, Renew, SharedChange};
 
 use super::state::STATE;
 use super::timer;
+use super::upper::renewed;
 use crate::locks::{Announce, LockKey, LockView, now, rules, token_clock};
 use crate::server::{Context, OwnedText};
 
@@ -55,11 +56,14 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     }
     let request = Renew::new(grant.owner.as_owner(), None, None, Some(grant.token));
     let (rules, mut clock) = (rules(), token_clock());
-    let renewed = redis_lock_core::renew(Some(&holders), &request, &rules, now, &mut clock);
-    let Ok(granted) = renewed else {
+    let outcome = redis_lock_core::renew(Some(&holders), &request, &rules, now, &mut clock);
+    let Ok(granted) = outcome else {
         return Outcome::Lost;
     };
     note_cap(&key, &granted.change);
+    if let Some(before) = holders.uncapped(grant.token) {
+        renewed(context, grant, (before.end, granted.holder.end));
+    }
     key.write(&granted.change, Announce::Quietly);
     Outcome::Renewed(granted.holder.end)
 }

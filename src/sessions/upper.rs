@@ -1,7 +1,9 @@
-//! What the layer above does when a session ends, and when its program goes away or comes back.
+//! What the layer above does when a session ends, when its program goes away or comes back, and when a grant is
+//! renewed.
 
 use std::sync::OnceLock;
 
+use redis_lock_core::Deadline;
 use redis_lock_core::sessions::{SessionGrant, SessionId};
 
 use crate::server::Context;
@@ -15,6 +17,8 @@ pub(crate) struct Upper {
     pub(crate) ended: fn(Context<'_>, SessionId),
     /// The program of a session has gone away, or has come back: its calls are passed over, or no longer.
     pub(crate) moves: fn(Context<'_>, SessionId),
+    /// The lease of a grant is renewed: its end before and afterwards.
+    pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
 }
 
 static UPPER: OnceLock<Upper> = OnceLock::new();
@@ -35,6 +39,13 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
 pub(super) fn moves(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
         (upper.moves)(context, id);
+    }
+}
+
+/// The lease of this grant is renewed.
+pub(super) fn renewed(context: Context<'_>, grant: &SessionGrant, ends: (Deadline, Deadline)) {
+    if let Some(upper) = UPPER.get() {
+        (upper.renewed)(context, grant, ends);
     }
 }
 

@@ -102,10 +102,14 @@ fn report_flushed(context: Context<'_>) {
     {}
 }
 
-/// Looks at the leases that have ended, as far as is known.
+/// Looks at the leases that have ended, as far as is known and the time allows.
 fn end_leases(context: Context<'_>) {
+    let began = monotonic();
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
         look(context, &grant, LossReason::Expired);
+        if monotonic().since(began) >= SLICE {
+            return;
+        }
     }
 }
 
@@ -118,14 +122,19 @@ pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReaso
     });
 }
 
-/// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll.
+/// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll, as far as
+/// the time allows.
 fn end_silent(context: Context<'_>) {
+    let began = monotonic();
     while let Some(timeout) =
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
         match timeout {
             Timeout::Away(id) => moves(context, id),
             Timeout::Ended(id) => end_waits(context, id),
+        }
+        if monotonic().since(began) >= SLICE {
+            return;
         }
     }
 }

@@ -36,7 +36,7 @@ impl Answer {
         Self::Error(CommandError::Argument(Cow::Owned(text)))
     }
 
-    /// What the session of a queued call is told.
+    /// The event for the session of a queued call.
     fn event(&self) -> EventKind {
         match self {
             Self::Granted { grant, limit, .. } => EventKind::Granted {

@@ -1,4 +1,4 @@
-//! Who would wait in a circle.
+//! Deadlock detection for a call that is about to wait.
 
 use std::mem;
 
@@ -23,8 +23,8 @@ pub(super) enum Judged {
 
 /// Judges a call that is about to wait for a lock.
 ///
-/// A command of a node of a cluster finds no key of another slot than its own: from Redis 7.4 on and on
-/// Valkey the server looks for all of them in that slot. So there a tick goes on with the search.
+/// A command of a cluster node finds only keys of its own slot, because from Redis 7.4 on and on Valkey the server
+/// looks up all keys in that slot. There a tick continues the search.
 pub(super) fn judge(
     context: Context<'_>,
     name: Text<'_>,
@@ -107,7 +107,7 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
         let view = LockView::open(context, name.text());
         if let Ok(holders) = view.holders(now) {
             circle = STATE.with(context, |state| {
-                // What a caller who is gone is still to give back stands in nobody's way for long.
+                // A grant that is about to be undone blocks nobody for long.
                 let holders = holders.filter(|_| !state.calls.gives_back(next.database, &next.key));
                 search.look(&state.calls, holders.as_ref(), now)
             });

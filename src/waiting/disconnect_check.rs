@@ -3,31 +3,42 @@
 //! The server names the socket. A query may cost as much for one client as for many
 //! (`docs/server-api.md`), so a query that follows another asks for more clients at once.
 
-use redis_lock_core::{Call, CallId, Map};
+use redis_lock_core::sessions::SessionId;
+use redis_lock_core::{Call, CallId, Map, Monotonic};
 
 use super::state::{Client, STATE, State};
 use crate::server::{Context, Socket};
+use crate::sessions;
 
 /// The most clients in one query.
 const MAX_CLIENTS: usize = 128;
 
-/// The clients to query: this one and others, twice as many as in the last query of this iteration. Those
-/// whose turn is next come first: for a call that waits, the others in its line; else the other granted calls.
-fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
+/// The most calls in the line, the most elsewhere, and the most sessions that are looked at for one query.
+const MAX_LOOKS: usize = 1024;
+
+/// How many clients the next query asks for: twice as many as the last one of this iteration.
+fn next_count(last: &mut (usize, Monotonic)) -> usize {
     let iteration = STATE.stalls.iteration_began();
-    let count = match state.socket_query {
+    let count = match *last {
         (count, its_iteration) if its_iteration == iteration => (2 * count).min(MAX_CLIENTS),
         _ => 1,
     };
-    state.socket_query = (count, iteration);
+    *last = (count, iteration);
+    count
+}
+
+/// The clients to query: this one and others, twice as many as in the last query of this iteration. Those
+/// whose turn is next come first: for a call that waits, the others in its line; else the other granted calls.
+fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
+    let count = next_count(&mut state.socket_query);
     let calls = &state.calls;
     let waiting = calls.get(id).filter(|call| call.is_waiting());
     let line = waiting.map(|call| &call.lock_id);
     let in_line = line.into_iter().flat_map(|lock_id| {
         let line = calls.iter(lock_id.database, &lock_id.key);
-        line.map(|(other, _)| other)
+        line.map(|(other, _)| other).take(MAX_LOOKS)
     });
-    let elsewhere = calls.blocked().filter(|other| {
+    let elsewhere = calls.blocked().take(MAX_LOOKS).filter(|other| {
         let call = calls.get(*other);
         call.is_some_and(|call| !call.is_waiting() || Some(&call.lock_id) != line)
     });
@@ -70,15 +81,87 @@ pub(super) fn has_disconnected(context: Context<'_>, client: u64) -> bool {
     socket.is_some_and(Socket::peer_has_closed)
 }
 
-/// As [`has_disconnected`], for a client that polls a session.
-pub(super) fn polling_client_has_closed(context: Context<'_>, client: u64) -> bool {
+/// As [`has_disconnected`], for the client that polls a session.
+pub(super) fn polling_client_has_closed(
+    context: Context<'_>,
+    session: SessionId,
+    client: u64,
+) -> bool {
     let known = STATE.with(context, |state| state.polling_sockets.get(&client).copied());
     let socket = known.or_else(|| {
-        let (_, socket) = context.sockets(&[client]).pop()?;
+        let clients = polling_clients_to_query(context, session);
+        let sockets = context.sockets(&clients);
         STATE.with(context, |state| {
-            state.polling_sockets.insert(client, socket)
-        });
-        Some(socket)
+            state.polling_sockets.extend(sockets);
+            state.polling_sockets.get(&client).copied()
+        })
     });
     socket.is_some_and(Socket::peer_has_closed)
+}
+
+/// The client that polls this session, and those of others whose calls wait.
+fn polling_clients_to_query(context: Context<'_>, session: SessionId) -> Vec<u64> {
+    let (count, sessions) = STATE.with(context, |state| {
+        let sessions = state.calls.sessions_from(session).take(MAX_LOOKS);
+        let sessions: Vec<_> = sessions.collect();
+        (next_count(&mut state.polling_query), sessions)
+    });
+    let clients = sessions.into_iter();
+    let clients = clients.filter_map(|session| sessions::polling_client(context, session));
+    STATE.with(context, |state| {
+        let known = &state.polling_sockets;
+        let unknown = clients.filter(|client| !known.contains_key(client));
+        unknown.take(count).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use redis_lock_core::{Limit, Owner, OwnerBuf, Waiter};
+
+    use super::*;
+
+    fn wait(state: &mut State, client_id: Option<u64>) -> CallId {
+        let waiter = Waiter {
+            owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
+            lease: None,
+            holds: None,
+            limit: Limit::ONE,
+            keep: None,
+            session: None,
+            names_limit: false,
+            client_id,
+            since: Monotonic(0),
+            until: None,
+        };
+        state.calls.join(0, b"lock", waiter, Client::default())
+    }
+
+    /// The most clients in a query for the first call of a line with so many queued calls before the others.
+    fn queried(queued: usize) -> usize {
+        let mut state = State {
+            socket_query: (1, STATE.stalls.iteration_began()),
+            ..State::default()
+        };
+        let first = wait(&mut state, Some(1));
+        for _ in 0..queued {
+            wait(&mut state, None);
+        }
+        for client in 2..=1000 {
+            wait(&mut state, Some(client));
+        }
+        let queries = (0..10).map(|_| clients_to_query(&mut state, first).len());
+        queries.max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_query_asks_for_those_who_are_next() {
+        assert_eq!(queried(0), MAX_CLIENTS);
+        assert_eq!(queried(100), MAX_CLIENTS);
+    }
+
+    #[test]
+    fn a_long_line_is_not_searched_for_clients() {
+        assert_eq!(queried(MAX_LOOKS), 1);
+    }
 }

@@ -21,6 +21,16 @@ pub(super) fn load(context: Context<'_>) {
     ] {
         server::subscribe(context, event, all_ready);
     }
+    server::subscribe(context, ServerEvent::RoleChanged, role_changed);
+}
+
+/// All sessions have ended when the server stops being primary. It may be primary again before the next tick.
+fn role_changed(context: Context<'_>) {
+    if context.flags().replica() {
+        STATE.if_busy(context, |state| {
+            state.ended_sessions = state.calls.sessions().collect();
+        });
+    }
 }
 
 /// A key has lost its lock. Called while the server removes it.

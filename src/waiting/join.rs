@@ -22,7 +22,7 @@ use crate::statistics::{self, Counter, WaitEnd};
 pub(crate) struct Waits {
     /// The call blocks no client: its session gets an event when it ends.
     pub(crate) is_queued: bool,
-    /// How long at most; `None` for ever.
+    /// The longest wait; `None`: no limit.
     pub(crate) longest: Option<Duration>,
     pub(crate) names_limit: bool,
     pub(crate) keep: Option<Silence>,

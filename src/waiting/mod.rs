@@ -30,6 +30,9 @@ mod timer;
 mod turn;
 mod wait;
 
+use redis_lock_core::Deadline;
+use redis_lock_core::sessions::SessionGrant;
+
 use crate::server::Context;
 use state::STATE;
 
@@ -51,4 +54,13 @@ pub(crate) fn load(context: Context<'_>) {
 /// unsent only for a client's last command, so each acquire calls this first.
 pub(crate) fn forget_sent(context: Context<'_>) {
     STATE.forget_sent(context);
+}
+
+/// The server renews a grant of a session.
+pub(crate) fn grant_renewed(
+    context: Context<'_>,
+    grant: &SessionGrant,
+    ends: (Deadline, Deadline),
+) {
+    STATE.renewed(context, grant, ends);
 }

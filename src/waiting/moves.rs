@@ -2,21 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use redis_lock_core::CallId;
 use redis_lock_core::sessions::SessionId;
+use redis_lock_core::{Calls, MovePlace};
+
+/// For so many sessions at most a line is searched for calls.
+const MAX_LOOKS: usize = 64;
 
 /// The sessions whose calls are to be moved.
 #[derive(Default)]
 pub(super) struct Moves {
     sessions: BTreeSet<SessionId>,
-    /// One of them, some of whose calls are moved already: the call to go on with.
-    next: Option<(SessionId, CallId)>,
+    /// One of them, some of whose calls are moved already: where to go on.
+    next: Option<(SessionId, MovePlace)>,
 }
 
 impl Moves {
-    /// True while calls are being moved: no lock has an order then.
+    /// True while calls are being moved.
     pub(super) fn are_under_way(&self) -> bool {
         !self.sessions.is_empty()
+    }
+
+    /// True while calls in the line of this lock belong to a session whose calls are being moved: the line has no
+    /// order then. So many sessions at once that a look would take long count for every line.
+    pub(super) fn concern<A>(&self, calls: &Calls<A>, database: i32, key: &[u8]) -> bool {
+        self.sessions.len() > MAX_LOOKS || {
+            let mut sessions = self.sessions.iter();
+            sessions.any(|session| calls.session_waits(*session, database, key))
+        }
     }
 
     /// The calls of this session are to be moved from the beginning.
@@ -25,18 +37,18 @@ impl Moves {
         self.sessions.insert(session);
     }
 
-    /// The session whose calls come next, and the call to go on with; `None` for its first one. One that was begun is
+    /// The session whose calls come next, and where to go on; `None` for the beginning. One that was begun is
     /// finished first, however many others come and go.
-    pub(super) fn first(&self) -> Option<(SessionId, Option<CallId>)> {
+    pub(super) fn first(&self) -> Option<(SessionId, Option<MovePlace>)> {
         match self.next {
-            Some((session, call)) => Some((session, Some(call))),
+            Some((session, place)) => Some((session, Some(place))),
             None => Some((*self.sessions.first()?, None)),
         }
     }
 
     /// The calls of this session before `next` are moved, or all.
-    pub(super) fn go_on(&mut self, session: SessionId, next: Option<CallId>) {
-        self.next = next.map(|call| (session, call));
+    pub(super) fn go_on(&mut self, session: SessionId, next: Option<MovePlace>) {
+        self.next = next.map(|place| (session, place));
         if next.is_none() {
             self.sessions.remove(&session);
         }
@@ -45,41 +57,69 @@ impl Moves {
 
 #[cfg(test)]
 mod tests {
-    use redis_lock_core::{Calls, Limit, Monotonic, Owner, OwnerBuf, Waiter};
+    use redis_lock_core::{Limit, Monotonic, Owner, OwnerBuf, Waiter};
 
     use super::*;
 
-    fn call() -> CallId {
-        let waiter = Waiter {
-            owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
-            lease: None,
-            holds: None,
-            limit: Limit::ONE,
-            keep: None,
-            session: SessionId::new(7),
-            names_limit: false,
-            client_id: None,
-            since: Monotonic(0),
-            until: None,
-        };
-        Calls::default().join(0, b"lock", waiter, ())
+    fn session(number: u64) -> SessionId {
+        SessionId::new(number).unwrap()
+    }
+
+    /// Calls of session 7 for a lock, and for another.
+    fn calls() -> Calls {
+        let mut calls = Calls::default();
+        for key in [b"lock", b"next"] {
+            let waiter = Waiter {
+                owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
+                lease: None,
+                holds: None,
+                limit: Limit::ONE,
+                keep: None,
+                session: Some(session(7)),
+                names_limit: false,
+                client_id: None,
+                since: Monotonic(0),
+                until: None,
+            };
+            calls.join(0, key, waiter, ());
+        }
+        calls
     }
 
     #[test]
     fn a_session_that_was_begun_is_finished_before_others() {
-        let [one, seven] = [1, 7].map(|number| SessionId::new(number).unwrap());
-        let call = call();
+        let [one, seven] = [1, 7].map(session);
+        let place = calls().pass_over(seven, true, None, 1);
+        assert!(place.is_some());
         let mut moves = Moves::default();
         moves.add(seven);
         assert_eq!(moves.first(), Some((seven, None)));
-        moves.go_on(seven, Some(call));
+        moves.go_on(seven, place);
         moves.add(one);
-        assert_eq!(moves.first(), Some((seven, Some(call))));
+        assert_eq!(moves.first(), Some((seven, place)));
         // It comes back: from the beginning, when its turn comes.
         moves.add(seven);
         assert_eq!(moves.first(), Some((one, None)));
         moves.go_on(one, None);
         moves.go_on(seven, None);
         assert!(!moves.are_under_way());
+    }
+
+    #[test]
+    fn only_lines_with_calls_of_a_moving_session_wait() {
+        let (calls, mut moves) = (calls(), Moves::default());
+        let concern = |moves: &Moves| {
+            [(0, b"lock"), (0, b"else"), (1, b"lock")]
+                .map(|(database, key)| moves.concern(&calls, database, key))
+        };
+        assert_eq!(concern(&moves), [false; 3]);
+        for number in 8..=70 {
+            moves.add(session(number));
+        }
+        assert_eq!(concern(&moves), [false; 3]);
+        moves.add(session(7));
+        assert_eq!(concern(&moves), [true, false, false]);
+        moves.add(session(71));
+        assert_eq!(concern(&moves), [true; 3], "too many");
     }
 }

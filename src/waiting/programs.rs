@@ -1,7 +1,7 @@
 //! Calls of sessions: they are passed over while their program may be dead or frozen.
 //!
-//! All calls of a session are moved before any lock is granted to anybody; with many of them that takes several
-//! ticks.
+//! All calls of a session are moved before any of their locks is granted to anybody; with many of them that takes
+//! several ticks.
 
 use redis_lock_core::sessions::{Presence, SessionId};
 
@@ -29,7 +29,9 @@ pub(super) enum Program {
 pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
     match sessions::look_at_program(context, session) {
         Presence::Ended => Program::Gone,
-        Presence::Here(client) if !polling_client_has_closed(context, client) => Program::Here,
+        Presence::Here(client) if !polling_client_has_closed(context, session, client) => {
+            Program::Here
+        }
         Presence::Here(client) => {
             sessions::polling_client_closes(context, client);
             Program::Away

@@ -113,8 +113,12 @@ fn run(
         }
     };
     STATE.with(context, |state| {
-        let calls = &mut state.calls;
-        calls.make_ready(context.database(), name.bytes())
+        let (calls, database) = (&mut state.calls, context.database());
+        if let Some(owner) = &serving.just_granted {
+            let owner = owner.as_owner().bytes();
+            calls.judge_later(database, name.bytes(), owner);
+        }
+        calls.make_ready(database, name.bytes())
     });
     timer::within(context, delay);
     delay.is_some()
@@ -214,7 +218,7 @@ impl Serving<'_> {
                     .calls
                     .set_lease_end(lock.0, lock.1, holders.next_end());
             }
-            next_in_line(&state.calls, lock, holders, just_granted, max_holders)
+            next_in_line(&mut state.calls, lock, holders, just_granted, max_holders)
         })
     }
 

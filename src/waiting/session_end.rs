@@ -1,7 +1,7 @@
 //! What a session leaves when it ends: calls that wait, and grants to release.
 
 use redis_lock_core::sessions::{SessionGrant, SessionId};
-use redis_lock_core::{Release, ReleaseAmount};
+use redis_lock_core::{LockId, Release, ReleaseAmount};
 
 use super::ended::open_without_ended;
 use super::give_back::apply_give_backs;
@@ -17,33 +17,51 @@ use crate::statistics::{self, Counter};
 
 /// How many calls of a session wait.
 pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
-    STATE.if_busy(context, |state| state.calls.of_session(session).count())
+    STATE.if_busy(context, |state| state.calls.waiting_of_session(session))
 }
 
-/// A session has ended: so have the waits of its calls. Many take several ticks; none of them is granted meanwhile.
+/// A session has ended: so have the waits of its calls. Those behind them may have room. Many take several ticks; none
+/// of them is granted meanwhile.
 pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| {
         state.ended_sessions.push(session);
     }) {
-        end_rest(context);
-        // Those behind them may have room.
+        let database = context.database();
+        let slice = Slice::begin();
+        for LockId { database, key } in end_rest(context) {
+            if slice.is_over() {
+                break;
+            }
+            if context.select_database(database) {
+                serve(context, OwnedText::new(&key).text(), Caller::EventLoop);
+            }
+        }
+        context.select_database(database);
         timer::soon(context);
     }
 }
 
-/// Ends the waits of sessions that have ended, as far as the time allows.
-pub(super) fn end_rest(context: Context<'_>) {
-    let slice = Slice::begin();
+/// Ends the waits of sessions that have ended, as far as the time allows. Returns the locks that they waited for.
+pub(super) fn end_rest(context: Context<'_>) -> Vec<LockId> {
+    let (slice, mut locks) = (Slice::begin(), Vec::new());
     while let Some(session) = STATE.if_busy(context, |state| state.ended_sessions.last().copied()) {
-        let next = STATE.with(context, |state| state.calls.of_session(session).next());
-        match next {
-            Some(call) => refuse(context, call, sessions::NO_SESSION),
-            None => drop(STATE.with(context, |state| state.ended_sessions.pop())),
+        let next = STATE.with(context, |state| {
+            let id = state.calls.of_session(session).next()?;
+            Some((id, state.calls.get(id)?.lock_id.clone()))
+        });
+        if let Some((id, lock_id)) = next {
+            refuse(context, id, sessions::NO_SESSION);
+            if locks.last() != Some(&lock_id) {
+                locks.push(lock_id);
+            }
+        } else {
+            STATE.with(context, |state| state.ended_sessions.pop());
         }
         if slice.is_over() {
-            return;
+            break;
         }
     }
+    locks
 }
 
 /// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Call, CallId, Calls, Map, Monotonic};
+use redis_lock_core::sessions::{SessionGrant, SessionId};
+use redis_lock_core::{Call, CallId, Calls, Deadline, LockId, Map, Monotonic};
 
 use super::answer::{Recipient, Wait};
 use super::cluster_redirect::CheckLimit;
@@ -54,6 +54,21 @@ impl Waiting {
         }
     }
 
+    /// The server renews a grant of a session: its end before and afterwards. No call tells its owner.
+    pub(super) fn renewed(
+        &self,
+        context: Context<'_>,
+        grant: &SessionGrant,
+        ends: (Deadline, Deadline),
+    ) {
+        if self.is_busy() || self.any_sent.load(Ordering::Relaxed) {
+            self.with(context, |state| {
+                let LockId { database, key } = &grant.lock_id;
+                state.calls.renewed((*database, key), grant.token, ends);
+            });
+        }
+    }
+
     /// As [`Waiting::with`], but returns the default without running `body` when the state is idle.
     pub(super) fn if_busy<R: Default>(
         &self,
@@ -88,7 +103,7 @@ pub(super) struct State {
     pub(super) calls: Calls<Client>,
     /// The calls of programs that went away or came back.
     pub(super) moves: Moves,
-    /// Sessions that have ended with more calls than were ended at once.
+    /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,
     /// The sockets of connections that poll a session, as far as they were queried.
     pub(super) polling_sockets: Map<u64, Socket>,
@@ -100,6 +115,8 @@ pub(super) struct State {
     pub(super) reply_queries: (u32, Monotonic),
     /// The number of clients in the last query of sockets, and when its iteration of the event loop began.
     pub(super) socket_query: (usize, Monotonic),
+    /// The same for clients that poll sessions.
+    pub(super) polling_query: (usize, Monotonic),
     /// True when subscribed to the iterations of the event loop.
     pub(super) follows_iterations: bool,
     /// True when subscribed to disconnects of clients.

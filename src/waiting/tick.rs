@@ -33,7 +33,9 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     let paused = context.writes_paused();
     STATE.stalls.set_paused(monotonic(), paused);
     time_out_waits(context);
-    end_rest(context);
+    if !context.flags().replica() {
+        end_rest(context);
+    }
     move_calls(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
@@ -45,6 +47,7 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
         if !end_all_waits(context) {
             return Some(Duration::ZERO);
         }
+        STATE.with(context, |state| state.ended_sessions.clear());
     } else if !paused && !context.flags().loading() && !serve_ready(context) {
         return Some(Duration::ZERO);
     }

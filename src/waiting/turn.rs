@@ -42,11 +42,12 @@ pub(super) fn next_call(
                 waiter: call.waiter.clone(),
                 now: monotonic(),
             };
+            let LockId { database, key } = &call.lock_id;
+            let (calls, moves) = (&state.calls, &state.moves);
             // While the server catches up, those before it may be about to come back.
-            let has_order = !state.moves.are_under_way()
+            let has_order = !moves.concern(calls, *database, key)
                 && (!STATE.stalls.is_catching_up(next.now) || {
-                    let LockId { database, key } = &call.lock_id;
-                    let before = state.calls.first_passed_over(*database, key);
+                    let before = calls.first_passed_over(*database, key);
                     before.is_none_or(|before| id < before)
                 });
             Some((next, has_order))

@@ -123,7 +123,7 @@ impl Stage {
 /// What a caller is told that would close a circle of so many owners.
 pub(crate) fn text(owners: usize) -> String {
     format!(
-        "DEADLOCK to wait would close a circle of {owners} owners that wait for each other: \
+        "DEADLOCK waiting would create a deadlock cycle of {owners} owners: \
          release something first"
     )
 }

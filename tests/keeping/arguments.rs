@@ -1,6 +1,6 @@
 //! Which calls may keep a grant.
 
-use crate::support::{Keeper, count, kept_by, run};
+use crate::support::{Keeper, at_once, count, kept_by, run};
 use testbed::{Expect, Server, Talk, cmd, line};
 
 #[test]
@@ -135,10 +135,14 @@ fn other_errors_come_first() {
         run(&mut c, words).refused(code);
     }
     // NOTALONE, and AHEAD.
-    run(&mut c, "LOCK.ACQUIRE shared a SHARED PX 999").grant();
-    run(&mut c, "LOCK.ACQUIRE shared b SHARED PX 60000").grant();
     run(&mut c, "PERSIST short").reply().ok();
-    run(&mut c, "LOCK.ACQUIRE shared a KEEP 1000").refused("NOTALONE");
+    let lines = [
+        "LOCK.ACQUIRE shared a SHARED PX 999",
+        "LOCK.ACQUIRE shared b SHARED PX 60000",
+        "LOCK.ACQUIRE shared a KEEP 1000",
+    ];
+    let mut last = at_once(&mut c, &lines);
+    last.pop().expect("a reply").refused("NOTALONE");
     let token = run(&mut c, "LOCK.FENCE short").int();
     let far = token + 3_600_000_000;
     cmd!(

@@ -70,11 +70,11 @@ fn made_in(workflow: &str) -> BTreeSet<String> {
     made
 }
 
-/// The parts of `.ci/run`: one in quotes on each line of the lists `parts`.
+/// The parts of `.ci/run`: one in quotes on each line of its lists `parts` and `beside`.
 fn parts() -> BTreeSet<String> {
     let script = text(".ci/run");
     let quoted = script.lines().filter_map(|line| {
-        let line = line.trim().trim_start_matches("parts+=(");
+        let line = line.trim().trim_start_matches("beside+=(");
         line.strip_prefix('"')
     });
     quoted

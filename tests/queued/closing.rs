@@ -1,7 +1,7 @@
 //! What becomes of queued calls when their session ends.
 
 use crate::sessions::count;
-use crate::support::{Session, has, hold, queued, run, wait};
+use crate::support::{Session, at_once, has, hold, queued, run, wait};
 use testbed::{Expect, Server, eventually, held, waiters};
 
 #[test]
@@ -102,4 +102,23 @@ fn nothing_is_left_of_many_calls() {
     eventually(|| queued(&server) == 0, "all to be gone");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
     assert_eq!(waiters(&mut c, "own2500"), [""; 0]);
+}
+
+/// Its calls held back others, who are granted inside the command.
+#[test]
+fn those_behind_its_calls_are_granted_inside_the_command() {
+    for word in ["CLOSE", "KILL"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        hold(&mut c, &["k a SHARED"]);
+        let mut session = Session::open(&server);
+        session.queue(&mut c, "k b");
+        session.stay(&server);
+        let mut behind = wait(&server, "k c SHARED PX 600000 BLOCK 0");
+        let close = session.line(&format!("LOCK.SESSION {word} ID"));
+        let lines = ["MULTI", &close, "LOCK.HOLDERS k", "EXEC"];
+        let replies = at_once(&mut c, &lines).pop().expect("a reply").items();
+        assert_eq!(replies[1].clone().items().len(), 2, "{word}");
+        assert_eq!(behind.granted().owner, b"c");
+    }
 }

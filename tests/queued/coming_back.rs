@@ -165,6 +165,30 @@ fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
     assert_eq!(first.told().len(), 1);
 }
 
+/// Its owner has come to hold the lock meanwhile: it is judged with that grant, though nobody before it has room.
+#[test]
+fn it_may_be_a_re_entry_behind_a_call_that_has_no_room() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a SHARED"]);
+    let (first, second) = (Session::open(&server), Session::open(&server));
+    first.queue(&mut c, "k b");
+    second.queue(&mut c, "k c SHARED");
+    let second = second.leave(&server);
+    let first = first.leave(&server);
+    assert_eq!(waiters(&mut c, "k"), ["b", "c"]);
+    hold(&mut c, &["k c SHARED"]);
+    let token = run(&mut c, "LOCK.RENEW k c").grant().token;
+    let mut first = first.back(&server);
+    first.stay(&server);
+    let mut second = second.back(&server);
+    let event = format!("1 granted k c {token} 1 600000 0");
+    // Before the server ends the POLL of the first, whose call is passed over then.
+    second.post_poll(60_000);
+    assert_eq!(second.polled().events, [event]);
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+}
+
 /// Its time may have ended meanwhile.
 #[test]
 fn what_ended_while_it_was_away_is_told() {

@@ -133,7 +133,7 @@ fn those_behind_are_granted_when_it_leaves() {
     let mut c = server.connection();
     hold(&mut c, &["k a SHARED"]);
     let mut session = Session::open(&server);
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 150 SESSION ID HOLDS 1");
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 1000 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     let mut reader = wait(&server, "k c SHARED PX 600000 BLOCK 0");
     assert_eq!(session.events(1), ["1 ended k b timeout"]);

@@ -1,6 +1,6 @@
 //! What WAITERS, LIST, HOTKEYS and INFO tell of queued calls.
 
-use crate::support::{Session, hold, queued, run, wait};
+use crate::support::{Session, at_once, hold, queued, run, wait};
 use redis::{Connection, Value};
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -98,8 +98,7 @@ fn hotkeys_count_them_like_blocked_calls() {
     hold(&mut c, &["j a", "quiet a"]);
     let mut session = Session::open(&server);
     let words = session.line("LOCK.ACQUIRE k b QUEUE 100 SESSION ID HOLDS 1");
-    run(&mut c, &words).int();
-    run(&mut c, &words).int(); // the same call
+    at_once(&mut c, &[&words, &words]); // the same call
     assert_eq!(session.events(1), ["1 ended k b timeout"]);
     session.queue(&mut c, "k c");
     session.queue(&mut c, "j c");

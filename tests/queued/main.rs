@@ -25,6 +25,7 @@ mod granted;
 mod held_back;
 mod limits;
 mod look;
+mod many;
 mod mixed;
 mod precedence;
 mod programs;

@@ -1,7 +1,7 @@
 //! Replicas, failovers, restarts: queued calls are memory of one primary.
 
 use crate::sessions::count;
-use crate::support::{Session, has, hold, queued, run};
+use crate::support::{Session, at_once, has, hold, queued, run};
 use testbed::{Expect, Server, cmd, eventually, held, waiters};
 
 #[test]
@@ -44,6 +44,26 @@ fn calls_end_when_the_server_stops_being_primary() {
     hold(&mut c, &["other x"]);
     let again = Session::open(&server);
     assert_eq!(again.queue(&mut c, "other b"), 0);
+}
+
+/// The server is a replica only for a moment, in which no timer fires. No session is left that could end the calls.
+#[test]
+fn calls_end_though_the_server_is_primary_again_at_once() {
+    let (server, mut c) = held();
+    let other = Server::start();
+    let away = Session::open(&server);
+    let mut session = Session::open(&server);
+    away.queue(&mut c, "k b");
+    session.queue(&mut c, "k c");
+    away.leave(&server);
+    session.stay(&server);
+    let primary = format!("REPLICAOF 127.0.0.1 {}", other.port());
+    let lines = ["MULTI", &primary, "REPLICAOF NO ONE", "EXEC"];
+    let executed = at_once(&mut c, &lines).pop().expect("a reply").items();
+    assert_eq!(executed.len(), 2);
+    assert_eq!(count(&server, "sessions"), 0);
+    eventually(|| queued(&server) == 0, "the calls to be gone");
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
 }
 
 /// A program opens a session on the new primary, moves its grants there, and queues its waits again.

@@ -2,6 +2,8 @@
 
 use crate::support::{Session, await_renewals, count, run, sessions_of, while_stopped};
 use redis::Connection;
+use std::io::Write;
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
 
 /// `k` is held by `b`, and a call of a session waits for it.
@@ -182,11 +184,41 @@ fn its_lease_is_judged_when_its_turn_comes() {
 
 #[test]
 fn a_wait_that_ends_in_vain_leaves_nothing() {
-    let (_server, mut c, session, mut waiting) = waits("BLOCK 50");
+    let (_server, mut c, session, mut waiting) = waits("BLOCK 1000");
     waiting.receive().nil();
     assert_eq!(session.number(&mut c, "waiting"), 0);
     let (_server, mut c, session, waiting) = waits("BLOCK 0");
     drop(waiting);
     eventually(|| waiters(&mut c, "k").is_empty(), "it to leave");
     assert_eq!(session.number(&mut c, "waiting"), 0);
+}
+
+/// The reply lies behind other output, which the client does not read. The server's renewals are no sign that somebody
+/// has the grant.
+#[test]
+fn a_grant_that_was_never_sent_is_given_back_though_it_was_renewed() {
+    for limit in ["LIMIT 1", "LIMIT 2"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        // More than the system takes for a client that does not read.
+        cmd!(c, "SETRANGE", "much", 19_999_999, "x").int();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let mut session = Session::open(&server);
+        let mut slow = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server");
+        let call = format!("LOCK.ACQUIRE k b {limit} PX 1000 BLOCK 0 SESSION ID");
+        let commands = format!("GET much\r\n{}\r\n", session.line(&call));
+        slow.write_all(commands.as_bytes()).expect("sent");
+        eventually(|| waiters(&mut c, "k") == ["b"], "it to wait");
+        session.wait_in_poll(&server, 60_000);
+        let mut next = server.connection();
+        next.post(&line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
+        eventually(|| waiters(&mut c, "k") == ["b", "c"], "the next");
+        run(&mut c, "LOCK.RELEASE k a").int();
+        assert_eq!(sessions_of(&mut c, "k"), [session.id]);
+        await_renewals(&server, 2);
+        slow.shutdown(Shutdown::Both).expect("closed");
+        assert_eq!(next.receive().grant().owner, b"c", "{limit}");
+        session.polled();
+        assert_eq!(session.poll().grants, 0);
+    }
 }

@@ -1,7 +1,7 @@
 //! Where several errors would apply: `ERR` for the arguments, `NOSESSION`, then as without a session, and last
 //! what depends on the lock's state.
 
-use crate::support::{Session, run};
+use crate::support::{Session, at_once, run};
 use testbed::{Expect, Server, cmd};
 
 #[test]
@@ -37,11 +37,15 @@ fn the_first_of_the_order_wins() {
         session.run(words).refused(code);
     }
     // NOTALONE and AHEAD come before the lease.
-    run(&mut c, "LOCK.ACQUIRE shared a SHARED PX 999").grant();
-    run(&mut c, "LOCK.ACQUIRE shared b SHARED PX 600000").grant();
-    session
-        .run("LOCK.ACQUIRE shared a SESSION ID")
-        .refused("NOTALONE");
+    let mut last = at_once(
+        &mut c,
+        &[
+            "LOCK.ACQUIRE shared a SHARED PX 999",
+            "LOCK.ACQUIRE shared b SHARED PX 600000",
+            &session.line("LOCK.ACQUIRE shared a SESSION ID"),
+        ],
+    );
+    last.pop().expect("a reply").refused("NOTALONE");
     let token = run(&mut c, "LOCK.FENCE short").int();
     let far = token + 3_600_000_000;
     cmd!(

@@ -1,24 +1,46 @@
 //! What the contests are to show, and their bars.
 
-use super::{CPU, Contestant, GRANTS, OURS, P99, ratio};
+use super::{CPU, Contestant, GRANTS, OURS, P99, is_ours, ratio};
 use crate::part::{Bar, Goal, Panel};
 use crate::servers::Program;
 use crate::stats::Spread;
 
-/// Of one Java client without contention.
+/// Of one client without contention.
 pub(super) fn alone(contestants: &[Contestant]) -> Vec<Goal> {
     let of = |way| in_java(contestants, GRANTS, way, "rlock");
     vec![
         Goal::at_least("pairs a second of RLock's, one Java client", 2.0, of(OURS)),
         Goal::at_least("the same, the commands alone", 2.0, of("commands")),
+        Goal::at_least(
+            "pairs a second of the commands alone, one Go client",
+            0.9,
+            in_go(contestants, "commands"),
+        ),
+        Goal::at_least(
+            "pairs a second of redsync's, one Go client",
+            1.0,
+            in_go(contestants, "redsync"),
+        ),
     ]
 }
 
-/// Of 64 Java contenders.
+/// Of 64 contenders for 64 locks.
+pub(super) fn apart(contestants: &[Contestant]) -> Vec<Goal> {
+    vec![Goal::at_least(
+        "pairs a second of the commands alone, 64 goroutines and 64 locks",
+        0.9,
+        in_go(contestants, "commands"),
+    )]
+}
+
+/// Of 64 contenders for one lock.
 pub(super) fn many(contestants: &[Contestant]) -> Vec<Goal> {
     let of = |figure, way, base| in_java(contestants, figure, way, base);
-    let share = contestants.iter().find(|c| c.id == ("java", OURS));
-    let share = share.filter(|ours| ours.runner.is_ok());
+    let share = |language| {
+        let ours = contestants.iter().find(|c| c.id == (language, OURS))?;
+        let is_there = ours.runner.is_ok();
+        is_there.then(|| Spread::of(ours.share())).flatten()
+    };
     vec![
         Goal::at_least(
             "grants a second of RLock's, 64 Java contenders",
@@ -74,9 +96,25 @@ pub(super) fn many(contestants: &[Contestant]) -> Vec<Goal> {
         Goal::at_least(
             "least grants of most, 64 Java contenders",
             0.97,
-            share.and_then(|ours| Spread::of(ours.share())),
+            share("java"),
         ),
+        Goal::at_least(
+            "grants a second of the commands alone, 64 goroutines and one lock",
+            0.75,
+            in_go(contestants, "commands"),
+        ),
+        Goal::at_least(
+            "grants a second of redsync's",
+            1.0,
+            in_go(contestants, "redsync"),
+        ),
+        Goal::at_least("least grants of most, 64 goroutines", 0.95, share("go")),
     ]
+}
+
+/// Grants a second of this project's client in Go, of those of another way there.
+fn in_go(contestants: &[Contestant], base: &str) -> Option<Spread> {
+    ratio(contestants, GRANTS, ("go", OURS), base).quartiles()
 }
 
 fn in_java(
@@ -107,7 +145,7 @@ pub(super) fn panels(program: &Program, contestants: &[Contestant]) -> Vec<Panel
                     Some(Bar {
                         name: contestant.name.to_owned(),
                         ratio: ratio.quartiles()?,
-                        ours: contestant.id.1 == OURS,
+                        ours: is_ours(contestant.id),
                     })
                 })
                 .collect(),

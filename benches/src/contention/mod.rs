@@ -7,6 +7,7 @@ mod goals;
 mod native;
 pub(crate) mod shared;
 mod turn;
+mod waiting;
 
 use std::time::Duration;
 
@@ -130,11 +131,31 @@ const ROWS: [(Id, &str); 19] = [
     (("node", "redlock"), "Node, redlock: Redlock"),
 ];
 
-/// Runs every client on one server, in turn.
-pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
+/// The languages whose contenders are programs of their own. Rust's run in this process.
+const BUILT: [&str; 4] = ["java", "python", "go", "node"];
+
+fn is_ours(id: Id) -> bool {
+    id.1 == OURS
+}
+
+/// Whether the rows of a language are run: those that were built, and Rust's.
+fn is_wanted(id: Id, languages: &[(&str, Result<Language, String>)]) -> bool {
+    !BUILT.contains(&id.0) || languages.iter().any(|(name, _)| *name == id.0)
+}
+
+/// Runs every client on one server, in turn. `only` names languages; empty: all.
+pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String]) -> Part {
     let server = program.start();
-    let languages = ["java", "python", "go", "node"].map(|name| (name, toolchains::build(name)));
-    let mut contestants = ROWS.map(|(id, name)| Contestant::new(id, name, &server, &languages));
+    let languages: Vec<_> = BUILT
+        .into_iter()
+        .filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == name))
+        .map(|name| (name, toolchains::build(name)))
+        .collect();
+    let mut contestants: Vec<_> = ROWS
+        .into_iter()
+        .filter(|(id, _)| is_wanted(*id, &languages))
+        .map(|(id, name)| Contestant::new(id, name, &server, &languages))
+        .collect();
     let mut part = Part::default();
     let built = languages.iter().flat_map(|(_, language)| language);
     part.facts = built
@@ -149,9 +170,11 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
                 part.goals.extend(goals::many(&contestants));
                 part.panels.extend(goals::panels(program, &contestants));
             }
+            (64, 64) => part.goals.extend(goals::apart(&contestants)),
             _ => {}
         }
     }
+    part.add(waiting::measure(program, &languages, scale.turn_seconds));
     part
 }
 

@@ -1,5 +1,5 @@
-// Package gocron lets several schedulers of gocron, version 2, run each job once, or lets one of them lead, by the
-// locks of the Redis module redis-lock.
+// Package gocron lets several schedulers of gocron, version 2, have each run of a job once, or lets one of them lead, by
+// the locks of the Redis module redis-lock.
 //
 //	locker := redislockgocron.NewLocker(locks)
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -18,13 +17,17 @@ import (
 	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
-// Locker lets each run of a job be had by one scheduler. It is a gocron.Locker.
+// Locker lets one scheduler have each run of a job. It is a gocron.Locker.
 type Locker struct {
 	locks   *redislock.Locks
 	options []redislock.LockOption
 	prefix  string
 	atLeast time.Duration
 	failed  func(key string, err error)
+
+	mu       sync.Mutex
+	idle     map[string]*lock // held for longer than their runs
+	releases sync.WaitGroup   // of those
 }
 
 var (
@@ -35,115 +38,198 @@ var (
 // Option of [NewLocker].
 type Option func(*Locker)
 
-// WithPrefix is what the names of the locks begin with, before the name of the job: "gocron:", unless said.
+// WithPrefix sets the beginning of the names of the locks, before the name of the job: "gocron:" by default.
 func WithPrefix(prefix string) Option { return func(l *Locker) { l.prefix = prefix } }
 
-// WithLock says how the locks are acquired, with options of the client. Without [redislock.Wait] in them, a lock that
-// another scheduler holds is not waited for: the run is left to that one.
+// WithLock says how the locks are acquired, with options of the client. Without [redislock.Wait] in them the Locker does
+// not wait for a lock that another scheduler holds, because that one has the run.
 func WithLock(options ...redislock.LockOption) Option { return func(l *Locker) { l.options = options } }
 
-// WithAtLeast keeps the lock for this long from its beginning, even if the job ends earlier, so that schedulers whose
-// clocks differ by less than that do not run a short job twice: 500 milliseconds by default. It has to be shorter than
-// the interval of the job, or else the next run is refused.
+// WithAtLeast holds the lock for this long from its beginning, even if the run ends earlier, so that schedulers whose
+// clocks differ by less do not run a short job twice: 500 milliseconds by default. Clocks that are set by NTP differ by
+// far less, and the shortest interval of a CronJob is longer: with 1 second the lock of one run would be in the way of
+// the next. The scheduler that has the lock may run the job more often, because its next run takes the lock over.
 func WithAtLeast(least time.Duration) Option { return func(l *Locker) { l.atLeast = least } }
 
-// WithFailed hears of what gocron does not tell: a lock that was lost while its job ran, or could not be given back.
+// WithFailed is called with what gocron does not report: a lock that was lost during its run, or could not be released.
 func WithFailed(failed func(key string, err error)) Option {
 	return func(l *Locker) { l.failed = failed }
 }
 
-// NewLocker makes a Locker. Close the locks after the scheduler has been shut down.
+// NewLocker makes a Locker. At the end shut down the scheduler, then close the Locker, then the locks.
 func NewLocker(locks *redislock.Locks, options ...Option) *Locker {
-	l := &Locker{locks: locks, prefix: "gocron:", atLeast: 500 * time.Millisecond, failed: func(string, error) {}}
+	l := &Locker{locks: locks, prefix: "gocron:", atLeast: 500 * time.Millisecond, failed: func(string, error) {},
+		idle: map[string]*lock{}}
 	for _, option := range options {
 		option(l)
 	}
 	return l
 }
 
-// Lock takes the lock of a job's run. The error is of the client: [redislock.ErrBusy] where another scheduler has it.
+// Lock takes the lock of a job's run. The error is that of the client: [redislock.ErrBusy] if another scheduler has it.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	begun := time.Now()
+	until := time.Now().Add(l.atLeast)
+	if last := l.takeOver(key, until); last != nil {
+		return last, nil
+	}
 	options := append([]redislock.LockOption{redislock.Wait(0)}, l.options...)
 	grant, err := l.locks.Acquire(ctx, l.prefix+key, options...)
 	if err != nil {
 		return nil, err
 	}
-	grant.OnLost(func(err error) { l.failed(key, err) })
-	return &lock{locker: l, grant: grant, key: key, until: begun.Add(l.atLeast)}, nil
+	held := &lock{locker: l, grant: grant, key: key, until: until}
+	grant.OnLost(func(err error) {
+		if l.endsIdle(held, time.Time{}) {
+			l.releases.Done()
+		} else {
+			l.failed(key, err)
+		}
+	})
+	return held, nil
 }
 
-// lock is held for the time of a run.
+// takeOver returns the lock of the last run if it is still held.
+func (l *Locker) takeOver(key string, until time.Time) *lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.idle[key]
+	if last == nil || !last.grant.Held() {
+		return nil
+	}
+	delete(l.idle, key)
+	last.until = until
+	return last
+}
+
+// Close releases the locks that are held for longer than their runs, when their time is over or ctx ends.
+func (l *Locker) Close(ctx context.Context) error {
+	until := map[*lock]time.Time{}
+	l.mu.Lock()
+	for _, idle := range l.idle {
+		until[idle] = idle.until
+	}
+	l.mu.Unlock()
+	for idle, until := range until {
+		select {
+		case <-time.After(time.Until(until)):
+		case <-ctx.Done():
+		}
+		l.releaseIdle(idle, until)
+	}
+	l.releases.Wait()
+	return ctx.Err()
+}
+
+func (l *Locker) releaseIdle(idle *lock, until time.Time) {
+	if l.endsIdle(idle, until) { // otherwise the next run has it
+		defer l.releases.Done()
+		_ = idle.release()
+	}
+}
+
+// endsIdle reports whether the lock was held for longer than its run, until this time or any. Now its holding is over.
+func (l *Locker) endsIdle(idle *lock, until time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle[idle.key] != idle || !until.IsZero() && until != idle.until {
+		return false
+	}
+	delete(l.idle, idle.key)
+	l.releases.Add(1)
+	return true
+}
+
+// lock is held for the time of a run, and at least until a time.
 type lock struct {
 	locker *Locker
 	grant  *redislock.Grant
 	key    string
-	until  time.Time
+	until  time.Time // of the mutex of the Locker while it is idle
 }
 
-// Unlock gives the lock back, though ctx has ended: gocron's ends when the scheduler is shut down. Where the lock is
-// to be held longer, it ends by itself then.
-func (l *lock) Unlock(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	var err error
-	if rest := time.Until(l.until); rest > time.Millisecond {
-		err = l.grant.Detach(ctx, rest)
-	} else {
-		err = l.grant.Release(ctx)
+// Unlock releases the lock, also when ctx has ended: gocron's ends when the scheduler is shut down. If the lock has to be
+// held for longer it is released then. No lease ends for that, because a server that counts its expirations would report
+// one.
+func (l *lock) Unlock(context.Context) error {
+	rest := time.Until(l.until)
+	if rest <= 0 || l.grant.Err() != nil {
+		return l.release()
 	}
-	if err != nil && !errors.Is(err, redislock.ErrLost) { // a loss has been told
+	l.locker.mu.Lock()
+	defer l.locker.mu.Unlock()
+	l.locker.idle[l.key] = l
+	until := l.until
+	time.AfterFunc(rest, func() { l.locker.releaseIdle(l, until) })
+	return nil
+}
+
+func (l *lock) release() error {
+	err := l.grant.Release(context.Background())
+	if err != nil && !errors.Is(err, redislock.ErrLost) && !errors.Is(err, redislock.ErrClosed) { // which are known
 		l.locker.failed(l.key, err)
 	}
 	return err
 }
 
-// Elector lets one scheduler run all jobs: the one that has the lock, for as long as it lives. It is a
-// gocron.Elector.
+// Elector lets one scheduler run all jobs: the one that holds the lock, until it ends. It is a gocron.Elector.
 type Elector struct {
-	leads atomic.Pointer[redislock.Grant]
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	mu  sync.Mutex
-	err error // why nobody leads here any more
+	mu    sync.Mutex
+	grant *redislock.Grant
+	err   error // of the last election
 }
 
-// ErrNotLeader is what IsLeader says of all schedulers but one.
+// ErrNotLeader is the error of IsLeader for all schedulers but one.
 var ErrNotLeader = errors.New("another scheduler leads")
 
-// NewElector stands for election by the lock of this key, until it is closed or ctx ends.
+const pause = time.Second // after an election that failed
+
+// NewElector stands for election by the lock of this key, until it is closed or ctx ends. After an error, which IsLeader
+// reports, it tries again: the server may let it in later.
 func NewElector(ctx context.Context, locks *redislock.Locks, key string, options ...redislock.LockOption) *Elector {
 	standing, stop := context.WithCancel(ctx)
 	e := &Elector{stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(e.ended)
-		err := locks.Lead(standing, key, func(ctx context.Context, grant *redislock.Grant) error {
-			e.leads.Store(grant)
-			defer e.leads.Store(nil)
-			<-ctx.Done()
-			return nil
-		}, options...)
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.err = err
+		for standing.Err() == nil {
+			err := locks.Lead(standing, key, func(ctx context.Context, grant *redislock.Grant) error {
+				e.set(grant, nil)
+				defer e.set(nil, nil)
+				<-ctx.Done()
+				return nil
+			}, options...)
+			e.set(nil, err)
+			select {
+			case <-time.After(pause):
+			case <-standing.Done():
+			}
+		}
 	}()
 	return e
 }
 
-// IsLeader is nil where this scheduler leads.
-func (e *Elector) IsLeader(context.Context) error {
-	if grant := e.leads.Load(); grant != nil && grant.Remaining() > 0 { // also where this process stood still
-		return nil
-	}
+func (e *Elector) set(grant *redislock.Grant, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err != nil {
+	e.grant, e.err = grant, err
+}
+
+// IsLeader is nil for the scheduler that leads.
+func (e *Elector) IsLeader(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.grant != nil && e.grant.Held(): // not after this process was suspended
+		return nil
+	case e.err != nil:
 		return fmt.Errorf("%w: %w", ErrNotLeader, e.err)
 	}
 	return ErrNotLeader
 }
 
-// Close gives the leadership to another, and does not wait longer for that than ctx says.
+// Close gives up the leadership, for another scheduler. It waits no longer than until ctx ends.
 func (e *Elector) Close(ctx context.Context) error {
 	e.stop()
 	select {

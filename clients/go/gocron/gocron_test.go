@@ -141,6 +141,7 @@ func TestTheLockIsHeldForSoLongAtLeast(t *testing.T) {
 	t.Parallel()
 	server := bed.Start(t, 1)[0]
 	locks := process(t, server)
+	other := adapter.NewLocker(process(t, server))
 	for _, fixed := range []bool{false, true} {
 		var options []redislock.LockOption
 		if fixed {
@@ -153,16 +154,49 @@ func TestTheLockIsHeldForSoLongAtLeast(t *testing.T) {
 		over, cancel := context.WithCancel(background) // gocron's is over when it shuts down
 		cancel()
 		must(t, lock.Unlock(over))
-		if _, err := locker.Lock(background, "job"); !errors.Is(err, redislock.ErrBusy) {
+		if _, err := other.Lock(background, "job"); !errors.Is(err, redislock.ErrBusy) {
 			t.Fatal(err)
 		}
-		if err := lock.Unlock(background); !errors.Is(err, redislock.ErrMisuse) {
-			t.Fatal(err)
+		owner := server.Owner("gocron:job")
+		lock, err = locker.Lock(background, "job") // its own next run
+		must(t, err)
+		must(t, lock.Unlock(background))
+		if now := server.Owner("gocron:job"); owner == "" || now != owner {
+			t.Fatal(owner, now)
 		}
-		bed.Eventually(t, "it ends", func() bool { return server.Owner("gocron:job") == "" })
+		if fixed {
+			bed.Eventually(t, "it ends", func() bool { return server.Owner("gocron:job") == "" })
+		} else {
+			must(t, locker.Close(background))
+		}
+		if owner := server.Owner("gocron:job"); owner != "" {
+			t.Fatal(owner)
+		}
 		if held := time.Since(begun); held < 1400*time.Millisecond || held > 5*time.Second {
 			t.Fatal("held for", held)
 		}
+		if lock.Unlock(background) == nil {
+			t.Fatal("unlocked twice")
+		}
+	}
+	stats := server.Run("INFO lock").(string)
+	if !strings.Contains(stats, "lock_expirations:0\r\n") {
+		t.Fatal("an end on purpose counts as an expiration", stats)
+	}
+}
+
+// A job that runs more often than its lock is held at least is not held up by it, and no other scheduler gets between.
+func TestAFrequentJobDropsNoRun(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t, 1)[0]
+	start, runs := time.Now().Add(500*time.Millisecond), [2]atomic.Int64{}
+	for i := range runs {
+		locker := adapter.NewLocker(process(t, server), adapter.WithAtLeast(2*time.Second))
+		every(t, scheduler(t, gocron.WithDistributedLocker(locker)), 200*time.Millisecond, start, func() { runs[i].Add(1) })
+	}
+	bed.Eventually(t, "five runs", func() bool { return runs[0].Load()+runs[1].Load() >= 5 })
+	if took := time.Since(start); took > 1900*time.Millisecond || runs[0].Load()*runs[1].Load() != 0 {
+		t.Fatal(took, runs[0].Load(), runs[1].Load())
 	}
 }
 
@@ -234,6 +268,8 @@ func TestAnElectionThatCannotBeHeldSaysWhy(t *testing.T) {
 	server.Run("SET leader text")
 	elector := adapter.NewElector(background, process(t, server), "leader")
 	bed.Eventually(t, "it is told", func() bool { return errors.Is(elector.IsLeader(background), redislock.ErrMisuse) })
+	server.Run("DEL leader")
+	bed.Eventually(t, "it leads later", func() bool { return elector.IsLeader(background) == nil })
 	must(t, elector.Close(background))
 }
 

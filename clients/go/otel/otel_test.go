@@ -85,7 +85,7 @@ func TestMeasures(t *testing.T) {
 	bed.Eventually(t, "the loss and the return of the connection", func() bool {
 		now := read(t, reader)
 		return now["redislock.losses kind=stock"] == 1 && now[down] == 0 &&
-			now["redislock.session.cuts server.address="+server.Address] == 1
+			now["redislock.session.cuts server.address="+server.Address] >= 1 // more on a busy machine
 	})
 	for name, want := range map[string]int64{
 		"redislock.acquire.duration kind=order,outcome=done": 1,

@@ -2,18 +2,19 @@
 //
 //	server := redislocktest.New()
 //	locks := redislock.New(server.Client(), redislock.Options{})
-//	server.Lose("lock:orders:42") // what does the program do then?
+//	server.Lose("lock:orders:42") // what does the program do now?
 //
-// Waiters get the lock first come, first served, and tokens rise. Leases do not end by time: only Lose ends a grant.
-// Shared locks, permits and other commands than those of locks do not exist here: they are errors.
+// Waiters get the lock first come, first served. Tokens rise, and fixed leases end by time. Deadlocks are not found, and
+// commands other than those of locks are errors.
 package redislocktest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,38 +26,23 @@ import (
 // Server has the locks of any number of clients.
 type Server struct {
 	mu       sync.Mutex
-	news     *sync.Cond
-	token    int64
-	locks    map[string]*lock
-	sessions map[int64]*session
+	token    int64              // the highest
+	number   int64              // of the last session or event
+	calls    []*call            // in their order; of each key the holders, then the waiters
+	sessions map[int64][]string // their events that no POLL has answered
 }
 
-type lock struct {
-	holder *call
-	line   []*call
-}
-
-// call is a grant or a wait.
+// call is a grant, or a wait, which has no token.
 type call struct {
-	key, owner     string
-	token, holds   int64
-	lease, session int64
-	until          time.Time // of the wait; zero: it has no end
+	key, owner                          string
+	limit, token, holds, lease, session int64
+	until                               time.Time // of the wait, or of the lease
 }
 
-// session has the events that no POLL has acknowledged.
-type session struct {
-	number int64
-	events []any
-	sent   int
-}
+const most = 1 << 40 // holders, or milliseconds
 
 // New makes a server without locks.
-func New() *Server {
-	s := &Server{locks: map[string]*lock{}, sessions: map[int64]*session{}}
-	s.news = sync.NewCond(&s.mu)
-	return s
-}
+func New() *Server { return &Server{sessions: map[int64][]string{}} }
 
 // Client makes a client for redislock.New.
 func (s *Server) Client() *redis.Client {
@@ -68,239 +54,179 @@ func (s *Server) Client() *redis.Client {
 		}})
 }
 
-// Lose ends the grant of a key as an operator's DEL would: its holder is notified, and the first waiter gets the lock.
-// It returns false if the lock is free.
+// Lose ends all grants of a key as an operator's DEL does: the holders are notified, and the first waiter gets the
+// lock. It returns false if nobody holds the lock.
 func (s *Server) Lose(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.locks[key]
-	if l == nil || l.holder == nil {
-		return false
-	}
-	s.event(l.holder.session, "lost", l.holder, l.holder.token, "deleted")
-	s.pass(l)
-	return true
+	return s.end("deleted", func(c *call) bool { return c.key == key && c.token > 0 }) > 0
 }
 
-// Owner is who holds the lock; empty: nobody. Waiting is how many wait for it.
-func (s *Server) Owner(key string) (owner string, waiting int) {
+// Count returns how many hold the lock of a key, and how many wait for it.
+func (s *Server) Count(key string) (holders, waiters int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.locks[key]
-	if l == nil || l.holder == nil {
-		return "", 0
-	}
-	return l.holder.owner, len(l.line)
-}
-
-func (s *Server) event(id int64, kind string, c *call, more ...any) {
-	if to := s.sessions[id]; to != nil {
-		to.number++
-		to.events = append(to.events, append([]any{to.number, kind, c.key, c.owner}, more...))
-		s.news.Broadcast()
-	}
-}
-
-// grant makes a call the holder. pass makes the first in line the holder.
-func (s *Server) grant(l *lock, c *call) []any {
-	s.token = max(s.token+1, time.Now().UnixMicro())
-	c.token, c.holds, l.holder = s.token, 1, c
-	return []any{c.token, c.owner, c.holds, c.lease}
-}
-
-func (s *Server) pass(l *lock) {
-	for l.holder = nil; len(l.line) > 0 && l.holder == nil; {
-		c := l.line[0]
-		if l.line = l.line[1:]; s.sessions[c.session] != nil {
-			s.grant(l, c)
-			s.event(c.session, "granted", c, c.token, c.holds, c.lease, int64(1))
+	s.expire()
+	for _, c := range s.calls {
+		switch {
+		case c.key == key && c.token > 0:
+			holders++
+		case c.key == key:
+			waiters++
 		}
 	}
+	return holders, waiters
 }
 
-// leave takes the waits for which it holds out of the line.
-func (s *Server) leave(l *lock, why string, leaves func(*call) bool) (left int64) {
-	var stay []*call
-	for _, c := range l.line {
-		if !leaves(c) {
-			stay = append(stay, c)
-			continue
+// pass grants each lock to those at the front of its line who have room.
+func (s *Server) pass() {
+	before, limit := map[string]int64{}, map[string]int64{} // of each key: so many calls, and the lowest limit
+	for _, c := range s.calls {
+		limit[c.key] = min(cmp.Or(limit[c.key], most), c.limit)
+		if c.token == 0 && before[c.key] < limit[c.key] {
+			s.token = max(s.token+1, time.Now().UnixMicro())
+			c.token, c.holds, c.until = s.token, 1, after(c.lease)
+			s.notify(c, "+granted", number(c.token), number(c.holds), number(c.lease))
 		}
-		left++
-		s.event(c.session, "ended", c, why)
+		before[c.key]++
 	}
-	l.line = stay
-	return left
+}
+
+// after is so many milliseconds from now.
+func after(ms int64) time.Time { return time.Now().Add(time.Duration(ms) * time.Millisecond) }
+
+// expire ends the waits, and the grants outside of sessions, whose time is over.
+func (s *Server) expire() {
+	s.end("expired", func(c *call) bool { return (c.token == 0 || c.session == 0) && time.Now().After(c.until) })
+}
+
+// end ends all calls that are over, and returns how many. The end of a grant is a loss if there is a reason.
+func (s *Server) end(reason string, isOver func(*call) bool) int {
+	before := s.calls
+	s.calls = nil
+	for _, c := range before {
+		switch {
+		case !isOver(c):
+			s.calls = append(s.calls, c)
+		case c.token == 0:
+			s.notify(c, "+ended", "+timeout")
+		case reason != "":
+			s.notify(c, "+lost", number(c.token), "+"+reason)
+		}
+	}
+	s.pass()
+	return len(before) - len(s.calls)
+}
+
+func (s *Server) notify(c *call, event ...string) {
+	if events, isOpen := s.sessions[c.session]; isOpen {
+		s.number++
+		event = slices.Insert(event, 0, number(s.number))
+		s.sessions[c.session] = append(events, array(slices.Insert(event, 2, "+"+c.key, "+"+c.owner)...))
+	}
+}
+
+func number(n int64) string { return fmt.Sprint(":", n) }
+
+func array(parts ...string) string {
+	return strings.Join(append([]string{fmt.Sprint("*", len(parts))}, parts...), "\r\n")
 }
 
 func (s *Server) serve(conn net.Conn) {
 	defer conn.Close()
-	for in := bufio.NewReader(conn); ; {
-		var parts []string
-		count := 0
-		if _, err := fmt.Fscanf(in, "*%d\r\n", &count); err != nil {
-			return
+	for in := bufio.NewScanner(conn); in.Scan(); {
+		count, _ := strconv.Atoi(in.Text()[1:])
+		words := make([]string, count, count+2)
+		for i := 0; i < count && in.Scan() && in.Scan(); i++ { // the length, then the word
+			words[i] = in.Text()
 		}
-		for range count {
-			size := 0
-			if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-				return
-			}
-			text := make([]byte, size+2)
-			if _, err := io.ReadFull(in, text); err != nil {
-				return
-			}
-			parts = append(parts, string(text[:size]))
-		}
-		if _, err := io.WriteString(conn, encode(s.answer(parts))); err != nil {
-			return
-		}
+		_, _ = conn.Write([]byte(s.answer(append(words, "", "")) + "\r\n"))
 	}
 }
 
-func encode(value any) string {
-	switch value := value.(type) {
-	case nil:
-		return "$-1\r\n"
-	case error:
-		return "-" + value.Error() + "\r\n"
-	case int64:
-		return fmt.Sprintf(":%d\r\n", value)
-	case []any:
-		text := fmt.Sprintf("*%d\r\n", len(value))
-		for _, one := range value {
-			text += encode(one)
-		}
-		return text
-	}
-	return fmt.Sprintf("$%d\r\n%s\r\n", len(value.(string)), value)
-}
-
-// option is the number behind a word; -1: the word is missing.
-func option(parts []string, word string) int64 {
-	for i, part := range parts[:len(parts)-1] {
-		if part == word {
-			n, _ := strconv.ParseInt(parts[i+1], 10, 64)
-			return n
-		}
-	}
-	return -1
-}
-
-func (s *Server) answer(parts []string) any {
+func (s *Server) answer(words []string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch command := strings.ToUpper(parts[0]); {
-	case command == "LOCK.SESSION" && len(parts) > 1:
-		return s.session(parts)
-	case command == "HELLO" || !strings.HasPrefix(command, "LOCK.") || len(parts) < 3:
-		return fmt.Errorf("ERR unknown command '%s': the stand-in has locks only", parts[0])
-	case strings.Contains(strings.Join(parts[3:], " "), "SHARED") || option(parts, "LIMIT") > 1:
-		return fmt.Errorf("ERR the stand-in has exclusive locks only")
+	s.expire()
+	options := map[string]int64{} // the words with the numbers behind them, or 0
+	for i, word := range words[1:] {
+		options[words[i]], _ = strconv.ParseInt(word, 10, 64)
 	}
-	l := s.locks[parts[1]]
-	if l == nil {
-		l = &lock{}
-		s.locks[parts[1]] = l
-	}
-	if parts[0] == "LOCK.ACQUIRE" {
-		return s.acquire(l, parts)
-	}
-	h, token, ours := l.holder, option(parts, "TOKEN"), parts[2]
-	if parts[0] == "LOCK.FENCE" {
-		if token, _ = strconv.ParseInt(parts[2], 10, 64); h != nil && h.token == token {
-			return "OK"
+	c := &call{key: words[1], owner: words[2]} // FENCE names the token there
+	for _, one := range s.calls {
+		if one.key == c.key && (one.owner == c.owner || fmt.Sprint(one.token) == c.owner) {
+			c = one
 		}
-		return fmt.Errorf("FENCED it is not the token of %s", parts[1])
 	}
-	switch {
-	case parts[0] == "LOCK.RELEASE" && token < 0 && (h == nil || h.owner != ours) &&
-		s.leave(l, "cancelled", func(c *call) bool { return c.owner == ours }) > 0:
-		return int64(0)
-	case h == nil:
-		return fmt.Errorf("NOTHELD %s is free", parts[1])
-	case h.owner != ours:
-		return fmt.Errorf("NOTOWNER %s has another owner", parts[1])
-	case token >= 0 && token != h.token:
-		return fmt.Errorf("FENCED %s has another token", parts[1])
-	case parts[0] == "LOCK.RENEW":
-		if session := option(parts, "SESSION"); session >= 0 && session != h.session {
-			s.event(h.session, "taken", h, h.token, session)
-			h.session = session
+	token, hasToken := options["TOKEN"]
+	switch _, isOpen := s.sessions[options["SESSION"]]; {
+	case words[0] == "LOCK.SESSION":
+		return s.session(options[words[1]], words[1], after(options["BLOCK"]))
+	case options["SESSION"] > 0 && !isOpen:
+		return "-NOSESSION it has ended"
+	case hasToken && token != c.token, c.limit == 0 && words[0] != "LOCK.ACQUIRE", c.token == 0 && words[0] == "LOCK.RENEW":
+		return "-NOTHELD the stand-in has no such grant"
+	case words[0] == "LOCK.FENCE":
+		return "+OK"
+	case words[0] == "LOCK.ACQUIRE":
+		return s.acquire(c, options)
+	case words[0] == "LOCK.RELEASE":
+		if c.holds = min(c.holds, options["HOLDS"]); c.holds == 0 {
+			s.end("", func(one *call) bool { return one == c })
 		}
-		h.lease = max(option(parts, "PX"), h.lease)
-		return []any{h.token, h.owner, h.holds, h.lease}
+		return number(c.holds)
 	}
-	if h.holds = min(h.holds, max(0, option(parts, "HOLDS"))); h.holds == 0 {
-		s.pass(l)
+	if session, isNamed := options["SESSION"]; isNamed && session != c.session { // LOCK.RENEW
+		s.notify(c, "+taken", number(c.token), number(session))
+		c.session = session
 	}
-	return h.holds
+	c.lease = cmp.Or(options["PX"], c.lease)
+	c.until = after(c.lease)
+	return s.acquire(c, options)
 }
 
-func (s *Server) acquire(l *lock, parts []string) any {
-	c := &call{key: parts[1], owner: parts[2], lease: max(option(parts, "PX"), 1), session: max(option(parts, "SESSION"), 0)}
-	queue, holds, h := option(parts, "QUEUE"), max(option(parts, "HOLDS"), 1), l.holder
-	switch {
-	case c.session > 0 && s.sessions[c.session] == nil:
-		return fmt.Errorf("NOSESSION it has ended")
-	case h == nil && holds == 1:
-		return s.grant(l, c)
-	case h != nil && h.owner == c.owner:
-		h.holds = max(h.holds, min(holds, h.holds+1))
-		return []any{h.token, h.owner, h.holds, h.lease}
-	case holds > 1:
-		return fmt.Errorf("NOTHELD earlier holds of %s are lost", c.key)
-	case queue < 0:
-		return nil
-	case queue > 0:
-		c.until = time.Now().Add(time.Duration(queue) * time.Millisecond)
-		time.AfterFunc(time.Until(c.until), func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.leave(l, "timeout", func(other *call) bool { return other == c })
-		})
-	}
-	for i, other := range l.line {
-		if other.owner == c.owner {
-			return int64(i)
+func (s *Server) acquire(c *call, options map[string]int64) string {
+	if c.limit == 0 { // a new one
+		c.limit, c.lease, c.session = cmp.Or(options["LIMIT"], 1), options["PX"], options["SESSION"]
+		if _, isShared := options["SHARED"]; isShared {
+			c.limit = most
 		}
+		c.until = after(cmp.Or(options["QUEUE"], most))
+		s.calls = append(s.calls, c)
+		s.pass()
 	}
-	l.line = append(l.line, c)
-	return int64(len(l.line) - 1)
+	_, isQueued := options["QUEUE"]
+	switch {
+	case c.token > 0:
+		c.holds = max(c.holds, min(c.holds+1, options["HOLDS"]))
+		return array(number(c.token), "+"+c.owner, number(c.holds), number(c.lease))
+	case !isQueued:
+		s.end("", func(one *call) bool { return one == c })
+		return "$-1"
+	}
+	return ":0" // in line; the client does not look at the place
 }
 
-func (s *Server) session(parts []string) any {
-	if parts[1] == "OPEN" {
-		id := int64(len(s.sessions) + 1)
-		s.sessions[id] = &session{}
-		return id
-	}
-	id := option(parts, parts[1])
-	mine := s.sessions[id]
-	if mine == nil {
-		return fmt.Errorf("NOSESSION it has ended")
-	}
-	if parts[1] == "CLOSE" {
+func (s *Server) session(id int64, command string, end time.Time) string {
+	switch command {
+	case "OPEN":
+		s.number++
+		s.sessions[s.number] = nil
+		return number(s.number)
+	case "CLOSE":
 		delete(s.sessions, id)
-		for _, l := range s.locks {
-			s.leave(l, "cancelled", func(c *call) bool { return c.session == id })
-			if l.holder != nil && l.holder.session == id {
-				s.pass(l)
-			}
-		}
-		s.news.Broadcast()
-		return int64(0)
+		s.end("", func(c *call) bool { return c.session == id })
+		return ":0"
 	}
-	mine.events = mine.events[mine.sent:]
-	mine.sent = 0
-	end := time.Now().Add(time.Duration(option(parts, "BLOCK")) * time.Millisecond)
-	defer time.AfterFunc(time.Until(end), s.news.Broadcast).Stop()
-	for len(mine.events) == 0 && time.Now().Before(end) && s.sessions[id] != nil {
-		s.news.Wait()
+	for len(s.sessions[id]) == 0 && time.Now().Before(end) {
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+		s.expire()
 	}
-	if s.sessions[id] == nil {
-		return fmt.Errorf("NOSESSION it has ended")
+	events := s.sessions[id]
+	if len(events) > 0 {
+		s.sessions[id] = nil
 	}
-	mine.sent = len(mine.events)
-	return []any{"sure-ms", int64(-1), "grants", int64(0), "events", mine.events}
+	return array("+sure-ms", ":-1", "+grants", ":0", "+events", array(events...))
 }

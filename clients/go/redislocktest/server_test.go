@@ -52,7 +52,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			got <- grant
 		}()
 		for line := 0; line != n+1; time.Sleep(time.Millisecond) {
-			_, line = server.Owner("k")
+			_, line = server.Count("k")
 		}
 	}
 	for _, next := range waiting {
@@ -85,17 +85,59 @@ func TestALockIsLost(t *testing.T) {
 	if !errors.Is(err, redislock.ErrLost) || server.Lose("k") {
 		t.Fatal(err)
 	}
-	grant := acquire(t, mine, redislock.Fixed(time.Minute))
-	if err := grant.Release(background); err != nil {
-		t.Fatal(err)
-	}
 	task := mine.Task()
 	for range 2 {
-		if _, err := task.Acquire(background, "k"); err != nil {
+		if grant, err := task.Acquire(background, "k"); err != nil || grant.Err() != nil {
+			t.Fatal(err, grant.Err())
+		}
+	}
+}
+
+func TestAFixedLeaseEndsByTime(t *testing.T) {
+	server := redislocktest.New()
+	grant := acquire(t, locks(t, server), redislock.Fixed(100*time.Millisecond))
+	if _, waited := server.Count("k"); waited != 0 {
+		t.Fatal(waited)
+	}
+	next := acquire(t, locks(t, server))
+	if <-grant.Lost(); next.Token() <= grant.Token() {
+		t.Fatal("tokens do not rise")
+	}
+	if err := next.Detach(background, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	adopted, err := locks(t, server).Adopt(background, "k", next.Owner(), next.Token())
+	if err != nil || adopted.Release(background) != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPermitsAndSharedLocks(t *testing.T) {
+	server := redislocktest.New()
+	mine := locks(t, server)
+	for _, option := range []redislock.LockOption{redislock.Permits(2), redislock.Shared()} {
+		one, two := acquire(t, mine, option), acquire(t, mine, option)
+		writer := make(chan error, 1)
+		go func() {
+			err := mine.Do(background, "k", func(_ context.Context, grant *redislock.Grant) error {
+				return errors.Join(one.Err(), two.Err(), grant.Check(background))
+			})
+			writer <- err
+		}()
+		for line := 0; line != 1; time.Sleep(time.Millisecond) {
+			_, line = server.Count("k")
+		}
+		if _, err := mine.TryAcquire(background, "k", option); !errors.Is(err, redislock.ErrBusy) {
+			t.Fatal("it passes the line", err)
+		}
+		if err := errors.Join(one.Release(background), two.Release(background)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-writer; !errors.Is(err, redislock.ErrMisuse) || errors.Is(err, redislock.ErrLost) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := mine.Acquire(background, "k", redislock.Shared()); !errors.Is(err, redislock.ErrMisuse) {
-		t.Fatal(err)
+	if holders, waiters := server.Count("k"); holders+waiters != 0 {
+		t.Fatal(holders, waiters)
 	}
 }

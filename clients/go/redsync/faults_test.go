@@ -75,6 +75,26 @@ func TestAMinorityMayHang(t *testing.T) {
 	}
 }
 
+// Whatever a stalled server reads first when it goes on, nothing stays of a lock that was given up.
+func TestAServerThatWasStalledKeepsNothing(t *testing.T) {
+	t.Parallel()
+	servers := bed.Start(t, 1)
+	rs := connect(t, servers)
+	options := []redsync.Option{redsync.WithExpiry(time.Minute), redsync.WithTries(100)}
+	for range 5 {
+		mutex := rs.NewMutex("k", options...)
+		must(t, mutex.Lock())
+		yes(t)(mutex.Unlock())
+		servers[0].Order("pause")
+		err := rs.NewMutex("k", append(options, redsync.WithTimeoutFactor(0.005))...).TryLock()
+		servers[0].Order("resume")
+		if err == nil {
+			t.Fatal("locked at a server that does not answer")
+		}
+	}
+	free(t, servers, "k")
+}
+
 func TestAMajorityThatIsDownIsToldByServer(t *testing.T) {
 	of(t, func(t *testing.T, servers []*bed.Server, rs *redsync.Redsync) {
 		mutex := rs.NewMutex("k", long)

@@ -36,9 +36,9 @@ type verdict struct {
 	err   error
 }
 
-// ask sends each server its command, and gathers the answers until the limit. When a majority agrees, the others have
-// 50 ms left or as long again; with isEager also when a majority disagrees. answered is closed for each server that has
-// answered.
+// ask sends each server its command unless ctx has ended, and gathers the answers until the limit. When a majority
+// agrees, the others have 50 ms left or as long again; with isEager also when a majority disagrees. answered is closed
+// for each server that has answered.
 func (s servers) ask(ctx context.Context, limit time.Duration, isEager bool, command func(place int) []any,
 	judge func(state.Reply) (token int64, err error)) (verdicts []verdict, answered []chan struct{}) {
 	all := make(chan verdict, len(s))
@@ -46,6 +46,10 @@ func (s servers) ask(ctx context.Context, limit time.Duration, isEager bool, com
 	begun, agree, disagree := time.Now(), 0, 0
 	for place, one := range s {
 		verdicts[place], answered[place] = verdict{place: place, err: errSilent}, make(chan struct{})
+		if ctx.Err() != nil {
+			close(answered[place])
+			continue
+		}
 		words := command(place)
 		go func() {
 			defer close(answered[place])
@@ -203,12 +207,18 @@ func (m *Mutex) release(ctx context.Context, limit time.Duration, value string) 
 	return s.judged(verdicts)
 }
 
-// freeLater repeats the release at one server until it is answered, or what it releases has expired.
+// freeLater repeats the release at one server until it is answered, or what it releases has expired. A server that was
+// stalled may read the release before an acquire that had no reply, so one that finds nothing is sent twice.
 func (m *Mutex) freeLater(place int, value string) {
+	isAgain := false
 	for end := time.Now().Add(m.expiry); ; {
 		answer := m.redsync.servers[place].Call(reply, false, m.releaseCommand(value))
-		if !answer.Fault.Passing() || time.Now().After(end) {
+		switch isLast := isAgain || !answer.Fault.Gone(); {
+		case !answer.Fault.Passing() && isLast, time.Now().After(end):
 			return
+		case !answer.Fault.Passing():
+			isAgain = true
+			continue
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):

@@ -15,7 +15,7 @@ export class LockError extends Error {
 export class LockBusy extends LockError {}
 /** The grant has ended otherwise than by its release, or nothing is known of it any more. */
 export class LockLost extends LockError {}
-/** To wait would close a circle of waits. Release what the task holds, and begin again. */
+/** Waiting would create a deadlock cycle. Release what the task holds, and begin again. */
 export class LockDeadlock extends LockError {}
 /** The lock has more holders than the call bears. */
 export class LockNotAlone extends LockError {}

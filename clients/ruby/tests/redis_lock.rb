@@ -39,7 +39,11 @@ def aside(port, program)
     same("ready\n", output.gets)
     yield thread.pid, input, output
   ensure
-    Process.kill("KILL", thread.pid) if thread.alive?
+    begin
+      Process.kill("KILL", thread.pid)
+    rescue Errno::ESRCH
+      # It has ended by itself.
+    end
   end
 end
 

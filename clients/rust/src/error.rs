@@ -15,7 +15,7 @@ pub enum Error {
     /// The grant has ended otherwise than by its release.
     #[error("the lock is lost: {0}")]
     Lost(#[from] Loss),
-    /// To wait would close a circle of waits. Release something first: the same call gets the same
+    /// Waiting would create a deadlock cycle. Release something first: the same call gets the same
     /// answer.
     #[error("{0}")]
     Deadlock(String),

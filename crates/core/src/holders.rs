@@ -49,6 +49,15 @@ impl<'a> Holders<'a> {
         }
     }
 
+    /// As [`Holders::with`], with its own end: a `PEXPIRE` of a shared lock's key does not change the grant.
+    #[must_use]
+    pub fn uncapped(&self, token: Token) -> Option<Holder<'a>> {
+        match self {
+            Self::Exclusive(_) => self.with(token),
+            Self::Shared(lock) => lock.set.with(token),
+        }
+    }
+
     /// The number of holders. A holder whose lease has ended counts until it is removed.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -46,7 +46,9 @@ mod sessions_properties;
 #[cfg(fuzzing)]
 pub use properties::{check_lock_history, check_queue_history};
 
-pub use calls::{Call, CallId, Calls, GiveBack, LineId, OwnerWaits, QueueWaits, Taken, Waiter};
+pub use calls::{
+    Call, CallId, Calls, GiveBack, LineId, MovePlace, OwnerWaits, QueueWaits, Taken, Waiter,
+};
 pub use change::{LockChange, Mismatch, SharedChange, SharedStep};
 pub use effect::{Effect, EffectBuffer, EffectError, is_quiet};
 pub use grant::{Grant, Holds, Owner, OwnerBuf};

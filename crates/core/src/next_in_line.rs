@@ -5,21 +5,26 @@ use super::{CallId, Calls, Holders, Owner};
 /// The call to judge next: another call of the owner that was just granted the lock, or else the first in line, if
 /// it has room.
 ///
+/// Calls that were not judged with their owner's grant come in between: those that were passed over then, and are back.
 /// The owner of the first call may hold the lock already, after a restore for example. Its call is judged then too.
 #[must_use]
 pub fn next_in_line<A>(
-    calls: &Calls<A>,
+    calls: &mut Calls<A>,
     (database, key): (i32, &[u8]),
     holders: Option<&Holders<'_>>,
     just_granted: Option<Owner<'_>>,
     max_holders: usize,
 ) -> Option<CallId> {
-    let of_owner = |owner: Owner<'_>| calls.first_eligible_of(database, key, owner.bytes());
-    if let Some(next) = just_granted.and_then(of_owner) {
+    let of_owner =
+        |calls: &Calls<A>, owner: Owner<'_>| calls.first_eligible_of(database, key, owner.bytes());
+    if let Some(next) = just_granted.and_then(|owner| of_owner(calls, owner)) {
+        return Some(next);
+    }
+    if let Some(next) = calls.take_unjudged((database, key), holders) {
         return Some(next);
     }
     if let Some(Holders::Exclusive(holder)) = holders {
-        return of_owner(holder.owner);
+        return of_owner(calls, holder.owner);
     }
     let first = calls.first_eligible(database, key)?;
     let waiter = &calls.get(first)?.waiter;

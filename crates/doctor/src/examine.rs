@@ -2,7 +2,7 @@
 
 use crate::access::{Access, Answer, Conversation, Login, Place, words};
 use crate::facts::{Clock, Fields, Module, Node, Seen, Write};
-use crate::finding::{Mend, Unseen};
+use crate::finding::{Fix, Unseen};
 use crate::replies::{items, lines, modules, pairs, text};
 use crate::users;
 use redis::{Cmd, Value, cmd};
@@ -63,7 +63,7 @@ pub(crate) fn examine(
 ) -> Result<Examined, String> {
     let mut c = access.connect(place, login)?;
     let me = whoami(&mut c, login)?;
-    let allow = |rights: &str| Mend::Run(format!("ACL SETUSER {me} {rights}"));
+    let allow = |rights: &str| Fix::Run(format!("ACL SETUSER {me} {rights}"));
     let info = answered(
         c.ask(cmd("INFO").arg("everything"))?,
         "INFO",
@@ -140,11 +140,11 @@ fn whoami(c: &mut Conversation, login: &Login) -> Result<String, String> {
 }
 
 /// What was answered; where it was refused, why, and what would allow it.
-pub(crate) fn answered(answer: Answer, what: &str, allow: &Mend) -> Seen<Value> {
+pub(crate) fn answered(answer: Answer, what: &str, allow: &Fix) -> Seen<Value> {
     answer.map_err(|error| {
         let unseen = Unseen::new(format!("{what} is refused: {error}"));
         if error.starts_with("NOPERM") {
-            return unseen.mend(allow.clone());
+            return unseen.fix(allow.clone());
         }
         unseen
     })
@@ -206,7 +206,7 @@ fn longest(reply: &Value) -> Vec<(String, u64)> {
 }
 
 /// How far the server's clock is ahead of ours.
-fn clock(c: &mut Conversation, allow: &Mend) -> Result<Seen<Clock>, String> {
+fn clock(c: &mut Conversation, allow: &Fix) -> Result<Seen<Clock>, String> {
     let now = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
@@ -262,7 +262,7 @@ fn open(access: &Access, place: Option<&Place>, login: &Login) -> Seen<bool> {
 
 /// Deletes a key that is not there: a write that changes nothing. An answer that never comes spoils the
 /// connection, so this one is the last that is asked.
-fn write(mut c: Conversation, in_cluster: bool, allow: &Mend) -> Seen<Write> {
+fn write(mut c: Conversation, in_cluster: bool, allow: &Fix) -> Seen<Write> {
     let run = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO)

@@ -1,6 +1,6 @@
 //! What was seen of the servers: plain data, which [`crate::judge`] judges.
 
-use crate::finding::{Mend, Unseen};
+use crate::finding::{Fix, Unseen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
@@ -199,10 +199,10 @@ impl Facts {
 }
 
 /// A setting of the running server, and the line that keeps it over a restart.
-pub(crate) fn set(name: &str, value: impl Display + Copy) -> Vec<Mend> {
+pub(crate) fn set(name: &str, value: impl Display + Copy) -> Vec<Fix> {
     vec![
-        Mend::Run(format!("CONFIG SET {name} {value}")),
-        Mend::Conf(format!("{name} {value}")),
+        Fix::Run(format!("CONFIG SET {name} {value}")),
+        Fix::Conf(format!("{name} {value}")),
     ]
 }
 

@@ -16,10 +16,10 @@ pub(crate) enum Severity {
     Ok,
 }
 
-/// A line that mends what was found.
+/// A line that fixes what was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", content = "line", rename_all = "kebab-case")]
-pub(crate) enum Mend {
+pub(crate) enum Fix {
     /// A command for the server that the finding is about (for a Sentinel's finding, for each Sentinel).
     Run(String),
     /// A line for its redis.conf, or valkey.conf.
@@ -34,19 +34,19 @@ pub(crate) enum Mend {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unseen {
     pub(crate) why: String,
-    pub(crate) mend: Vec<Mend>,
+    pub(crate) fix: Vec<Fix>,
 }
 
 impl Unseen {
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
-            mend: Vec::new(),
+            fix: Vec::new(),
         }
     }
 
-    pub(crate) fn mend(mut self, mend: Mend) -> Self {
-        self.mend.push(mend);
+    pub(crate) fn fix(mut self, fix: Fix) -> Self {
+        self.fix.push(fix);
         self
     }
 }
@@ -56,7 +56,7 @@ impl Unseen {
 pub(crate) struct Verdict {
     pub(crate) severity: Severity,
     pub(crate) seen: String,
-    pub(crate) mend: Vec<Mend>,
+    pub(crate) fix: Vec<Fix>,
 }
 
 /// Some verdicts; none where the check has no place. The error is what could not be seen.
@@ -67,7 +67,7 @@ impl Verdict {
         Self {
             severity,
             seen: seen.into(),
-            mend: Vec::new(),
+            fix: Vec::new(),
         }
     }
 
@@ -87,13 +87,13 @@ impl Verdict {
         Self {
             severity: Severity::NotLookedAt,
             seen: unseen.why,
-            mend: unseen.mend,
+            fix: unseen.fix,
         }
     }
 
-    /// Adds lines that mend it; the first is the one to take when in doubt.
-    pub(crate) fn mend(mut self, lines: impl IntoIterator<Item = Mend>) -> Self {
-        self.mend.extend(lines);
+    /// Adds lines that fix it; the first is the one to take when in doubt.
+    pub(crate) fn fix(mut self, lines: impl IntoIterator<Item = Fix>) -> Self {
+        self.fix.extend(lines);
         self
     }
 
@@ -114,7 +114,7 @@ pub(crate) struct Finding {
     pub(crate) servers: Vec<String>,
     pub(crate) seen: String,
     pub(crate) why: &'static str,
-    pub(crate) mend: Vec<Mend>,
+    pub(crate) fix: Vec<Fix>,
     /// Where the rule comes from.
     pub(crate) source: &'static str,
 }

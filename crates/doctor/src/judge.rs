@@ -77,7 +77,7 @@ fn add(findings: &mut Vec<Finding>, check: &'static Check, server: &str, judged:
             known.check == check.name
                 && known.severity == verdict.severity
                 && known.seen == verdict.seen
-                && known.mend == verdict.mend
+                && known.fix == verdict.fix
         });
         match same {
             Some(known) => known.servers.push(server.to_owned()),
@@ -87,7 +87,7 @@ fn add(findings: &mut Vec<Finding>, check: &'static Check, server: &str, judged:
                 servers: vec![server.to_owned()],
                 seen: verdict.seen,
                 why: check.why,
-                mend: verdict.mend,
+                fix: verdict.fix,
                 source: check.source,
             }),
         }

@@ -3,7 +3,7 @@
 use crate::access::{Access, Conversation, Login, Place, words};
 use crate::examine::{Examined, address, answered, examine};
 use crate::facts::{Facts, Watched};
-use crate::finding::Mend;
+use crate::finding::Fix;
 use crate::replies::{cluster_nodes, items, lines, pairs, text};
 use redis::{Cmd, cmd};
 use std::collections::BTreeSet;
@@ -159,7 +159,7 @@ fn ask_sentinel(
         let quorum = match c.ask(&order("CKQUORUM"))? {
             Err(error) if error.starts_with("NOQUORUM") => Ok(Some(error)),
             answer => {
-                let allow = Mend::Run("ACL SETUSER USER +sentinel|ckquorum".to_owned());
+                let allow = Fix::Run("ACL SETUSER USER +sentinel|ckquorum".to_owned());
                 answered(answer, "SENTINEL CKQUORUM", &allow).map(|_| None)
             }
         };

@@ -1,5 +1,5 @@
 //! Looks at running servers with the module, and tells what will hurt the locks on them: what is seen, why it
-//! matters, and the line that mends it. `docs/doctor.md` tells of each check.
+//! matters, and the line that fixes it. `docs/doctor.md` tells of each check.
 
 mod access;
 mod arguments;

@@ -1,7 +1,7 @@
 //! What is found, for a reader at night and for programs.
 
 use crate::facts::{Facts, plain};
-use crate::finding::{Finding, Mend, Severity};
+use crate::finding::{Finding, Fix, Severity};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -128,8 +128,8 @@ impl Report {
         let unseen = self.findings.iter();
         for finding in unseen.filter(|one| one.severity == Severity::NotLookedAt) {
             let same = reasons.iter_mut().find(|(_, known)| {
-                (&known.seen, &known.mend, &known.servers)
-                    == (&finding.seen, &finding.mend, &finding.servers)
+                (&known.seen, &known.fix, &known.servers)
+                    == (&finding.seen, &finding.fix, &finding.servers)
             });
             match same {
                 Some((checks, _)) => {
@@ -172,18 +172,18 @@ impl Finding {
             };
             let _ = writeln!(text, "  why   {} ({rule})", self.why);
         }
-        for (number, mend) in self.mend.iter().enumerate() {
+        for (number, fix) in self.fix.iter().enumerate() {
             let label = match (number, self.severity) {
                 (0, Severity::NotLookedAt) => "allow",
                 (0, Severity::Ok) => "or",
-                (0, _) => "mend",
+                (0, _) => "fix",
                 _ => "",
             };
-            let line = match mend {
-                Mend::Run(line) => format!("redis-cli> {line}"),
-                Mend::Conf(line) => format!("redis.conf: {line}"),
-                Mend::Shell(line) => format!("$ {line}"),
-                Mend::Do(line) => line.clone(),
+            let line = match fix {
+                Fix::Run(line) => format!("redis-cli> {line}"),
+                Fix::Conf(line) => format!("redis.conf: {line}"),
+                Fix::Shell(line) => format!("$ {line}"),
+                Fix::Do(line) => line.clone(),
             };
             let _ = writeln!(text, "  {label:<5} {}", plain(&line));
         }
@@ -191,8 +191,7 @@ impl Finding {
     }
 
     fn changes_the_running_server(&self) -> bool {
-        let changes = |mend: &Mend| matches!(mend, Mend::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
-        matches!(self.severity, Severity::Error | Severity::Warning)
-            && self.mend.iter().any(changes)
+        let changes = |fix: &Fix| matches!(fix, Fix::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
+        matches!(self.severity, Severity::Error | Severity::Warning) && self.fix.iter().any(changes)
     }
 }

@@ -3,7 +3,7 @@
 use crate::access::{Conversation, Question, words};
 use crate::examine::answered;
 use crate::facts::{Seen, User};
-use crate::finding::Mend;
+use crate::finding::Fix;
 use crate::replies::{items, text};
 use redis::Cmd;
 
@@ -29,7 +29,7 @@ pub(crate) fn examine(
     question: &Question,
     me: &str,
 ) -> Result<Seen<Vec<User>>, String> {
-    let allow = Mend::Run(format!(
+    let allow = Fix::Run(format!(
         "ACL SETUSER {me} +acl|users +acl|getuser +acl|dryrun"
     ));
     let known = match answered(c.ask(&words("ACL USERS"))?, "ACL USERS", &allow) {

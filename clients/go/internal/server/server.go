@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
@@ -24,18 +26,44 @@ type Server struct {
 	client   *redis.Client
 	answered bool // the client has got an answer
 	isClosed bool
+	flights  int       // calls and pipelines under way
+	landed   time.Time // when the last of them was answered
+	queue    []*queued // calls that share the next pipeline
+	collects bool      // the loop is about to poll
+	contexts map[time.Duration]shared
 }
+
+// shared is a context of many calls, and its end.
+type shared struct {
+	ctx context.Context
+	end time.Time
+}
+
+// queued is a call that another one, or itself, sends in a pipeline.
+type queued struct {
+	command []any
+	reply   state.Reply
+	turn    chan []*queued // its reply is here; or the calls that it sends
+}
+
+const (
+	mostFlights = 4 // of a crowd of calls: more of them share pipelines
+	leastShared = 400 * time.Millisecond
+)
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
 const bySentinels = "FailoverClient"
+
+// One returns the server of a client.
+func One(client *redis.Client) *Server { return newServer(client, client.Options().Addr) }
 
 // newServer derives a server from a client of the user.
 func newServer(client *redis.Client, address string) *Server {
 	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
 	o.Addr = address
-	o.MaxRetries, o.DialerRetries, o.MinIdleConns = -1, 1, 0
+	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
-	o.Limiter, o.MaintNotificationsConfig, o.AutoPipelineOptions = nil, disabled(), nil
+	o.Limiter, o.AutoPipelineOptions = nil, nil
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
 	if dial := o.Dialer; address == bySentinels {
 		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -44,7 +72,7 @@ func newServer(client *redis.Client, address string) *Server {
 			return dial(longer, network, address)
 		}
 	}
-	return &Server{Address: address, options: o}
+	return &Server{Address: address, options: o, contexts: map[time.Duration]shared{}}
 }
 
 func (s *Server) connect(poolSize int) *redis.Client {
@@ -52,39 +80,83 @@ func (s *Server) connect(poolSize int) *redis.Client {
 	if poolSize > 0 {
 		o.PoolSize, o.MaxActiveConns, o.MaxIdleConns = poolSize, 0, 0
 	}
-	o.MaintNotificationsConfig = disabled()
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(&o)
 }
 
-// Call sends a command once. With asking, the server is one that ASK named.
-func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
+// Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
+// about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
+func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Reply {
 	if limit <= 0 {
 		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	s.mu.Lock()
-	if s.client == nil && !s.isClosed {
+	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
+	switch {
+	case asking:
+		return s.send(limit, []any{"ASKING"}, command)[1]
+	case !isCrowd || limit < leastShared:
+		return s.send(limit, command)[0]
+	}
+	one := queued{command: command, turn: make(chan []*queued, 1)}
+	s.queue = append(s.queue, &one)
+	s.mu.Unlock()
+	if batch := <-one.turn; batch != nil {
+		s.mu.Lock()
+		answer(batch, s.send(limit, commandsOf(batch)...))
+	}
+	return one.reply
+}
+
+// send sends commands over the client of the moment, and has the calls that queue sent by the first of them, unless
+// the loop sends them. It is called with the mutex, and unlocks it.
+func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
+	if s.client == nil {
 		s.client, s.answered = s.connect(0), false
 	}
-	client, isClosed := s.client, s.isClosed
-	s.mu.Unlock()
-	switch {
-	case isClosed:
-		return state.Reply{Fault: &state.Fault{Err: redis.ErrClosed}}
-	case asking:
-		reply = send(ctx, client, [][]any{{"ASKING"}, command})[1]
-	default:
-		reply = replyOf(client.Do(ctx, command...))
+	client := s.client
+	if s.isClosed {
+		_ = client.Close()
 	}
-	s.heed(client, reply.Fault)
-	return reply
+	s.flights++
+	ctx := s.within(limit)
+	s.mu.Unlock()
+	replies := send(ctx, client, commands)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, reply := range replies {
+		s.heed(client, reply.Fault)
+	}
+	s.landed = time.Now()
+	if s.flights--; len(s.queue) > 0 && !s.collects {
+		batch := s.queue[:min(len(s.queue), 100)]
+		s.queue = s.queue[len(batch):]
+		batch[0].turn <- batch
+	}
+	return replies
+}
+
+// within returns a context that ends in this time, rounded down to 50 ms, or up to a twentieth later: many calls share
+// one, since each one takes a timer.
+func (s *Server) within(limit time.Duration) context.Context {
+	const step = 50 * time.Millisecond
+	if limit > step {
+		limit = limit.Truncate(step)
+	}
+	shared := s.contexts[limit]
+	if time.Until(shared.end) < limit {
+		shared.end = time.Now().Add(limit + limit/20)
+		ctx, cancel := context.WithDeadline(context.Background(), shared.end)
+		context.AfterFunc(ctx, cancel)
+		if shared.ctx = ctx; limit%step == 0 {
+			s.contexts[limit] = shared
+		}
+	}
+	return shared.ctx
 }
 
 // heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
 func (s *Server) heed(client *redis.Client, fault *state.Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case s.client != client:
 	case fault == nil:
@@ -95,23 +167,80 @@ func (s *Server) heed(client *redis.Client, fault *state.Fault) {
 	}
 }
 
-// Poller is the connection of a session: no other call uses it.
-type Poller struct{ client *redis.Client }
+func commandsOf(batch []*queued) [][]any {
+	commands := make([][]any, len(batch), len(batch)+1)
+	for i, one := range batch {
+		commands[i] = one.command
+	}
+	return commands
+}
+
+// answer wakes the callers of a batch.
+func answer(batch []*queued, replies []state.Reply) {
+	for i, one := range batch {
+		one.reply = replies[i]
+		one.turn <- nil
+	}
+}
+
+// Close closes the connections to the server.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed = true; s.client != nil {
+		_ = s.client.Close()
+	}
+}
+
+// Poller is the connection of a session: only the loop uses it.
+type Poller struct {
+	server *Server
+	client *redis.Client
+}
 
 // Poller makes one. It connects with the first command.
-func (s *Server) Poller() Poller { return Poller{s.connect(1)} }
+func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
 
-// Send sends commands in a pipeline, each of whose replies has this time.
+// Send sends commands in a pipeline that is answered in this time.
 func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return send(ctx, p.client, commands)
 }
 
+// Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
+// block.
+func (p Poller) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
+	s, poll, batch := p.server, []any{"LOCK.SESSION", "POLL", session}, []*queued(nil)
+	if hasWoken {
+		s.collect(true)
+		runtime.Gosched()
+		batch = s.collect(false)
+	}
+	if len(batch) == 0 {
+		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
+	}
+	replies := p.Send(limit, append(commandsOf(batch), poll)...)
+	answer(batch, replies)
+	return replies[len(batch)]
+}
+
+func (s *Server) collect(collects bool) (batch []*queued) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.collects = collects; !collects {
+		batch, s.queue = s.queue, nil
+	}
+	return batch
+}
+
 // Close closes the connection.
 func (p Poller) Close() { _ = p.client.Close() }
 
 func send(ctx context.Context, client *redis.Client, commands [][]any) []state.Reply {
+	if len(commands) == 1 {
+		return []state.Reply{replyOf(client.Do(ctx, commands[0]...))}
+	}
 	pipe := client.Pipeline()
 	made := make([]*redis.Cmd, len(commands))
 	for i, command := range commands {
@@ -130,20 +259,29 @@ func send(ctx context.Context, client *redis.Client, commands [][]any) []state.R
 
 func replyOf(command *redis.Cmd) state.Reply {
 	value, err := command.Result()
-	var said redis.Error
-	var dialing *net.OpError
-	var certificate *tls.CertificateVerificationError
 	switch {
 	case err == nil:
 		return state.Reply{Value: value}
 	case errors.Is(err, redis.Nil):
 		return state.Reply{}
+	}
+	return state.Reply{Fault: faultOf(err)}
+}
+
+func faultOf(err error) *state.Fault {
+	var said redis.Error
+	var dialing *net.OpError
+	var certificate *tls.CertificateVerificationError
+	isLate := errors.Is(err, context.DeadlineExceeded)
+	switch {
 	case errors.As(err, &said):
-		return state.Reply{Fault: state.ErrorReply(said.Error())}
+		return state.ErrorReply(said.Error())
 	case errors.As(err, &certificate):
-		return state.Reply{Fault: &state.Fault{Word: "CERTIFICATE", Err: err}}
+		return state.ErrorReply("CERTIFICATE " + err.Error())
+	case isLate: // never to be taken for the end of a context of the user
+		err = errors.New("no connection in time")
 	}
 	isSent := !(errors.As(err, &dialing) && dialing.Op == "dial") && !errors.Is(err, redis.ErrPoolTimeout) &&
-		!errors.Is(err, redis.ErrClosed) && !errors.Is(err, context.DeadlineExceeded)
-	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: err}}
+		!errors.Is(err, redis.ErrClosed) && !isLate
+	return &state.Fault{Sent: isSent, Err: err}
 }

@@ -9,14 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
-
-func disabled() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-}
 
 // Servers are the one server of a client, or the nodes of its cluster.
 type Servers struct {
@@ -30,15 +25,11 @@ type Servers struct {
 
 // Of returns the servers of a client, or nil if it is neither a *redis.Client nor a *redis.ClusterClient.
 func Of(client redis.UniversalClient) *Servers {
-	switch client := client.(type) {
-	case *redis.Client:
-		if client != nil {
-			return &Servers{only: One(client)}
-		}
-	case *redis.ClusterClient:
-		if client != nil {
-			return &Servers{cluster: client, nodes: map[string]*Server{}}
-		}
+	if one, ok := client.(*redis.Client); ok && one != nil {
+		return &Servers{only: One(one)}
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok && cluster != nil {
+		return &Servers{cluster: cluster, nodes: map[string]*Server{}}
 	}
 	return nil
 }
@@ -60,18 +51,16 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 		client, err := s.cluster.MasterForKey(context.Background(), key)
 		finding <- found{client, err}
 	}()
-	timer := time.NewTimer(max(limit, 0))
-	defer timer.Stop()
 	select {
 	case found := <-finding:
 		if found.err != nil {
-			return nil, replyOf(redis.NewCmdResult(nil, found.err)).Fault
+			return nil, faultOf(found.err)
 		}
 		s.mu.Lock()
 		s.template = found.client
 		s.mu.Unlock()
 		return s.at(found.client.Options().Addr), nil
-	case <-timer.C:
+	case <-time.After(limit):
 		return nil, &state.Fault{Err: errors.New("no node of the cluster told in time where the key is")}
 	}
 }
@@ -85,22 +74,22 @@ func (s *Servers) at(address string) *Server {
 	return s.nodes[address]
 }
 
-// Redirected returns where a reply leads, and whether ASKING precedes the command there; nil: nowhere else.
-func (s *Servers) Redirected(from *Server, fault *state.Fault) (to *Server, asking bool) {
-	if fault == nil || s.cluster == nil || fault.Word != "MOVED" && fault.Word != "ASK" {
-		return nil, false
+// Redirected returns where a reply leads; nil: nowhere else.
+func (s *Servers) Redirected(from *Server, fault *state.Fault) *Server {
+	if from == nil || s.cluster == nil || !fault.Redirects() {
+		return nil
 	}
 	s.Refresh()
 	parts := strings.Fields(fault.Error())
 	if len(parts) < 3 {
-		return nil, false
+		return nil
 	}
 	address := parts[2]
 	if host, port, err := net.SplitHostPort(address); err == nil && host == "" { // the host that answered
 		host, _, _ = net.SplitHostPort(from.Address)
 		address = net.JoinHostPort(host, port)
 	}
-	return s.at(address), fault.Word == "ASK"
+	return s.at(address)
 }
 
 // Refresh has the map of the cluster read again, in the background.
@@ -108,27 +97,12 @@ func (s *Servers) Refresh() { s.cluster.ReloadState(context.Background()) }
 
 // Close closes what was derived, not the user's client.
 func (s *Servers) Close() {
+	if s.only != nil {
+		s.only.Close()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := []*Server{s.only}
 	for _, node := range s.nodes {
-		all = append(all, node)
-	}
-	for _, one := range all {
-		if one != nil {
-			one.Close()
-		}
-	}
-}
-
-// One returns the server of a client, by itself.
-func One(client *redis.Client) *Server { return newServer(client, client.Options().Addr) }
-
-// Close closes the connections to the server.
-func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed = true; s.client != nil {
-		_ = s.client.Close()
+		node.Close()
 	}
 }

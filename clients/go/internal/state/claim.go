@@ -25,12 +25,14 @@ type Task struct{ Owner string }
 // Claim is one acquire: first a wait, then a grant.
 type Claim struct {
 	Name
-	Mode   []any         // the words SHARED or LIMIT n
-	Lease  time.Duration // of the grant
-	Fixed  bool          // the lease is not renewed: the grant belongs to no session
-	Task   *Task
-	Caller any // who asks
+	Mode    []any         // the words SHARED or LIMIT n
+	Lease   time.Duration // of the grant
+	Fixed   bool          // the lease is not renewed: the grant leaves the session before the user has it
+	Adopted int64         // the token of a grant to adopt, instead of a new one
+	Task    *Task
+	Caller  any // who asks
 
+	Node       *Node // the server that has the lock
 	Phase      Phase
 	Session    int64 // of the place, or of the grant; 0: none
 	Token      int64
@@ -38,88 +40,70 @@ type Claim struct {
 	Reason     string        // of the loss
 	HandedOver bool          // the user has the grant
 	Limit      time.Duration // of one try
+	AskedEnd   Time          // of asking without a reply
+	Last       Time          // when the caller gives up at the latest
 
-	queues   bool
-	end      Time // of the caller's time
-	askedEnd Time // of asking without a reply
-	last     Time // of waiting in line
-	order    int  // among the waits of its State
+	queues  bool
+	end     Time   // of the caller's time
+	order   int    // among the waits
+	open    int    // acquires without a reply, which the server may still carry out
+	cause   *Fault // of the last try
+	failure *Error // that ended the wait
 
-	sure       Time   // see State.Sure
-	joined     int    // the last POLL that was sent before the grant was known: it does not count
-	changes    int    // of the lease
-	shortening bool   // a RENEW that shortens the lease is unanswered: no POLL counts
-	doubt      string // another cluster node may have it: the reason of its loss if not; or "moved"
-	open       int    // acquires without a reply, which the server may still carry out
-	failure    *Failure
-	cause      *Fault
-	noSession  int64 // the session that the server did not know
+	sure   Time   // see State.Sure
+	from   Time   // no POLL sent before makes it sure
+	leaves bool   // a RENEW takes it out of its session
+	doubt  string // another node may have it: the reason of its loss if not
 }
 
 // NewClaim makes a claim that waits for this long from now on. 0: it does not wait; below 0: without a limit.
-func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) *Claim {
-	c := &Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, queues: wait != 0}
+func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) Claim {
 	if wait < 0 || wait > far-at-reply {
 		wait = far - at - reply
 	}
 	asking := max(wait, reply)
-	c.end, c.askedEnd, c.last = at+wait, at+asking, at+wait+reply
-	c.Limit = min(reply, asking/2)
-	return c
+	return Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, queues: wait != 0, Limit: min(reply, asking/2),
+		end: at + wait, AskedEnd: at + asking, Last: at + wait + reply}
 }
-
-// Last is when the caller gives up at the latest.
-func (c *Claim) Last() Time { return c.last }
-
-// NeedsSession reports whether the ACQUIRE names a session.
-func (c *Claim) NeedsSession() bool { return !c.Fixed || c.queues }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.
 func (c *Claim) AcquireCommand(session int64, at Time) []any {
-	lease := c.Lease
-	if session != 0 {
-		lease = max(lease, second) // the least that the server renews
+	lease := Milliseconds(max(c.Lease, second)) // the least that the server renews
+	if c.Adopted != 0 {
+		return []any{"LOCK.RENEW", c.Key, c.Owner, "PX", lease, "SESSION", session, "TOKEN", c.Adopted}
 	}
-	command := append([]any{"LOCK.ACQUIRE", c.Key, c.Owner}, c.Mode...)
-	command = append(command, "PX", Milliseconds(lease), "HOLDS", 1)
-	if session != 0 {
-		command = append(command, "SESSION", session)
-	}
+	command := append(make([]any, 0, 14), "LOCK.ACQUIRE", c.Key, c.Owner)
+	command = append(append(command, c.Mode...), "PX", lease, "HOLDS", 1, "SESSION", session)
 	switch {
 	case !c.queues:
-	case c.last == far:
-		command = append(command, "QUEUE", 0)
-	default:
-		command = append(command, "QUEUE", max(1, min(c.end-at, tenYears).Milliseconds()))
+		return command
+	case c.Last == far:
+		return append(command, "QUEUE", 0)
 	}
-	return command
+	return append(command, "QUEUE", max(1, min(c.end-at, tenYears).Milliseconds()))
 }
 
 // ReleaseCommand is the user's own release. It alone names the session, so that the server reports no loss.
 func (c *Claim) ReleaseCommand() []any {
-	command := []any{"LOCK.RELEASE", c.Key, c.Owner, "HOLDS", c.Holds}
+	command := append(make([]any, 0, 9), "LOCK.RELEASE", c.Key, c.Owner, "HOLDS", c.Holds, "TOKEN", c.Token)
 	if c.Session != 0 {
 		command = append(command, "SESSION", c.Session)
 	}
-	return append(command, "TOKEN", c.Token)
+	return command
+}
+
+// RenewCommand moves the grant to a session.
+func (c *Claim) RenewCommand(session int64) []any {
+	return []any{"LOCK.RENEW", c.Key, c.Owner, "SESSION", session, "TOKEN", c.Token}
 }
 
 // CancelCommand makes sure that the owner neither holds the lock nor waits for it.
 func (c *Claim) CancelCommand() []any { return []any{"LOCK.RELEASE", c.Key, c.Owner, "ALL"} }
 
-// lostFailure is what a lost grant is to its user.
-func (c *Claim) lostFailure() *Failure { return Fail(ErrLost, c.Reason) }
+func (c *Claim) isWaiting() bool { return c.Phase == Asked || c.Phase == InLine }
 
-// grant is the reply of ACQUIRE and RENEW.
-type grant struct {
-	token, holds int64
-	lease        time.Duration
-}
-
-func parseGrant(value any) (g grant, ok bool) {
-	parts := list(value)
-	if len(parts) < 4 {
-		return g, false
+func (c *Claim) renounceOwner() {
+	if c.Task != nil {
+		c.Task.Owner = ""
 	}
-	return grant{number(parts[0]), number(parts[2]), milliseconds(number(parts[3]))}, true
 }

@@ -1,258 +1,174 @@
 package state
 
 import (
-	"errors"
+	"slices"
 	"time"
 )
 
 // Sure is until when nobody else has the lock.
 func (s *State) Sure(c *Claim) Time {
-	if c.Session != s.Session || s.Session == 0 || c.shortening {
-		return c.sure
-	}
-	for _, sure := range s.sures {
-		if sure.poll > c.joined { // the grant was known when it was sent
-			return max(c.sure, sure.till)
+	if n := c.Node; c.Session == n.Session && c.Session != 0 {
+		for _, sure := range n.sures {
+			if sure.sent > c.from { // the grant was known then
+				return max(c.sure, sure.till)
+			}
 		}
 	}
 	return c.sure
 }
 
-// IsHeld reports whether nobody else has the lock now, by the clock alone.
-func (s *State) IsHeld(c *Claim) bool { return c.Phase == Held && s.Sure(c) > s.At }
-
 // RequireHeld fails if the grant has ended.
-func (s *State) RequireHeld(c *Claim) *Failure {
+func (s *State) RequireHeld(c *Claim) *Error {
 	switch {
 	case c.Phase == Lost:
-		return c.lostFailure()
+		return Fail(ErrLost, c.Reason)
 	case s.isClosed:
-		return &Failure{ErrClosed, errors.New("the client is closed")}
+		return &Error{Kind: ErrClosed}
 	case c.Phase != Held:
 		return Fail(ErrMisuse, "it was released already")
 	}
 	return nil
 }
 
-func (s *State) find(name Name) *Claim {
-	if c := s.grants[name]; c != nil {
-		return c
-	}
-	return s.fixed[name]
-}
-
-func (s *State) forget(c *Claim) {
-	delete(s.grants, c.Name)
-	delete(s.fixed, c.Name)
-	delete(s.pending, c)
-}
-
 func (s *State) lose(c *Claim, reason string) {
-	if c.Reason != "" {
-		return
-	}
-	if s.find(c.Name) == c {
+	if c.Reason == "" {
 		s.forget(c)
+		c.Phase, c.Reason, c.doubt = Lost, reason, ""
+		c.renounceOwner()
+		s.Changed = append(s.Changed, c)
 	}
-	c.Phase, c.Reason, c.doubt = Lost, reason, ""
-	c.renounceOwner()
-	s.Changed = append(s.Changed, c)
 }
 
 // reason is that of a loss: what the server reported, or else its reply.
 func (s *State) reason(c *Claim, fault *Fault) string {
-	if loss, isKnown := s.losses[c.Token]; isKnown {
+	if loss, isKnown := s.losses[release{c.Name, c.Token}]; isKnown {
 		return loss.reason
 	}
 	return "gone (" + fault.Word + ")"
 }
 
-// Shorten precedes a RENEW with a shorter lease: until that is answered, no POLL counts.
-func (s *State) Shorten(c *Claim, lease time.Duration) {
-	c.sure = min(s.Sure(c), s.At+lease)
-	c.shortening = true
-	c.changes++
-	s.soonest = min(s.soonest, c.sure)
+// Answer is what became of a call about a grant: the last reply, when it was sent, and whether an earlier try had none.
+type Answer struct {
+	Sent    Time
+	Reply   Reply
+	WasOpen bool
 }
 
-// Confirmed applies the last reply to a check, an extension or a re-entry that was sent at this time.
-func (s *State) Confirmed(c *Claim, sent Time, reply Reply, isRenewal bool) *Failure {
-	if reply.Fault.NoReply() {
-		c.renounceOwner()
+// Check returns the command that asks whether the grant stands, for Confirmed.
+func (s *State) Check(c *Claim) ([]any, *Error) {
+	return []any{"LOCK.FENCE", c.Key, c.Token}, s.RequireHeld(c)
+}
+
+// Enter returns the command that adds a hold, for Confirmed.
+func (s *State) Enter(c *Claim, mode []any) ([]any, *Error) {
+	return slices.Concat([]any{"LOCK.ACQUIRE", c.Key, c.Owner}, mode,
+		[]any{"PX", Milliseconds(c.Lease), "HOLDS", c.Holds + 1, "TOKEN", c.Token}), s.RequireHeld(c)
+}
+
+// Renew returns the command that gives the grant this lease, for Confirmed. leaves: it also takes the grant out of its
+// session. Until it is answered, no POLL counts.
+func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) ([]any, *Error) {
+	if err := s.RequireHeld(c); err != nil {
+		return nil, err
 	}
-	if reply.Fault.Gone() {
-		s.lose(c, s.reason(c, reply.Fault))
+	c.sure, c.from, c.leaves = min(s.Sure(c), s.At+lease), far, leaves
+	c.Node.soonest = min(c.Node.soonest, c.sure)
+	command := []any{"LOCK.RENEW", c.Key, c.Owner, "PX", Milliseconds(lease), "TOKEN", c.Token}
+	if leaves {
+		command = append(command, "SESSION", 0)
+	}
+	return command, nil
+}
+
+// Confirmed applies what became of a check, a re-entry or a renewal.
+func (s *State) Confirmed(c *Claim, a Answer) *Error {
+	if a.Reply.Fault.NoReply() {
+		c.renounceOwner()
+	} else if c.from == far {
+		c.from = s.At
+	}
+	if a.Reply.Fault.Gone() {
+		s.lose(c, s.reason(c, a.Reply.Fault))
 	}
 	if err := s.RequireHeld(c); err != nil {
 		return err
 	}
-	if isRenewal && !reply.Fault.NoReply() {
-		c.sure = s.Sure(c)
-		c.shortening, c.joined = false, s.polls
-		c.changes++
+	if a.Reply.Fault != nil {
+		c.leaves = c.leaves && c.from == far
+		return a.Reply.Fault.Failure(c.Node.Address)
 	}
-	switch {
-	case reply.Fault.Lasting():
-		return reply.Fault.Failure()
-	case reply.Fault != nil:
-		return s.Unavailable(reply.Fault)
+	if _, lease, ok := a.Reply.grant(); ok {
+		c.Lease, c.sure = lease, max(s.Sure(c), a.Sent+lease)
 	}
-	if granted, ok := parseGrant(reply.Value); ok {
-		c.Lease, c.sure = granted.lease, max(s.Sure(c), sent+granted.lease)
+	if c.leaves {
+		c.Session, c.HandedOver = 0, true
+		delete(c.Node.grants, c)
 	}
 	return nil
 }
 
-// Entered adds a hold, after a re-entry.
-func (s *State) Entered(c *Claim) { c.Holds++ }
+// LetGo forgets a grant that is left to others.
+func (s *State) LetGo(c *Claim) {
+	s.forget(c)
+	c.Phase = Released
+	c.renounceOwner()
+}
 
-// Release takes a hold away before the release is sent: from here on it is not held.
-func (s *State) Release(c *Claim) *Failure {
+// Release takes a hold away, and returns the command for it: from here on it is not held.
+func (s *State) Release(c *Claim) ([]any, *Error) {
 	if err := s.RequireHeld(c); err != nil {
-		return err
+		return nil, err
 	}
 	if c.Holds--; c.Holds == 0 {
 		s.forget(c)
 		c.Phase = Released
 	}
-	return nil
+	return c.ReleaseCommand(), nil
 }
 
-// Released applies the last reply to a release. wasOpen: an earlier try had no reply.
-func (s *State) Released(c *Claim, reply Reply, wasOpen bool) *Failure {
-	if wasOpen || reply.Fault.NoReply() {
+// Released applies what became of a release.
+func (s *State) Released(c *Claim, a Answer) *Error {
+	fault := a.Reply.Fault
+	if a.WasOpen || fault.NoReply() {
 		c.renounceOwner()
 	}
-	switch _, isLost := s.losses[c.Token]; {
-	case reply.Fault == nil:
+	_, isLost := s.losses[release{c.Name, c.Token}]
+	switch {
+	case fault == nil, fault.Gone() && c.Holds == 0 && a.WasOpen && !isLost:
 		return nil
-	case reply.Fault.Gone():
-		if c.Holds == 0 && wasOpen && !isLost {
-			return nil
-		}
-		s.lose(c, s.reason(c, reply.Fault))
-		return c.lostFailure()
-	case reply.Fault.Lasting(): // the server would go on to renew the grant: leave its session
-		s.leaving = s.leaving || c.Holds == 0 && c.Session != 0 && c.Session == s.Session
-		return reply.Fault.Failure()
-	case c.Holds == 0: // the release of an inner hold is not repeated: a re-entry may have come between
-		s.finishLater(release{c.Name, c.Token}, releaseWords(c), c.Lease)
+	case fault.Gone():
+		s.lose(c, s.reason(c, fault))
+		return Fail(ErrLost, c.Reason)
+	case c.Holds > 0: // its release is not repeated: a re-entry may have come between
+	case fault.Lasting(): // the server would go on to renew the grant: leave its session
+		c.Node.leaving = c.Node.leaving || c.Session != 0 && c.Session == c.Node.Session
+	default:
+		s.finishLater(c.Node, release{c.Name, c.Token}, c.ReleaseCommand()...)
 	}
-	return s.Unavailable(reply.Fault)
+	return fault.Failure(c.Node.Address)
 }
 
-func releaseWords(c *Claim) []any {
-	words := []any{"HOLDS", 0}
-	if c.Session != 0 {
-		words = append(words, "SESSION", c.Session)
+// End ends a grant whose maximum time is over, or whose fixed lease is. It returns the release to send, for Ended, or
+// how long the grant lasts.
+func (s *State) End(c *Claim, most Time) (command []any, rest time.Duration) {
+	end, reason := most, "its maximum time is over"
+	if sure := s.Sure(c); c.Fixed && sure <= most {
+		end, reason = sure, "expired"
 	}
-	return words
-}
-
-// Cut ends a grant whose maximum time is over. It returns the command that releases it, whose reply is for CutAnswered.
-func (s *State) Cut(c *Claim) (command []any, failure *Failure) {
-	if failure := s.RequireHeld(c); failure != nil {
-		return nil, failure
+	if c.Phase != Held || s.At < end {
+		return nil, end - s.At
 	}
 	c.Holds = 0
-	s.finishLater(release{c.Name, c.Token}, releaseWords(c), c.Lease)
+	s.finishLater(c.Node, release{c.Name, c.Token}, c.ReleaseCommand()...)
 	command = c.ReleaseCommand()
-	s.lose(c, "its maximum time is over")
-	return command, nil
+	s.lose(c, reason)
+	return command, 0
 }
 
-// CutAnswered applies the reply to the command of Cut.
-func (s *State) CutAnswered(c *Claim, reply Reply) { s.finished(release{c.Name, c.Token}, reply) }
+// Ended applies the reply to the release of End.
+func (s *State) Ended(c *Claim, reply Reply) { s.finished(release{c.Name, c.Token}, reply) }
 
-// Expire ends a grant with a fixed lease whose time is over. It returns how long the grant lasts otherwise; 0: it has ended.
-func (s *State) Expire(c *Claim) time.Duration {
-	if s.fixed[c.Name] != c {
-		return 0
-	}
-	if rest := c.sure - s.At; rest > 0 {
-		return rest
-	}
-	s.lose(c, "expired")
-	return 0
-}
-
-// TakenOut applies the reply to the RENEW that takes a grant with a fixed lease out of its session.
-func (s *State) TakenOut(c *Claim, sent Time, reply Reply) *Failure {
-	granted, ok := parseGrant(reply.Value)
-	if reply.Fault.Gone() {
-		s.lose(c, s.reason(c, reply.Fault))
-	}
-	if err := s.RequireHeld(c); err != nil {
-		return err
-	}
-	switch {
-	case reply.Fault.Lasting():
-		return reply.Fault.Failure()
-	case !ok:
-		return s.Unavailable(reply.Fault)
-	case granted.token != c.Token:
-		return s.Unavailable(errors.New("it was granted twice"))
-	}
-	delete(s.grants, c.Name)
-	delete(s.pending, c)
-	s.fixed[c.Name] = c
-	c.Session, c.sure, c.Lease, c.HandedOver = 0, sent+granted.lease, granted.lease, true
-	return nil
-}
-
-// Adopted applies the reply to the RENEW that adopts a grant. The wait was registered by Ask, with the grant's owner.
-func (s *State) Adopted(wait *Claim, session int64, sent Time, reply Reply) *Failure {
-	granted, ok := parseGrant(reply.Value)
-	if ok && s.waits[wait.Name] == wait {
-		s.granted(wait.Name, granted.token, session, sent+granted.lease)
-	}
-	delete(s.waits, wait.Name)
-	switch {
-	case wait.Phase == Held:
-		wait.Lease, wait.HandedOver = granted.lease, true
-		delete(s.pending, wait)
-		return nil
-	case wait.Phase == Over && wait.failure != nil:
-		return wait.failure
-	}
-	wait.Phase = Over
-	switch {
-	case ok:
-		return Fail(ErrLost, "it was lost at once")
-	case reply.Fault.Lasting():
-		return reply.Fault.Failure()
-	}
-	return s.Unavailable(reply.Fault)
-}
-
-// Detach lets go of a grant, which stays on the server for its lease.
-func (s *State) Detach(c *Claim) *Failure {
-	if err := s.RequireHeld(c); err != nil {
-		return err
-	}
-	if c.Holds > 1 {
-		return Fail(ErrMisuse, "its owner has other holds of it")
-	}
-	s.forget(c)
-	c.Phase = Released
-	c.renounceOwner()
-	return nil
-}
-
-// Detached applies the reply to the RENEW that took a grant out of its session.
-func (s *State) Detached(c *Claim, reply Reply) *Failure {
-	switch {
-	case reply.Fault.Gone():
-		return Fail(ErrLost, s.reason(c, reply.Fault))
-	case reply.Fault.Lasting():
-		return reply.Fault.Failure()
-	case reply.Fault != nil:
-		return s.Unavailable(reply.Fault)
-	}
-	return nil
-}
-
-// doubtful marks a grant that another node of the cluster may have. It is unsure until Resolve.
+// doubtful marks a grant that another node of the cluster may have. It is unsure until Found.
 func (s *State) doubtful(c *Claim, reason string) {
 	c.sure = s.Sure(c)
 	if reason != "moved" {
@@ -262,50 +178,40 @@ func (s *State) doubtful(c *Claim, reason string) {
 	s.Elsewhere = append(s.Elsewhere, c)
 }
 
-// Claims are the grants of the session and the places in line.
-func (s *State) Claims() (claims []*Claim) {
-	for _, c := range s.grants {
-		claims = append(claims, c)
+// Found applies what became of the RENEW of a grant that another node may have, in this session of it.
+func (s *State) Found(c *Claim, n *Node, session int64, a Answer) {
+	_, lease, ok := a.Reply.grant()
+	_, isLost := s.losses[release{c.Name, c.Token}]
+	switch {
+	case c.Phase != Held || c.doubt == "": // it was released meanwhile
+	case ok && !isLost:
+		delete(c.Node.grants, c)
+		n.grants[c] = true
+		c.Node, c.doubt, c.Session, c.from, c.sure = n, "", session, s.At, max(c.sure, a.Sent+lease)
+		n.soonest, n.outside = min(n.soonest, c.sure), true
+	case c.doubt == "moved" && a.Reply.Fault.Passing(): // it is asked for again
+		c.doubt, c.Node.outside = "", true
+	default:
+		s.lose(c, c.doubt)
 	}
-	for _, wait := range s.waits {
-		if wait.Phase == InLine {
-			claims = append(claims, wait)
+}
+
+// On returns the grants in the session of a node, and the places in line there.
+func (s *State) On(n *Node) (claims []*Claim) {
+	for _, c := range s.claims {
+		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
+			claims = append(claims, c)
 		}
 	}
 	return claims
 }
 
-// Relocate has a claim asked for again, because another node of the cluster has its key now.
+// Relocate has a claim asked for at another node of the cluster, which has its key now.
 func (s *State) Relocate(c *Claim) {
 	switch {
-	case s.grants[c.Name] == c && c.doubt == "":
-		s.doubtful(c, "moved")
-	case s.waits[c.Name] == c:
+	case c.Phase == InLine:
 		s.set(c, Asked, nil)
+	case c.Phase == Held && c.Session != 0 && c.doubt == "":
+		s.doubtful(c, "moved")
 	}
-}
-
-// Resolve applies the reply of another node, whose State is to, about a grant that may be there, in its session. It
-// returns true if the grant is there.
-func (s *State) Resolve(c *Claim, to *State, session int64, sent Time, reply Reply) bool {
-	if s.grants[c.Name] != c || c.doubt == "" {
-		return false // it was released meanwhile
-	}
-	granted, ok := parseGrant(reply.Value)
-	_, isLost := to.losses[c.Token]
-	switch {
-	case ok && !isLost:
-		delete(s.grants, c.Name)
-		to.grants[c.Name] = c
-		c.doubt, c.Session, c.joined, c.sure = "", session, to.polls, max(c.sure, sent+granted.lease)
-		to.soonest, to.outside = min(to.soonest, c.sure), true
-		return true
-	case c.doubt == "moved" && !ok && !reply.Fault.Gone():
-		c.doubt, s.outside = "", true // it is asked for again
-	case c.doubt == "moved":
-		s.lose(c, "moved to another node, and gone")
-	default:
-		s.lose(c, c.doubt)
-	}
-	return false
 }

@@ -2,9 +2,35 @@ package state
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
+
+// Node is what is known of one server: its session.
+type Node struct {
+	Address string
+	Session int64
+
+	grants  map[*Claim]bool // that the session renews, or will
+	seen    int64           // the number of the last event that was applied
+	sures   []sure          // by POLL; each reaches less far than those before it
+	soonest Time            // no grant's time ends before
+	outside bool            // a grant or place may belong to an earlier session
+	excess  Time            // since when every reply shows more grants than are known; below 0: it does not
+	tries   []Time          // that failed
+	fault   *Fault          // of the last try
+	leaving bool            // a release was refused
+	left    map[int64]Time  // sessions that were left, and when
+}
+
+// sure is until when a POLL makes grants sure.
+type sure struct{ sent, till Time }
+
+// NewNode makes the Node of a server.
+func NewNode(address string) Node {
+	return Node{Address: address, excess: -1, soonest: far, grants: map[*Claim]bool{}, left: map[int64]Time{}}
+}
 
 // Due is a command that is sent before a POLL, and what its reply, to a sending at this time, changes.
 type Due struct {
@@ -12,75 +38,81 @@ type Due struct {
 	Apply   func(sent Time, reply Reply)
 }
 
+// IsIdle reports whether nothing depends on the session.
+func (s *State) IsIdle(n *Node) bool {
+	for _, c := range s.claims {
+		if c.Node == n && !(c.Fixed && c.HandedOver) {
+			return false
+		}
+	}
+	for _, how := range s.unfinished {
+		if how.node == n {
+			return false
+		}
+	}
+	return len(n.left)+len(s.calls) == 0
+}
+
 // Opened begins a session.
-func (s *State) Opened(session int64) {
-	s.Session, s.seen, s.excess, s.refused, s.outside = session, 0, -1, nil, true
-	for _, wait := range s.waits {
-		s.Changed = append(s.Changed, wait)
+func (s *State) Opened(n *Node, session int64) {
+	n.Session, n.seen, n.excess, n.fault, n.outside = session, 0, -1, nil, true
+	for _, c := range s.claims {
+		if c.Node == n && c.isWaiting() {
+			s.Changed = append(s.Changed, c)
+		}
 	}
 }
 
-// Ended forgets the session. The leases of its grants run on.
-func (s *State) Ended() {
-	for _, c := range s.grants {
+// SessionEnded forgets the session. The leases of its grants run on.
+func (s *State) SessionEnded(n *Node) {
+	for c := range n.grants {
 		c.sure = s.Sure(c)
 	}
-	s.Session, s.sures = 0, nil
+	n.Session, n.sures = 0, nil
 }
 
 // LeaveSession leaves a session with a grant whose release was refused, so that it is not renewed for ever.
-func (s *State) LeaveSession() {
-	if s.leaving && s.Session != 0 {
-		s.left[s.Session] = s.At
-		s.Ended()
+func (s *State) LeaveSession(n *Node) {
+	if n.leaving && n.Session != 0 {
+		n.left[n.Session] = s.At
+		s.SessionEnded(n)
 	}
-	s.leaving = false
+	n.leaving = false
 }
 
 // Due returns what is due before a POLL of the session, in the order of sending.
-func (s *State) Due() (due []Due) {
-	session := s.Session
-	if s.outside {
-		s.outside = false
-		for _, c := range s.grants {
-			if c.Session != session && c.doubt == "" && !c.Fixed {
-				command := []any{"LOCK.RENEW", c.Key, c.Owner, "SESSION", session, "TOKEN", c.Token}
-				changes := c.changes
-				due = append(due, Due{command, func(sent Time, reply Reply) { s.moved(c, session, changes, sent, reply) }})
+func (s *State) Due(n *Node) (due []Due) {
+	session := n.Session
+	if n.outside {
+		n.outside = false
+		for c := range n.grants {
+			if c.Session != session && c.doubt == "" {
+				due = append(due, Due{c.RenewCommand(session), func(sent Time, reply Reply) { s.moved(c, n, session, sent, reply) }})
 			}
 		}
-		due = append(due, s.queueAgain(session)...)
+		due = append(due, s.queueAgain(n)...)
 	}
 	for of, how := range s.unfinished {
-		if how.session != session && s.At > how.till {
-			delete(s.unfinished, of)
+		if how.node != n {
 			continue
 		}
-		command := append([]any{"LOCK.RELEASE", of.Key, of.Owner}, how.words...)
-		if of.token != 0 {
-			command = append(command, "TOKEN", of.token)
-		}
-		due = append(due, Due{command, func(_ Time, reply Reply) {
-			if reply.Fault != nil && reply.Fault.Word == "MOVED" {
+		due = append(due, Due{how.words, func(_ Time, reply Reply) {
+			if reply.Fault.Redirects() {
 				delete(s.unfinished, of)
-				s.Misplaced = append(s.Misplaced, command)
-				return
+				s.Misplaced = append(s.Misplaced, how.words)
 			}
 			s.finished(of, reply)
 		}})
 	}
-	if s.excess >= 0 && s.At > s.excess+s.lease {
-		called := map[Name]bool{}
-		for _, name := range s.calls {
-			called[name] = true
-		}
-		due = append(due, Due{[]any{"LOCK.SESSION", "GRANTS", session}, func(_ Time, reply Reply) { s.listed(called, reply) }})
+	if n.excess >= 0 && s.At > n.excess+s.lease {
+		called := maps.Clone(s.calls)
+		due = append(due, Due{[]any{"LOCK.SESSION", "GRANTS", session}, func(_ Time, reply Reply) { s.listed(n, called, reply) }})
 	}
-	for old, since := range s.left {
-		if s.At > since+2*s.reply && !s.hasGrantIn(old) {
+	for old, since := range n.left {
+		if s.At > since+2*s.reply && !n.hasGrantIn(old) {
 			due = append(due, Due{[]any{"LOCK.SESSION", "CLOSE", old}, func(_ Time, reply Reply) {
-				if reply.Fault == nil || reply.Fault.Lasting() || reply.Fault.Word == "NOSESSION" {
-					delete(s.left, old)
+				if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
+					delete(n.left, old)
 				}
 			}})
 		}
@@ -89,28 +121,28 @@ func (s *State) Due() (due []Due) {
 }
 
 // queueAgain asks for the places that went with an earlier session, in the order of their asking.
-func (s *State) queueAgain(session int64) (due []Due) {
+func (s *State) queueAgain(n *Node) (due []Due) {
 	var waits []*Claim
-	for _, wait := range s.waits {
-		if wait.Phase == InLine && wait.Session != session && wait.end > s.At {
-			waits = append(waits, wait)
+	for _, c := range s.claims {
+		if c.Node == n && c.Phase == InLine && c.Session != n.Session && c.end > s.At {
+			waits = append(waits, c)
 		}
 	}
 	slices.SortFunc(waits, func(a, b *Claim) int { return cmp.Compare(a.order, b.order) })
 	for _, wait := range waits {
-		call := s.BeginCall(wait.Name)
+		call, session := s.BeginCall(wait.Name), n.Session
 		wait.open++
 		due = append(due, Due{wait.AcquireCommand(session, s.At), func(sent Time, reply Reply) {
-			s.Answered(wait, session, sent, reply)
-			s.outside = s.outside || reply.Fault != nil
+			s.Answered(wait, n, session, sent, reply)
+			n.outside = n.outside || reply.Fault != nil
 			s.EndCall(call)
 		}})
 	}
 	return due
 }
 
-func (s *State) hasGrantIn(session int64) bool {
-	for _, c := range s.grants {
+func (n *Node) hasGrantIn(session int64) bool {
+	for c := range n.grants {
 		if c.Session == session {
 			return true
 		}
@@ -118,148 +150,118 @@ func (s *State) hasGrantIn(session int64) bool {
 	return false
 }
 
-// moved applies the reply to the RENEW of a grant that is not in this session.
-func (s *State) moved(c *Claim, session int64, changes int, sent Time, reply Reply) {
-	granted, ok := parseGrant(reply.Value)
+// moved applies the reply to the RENEW of a grant that was not in this session.
+func (s *State) moved(c *Claim, n *Node, session int64, sent Time, reply Reply) {
+	_, lease, ok := reply.grant()
 	switch {
-	case s.grants[c.Name] != c:
+	case !n.grants[c]:
 	case ok:
-		if changes == c.changes {
-			c.sure = max(s.Sure(c), sent+granted.lease)
+		c.Session = session
+		if sent > c.from { // no other RENEW was under way
+			c.sure, c.from = max(c.sure, sent+lease), s.At
 		}
-		c.Session, c.joined = session, s.polls
 	case reply.Fault.Gone():
 		s.lose(c, s.reason(c, reply.Fault))
-	case s.isCluster && (reply.Fault.Word == "MOVED" || reply.Fault.Word == "ASK"):
+	case s.isCluster && reply.Fault.Redirects():
 		s.doubtful(c, "moved")
 	default:
-		s.outside = true
+		n.outside = true
 	}
 }
 
-// finished applies the reply to an unfinished release.
-func (s *State) finished(of release, reply Reply) {
-	if reply.Fault.Passing() {
-		return
-	}
-	delete(s.unfinished, of)
-	s.leaving = s.leaving || of.token != 0 && reply.Fault.Lasting() && !reply.Fault.Gone()
-}
-
-// listed releases the grants of the session that nobody knows.
-func (s *State) listed(calledBefore map[Name]bool, reply Reply) {
-	s.excess = -1
+// listed releases the grants of the session that nobody knows, and nobody called about meanwhile.
+func (s *State) listed(n *Node, called map[int]Name, reply Reply) {
+	n.excess = -1
+	maps.Copy(called, s.calls)
 	for _, row := range list(reply.Value) {
 		parts := Fields(row)
-		name, token := Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])
-		isCalled := calledBefore[name]
-		for _, called := range s.calls {
-			isCalled = isCalled || called == name
-		}
-		of := release{name, token}
-		if _, isBegun := s.unfinished[of]; !isCalled && !isBegun && s.find(name) == nil && s.waits[name] == nil {
-			s.finishLater(of, []any{"ALL"}, s.lease)
+		of := release{Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])}
+		isCalled := slices.Contains(slices.Collect(maps.Values(called)), of.Name)
+		if !isCalled && s.claims[of.Name] == nil && s.unfinished[of].node == nil {
+			s.finishLater(n, of)
 		}
 	}
 }
 
-// BeginPoll returns the number of a POLL that is sent now, and how long it may block.
-func (s *State) BeginPoll() (poll int, block time.Duration) {
-	s.polls++
-	if s.IsUnsure() {
-		return s.polls, 100 * time.Millisecond
+// Block is how long a POLL that is sent now may block.
+func (s *State) Block(n *Node) time.Duration {
+	if s.IsUnsure(n) {
+		return 100 * time.Millisecond
 	}
-	return s.polls, s.lease / 3
+	return s.lease / 3
 }
 
 // IsUnsure reports whether the time of a grant has passed, so that the next reply decides.
-func (s *State) IsUnsure() bool {
-	if s.At >= s.soonest {
-		s.soonest = far
-		for _, c := range s.grants {
-			s.soonest = min(s.soonest, s.Sure(c))
+func (s *State) IsUnsure(n *Node) bool {
+	if s.At >= n.soonest {
+		n.soonest = far
+		for c := range n.grants {
+			n.soonest = min(n.soonest, s.Sure(c))
 		}
 	}
-	return s.At >= s.soonest
+	return s.At >= n.soonest
 }
 
 // Polled applies the reply to a POLL that was sent at this time.
-func (s *State) Polled(poll int, sent Time, value any) {
+func (s *State) Polled(n *Node, sent Time, value any) {
 	parts := Fields(value)
 	till := sent + s.lease
 	if ms := number(parts["sure-ms"]); ms >= 0 {
 		till = sent + milliseconds(ms)
 	}
-	strays := map[release]bool{}
 	for _, event := range list(parts["events"]) {
-		s.event(list(event), till, strays)
+		s.event(n, list(event), till)
 	}
-	for of := range strays {
-		s.finishLater(of, []any{"ALL"}, s.lease)
+	for last := len(n.sures) - 1; last >= 0 && n.sures[last].till <= till; last-- {
+		n.sures = n.sures[:last]
 	}
-	for n := len(s.sures); n > 0 && s.sures[n-1].till <= till; n-- {
-		s.sures = s.sures[:n-1]
+	n.sures = append(n.sures, sure{sent, till})
+	if number(parts["grants"]) <= int64(len(n.grants)+len(s.unfinished)) {
+		n.excess = -1
+	} else if n.excess < 0 {
+		n.excess = sent
 	}
-	s.sures = append(s.sures, sure{poll, till})
-	for c := range s.pending {
-		s.Changed = append(s.Changed, c)
-	}
-	if number(parts["grants"]) <= int64(len(s.grants)+len(s.unfinished)) {
-		s.excess = -1
-	} else if s.excess < 0 {
-		s.excess = sent
-	}
-	s.refused, s.tries = nil, nil
-	s.silent(sent)
+	n.fault, n.tries = nil, nil
+	s.silent(n, sent)
 }
 
-// event applies one event. strays are the grants of waits that were given up.
-func (s *State) event(event []any, till Time, strays map[release]bool) {
-	if len(event) < 5 || number(event[0]) <= s.seen {
+// event applies one event.
+func (s *State) event(n *Node, event []any, till Time) {
+	if len(event) < 5 || number(event[0]) <= n.seen {
 		return // answered before
 	}
-	s.seen = number(event[0])
-	name := Name{text(event[2]), text(event[3])}
-	switch kind := text(event[1]); kind {
+	n.seen = number(event[0])
+	name, kind := Name{text(event[2]), text(event[3])}, text(event[1])
+	of, c := release{name, number(event[4])}, s.claims[name]
+	switch kind {
 	case "granted":
-		token := number(event[4])
-		if !s.granted(name, token, s.Session, till) && !s.isCalled(name) {
-			strays[release{name, token}] = true
+		if !s.granted(n, name, of.token, n.Session, till) && !s.isCalled(name) {
+			s.finishLater(n, of) // it was given up
 		}
 	case "ended":
-		if wait := s.waits[name]; wait != nil {
-			s.ended(wait, text(event[4]))
+		if c != nil && c.isWaiting() {
+			s.ended(c, text(event[4]))
 		}
 	case "lost", "taken":
-		c, token, reason := s.find(name), number(event[4]), kind
-		isKnown := c != nil && c.Token == token
-		if isKnown && c.Fixed && kind == "taken" && len(event) > 5 && number(event[5]) == 0 {
-			return // by this client: see TakenOut
+		reason, isKnown := kind, c != nil && c.Phase == Held && c.Token == of.token
+		if isKnown && c.leaves && kind == "taken" && len(event) > 5 && number(event[5]) == 0 {
+			return // by this client
 		}
 		if kind == "lost" && len(event) > 5 {
 			reason = text(event[5])
 		}
 		if len(s.calls) > 0 {
-			s.losses[token] = loss{reason, s.lastCall}
+			s.losses[of] = loss{reason, s.lastCall}
 		}
-		delete(strays, release{name, token})
+		delete(s.unfinished, of) // nothing is left to release
 		switch {
-		case !isKnown || c.doubt != "":
+		case !isKnown || c.doubt != "" || c.Node != n:
 		case s.isCluster && reason == "deleted":
 			s.doubtful(c, reason)
 		default:
 			s.lose(c, reason)
 		}
 	}
-}
-
-func (s *State) isCalled(name Name) bool {
-	for _, called := range s.calls {
-		if called == name {
-			return true
-		}
-	}
-	return false
 }
 
 // ended applies the end of a wait without a grant.
@@ -272,68 +274,65 @@ func (s *State) ended(wait *Claim, why string) {
 		s.set(wait, Asked, nil)
 		wait.cause = fault
 	default:
-		s.endWait(wait, fault.Failure())
+		s.endWait(wait, fault.Failure(wait.Node.Address))
 	}
 }
 
 // Failed applies a try to connect or to poll that began at this time and failed. One that failed at once counts only
 // after a reply timeout of tries.
-func (s *State) Failed(began Time, fault *Fault) {
-	s.tries = append(s.tries, began)
-	for len(s.tries) > 0 && s.At >= s.tries[0]+s.reply {
-		s.silent(s.tries[0])
-		s.tries = s.tries[1:]
+func (s *State) Failed(n *Node, began Time, fault *Fault) {
+	n.tries, n.fault = append(n.tries, began), fault
+	for len(n.tries) > 0 && s.At >= n.tries[0]+s.reply {
+		s.silent(n, n.tries[0])
+		n.tries = n.tries[1:]
 	}
-	s.refused = nil
-	if fault.Lasting() {
-		s.refused = fault
-	}
-	for _, wait := range s.waits {
-		if s.Session == 0 {
-			wait.cause = fault
-		}
-		if s.refused != nil {
-			s.Changed = append(s.Changed, wait)
+	for _, c := range s.claims {
+		if fault.Lasting() && c.Node == n && c.isWaiting() {
+			s.Changed = append(s.Changed, c)
 		}
 	}
 }
 
 // silent ends the grants that a POLL or connect which began then has not made sure again.
-func (s *State) silent(since Time) {
-	if since <= s.soonest {
+func (s *State) silent(n *Node, since Time) {
+	if since <= n.soonest {
 		return
 	}
-	s.soonest = far
-	for _, c := range s.grants {
-		till := s.Sure(c)
-		if till < since && c.doubt == "" {
-			s.finishLater(release{c.Name, c.Token}, []any{"ALL"}, c.Lease)
-			s.lose(c, "silence")
-		} else {
-			s.soonest = min(s.soonest, till)
+	n.soonest = far
+	for c := range n.grants {
+		if till := s.Sure(c); till >= since || c.doubt != "" {
+			n.soonest = min(n.soonest, till)
+			continue
 		}
+		s.finishLater(n, release{c.Name, c.Token})
+		s.lose(c, "silence")
 	}
 }
 
-// Close ends all waits and grants. It returns the sessions to close, and the grants.
-func (s *State) Close() (sessions []int64, grants []*Claim) {
+// Close ends all waits and grants. It returns the grants.
+func (s *State) Close() (grants []*Claim) {
 	s.isClosed = true
-	for _, wait := range s.waits {
-		s.endWait(wait, Fail(ErrClosed, "the client is closed"))
-	}
-	for _, all := range []map[Name]*Claim{s.grants, s.fixed} {
-		for _, c := range all {
-			s.forget(c)
-			c.Phase, c.Holds = Released, 0
-			s.Changed = append(s.Changed, c)
-			grants = append(grants, c)
+	for _, c := range s.claims {
+		if c.Phase != Held {
+			s.endWait(c, &Error{Kind: ErrClosed})
+			continue
 		}
+		s.forget(c)
+		c.Phase, c.Holds = Released, 0
+		s.Changed = append(s.Changed, c)
+		grants = append(grants, c)
 	}
-	if s.Session != 0 {
-		sessions = append(sessions, s.Session)
-	}
-	for session := range s.left {
-		sessions = append(sessions, session)
-	}
-	return sessions, grants
+	return grants
 }
+
+// Sessions are those that Close leaves to be closed.
+func (n *Node) Sessions() []int64 {
+	sessions := slices.Collect(maps.Keys(n.left))
+	if n.Session != 0 {
+		sessions = append(sessions, n.Session)
+	}
+	return sessions
+}
+
+// IsClosed reports whether Close was called.
+func (s *State) IsClosed() bool { return s.isClosed }

@@ -25,27 +25,59 @@ func grants(token int64, holds, leaseMS int) Reply {
 	return Reply{Value: []any{token, "o", int64(holds), int64(leaseMS)}}
 }
 
+// rig is a State with one server.
 type rig struct {
 	*State
+	n *Node
 	t *testing.T
 }
 
 func open(t *testing.T) rig {
-	r := rig{New("server", 10*s, s, false), t}
+	n := NewNode("server")
+	r := rig{New(10*s, s, false), &n, t}
 	r.At = 100 * s
 	r.Opened(7)
 	return r
 }
+
+func (r rig) Opened(session int64)            { r.State.Opened(r.n, session) }
+func (r rig) sessionEnded()                   { r.SessionEnded(r.n) }
+func (r rig) Due() []Due                      { return r.State.Due(r.n) }
+func (r rig) Failed(began Time, fault *Fault) { r.State.Failed(r.n, began, fault) }
+
+func (r rig) Answered(c *Claim, session int64, sent Time, reply Reply) {
+	r.State.Answered(c, r.n, session, sent, reply)
+}
+
+func (r rig) release(c *Claim) {
+	r.t.Helper()
+	_, failure := r.Release(c)
+	r.fine(failure)
+}
+
+func (r rig) renew(c *Claim, lease time.Duration, leaves bool) {
+	r.t.Helper()
+	_, failure := r.Renew(c, lease, leaves)
+	r.fine(failure)
+}
+
+func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}) }
 
 func (r rig) at(seconds float64) rig {
 	r.At = time.Duration(seconds * float64(s))
 	return r
 }
 
+func (r rig) claim(key string, wait time.Duration) *Claim {
+	c := NewClaim(Name{key, "o"}, nil, 10*s, wait, s, r.At)
+	c.Node = r.n
+	return &c
+}
+
 // asked is a wait whose ACQUIRE is under way since 100 s.
 func (r rig) asked(key string, task *Task) *Claim {
 	r.t.Helper()
-	c := NewClaim(Name{key, "o"}, nil, 10*s, 5*s, s, r.At)
+	c := r.claim(key, 5*s)
 	c.Task = task
 	if err := r.Ask(c); err != nil {
 		r.t.Fatal(err)
@@ -87,17 +119,17 @@ func (r rig) step(c *Claim, want string) {
 
 // begin sends a POLL; the result applies its reply.
 func (r rig) begin() func(sureMS, grants int, events ...[]any) {
-	poll, _ := r.BeginPoll()
-	sent := r.At
+	sent := r.At + 1
+	r.At += 2 // what is known before is earlier, what comes is later
 	return func(sureMS, grants int, events ...[]any) {
 		for i, event := range events {
-			events[i] = append([]any{r.seen + int64(i) + 1}, event...)
+			events[i] = append([]any{r.n.seen + int64(i) + 1}, event...)
 		}
 		var all []any
 		for _, event := range events {
 			all = append(all, event)
 		}
-		r.Polled(poll, sent, map[any]any{"sure-ms": int64(sureMS), "grants": int64(grants), "events": all})
+		r.Polled(r.n, sent, map[any]any{"sure-ms": int64(sureMS), "grants": int64(grants), "events": all})
 	}
 }
 
@@ -137,19 +169,19 @@ func (r rig) apply(replies ...Reply) (commands []string) {
 
 func (r rig) sureTill(c *Claim, seconds float64) {
 	r.t.Helper()
-	if got := r.Sure(c).Seconds(); got != seconds {
+	if got := r.Sure(c).Round(ms).Seconds(); got != seconds {
 		r.t.Fatalf("sure till %v instead of %v", got, seconds)
 	}
 }
 
-func (r rig) is(failure *Failure, kind error) {
+func (r rig) is(failure *Error, kind error) {
 	r.t.Helper()
 	if failure == nil || failure.Kind != kind {
 		r.t.Fatalf("%v instead of: %v", failure, kind)
 	}
 }
 
-func (r rig) fine(failure *Failure) {
+func (r rig) fine(failure *Error) {
 	r.t.Helper()
 	if failure != nil {
 		r.t.Fatal(failure)
@@ -175,7 +207,7 @@ func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
 	}
 	r.EndCall(call)
 	task.Owner = "o"
-	r.finishLater(release{Name{"other", "o"}, 5}, []any{"ALL"}, s)
+	r.cancelLater(Name{"other", "o"})
 	if r.UsableOwner(task) != "" {
 		t.Fatal("used during a release")
 	}
@@ -195,12 +227,12 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 		},
 		"release": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.fine(r.Release(c))
-			r.fine(r.Released(c, Reply{Value: int64(0)}, true))
+			r.release(c)
+			r.fine(r.Released(c, Answer{Reply: Reply{Value: int64(0)}, WasOpen: true}))
 		},
 		"check": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.is(r.Confirmed(c, r.At, noReply, false), ErrUnavailable)
+			r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
 		},
 	} {
 		r, task := open(t), &Task{Owner: "o"}
@@ -216,7 +248,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 func TestOnlyTheUsersReleaseNamesTheSession(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 SESSION 7 TOKEN 50]" {
+	if got := fmt.Sprint(grant.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.GiveUp(r.inLine("cancelled"))
@@ -224,7 +256,7 @@ func TestOnlyTheUsersReleaseNamesTheSession(t *testing.T) {
 	r.GiveUp(late)
 	r.Answered(late, 7, r.At, grants(60, 1, 10000))
 	r.poll(5000, 3, granted("stray", 61))
-	r.at(111).silent(r.At)
+	r.at(111).silent(r.n, 111*s)
 	r.has(grant, Lost, "silence")
 	r.isDue("LOCK.RELEASE cancelled o ALL", "LOCK.RELEASE late o ALL", "LOCK.RELEASE late o ALL TOKEN 60",
 		"LOCK.RELEASE stray o ALL TOKEN 61", "LOCK.RELEASE k o ALL TOKEN 50")
@@ -240,7 +272,7 @@ func TestAPollCountsForGrantsOfItsSession(t *testing.T) {
 	r.sureTill(grant, 114)
 	r.at(111).poll(-1, 1)
 	r.sureTill(grant, 121)
-	r.Ended()
+	r.sessionEnded()
 	r.Opened(8)
 	r.at(115).poll(9000, 1)
 	r.sureTill(grant, 121)
@@ -256,7 +288,7 @@ func TestAPollCountsForGrantsThatWereKnownWhenItWasSent(t *testing.T) {
 	r.sureTill(grant, 110)
 	r.inLine("l")
 	r.poll(3000, 2, granted("l", 51))
-	if other := r.grants[Name{"l", "o"}]; r.Sure(other) != 112*s {
+	if other := r.claims[Name{"l", "o"}]; r.Sure(other).Round(ms) != 112*s {
 		t.Fatal(r.Sure(other))
 	}
 }
@@ -331,7 +363,7 @@ func TestStraysAreReleased(t *testing.T) {
 	due[0].Apply(r.At, Reply{Value: rows})
 	r.isDue("LOCK.RELEASE stray o ALL TOKEN 60")
 	r.poll(9000, 2) // the unfinished release explains the second grant
-	if r.excess >= 0 {
+	if r.n.excess >= 0 {
 		t.Fatal("still too many")
 	}
 }
@@ -344,12 +376,12 @@ func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
 	r.at(130)
 	reply(0, 1) // after a sleep of 20 s
 	r.has(grant, Held, "")
-	if _, block := r.BeginPoll(); block != 100*ms || r.IsHeld(grant) {
+	if block := r.Block(r.n); block != 100*ms || r.Sure(grant) > r.At {
 		t.Fatal(block)
 	}
 	r.poll(5000, 1)
 	r.sureTill(grant, 135)
-	if _, block := r.BeginPoll(); block != 10*s/3 {
+	if block := r.Block(r.n); block != 10*s/3 {
 		t.Fatal(block)
 	}
 	r.at(140).Failed(139*s, noReply.Fault)
@@ -375,13 +407,13 @@ func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 func TestAShorterLease(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	r.at(101).Shorten(grant, 2*s)
+	r.at(101).renew(grant, 2*s, false)
 	r.sureTill(grant, 103)
 	r.at(102).poll(9000, 1)
 	r.sureTill(grant, 103)
 	reply := r.at(102.4).begin()
 	r.at(102.5)
-	r.fine(r.Confirmed(grant, 101*s, grants(50, 1, 2000), true))
+	r.fine(r.Confirmed(grant, Answer{Sent: 101 * s, Reply: grants(50, 1, 2000)}))
 	reply(9000, 1)
 	r.sureTill(grant, 103)
 	r.at(102.6).poll(1500, 1)
@@ -393,9 +425,9 @@ func TestSureFollowsTheLeaseInTheReply(t *testing.T) {
 	grant := r.asked("k", nil)
 	r.Answered(grant, 7, 100*s, grants(50, 1, 3000))
 	r.sureTill(grant, 103)
-	r.fine(r.Confirmed(grant, 102*s, grants(50, 2, 20000), false))
+	r.fine(r.Confirmed(grant, Answer{Sent: 102 * s, Reply: grants(50, 2, 20000)}))
 	r.sureTill(grant, 122)
-	r.fine(r.Confirmed(grant, 103*s, grants(50, 2, 1000), false))
+	r.fine(r.Confirmed(grant, Answer{Sent: 103 * s, Reply: grants(50, 2, 1000)}))
 	r.sureTill(grant, 122)
 }
 
@@ -404,10 +436,10 @@ func TestWaitsAreQueuedAgainInTheirOrder(t *testing.T) {
 	r := open(t)
 	waits := []*Claim{r.inLine("c"), r.inLine("a"), r.inLine("b")}
 	r.held("k")
-	r.finishLater(release{Name{"z", "o"}, 0}, []any{"ALL"}, 10*s)
-	r.Ended()
+	r.cancelLater(Name{"z", "o"})
+	r.sessionEnded()
 	r.Opened(8)
-	got := r.at(101).apply(says("NOPERM x"), Reply{Value: int64(1)}, noReply, says("NOSESSION x"), noReply)
+	got := r.at(101).apply(says("NOPERM x"), Reply{Value: int64(1)}, noReply, says("LOADING x"), noReply)
 	for i, begins := range []string{"LOCK.RENEW k o SESSION 8 TOKEN 50", "LOCK.ACQUIRE c", "LOCK.ACQUIRE a", "LOCK.ACQUIRE b", "LOCK.RELEASE z"} {
 		if !strings.HasPrefix(got[i], begins) {
 			t.Fatal(got)
@@ -428,7 +460,7 @@ func TestAPlaceCountsInTheCurrentSessionOnly(t *testing.T) {
 	r.step(wait, "send")
 	r.Answered(wait, 7, r.At, says("NOSESSION x"))
 	r.step(wait, "wait")
-	r.Ended()
+	r.sessionEnded()
 	r.Opened(8)
 	r.step(wait, "send")
 }
@@ -439,11 +471,7 @@ func TestAGrantWithSureZeroIsPolledOnceMore(t *testing.T) {
 	wait := r.inLine("k")
 	r.at(101).poll(0, 1, granted("k", 50))
 	r.step(wait, "wait")
-	r.Changed = nil
 	r.at(102).poll(5000, 1)
-	if !slices.Contains(r.Changed, wait) {
-		t.Fatal("not woken")
-	}
 	r.step(wait, "done")
 }
 
@@ -452,13 +480,13 @@ func TestEventsAreAppliedOnce(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	event := append([]any{int64(3)}, lost("k", 50)...)
-	r.seen = 3
-	r.Polled(1, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
+	r.n.seen = 3
+	r.Polled(r.n, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
 	r.has(grant, Held, "")
-	r.Ended()
+	r.sessionEnded()
 	r.Opened(8)
 	event[0] = int64(1)
-	r.Polled(2, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
+	r.Polled(r.n, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
 	r.has(grant, Lost, "deleted")
 }
 
@@ -469,7 +497,7 @@ func TestALossIsReportedOnce(t *testing.T) {
 	r.has(grant, Held, "")
 	r.poll(5000, 0, lost("k", 50))
 	r.Changed = nil
-	r.is(r.Confirmed(grant, r.At, says("NOTHELD x"), false), ErrLost)
+	r.is(r.Confirmed(grant, Answer{Sent: r.At, Reply: says("NOTHELD x")}), ErrLost)
 	r.has(grant, Lost, "deleted")
 	if len(r.Changed) > 0 {
 		t.Fatal("reported twice")
@@ -530,16 +558,16 @@ func TestBusyOrUnavailable(t *testing.T) {
 	r.at(106).step(wait, ErrBusy.Error())
 	r.Answered(asked, 7, r.At, says("LOADING x"))
 	r.step(asked, "server: LOADING x")
-	r.Ended()
+	r.sessionEnded()
 	r.Opened(8)
 	r.step(wait, ErrUnavailable.Error())
-	r.Ended()
+	r.sessionEnded()
 	r.at(101).Failed(101*s, ErrorReply("MAXSESSIONS x"))
 	r.step(asked, ErrRefused.Error())
 }
 
 func TestTimeLimits(t *testing.T) {
-	of := func(wait time.Duration) *Claim { return NewClaim(Name{"k", "o"}, nil, 10*s, wait, s, 100*s) }
+	r := open(t)
 	for _, one := range []struct {
 		wait             time.Duration
 		queue            string
@@ -548,10 +576,10 @@ func TestTimeLimits(t *testing.T) {
 		{0, "HOLDS 1 SESSION 7]", 500 * ms, 101 * s, 101 * s}, {300 * ms, "QUEUE 1]", 500 * ms, 101 * s, 101300 * ms},
 		{30 * s, "QUEUE 29500]", s, 130 * s, 131 * s}, {-1, "QUEUE 0]", s, far - s, far},
 	} {
-		c := of(one.wait)
+		c := r.claim("k", one.wait)
 		command := fmt.Sprint(c.AcquireCommand(7, 100500*ms))
-		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.askedEnd != one.end || c.last != one.last {
-			t.Fatal(one.wait, command, c.Limit, c.askedEnd, c.last)
+		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.AskedEnd != one.end || c.Last != one.last {
+			t.Fatal(one.wait, command, c.Limit, c.AskedEnd, c.Last)
 		}
 	}
 }
@@ -559,9 +587,9 @@ func TestTimeLimits(t *testing.T) {
 // The cancel is an unfinished release until it is answered. A wait without a call needs none.
 func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
 	r := open(t)
-	unsent := NewClaim(Name{"u", "o"}, nil, 10*s, 5*s, s, r.At)
+	unsent := r.claim("u", 5*s)
 	r.fine(r.Ask(unsent))
-	if r.GiveUp(unsent) || len(r.waits)+len(r.unfinished) > 0 {
+	if r.GiveUp(unsent) || len(r.claims)+len(r.unfinished) > 0 {
 		t.Fatal("cancelled")
 	}
 	refused := r.asked("refused", nil)
@@ -580,19 +608,6 @@ func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
 	r.isDue()
 }
 
-// What was given up in an outage is forgotten a lease after the session has ended.
-func TestUnfinishedReleasesAreForgotten(t *testing.T) {
-	r := open(t)
-	r.GiveUp(r.inLine("k"))
-	r.Ended()
-	r.Opened(8)
-	r.at(110).isDue("LOCK.RELEASE k o ALL")
-	r.at(112).isDue()
-	if len(r.unfinished) > 0 {
-		t.Fatal("not forgotten")
-	}
-}
-
 // NOTHELD is a loss. After a try without a reply it means done, unless the loss was reported.
 func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	for _, one := range []struct {
@@ -601,11 +616,11 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	}{{false, false, "gone (NOTHELD)"}, {true, false, ""}, {true, true, "deleted"}} {
 		r := open(t)
 		grant, call := r.held("k"), r.BeginCall(Name{"k", "o"})
-		r.fine(r.Release(grant))
+		r.release(grant)
 		if one.event {
 			r.poll(-1, 0, lost("k", 50))
 		}
-		failure := r.Released(grant, says("NOTHELD x"), one.wasOpen)
+		failure := r.Released(grant, Answer{Reply: says("NOTHELD x"), WasOpen: one.wasOpen})
 		if (failure != nil) != (one.reason != "") || grant.Reason != one.reason {
 			t.Fatal(one, failure, grant.Reason)
 		}
@@ -614,8 +629,8 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, says("NOTHELD x"), true), ErrLost)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: says("NOTHELD x"), WasOpen: true}), ErrLost)
 }
 
 // An inner hold is left to the next release, because a re-entry may come between.
@@ -623,23 +638,24 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, noReply, true), ErrUnavailable)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
 	r.isDue()
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, noReply, true), ErrUnavailable)
-	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
-	r.is(r.Release(grant), ErrMisuse)
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
+	_, failure := r.Release(grant)
+	r.is(failure, ErrMisuse)
 }
 
 // Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
 func TestAfterARefusedReleaseTheSessionIsLeft(t *testing.T) {
 	r := open(t)
 	refused, other := r.held("k"), r.held("other")
-	r.fine(r.Release(refused))
-	r.is(r.Released(refused, says("NOPERM x"), false), ErrRefused)
-	r.at(101).LeaveSession()
-	if r.Session != 0 {
+	r.release(refused)
+	r.is(r.Released(refused, Answer{Reply: says("NOPERM x"), WasOpen: false}), ErrRefused)
+	r.at(101).LeaveSession(r.n)
+	if r.n.Session != 0 {
 		t.Fatal("not left")
 	}
 	r.Opened(8)
@@ -659,15 +675,21 @@ func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.fine(r.Release(grant))
-	r.is(r.Released(grant, says("NOPERM x"), false), ErrRefused)
-	r.finished(release{Name{"k", "o"}, 0}, says("NOPERM x"))
-	r.finished(release{Name{"k", "o"}, 50}, says("NOTHELD x"))
-	if r.leaving {
-		t.Fatal("left")
+	r.release(grant)
+	r.is(r.Released(grant, Answer{Reply: says("NOPERM x"), WasOpen: false}), ErrRefused)
+	for _, one := range []struct {
+		token int64
+		says  string
+	}{{0, "NOPERM x"}, {50, "NOTHELD x"}} {
+		r.finishLater(r.n, release{Name{"k", "o"}, one.token})
+		r.apply(says(one.says))
+		if r.n.leaving || len(r.unfinished) > 0 {
+			t.Fatal("left")
+		}
 	}
-	r.finished(release{Name{"k", "o"}, 50}, says("NOPERM x"))
-	if !r.leaving {
+	r.finishLater(r.n, release{Name{"k", "o"}, 50})
+	r.apply(says("NOPERM x"))
+	if !r.n.leaving {
 		t.Fatal("not left")
 	}
 }
@@ -676,7 +698,7 @@ func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
 func TestMovingAGrant(t *testing.T) {
 	r := open(t)
 	all := map[string]*Claim{"gone": r.held("gone"), "kept": r.held("kept"), "taken": r.held("taken")}
-	r.Ended()
+	r.sessionEnded()
 	r.Opened(8)
 	for _, due := range r.at(101).Due() {
 		reply := map[any]Reply{"gone": says("NOTHELD x"), "kept": says("NOPERM x"), "taken": noReply}[due.Command[1]]
@@ -693,13 +715,14 @@ func TestCloseEndsWaitsAndGrants(t *testing.T) {
 	r := open(t)
 	wait, grant := r.inLine("k"), r.held("held")
 	r.Changed = nil
-	sessions, all := r.Close()
-	if !slices.Equal(sessions, []int64{7}) || !slices.Equal(all, []*Claim{grant}) || len(r.Changed) != 2 {
-		t.Fatal(sessions, all, r.Changed)
+	all := r.Close()
+	if sessions := r.n.Sessions(); !slices.Equal(sessions, []int64{7}) || !slices.Equal(all, []*Claim{grant}) || len(r.Changed) != 2 {
+		t.Fatal(all, r.Changed)
 	}
 	_, _, _, failure := r.NextStep(wait)
 	r.is(failure, ErrClosed)
-	r.is(r.Release(grant), ErrClosed)
+	_, failure = r.Release(grant)
+	r.is(failure, ErrClosed)
 	r.is(r.Ask(wait), ErrClosed)
 	if got := fmt.Sprint(grant.ReleaseCommand()); !strings.Contains(got, "HOLDS 0") {
 		t.Fatal(got)
@@ -709,8 +732,8 @@ func TestCloseEndsWaitsAndGrants(t *testing.T) {
 // A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
 func TestAFixedLease(t *testing.T) {
 	r := open(t)
-	c := NewClaim(Name{"k", "o"}, nil, 500*ms, 5*s, s, r.At)
-	c.Fixed = true
+	c := r.claim("k", 5*s)
+	c.Lease, c.Fixed = 500*ms, true
 	r.fine(r.Ask(c))
 	r.step(c, "send")
 	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); !strings.Contains(got, "PX 1000 HOLDS 1 SESSION 7 QUEUE") {
@@ -718,50 +741,62 @@ func TestAFixedLease(t *testing.T) {
 	}
 	r.Answered(c, 7, r.At, grants(50, 1, 1000))
 	r.step(c, "done")
+	r.renew(c, 500*ms, true)
 	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
-	r.fine(r.TakenOut(c, 100*s+200*ms, grants(50, 1, 500)))
+	r.fine(r.Confirmed(c, Answer{Sent: 100*s + 200*ms, Reply: grants(50, 1, 500)}))
 	r.poll(9000, 0, granted("k", 50))
 	r.sureTill(c, 100.7)
-	r.Ended()
+	r.sessionEnded()
 	r.Opened(8)
 	r.at(100.5).isDue()
-	if rest := r.Expire(c); rest != 200*ms {
-		t.Fatal(rest)
+	if command, rest := r.End(c, far); command != nil || rest != 200*ms {
+		t.Fatal(command, rest)
 	}
-	r.at(100.7).Expire(c)
+	r.at(100.7).End(c, far)
 	r.has(c, Lost, "expired")
 }
 
-func TestAFixedLeaseWithoutAWaitNeedsNoSession(t *testing.T) {
-	r := rig{New("server", 10*s, s, false), t}
-	r.At = 100 * s
-	c := NewClaim(Name{"k", "o"}, nil, 500*ms, 0, s, r.At)
-	c.Fixed = true
-	r.fine(r.Ask(c))
-	r.step(c, "send")
-	if got := fmt.Sprint(c.AcquireCommand(0, r.At)); got != "[LOCK.ACQUIRE k o PX 500 HOLDS 1]" {
-		t.Fatal(got)
-	}
-	r.Answered(c, 0, r.At, grants(50, 1, 500))
-	r.step(c, "done")
-	if got := fmt.Sprint(c.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 1 TOKEN 50]" {
-		t.Fatal(got)
-	}
+// A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant.
+func TestALeaveWithoutAnAnswer(t *testing.T) {
+	r := open(t)
+	c := r.held("k")
+	r.renew(c, 3*s, true)
+	r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
+	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
+	r.sureTill(c, 103)
+	r.at(104).poll(9000, 0)
+	r.has(c, Lost, "silence")
 }
 
 // A grant whose maximum time is over is lost, and the release names the session.
 func TestAMaximumTime(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	command, failure := r.Cut(c)
-	r.fine(failure)
-	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50]" {
+	if command, rest := r.End(c, 101*s); command != nil || rest != s {
+		t.Fatal(command, rest)
+	}
+	command, _ := r.at(101).End(c, 101*s)
+	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.has(c, Lost, "its maximum time is over")
-	r.isDue("LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50")
-	r.CutAnswered(c, Reply{Value: int64(0)})
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
+	r.Ended(c, Reply{Value: int64(0)})
 	r.isDue()
+}
+
+// What another process has detached is adopted by a RENEW. A loss is reported as such.
+func TestAnAdoption(t *testing.T) {
+	r := open(t)
+	c := r.claim("k", 0)
+	c.Adopted = 50
+	r.fine(r.Ask(c))
+	r.step(c, "send")
+	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); got != "[LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50]" {
+		t.Fatal(got)
+	}
+	r.Answered(c, 7, r.At, says("NOTHELD x"))
+	r.step(c, ErrLost.Error())
 }
 
 // In a cluster, a deleted grant may be at another node: it is unsure until that node has answered.
@@ -769,34 +804,32 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 	for reply, reason := range map[*Reply]string{
 		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("NOTHELD x")}: "deleted",
 	} {
-		r, other := open(t), open(t)
+		r, other := open(t), NewNode("other")
 		r.isCluster = true
+		r.State.Opened(&other, 9)
 		c := r.held("k")
 		r.poll(-1, 0, lost("k", 50))
-		if c.Phase != Held || r.IsHeld(c) || !slices.Contains(r.Elsewhere, c) {
+		if c.Phase != Held || r.Sure(c) > r.At || !slices.Contains(r.Elsewhere, c) {
 			t.Fatal(c)
 		}
 		r.isDue()
-		isThere := r.Resolve(c, other.State, 7, 101*s, *reply)
-		if isThere != (reason == "") || c.Reason != reason || isThere && !other.IsHeld(c) {
-			t.Fatal(isThere, c)
+		r.Found(c, &other, 9, Answer{Sent: 101 * s, Reply: *reply})
+		if c.Reason != reason || reason == "" && (c.Node != &other || r.Sure(c) != 111*s || !other.grants[c]) {
+			t.Fatal(c)
 		}
 	}
 }
 
-// A wait whose node has another place for its key is asked for there, and cancelled here if the server may know it.
+// A wait without a place is asked for where the key is now.
 func TestAWaitThatMovedToAnotherNode(t *testing.T) {
-	r, other := open(t), open(t)
+	r, other := open(t), NewNode("other")
+	r.State.Opened(&other, 9)
 	wait := r.inLine("k")
 	r.Relocate(wait)
-	r.Move(wait, other.State)
-	other.step(wait, "send")
-	unanswered := r.asked("l", nil)
-	r.Answered(unanswered, 7, r.At, noReply)
-	r.Move(unanswered, other.State)
-	r.isDue("LOCK.RELEASE l o ALL")
-	r.Answered(unanswered, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
-	if unanswered.Phase != Asked {
-		t.Fatal(unanswered)
-	}
+	wait.Node = &other
+	r.step(wait, "send")
+	r.Answered(wait, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
+	r.step(wait, "send")
+	r.State.Answered(wait, &other, 9, r.At, Reply{Value: int64(0)})
+	r.step(wait, "wait")
 }

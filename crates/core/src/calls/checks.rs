@@ -113,6 +113,7 @@ impl<A> Calls<A> {
         assert_eq!(self.owners.len(), lists.len(), "owners without a call");
         let in_lines = self.in_line.len() + self.passed_over.len();
         assert_eq!(in_lines, self.len(), "the calls in lines");
+        assert!(self.unjudged.is_subset(&self.in_line), "left out");
         let queued = |(_, call): &(CallId, &Call<A>)| call.is_waiting() && call.waiter.is_queued();
         assert_eq!(
             self.queued,
@@ -159,12 +160,22 @@ impl<A> Calls<A> {
         let wait_ends = wait_ends.filter_map(|(id, call)| Some((call.waiter.until?, id)));
         assert_eq!(self.wait_ends, wait_ends.collect(), "the ends of the waits");
         let of_sessions = self.all().filter(|(_, call)| call.is_waiting());
-        let of_sessions = of_sessions.filter_map(|(id, call)| Some((call.waiter.session?, id)));
+        let of_sessions = of_sessions.filter_map(|(id, call)| {
+            let LockId { database, key } = &call.lock_id;
+            let line = self.lines.get(*database, key)?;
+            Some((call.waiter.session?, line.id, id))
+        });
         assert_eq!(
             self.of_sessions,
             of_sessions.collect(),
             "the calls of sessions"
         );
+        let sessions: Vec<_> = self.sessions().collect();
+        for session in &sessions {
+            let count = self.of_session(*session).count();
+            assert_eq!(self.waiting_of_session(*session), count, "of a session");
+        }
+        assert_eq!(self.session_counts.len(), sessions.len(), "sessions");
         let sent_ends = self.all().filter_map(|(id, call)| match call.stage {
             Stage::ReplySent(taken) => Some((taken.deadline, id)),
             _ => None,
@@ -199,10 +210,12 @@ impl<A> Calls<A> {
             self.lines.iter().count(),
             self.in_line.len(),
             self.passed_over.len(),
+            self.unjudged.len(),
             self.owners.len(),
             self.exclusive.len(),
             self.clients.len(),
             self.of_sessions.len(),
+            self.session_counts.len(),
             self.pending.len(),
             self.wait_ends.len(),
             self.sent_ends.len(),

@@ -24,13 +24,7 @@ impl GiveBack {
     /// What the owner releases: nothing if the grant has ended. A narrower limit is not given back.
     #[must_use]
     pub fn release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
-        let token = self.taken.token;
-        let holder = match holders? {
-            Holders::Exclusive(holder) if holder.grant.token == token => *holder,
-            Holders::Exclusive(_) => return None,
-            // With its own end: a `PEXPIRE` of the key does not change the grant.
-            Holders::Shared(lock) => lock.set.with(token)?,
-        };
+        let holder = holders?.uncapped(self.taken.token)?;
         let holds = holder.grant.holds;
         let is_unchanged = (holds, holder.end) == (self.taken.holds, self.taken.deadline);
         match self.amount {

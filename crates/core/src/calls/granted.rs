@@ -235,6 +235,39 @@ impl<A: Default> Calls<A> {
         }
     }
 
+    /// The server has renewed a grant, of which nobody is told: calls that took it have taken the later end.
+    pub fn renewed(
+        &mut self,
+        (database, key): (i32, &[u8]),
+        token: Token,
+        (from, to): (Deadline, Deadline),
+    ) {
+        let sent = self
+            .sent_ends
+            .range((from, CallId::FIRST)..=(from, CallId::LAST));
+        let sent = sent.map(|(_, id)| *id);
+        let pending = self.pending.iter().map(|pending| pending.id);
+        let line = self.lines.get(database, key).into_iter();
+        let given_back = line.flat_map(|line| line.give_backs.iter().copied());
+        for id in sent.chain(pending).chain(given_back).collect::<Vec<_>>() {
+            let call = self.table.get_mut(&id);
+            let Some(call) = call.filter(|call| call.lock_id.is(database, key)) else {
+                continue;
+            };
+            if let Stage::Granted(taken)
+            | Stage::ReplyWritten(taken)
+            | Stage::ReplySent(taken)
+            | Stage::GivesBack(taken, _) = &mut call.stage
+                && (taken.token, taken.deadline) == (token, from)
+            {
+                taken.deadline = to;
+                if self.sent_ends.remove(&(from, id)) {
+                    self.sent_ends.insert((to, id));
+                }
+            }
+        }
+    }
+
     /// The call gives back so much of what it took, before the next command on its lock.
     fn give_back(&mut self, id: CallId, taken: Taken, amount: Amount) {
         if let Some(call) = self.table.get_mut(&id) {

@@ -24,6 +24,7 @@ impl<A> Calls<A> {
         let place = line.waiting;
         line.waiting += 1;
         self.lengths.grown(line.waiting);
+        let is_first = line.first.is_none();
         line.first.get_or_insert(id);
         self.in_line.insert((line.id, id));
         self.owners.insert(&waiter.owner, (line.id, false, id));
@@ -33,16 +34,18 @@ impl<A> Calls<A> {
         } else if line.wider > 0 && self.owners.first_of(owner, line.id) == Some(id) {
             self.exclusive.insert((line.id, id));
         }
-        if line.lease_end.is_none() {
-            // The next look at the lock tells when the lease ends.
+        if is_first || line.lease_end.is_none() {
+            // The next look at the lock tells when the lease ends. A known end may be that of an earlier holder, if all
+            // before this call are passed over.
             line.make_ready(&mut self.ready_keys);
         }
-        let lock_id = line.lock_id.clone();
+        let (line_id, lock_id) = (line.id, line.lock_id.clone());
         if let Some(until) = waiter.until {
             self.wait_ends.insert((until, id));
         }
         if let Some(session) = waiter.session {
-            self.of_sessions.insert((session, id));
+            self.of_sessions.insert((session, line_id, id));
+            *self.session_counts.get_or_insert_with(session, || 0) += 1;
         }
         match waiter.client_id {
             Some(client) => {
@@ -87,6 +90,7 @@ impl<A> Calls<A> {
             self.passed_over.remove(&(line.id, id));
         } else {
             self.in_line.remove(&(line.id, id));
+            self.unjudged.remove(&(line.id, id));
         }
         if was_first {
             line.first = of_line(&self.in_line, line.id).next();
@@ -97,7 +101,11 @@ impl<A> Calls<A> {
             self.wait_ends.remove(&(until, id));
         }
         if let Some(session) = waiter.session {
-            self.of_sessions.remove(&(session, id));
+            self.of_sessions.remove(&(session, line.id, id));
+            match self.session_counts.get_mut(&session) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.session_counts.remove(&session)),
+            }
         }
         if waiter.limit > Limit::ONE {
             line.wider -= 1;

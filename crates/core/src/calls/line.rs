@@ -13,6 +13,7 @@ pub struct LineId(u64);
 
 impl LineId {
     pub(super) const FIRST: Self = Self(0);
+    pub(super) const LAST: Self = Self(u64::MAX);
 
     pub(super) const fn next(self) -> Self {
         Self(self.0 + 1)

@@ -10,6 +10,7 @@
 //!
 //! * `join.rs`: calls join a line and leave it.
 //! * `passed_over.rs`: calls that wait while others are granted first.
+//! * `unjudged.rs`: calls that may be re-entries.
 //! * `granted.rs`: the stages from the grant on.
 //! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
 //!
@@ -25,8 +26,10 @@ mod line;
 mod owners;
 mod passed_over;
 mod ready;
+mod unjudged;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::sessions::SessionId;
@@ -40,6 +43,7 @@ pub use call::{Call, CallId, QueueWaits, Taken, Waiter};
 pub use give_back::GiveBack;
 pub use line::LineId;
 pub use owners::OwnerWaits;
+pub use passed_over::MovePlace;
 
 /// Every call of a server that waits, or whose grant may still have to be given back. `A` is what the caller
 /// of this crate keeps with a call.
@@ -52,13 +56,17 @@ pub struct Calls<A = ()> {
     in_line: BTreeSet<(LineId, CallId)>,
     /// Those that are.
     passed_over: BTreeSet<(LineId, CallId)>,
+    /// The calls in line whose owner may hold the lock already: they were not judged with its grant.
+    unjudged: BTreeSet<(LineId, CallId)>,
     owners: Owners,
     /// Calls with limit 1, each the first of its owner in its line. Those that have no call with a wider limit
     /// before them may be missing: the first call of the line has limit 1 then.
     exclusive: BTreeSet<(LineId, CallId)>,
     clients: Shards<u64, OfClient>,
-    /// The waiting calls of each session.
-    of_sessions: BTreeSet<(SessionId, CallId)>,
+    /// The waiting calls of each session, line by line.
+    of_sessions: BTreeSet<(SessionId, LineId, CallId)>,
+    /// How many that are.
+    session_counts: Shards<SessionId, usize>,
     /// The granted calls whose reply is not known to be sent.
     pending: Vec<Pending>,
     wait_ends: BTreeSet<(Monotonic, CallId)>,
@@ -223,10 +231,43 @@ impl<A> Calls<A> {
         ids.filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// The waiting calls of a session, in the order of joining.
+    /// The waiting calls of a session, line by line in the order of joining.
     pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = CallId> {
-        let calls = (session, CallId::FIRST)..=(session, CallId::LAST);
-        self.of_sessions.range(calls).map(|(_, id)| *id)
+        let first = (session, LineId::FIRST, CallId::FIRST);
+        let calls = self.of_sessions.range(first..=last_of(session));
+        calls.map(|(_, _, id)| *id)
+    }
+
+    /// How many calls of a session wait.
+    #[must_use]
+    pub fn waiting_of_session(&self, session: SessionId) -> usize {
+        self.session_counts.get(&session).copied().unwrap_or(0)
+    }
+
+    /// True when a call of this session waits for a lock.
+    #[must_use]
+    pub fn session_waits(&self, session: SessionId, database: i32, key: &[u8]) -> bool {
+        self.lines.get(database, key).is_some_and(|line| {
+            let calls = (session, line.id, CallId::FIRST)..=(session, line.id, CallId::LAST);
+            self.of_sessions.range(calls).next().is_some()
+        })
+    }
+
+    /// The sessions with waiting calls.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        let first = self.of_sessions.first().map(|(session, _, _)| *session);
+        first
+            .into_iter()
+            .flat_map(|first| self.sessions_from(first))
+    }
+
+    /// This session, and those with waiting calls that have a higher id.
+    pub fn sessions_from(&self, first: SessionId) -> impl Iterator<Item = SessionId> {
+        std::iter::successors(Some(first), move |session| {
+            let calls = (Bound::Excluded(last_of(*session)), Bound::Unbounded);
+            let (next, _, _) = self.of_sessions.range(calls).next()?;
+            Some(*next)
+        })
     }
 
     /// The wait that ends first, and when.
@@ -265,6 +306,11 @@ impl<A> Calls<A> {
         let passed_over = of_line(&self.passed_over, line.id).next();
         line.first.into_iter().chain(passed_over).min()
     }
+}
+
+/// Behind the calls of this session, in the order of all sessions' calls.
+const fn last_of(session: SessionId) -> (SessionId, LineId, CallId) {
+    (session, LineId::LAST, CallId::LAST)
 }
 
 /// The calls of one line.

@@ -1,32 +1,36 @@
 //! Calls that are passed over: they keep their place, and those behind them are granted first.
 
-use super::{CallId, Calls, of_line};
+use super::{CallId, Calls, LineId, of_line};
 use crate::LockId;
 use crate::sessions::SessionId;
 
+/// How far the calls of a session are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MovePlace(LineId, CallId);
+
 impl<A> Calls<A> {
     /// The waiting calls of a session from `from` on, at most `max` of them, are passed over from now on, or no
-    /// longer. Locks in whose line another call is first now become ready. Returns the call to go on with, if any
-    /// is left.
+    /// longer. Locks in whose line another call is first now become ready. Returns where to go on, if any is
+    /// left.
     ///
-    /// Move all calls of a session before any lock is served: a line in which one program has calls of both
+    /// Move all calls of a session before any of their locks is served: a line in which one program has calls of both
     /// kinds has no order.
     pub fn pass_over(
         &mut self,
         session: SessionId,
         is_passed_over: bool,
-        from: Option<CallId>,
+        from: Option<MovePlace>,
         max: usize,
-    ) -> Option<CallId> {
-        let from = from.unwrap_or(CallId::FIRST);
-        let all = self
-            .of_sessions
-            .range((session, from)..=(session, CallId::LAST));
-        let ids: Vec<_> = all.map(|(_, id)| *id).take(max.saturating_add(1)).collect();
-        for id in ids.iter().take(max) {
+    ) -> Option<MovePlace> {
+        let MovePlace(line, id) = from.unwrap_or(MovePlace(LineId::FIRST, CallId::FIRST));
+        let calls = (session, line, id)..=(session, LineId::LAST, CallId::LAST);
+        let calls = self.of_sessions.range(calls);
+        let calls: Vec<_> = calls.copied().take(max.saturating_add(1)).collect();
+        for (_, _, id) in calls.iter().take(max) {
             self.pass_call_over(*id, is_passed_over);
         }
-        ids.get(max).copied()
+        let (_, line, id) = *calls.get(max)?;
+        Some(MovePlace(line, id))
     }
 
     /// As [`Calls::pass_over`], for one call that waits.
@@ -46,6 +50,7 @@ impl<A> Calls<A> {
         let first_before = line.first;
         if is_passed_over {
             self.in_line.remove(&(line.id, id));
+            self.unjudged.remove(&(line.id, id));
             self.passed_over.insert((line.id, id));
             if line.first == Some(id) {
                 line.first = of_line(&self.in_line, line.id).next();
@@ -53,6 +58,7 @@ impl<A> Calls<A> {
         } else {
             self.passed_over.remove(&(line.id, id));
             self.in_line.insert((line.id, id));
+            self.unjudged.insert((line.id, id));
             line.first = Some(line.first.map_or(id, |first| first.min(id)));
         }
         // Its owner may hold the lock: then it may be granted wherever it stands.

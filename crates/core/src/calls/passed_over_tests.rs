@@ -1,7 +1,7 @@
 //! Queued calls, and those that are passed over, in the table by itself.
 
 use super::*;
-use crate::Token;
+use crate::{Grant, Holder, HolderSet, Holders, Lease, Owner, SharedLock, Token, next_in_line};
 
 const KEY: &[u8] = b"lock";
 
@@ -96,10 +96,10 @@ fn a_session_is_moved_in_parts_while_calls_come_and_go() {
     let ids: Vec<_> = keys.map(|key| queue(&mut calls, key, b"ann", 1, 1)).into();
     let other = queue(&mut calls, b"1", b"bob", 2, 1);
     let is_passed_over = |calls: &Calls, id| calls.get(id).map(Call::is_passed_over);
-    assert_eq!(calls.pass_over(session(1), true, None, 0), Some(ids[0]));
+    assert!(calls.pass_over(session(1), true, None, 0).is_some());
     let next = calls.pass_over(session(1), true, None, 1);
-    assert_eq!(next, Some(ids[1]));
-    assert_eq!(is_passed_over(&calls, ids[1]), Some(false));
+    let both = [0, 1].map(|index| is_passed_over(&calls, ids[index]));
+    assert_eq!(both, [Some(true), Some(false)]);
     calls.check();
     // The call to go on with has left, and another has joined.
     calls.remove(ids[1]);
@@ -192,16 +192,82 @@ fn every_call_of_a_session_is_found_and_leaves_nothing_behind() {
         })
         .collect();
     pass_over(&mut calls, 1, true);
-    let of_session: Vec<_> = calls.of_session(session(1)).collect();
+    let mut of_session: Vec<_> = calls.of_session(session(1)).collect();
+    of_session.sort_unstable();
+    let waits = [(1, 1), (1, 2), (2, 1), (3, 1)]
+        .map(|(number, key)| calls.session_waits(session(number), 0, &[key]));
+    assert_eq!(waits, [true, true, true, false]);
     let is_of = |id: &CallId| calls.get(*id).unwrap().waiter.session == Some(session(1));
     assert_eq!(
         of_session,
         ids.iter().copied().filter(is_of).collect::<Vec<_>>()
     );
     assert_eq!(calls.queued(), 13);
+    let counts = [1, 2, 3].map(|number| calls.waiting_of_session(session(number)));
+    assert_eq!(counts, [14, 6, 0]);
+    assert_eq!(
+        calls.sessions().collect::<Vec<_>>(),
+        [session(1), session(2)]
+    );
     for id in ids {
         calls.remove(id).unwrap();
         calls.check();
     }
     assert_eq!((calls.queued(), calls.entries()), (0, 0));
+    assert_eq!(calls.sessions().next(), None);
+    assert_eq!(calls.waiting_of_session(session(1)), 0);
+}
+
+/// A newcomer that took the lock past them has another lease than the one that was waited for before.
+#[test]
+fn a_lock_is_ready_when_a_call_joins_a_line_in_which_all_are_passed_over() {
+    let mut calls = Calls::default();
+    queue(&mut calls, KEY, b"ann", 1, 1);
+    calls.set_lease_end(0, KEY, Deadline::At(60_000));
+    pass_over(&mut calls, 1, true);
+    ready(&mut calls);
+    queue(&mut calls, KEY, b"bob", 2, 1);
+    assert_eq!(ready(&mut calls), KEY[..1]);
+    queue(&mut calls, KEY, b"cat", 2, 1);
+    assert_eq!(ready(&mut calls), [], "the end of the lease is known");
+}
+
+/// A holder has a call behind one that has no room, which was not judged with its grant.
+#[test]
+fn the_calls_of_an_owner_are_judged_when_its_service_broke_off() {
+    let holder = Holder {
+        owner: Owner::new(b"ann").unwrap(),
+        grant: Grant {
+            token: Token::new(1).unwrap(),
+            holds: Holds::ONE,
+            lease: Lease::from_millis(60_000).unwrap(),
+        },
+        limit: Limit::NONE,
+        end: Deadline::Never,
+    };
+    let set = HolderSet::one(&holder);
+    let holders = Holders::Shared(SharedLock {
+        set: &set,
+        expiry: Deadline::Never,
+    });
+    let mut calls = Calls::default();
+    block(&mut calls, KEY, b"bob", 1, Limit::ONE);
+    let own = block(&mut calls, KEY, b"ann", 1, Limit::NONE);
+    let next = |calls: &mut Calls| next_in_line(calls, (0, KEY), Some(&holders), None, 100);
+    assert_eq!(next(&mut calls), None);
+    calls.judge_later(0, KEY, b"ann");
+    calls.judge_later(0, KEY, b"cat");
+    calls.check();
+    assert_eq!(next(&mut calls), Some(own));
+    // As long as it is in line, and its owner holds the lock.
+    assert_eq!(next(&mut calls), Some(own));
+    assert_eq!(
+        next_in_line(&mut calls, (0, KEY), None, None, 100),
+        calls.first(0, KEY)
+    );
+    assert_eq!(next(&mut calls), None);
+    calls.judge_later(0, KEY, b"ann");
+    calls.remove(own);
+    calls.check();
+    assert_eq!(next(&mut calls), None);
 }

@@ -240,3 +240,32 @@ proptest! {
         prop_assert_eq!(calls.entries(), 0);
     }
 }
+
+/// The end of the lease tells whether somebody else changed the grant. The server's renewals do not.
+#[test]
+fn a_grant_that_the_server_renewed_counts_as_unchanged() {
+    let mut calls = Calls::default();
+    let at = |millis| (Deadline::At(millis), Deadline::At(millis + 500));
+    let token = |number| Token::new(number).unwrap();
+    let id = join(&mut calls, KEY, 1);
+    assert!(grant(&mut calls, id, 1, 1000));
+    let renew = |calls: &mut Calls, key: &[u8], number, ends| {
+        calls.renewed((0, key), token(number), ends);
+        calls.check();
+    };
+    renew(&mut calls, KEY, 1, at(1000));
+    calls.reply_written(1);
+    renew(&mut calls, KEY, 1, at(1500));
+    calls.replies_sent(|| UnixTime::from_micros(0));
+    renew(&mut calls, KEY, 1, at(2000));
+    assert!(calls.closed(1));
+    calls.reply_is_unsent(1);
+    renew(&mut calls, KEY, 1, at(2500));
+    // Another grant, and one that somebody else has changed.
+    for (key, number, end) in [(&b"other"[..], 1, 3000), (KEY, 2, 3000), (KEY, 1, 3001)] {
+        renew(&mut calls, key, number, at(end));
+    }
+    let give_backs = calls.take_give_backs(0, KEY);
+    let ends = give_backs.iter().map(|give_back| give_back.taken.deadline);
+    assert_eq!(ends.collect::<Vec<_>>(), [Deadline::At(3000)]);
+}

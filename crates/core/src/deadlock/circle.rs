@@ -21,7 +21,7 @@ impl Circle {
     pub fn text(&self) -> CString {
         let owners = self.0.len();
         let text = format!(
-            "DEADLOCK to wait would close a circle of {owners} owners that wait for each other: \
+            "DEADLOCK waiting would create a deadlock cycle of {owners} owners: \
              release something first"
         );
         CString::new(text).unwrap_or_default()

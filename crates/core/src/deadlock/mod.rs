@@ -1,14 +1,14 @@
-//! Deadlock: who would wait in a circle is told so before it begins to wait.
+//! Deadlock detection: a call that would create a cycle of waiting owners fails before it waits.
 //!
-//! **Who waits for whom.** An owner waits for each holder that must go before it can get in: all holders,
-//! where its call, or another owner's before it in line, has limit 1; else the one whose own limit is 1.
-//! (`MustGo`.) With room for some, nobody in particular must go. Of an owner's calls in one line the first
-//! counts, since the others are judged together with it. An owner that waits for two locks is not one
-//! task: nothing is known of what it may still do, so nothing leads on through it.
+//! **The graph.** An owner waits for each holder that must release the lock first (`MustGo`): all holders, if its
+//! call or another owner's call before it in line has limit 1; otherwise the holder whose own limit is 1. A caller
+//! that waits for one of several permits waits for no holder in particular. Of an owner's calls in one line only the
+//! first counts, because the others are granted together with it. An owner that waits for two locks is not one task,
+//! so the search does not continue through it.
 //!
-//! **Why an answer is true.** In a circle each owner waits for one lock, and is let in there only when the
-//! next one in the circle goes, which waits itself. So none of them goes, whatever the others do, until
-//! one is told not to wait, gives up, or loses a lease.
+//! **Why there are no false alarms.** Each owner in a cycle waits for one lock, and is granted it only when the next
+//! owner in the cycle releases it, which itself waits. So the cycle remains, whatever the others do, until one of its
+//! calls fails or times out, or a lease expires.
 //!
 //! **The search** follows the waits breadth first, so the shortest circle is found. The holders of a lock
 //! are in its key, which the server opens, and opening a key may come back to the calls. So the search

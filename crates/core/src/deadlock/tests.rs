@@ -113,7 +113,7 @@ fn the_second_of_two_is_told_at_once() {
     assert_eq!(circle.waits(), waits);
     assert_eq!(
         circle.text().to_str().unwrap(),
-        "DEADLOCK to wait would close a circle of 2 owners that wait for each other: \
+        "DEADLOCK waiting would create a deadlock cycle of 2 owners: \
          release something first"
     );
 }

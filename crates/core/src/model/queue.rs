@@ -21,6 +21,8 @@ pub(crate) struct Queue {
     pub(super) unknown: BTreeSet<u64>,
     /// The sessions whose calls are passed over.
     pub(crate) away: BTreeSet<usize>,
+    /// The calls that were passed over and whose lock was not served since they came back.
+    returned: BTreeSet<usize>,
     /// The rare cases that were reached.
     pub(crate) cases: BTreeSet<&'static str>,
 }
@@ -35,6 +37,7 @@ impl Queue {
             ended: Vec::new(),
             unknown: BTreeSet::new(),
             away: BTreeSet::new(),
+            returned: BTreeSet::new(),
             cases: BTreeSet::new(),
         }
     }
@@ -108,8 +111,11 @@ impl Queue {
             Operation::Leave(session) => drop(self.away.insert(session)),
             Operation::Return(session) => {
                 let is_back = self.away.remove(&session);
-                if is_back && self.waiting().any(|call| call.session == Some(session)) {
+                let calls = self.waiting().filter(|call| call.session == Some(session));
+                let calls: Vec<_> = calls.map(|call| call.number).collect();
+                if is_back && !calls.is_empty() {
                     self.cases.insert("a call comes back");
+                    self.returned.extend(calls);
                 }
             }
             Operation::EndSession(session) => {
@@ -302,6 +308,10 @@ impl Queue {
                 reply => unreachable!("it has room: {reply:?}"),
             }
         }
+        let line = self.waiting_at(key).map(|call| call.number);
+        for number in line.collect::<Vec<_>>() {
+            self.returned.remove(&number);
+        }
     }
 
     /// A waiting call was granted the lock. The session of a queued one knows at once.
@@ -332,12 +342,16 @@ impl Queue {
         let holds = |call: &&Call| holders.iter().any(|holder| holder.owner == call.owner);
         let is_exclusive = matches!(&holders[..], [only] if only.limit == 1);
         let mut line = self.eligible_at(key);
-        let own = self
-            .eligible_at(key)
-            .find(|call| Some(call.owner) == just_granted);
+        let first_of = |owner| self.eligible_at(key).find(|call| call.owner == owner);
+        let own = just_granted.and_then(first_of);
         let next = own.or_else(|| {
             if is_exclusive {
                 return line.find(holds);
+            }
+            let is_back = |call: &&Call| self.returned.contains(&call.number) && holds(call);
+            let mut eligible = self.eligible_at(key);
+            if let Some(call) = eligible.find(is_back) {
+                return first_of(call.owner);
             }
             // Where its owner holds the lock already it is judged too.
             line.next()
@@ -355,6 +369,7 @@ impl Queue {
 
     fn end(&mut self, number: usize, end: End) {
         self.calls.retain(|call| call.number != number);
+        self.returned.remove(&number);
         self.ended.push((number, end));
     }
 }

@@ -5,7 +5,7 @@ use super::{
     Check, Judge, clocks, cluster, connections, failover, loaded, memory, persistence, replication,
     rights, settings, stalls,
 };
-use crate::finding::{Judged, Mend, Unseen};
+use crate::finding::{Fix, Judged, Unseen};
 
 const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'static str) -> Check {
     Check {
@@ -18,7 +18,7 @@ const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'st
 
 fn unreached(why: &str) -> Judged {
     let look = "look from a machine that reaches it, with a login that it knows; or start it";
-    Err(Unseen::new(why).mend(Mend::Do(look.to_owned())))
+    Err(Unseen::new(why).fix(Fix::Do(look.to_owned())))
 }
 
 #[rustfmt::skip]
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
         "an older replica removes locks, or keeps old states of them, where it does not know what a newer primary sends"),
     check("server", Server(loaded::server), "README.md#supported-servers",
         "servers before Redis 7.0 lack a part of the module API"),
-    check("neighbours", Server(loaded::neighbours), "docs/guarantees.md#what-shows-it",
+    check("neighbours", Server(loaded::neighbours), "docs/guarantees.md#how-it-is-tested",
         "other modules run in the same process, and can end it"),
     check("commands", Server(loaded::commands), "docs/operations.md#installing",
         "the module asks the server by its own commands, and programs use them"),

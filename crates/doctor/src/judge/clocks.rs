@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Clock, Node};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// A third of the shortest lease that can be kept: by so much a lease may be shorter than its owner thinks.
 const MOST_BETWEEN_SERVERS: i64 = 333;
@@ -25,11 +25,11 @@ pub(super) fn replica(facts: &Facts, node: &Node) -> Judged {
     let lead = node.number("lock.max-token-lead-ms").ok().flatten();
     if -ahead - inexact > lead.unwrap_or(5000) {
         let seen = format!("{seen}: after a failover tokens may fall");
-        return Verdict::error(seen).mend(in_step()).alone();
+        return Verdict::error(seen).fix(in_step()).alone();
     }
     if sure > MOST_BETWEEN_SERVERS {
         let seen = format!("{seen}: after a failover leases end so much too early or too late");
-        return Verdict::warning(seen).mend(in_step()).alone();
+        return Verdict::warning(seen).fix(in_step()).alone();
     }
     Verdict::ok(seen).alone()
 }
@@ -42,7 +42,7 @@ pub(super) fn here(_: &Facts, node: &Node) -> Judged {
         own.inexact_ms
     );
     if own.ahead_ms.abs() - own.inexact_ms > MOST_FROM_HERE {
-        return Verdict::warning(seen).mend(in_step()).alone();
+        return Verdict::warning(seen).fix(in_step()).alone();
     }
     Verdict::ok(seen).alone()
 }
@@ -59,7 +59,7 @@ fn told(ahead: i64) -> String {
     }
 }
 
-fn in_step() -> [Mend; 2] {
+fn in_step() -> [Fix; 2] {
     let lines = ["timedatectl set-ntp true", "chronyc tracking"];
-    lines.map(|line| Mend::Shell(line.to_owned()))
+    lines.map(|line| Fix::Shell(line.to_owned()))
 }

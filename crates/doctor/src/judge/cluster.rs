@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 pub(super) fn state(_: &Facts, node: &Node) -> Judged {
     if !node.in_cluster() {
@@ -19,10 +19,10 @@ pub(super) fn state(_: &Facts, node: &Node) -> Judged {
     if field("cluster_state") == "ok" {
         return Verdict::ok(seen).alone();
     }
-    let look = ["CLUSTER NODES", "CLUSTER SHARDS"].map(|line| Mend::Run(line.to_owned()));
-    let start = Mend::Do("start the nodes that are down, or give their slots to others".to_owned());
+    let look = ["CLUSTER NODES", "CLUSTER SHARDS"].map(|line| Fix::Run(line.to_owned()));
+    let start = Fix::Do("start the nodes that are down, or give their slots to others".to_owned());
     let seen = format!("{seen}: locks are answered CLUSTERDOWN");
-    Verdict::error(seen).mend([start]).mend(look).alone()
+    Verdict::error(seen).fix([start]).fix(look).alone()
 }
 
 pub(super) fn coverage(_: &Facts, node: &Node) -> Judged {
@@ -35,7 +35,7 @@ pub(super) fn coverage(_: &Facts, node: &Node) -> Judged {
     let seen =
         "cluster-require-full-coverage yes: when one primary is down, every lock is, on all nodes";
     let part = set("cluster-require-full-coverage", "no");
-    Verdict::warning(seen).mend(part).alone()
+    Verdict::warning(seen).fix(part).alone()
 }
 
 pub(super) fn reads(_: &Facts, node: &Node) -> Judged {
@@ -52,7 +52,7 @@ pub(super) fn reads(_: &Facts, node: &Node) -> Judged {
     let seen =
         "cluster-allow-reads-when-down yes: a node that is cut off tells of locks as they were";
     let never = set("cluster-allow-reads-when-down", "no");
-    Verdict::warning(seen).mend(never).alone()
+    Verdict::warning(seen).fix(never).alone()
 }
 
 pub(super) fn tls(_: &Facts, node: &Node) -> Judged {
@@ -69,11 +69,11 @@ pub(super) fn tls(_: &Facts, node: &Node) -> Judged {
             seen.push_str(", and clients that come by TLS are sent on to ports without it");
         }
         // Set while it runs, Redis 7.0 goes on telling the old ports.
-        let line = Mend::Conf("tls-cluster yes".to_owned());
-        let restart = Mend::Do(
+        let line = Fix::Conf("tls-cluster yes".to_owned());
+        let restart = Fix::Do(
             "on all nodes, and restart them: those that differ do not hear each other".to_owned(),
         );
-        return Verdict::warning(seen).mend([line, restart]).alone();
+        return Verdict::warning(seen).fix([line, restart]).alone();
     }
     Verdict::ok(format!("tls-port {port}")).alone()
 }

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, Seen, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// What redis.conf at the top of the repository has.
 const KEEPALIVE: i64 = 10;
@@ -23,19 +23,19 @@ pub(super) fn timeout(_: &Facts, node: &Node) -> Judged {
         "timeout {seconds}: connections that say nothing for so long are closed, those that keep leases too \
          ({kept} leases are kept now). Calls that wait are not closed by it"
     );
-    Verdict::warning(seen).mend(set("timeout", 0)).alone()
+    Verdict::warning(seen).fix(set("timeout", 0)).alone()
 }
 
 pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
     let Some(seconds) = node.number("tcp-keepalive")? else {
         return Ok(vec![]);
     };
-    let mend = set("tcp-keepalive", KEEPALIVE);
+    let fix = set("tcp-keepalive", KEEPALIVE);
     match seconds {
         0 => Verdict::warning(
             "tcp-keepalive 0: a host that has vanished keeps its place in line for ever",
         )
-        .mend(mend),
+        .fix(fix),
         1..=LONGEST_KEEPALIVE => Verdict::ok(format!(
             "tcp-keepalive {seconds}: a host that has vanished is found out in {} s",
             2 * seconds
@@ -45,7 +45,7 @@ pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
              new value, old ones keep theirs",
             2 * seconds
         ))
-        .mend(mend),
+        .fix(fix),
     }
     .alone()
 }
@@ -60,16 +60,16 @@ pub(super) fn clients(_: &Facts, node: &Node) -> Judged {
         node.count("rejected_connections")?,
     );
     let seen = format!("{here} connections of maxclients {most}");
-    if here > most / 10 * 9 {
-        return Verdict::error(seen).mend(more(most, 2 * most)).alone();
+    if here > most - most / 10 {
+        return Verdict::error(seen).fix(more(most, 2 * most)).alone();
     }
     if refused > 0 {
         let seen = format!(
             "{seen}; {refused} were refused since the start (or the last CONFIG RESETSTAT)"
         );
-        let forget = Mend::Run("CONFIG RESETSTAT".to_owned());
-        let mend = more(most, 2 * most).into_iter().chain([forget]);
-        return Verdict::warning(seen).mend(mend).alone();
+        let forget = Fix::Run("CONFIG RESETSTAT".to_owned());
+        let fix = more(most, 2 * most).into_iter().chain([forget]);
+        return Verdict::warning(seen).fix(fix).alone();
     }
     Verdict::ok(seen).alone()
 }
@@ -87,8 +87,8 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
     }
     let seen = format!("{seen}; the limit of open files is why maxclients is so low");
     Verdict::warning(seen)
-        .mend(set("lock.max-waiters-total", may_wait))
-        .mend(more(most, total * 4 / 3 + OWN_FILES))
+        .fix(set("lock.max-waiters-total", may_wait))
+        .fix(more(most, total * 4 / 3 + OWN_FILES))
         .alone()
 }
 
@@ -102,13 +102,13 @@ pub(super) fn may_wait(node: &Node, total: i64) -> Seen<i64> {
 }
 
 /// More connections; where the system has set the limit, more open files come first.
-fn more(most: i64, wanted: i64) -> Vec<Mend> {
+fn more(most: i64, wanted: i64) -> Vec<Fix> {
     let mut lines = set("maxclients", wanted);
     if lowered(most) {
         let files = wanted + OWN_FILES;
         lines.insert(
             0,
-            Mend::Do(format!(
+            Fix::Do(format!(
                 "allow more open files and restart: LimitNOFILE={files} in the unit, or ulimit -n {files}"
             )),
         );

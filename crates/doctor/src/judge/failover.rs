@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, Watched, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// Writes are paused in a planned switch, and Sentinels hear nothing then (docs/operations.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;
@@ -40,7 +40,7 @@ pub(super) fn token_lead(facts: &Facts, node: &Node) -> Judged {
     }
     let seen = format!("{seen}: after a failover tokens may be below one that was raised before");
     let lower = set("lock.max-token-lead-ms", silence / 2);
-    Verdict::warning(seen).mend(lower).alone()
+    Verdict::warning(seen).fix(lower).alone()
 }
 
 pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
@@ -58,29 +58,29 @@ pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
         "{seen}: such a lease ends before another server takes over, and its owner loses it"
     );
     let longer = set("lock.default-lease-ms", silence * 2);
-    Verdict::warning(seen).mend(longer).alone()
+    Verdict::warning(seen).fix(longer).alone()
 }
 
 pub(super) fn sentinel(_: &Facts, watched: &Watched) -> Judged {
     let name = &watched.name;
     let mut found = Vec::new();
     if let Some(problem) = watched.quorum.as_ref().map_err(Clone::clone)? {
-        let start = Mend::Do("start the Sentinels that are down, or repair the network".to_owned());
+        let start = Fix::Do("start the Sentinels that are down, or repair the network".to_owned());
         let seen = format!("{name}: no failover is possible: {problem}");
-        found.push(Verdict::error(seen).mend([start]));
+        found.push(Verdict::error(seen).fix([start]));
     }
     let flags = watched.fields.get("flags").map_or("", String::as_str);
     if flags.contains("down") {
-        let start = Mend::Do("start the primary, or wait for the failover".to_owned());
+        let start = Fix::Do("start the primary, or wait for the failover".to_owned());
         let seen = format!("{name}: the Sentinel takes the primary for dead ({flags})");
-        found.push(Verdict::error(seen).mend([start]));
+        found.push(Verdict::error(seen).fix([start]));
     }
     if let Some(ms) = down_after(watched).filter(|ms| *ms < SHORTEST_DOWN_AFTER) {
         let seen = format!(
             "{name}: down-after-milliseconds {ms}: in a planned switch the primary may be taken for dead"
         );
         let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
-        found.push(Verdict::warning(seen).mend([Mend::Run(set)]));
+        found.push(Verdict::warning(seen).fix([Fix::Run(set)]));
     }
     if found.is_empty() {
         return Verdict::ok(format!("{name}: a failover is possible")).alone();

@@ -4,7 +4,7 @@ mod limits;
 
 use super::judge;
 use crate::facts::{Clock, Facts, Fields, Module, Node, User, Watched, Write};
-use crate::finding::{Finding, Mend, Severity, Unseen};
+use crate::finding::{Finding, Fix, Severity, Unseen};
 use crate::report::Report;
 
 const INFO: &str = "redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
@@ -99,7 +99,7 @@ fn there_is_nothing_to_say_of_a_healthy_server() {
         .collect();
     assert!(bad.is_empty(), "{bad:?}");
     assert!(
-        findings.iter().all(|one| one.mend.is_empty()),
+        findings.iter().all(|one| one.fix.is_empty()),
         "{findings:?}"
     );
 }
@@ -118,6 +118,24 @@ fn stalls_of_a_second_count() {
             ..healthy("a:1")
         };
         assert_eq!(worst(vec![spikes], "latency"), Some(severity));
+    }
+}
+
+#[test]
+fn nine_tenths_of_any_limit_count() {
+    use Severity::{Error, Ok as Fine, Warning};
+    for (queued, most, severity) in [
+        (2, 4, Fine),
+        (4, 4, Error),
+        (18, 20, Fine),
+        (19, 20, Warning),
+    ] {
+        let node = but(&format!("lock_queued:{queued} lock.max-queued:{most}"));
+        assert_eq!(
+            worst(vec![node], "queued"),
+            Some(severity),
+            "{queued}, {most}"
+        );
     }
 }
 
@@ -196,13 +214,13 @@ fn rights_and_settings_that_a_successor_lacks() {
     assert!(found("same-users").seen.contains("app, bad"));
     let rights = found("rights");
     assert_eq!(
-        rights.mend,
-        [Mend::Run("ACL SETUSER bad +lock.renew".to_owned())]
+        rights.fix,
+        [Fix::Run("ACL SETUSER bad +lock.renew".to_owned())]
     );
     let settings = found("same-settings");
     assert_eq!(
-        settings.mend[0],
-        Mend::Run("CONFIG SET lock.max-holders 7".to_owned())
+        settings.fix[0],
+        Fix::Run("CONFIG SET lock.max-holders 7".to_owned())
     );
 }
 
@@ -320,6 +338,6 @@ fn the_worst_is_first_and_decides_how_it_ends() {
     let text = report(vec![here, there]).text(false);
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
     assert!(at("ERROR: writes on a:1\n") < at("WARNING: timeout on a:1, b:2\n"));
-    at("  mend  redis-cli> CONFIG SET timeout 0\n        redis.conf: timeout 0\n");
+    at("  fix   redis-cli> CONFIG SET timeout 0\n        redis.conf: timeout 0\n");
     at("\nerrors: 1, warnings: 1, not looked at: 0\n");
 }

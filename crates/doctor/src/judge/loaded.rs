@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Module, Node};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
@@ -29,9 +29,9 @@ pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
     let path = known.find_map(|module| module.path.clone());
     let path = path.unwrap_or_else(|| INSTALLED.to_owned());
     let mut seen = "the module lock is not loaded".to_owned();
-    let mut mend = vec![
-        Mend::Conf(format!("loadmodule {path}")),
-        Mend::Run(format!("MODULE LOAD {path}")),
+    let mut fix = vec![
+        Fix::Conf(format!("loadmodule {path}")),
+        Fix::Run(format!("MODULE LOAD {path}")),
     ];
     if node
         .absent
@@ -39,9 +39,9 @@ pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
         .is_ok_and(|absent| absent.contains("del"))
     {
         seen.push_str(", and refuses to be: DEL is renamed or disabled");
-        mend.insert(0, not_renamed("DEL"));
+        fix.insert(0, not_renamed("DEL"));
     }
-    Verdict::error(seen).mend(mend).alone()
+    Verdict::error(seen).fix(fix).alone()
 }
 
 pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
@@ -61,12 +61,12 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
         return Verdict::ok(format!("version {own}, as new as any here")).alone();
     }
     let path = module.path.clone().unwrap_or_else(|| INSTALLED.to_owned());
-    let mend = [
-        Mend::Do(format!(
+    let fix = [
+        Fix::Do(format!(
             "put version {} at {path} and restart",
             written(newest)
         )),
-        Mend::Conf(format!("loadmodule {path}")),
+        Fix::Conf(format!("loadmodule {path}")),
     ];
     let primary = facts.primary_of(node).filter(|_| node.is_replica());
     if primary
@@ -74,18 +74,18 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
         .is_some_and(|theirs| theirs > module.version)
     {
         let seen = format!("a replica with version {own}, its primary has a newer one");
-        return Verdict::error(seen).mend(mend).alone();
+        return Verdict::error(seen).fix(fix).alone();
     }
     let seen = format!("version {own}, another server has {}", written(newest));
-    Verdict::warning(seen).mend(mend).alone()
+    Verdict::warning(seen).fix(fix).alone()
 }
 
 pub(super) fn server(_: &Facts, node: &Node) -> Judged {
     let (name, (major, minor, patch)) = node.server()?;
     let seen = format!("{name} {major}.{minor}.{patch}");
     if name == "Redis" && major < 7 {
-        let upgrade = Mend::Do("upgrade to Redis 7.0 or later, or to Valkey".to_owned());
-        return Verdict::error(seen).mend([upgrade]).alone();
+        let upgrade = Fix::Do("upgrade to Redis 7.0 or later, or to Valkey".to_owned());
+        return Verdict::error(seen).fix([upgrade]).alone();
     }
     let tested = if TESTED.contains(&(name, (major, minor))) {
         "of a line that the module is tested on"
@@ -124,7 +124,7 @@ pub(super) fn commands(_: &Facts, node: &Node) -> Judged {
     let found = absent.iter().filter_map(|command| {
         let name = command.to_uppercase();
         let seen = format!("{name} is renamed or disabled: {}", hurts(command)?);
-        Some(Verdict::warning(seen).mend([not_renamed(&name)]))
+        Some(Verdict::warning(seen).fix([not_renamed(&name)]))
     });
     let found: Vec<_> = found.collect();
     if found.is_empty() {
@@ -133,8 +133,8 @@ pub(super) fn commands(_: &Facts, node: &Node) -> Judged {
     Ok(found)
 }
 
-fn not_renamed(command: &str) -> Mend {
-    Mend::Do(format!(
+fn not_renamed(command: &str) -> Fix {
+    Fix::Do(format!(
         "delete the line \"rename-command {command} …\" from redis.conf and restart; \
          keep users from {command} by ACL rules"
     ))

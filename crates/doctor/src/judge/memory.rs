@@ -3,7 +3,7 @@
 use super::Facts;
 use super::connections::may_wait;
 use crate::facts::{Node, Seen, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// What a call that waits costs the server, in bytes (docs/operations.md).
 pub(super) const WAITER: i64 = 36_000;
@@ -16,13 +16,13 @@ pub(super) fn eviction(_: &Facts, node: &Node) -> Judged {
     if policy == "noeviction" {
         return Verdict::ok("maxmemory-policy noeviction").alone();
     }
-    let mend = set("maxmemory-policy", "noeviction");
+    let fix = set("maxmemory-policy", "noeviction");
     let seen = format!("maxmemory-policy {policy}: locks have a TTL, and can be evicted");
     if node.count("maxmemory")? == 0 {
         let seen = format!("{seen} as soon as maxmemory is set (it is 0 now)");
-        return Verdict::warning(seen).mend(mend).alone();
+        return Verdict::warning(seen).fix(fix).alone();
     }
-    Verdict::error(seen).mend(mend).alone()
+    Verdict::error(seen).fix(fix).alone()
 }
 
 pub(super) fn evicted(_: &Facts, node: &Node) -> Judged {
@@ -33,11 +33,11 @@ pub(super) fn evicted(_: &Facts, node: &Node) -> Judged {
     let seen = format!(
         "{keys} keys were evicted since the start (or the last CONFIG RESETSTAT), perhaps held locks"
     );
-    let forget = Mend::Run("CONFIG RESETSTAT".to_owned());
+    let forget = Fix::Run("CONFIG RESETSTAT".to_owned());
     let policy = node.told("maxmemory_policy")?.unwrap_or_default();
     let first = (policy != "noeviction").then(|| set("maxmemory-policy", "noeviction"));
-    let mend = first.into_iter().flatten().chain([forget]);
-    Verdict::warning(seen).mend(mend).alone()
+    let fix = first.into_iter().flatten().chain([forget]);
+    Verdict::warning(seen).fix(fix).alone()
 }
 
 pub(super) fn memory(_: &Facts, node: &Node) -> Judged {
@@ -52,10 +52,10 @@ pub(super) fn memory(_: &Facts, node: &Node) -> Judged {
     );
     if used >= most {
         let seen = format!("{seen}: LOCK.ACQUIRE is answered OOM, re-entry too");
-        return Verdict::error(seen).mend(more).alone();
+        return Verdict::error(seen).fix(more).alone();
     }
-    if used > most / 10 * 9 {
-        return Verdict::warning(seen).mend(more).alone();
+    if used > most - most / 10 {
+        return Verdict::warning(seen).fix(more).alone();
     }
     Verdict::ok(seen).alone()
 }
@@ -91,12 +91,12 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
         "maxmemory",
         ((used + need) / MEGABYTE + 1) * MEGABYTE * 3 / 2,
     );
-    let mend = match most {
+    let fix = match most {
         0 => fewer,
         _ if fitting < 100 => [more, fewer].concat(),
         _ => [fewer, more].concat(),
     };
-    Verdict::warning(seen).mend(mend).alone()
+    Verdict::warning(seen).fix(fix).alone()
 }
 
 /// What counts towards `maxmemory`.

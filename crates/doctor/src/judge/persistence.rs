@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
     if node.count("aof_enabled")? == 1 {
@@ -13,12 +13,12 @@ pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
             "everysec" => Verdict::ok(
                 "appendfsync everysec: a crash of the machine loses about a second, or up to two",
             )
-            .mend(always),
+            .fix(always),
             other => Verdict::warning(format!(
                 "appendfsync {other}: a crash of the machine loses what the system had not written"
             ))
-            .mend(set("appendfsync", "everysec"))
-            .mend(always),
+            .fix(set("appendfsync", "everysec"))
+            .fix(always),
         }
         .alone();
     }
@@ -26,10 +26,10 @@ pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
     let save = node.setting("save")?.unwrap_or_default();
     if save.is_empty() {
         let seen = "neither AOF nor save points: a crash or a restart loses every lock";
-        return Verdict::error(seen).mend(aof).alone();
+        return Verdict::error(seen).fix(aof).alone();
     }
     let seen = format!("save points alone ({save}): a crash loses everything since the last save");
-    Verdict::warning(seen).mend(aof).alone()
+    Verdict::warning(seen).fix(aof).alone()
 }
 
 pub(super) fn save(_: &Facts, node: &Node) -> Judged {
@@ -37,8 +37,8 @@ pub(super) fn save(_: &Facts, node: &Node) -> Judged {
         return Verdict::ok("the last background save went well").alone();
     }
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
-    let look = Mend::Shell(format!("ls -ld {folder}; df -h {folder}"));
-    let again = Mend::Run("BGSAVE".to_owned());
+    let look = Fix::Shell(format!("ls -ld {folder}; df -h {folder}"));
+    let again = Fix::Run("BGSAVE".to_owned());
     let seen = format!("the last background save failed (in {folder})");
     let save_points = node.setting("save")?.unwrap_or_default() != "";
     let stops = node
@@ -48,9 +48,9 @@ pub(super) fn save(_: &Facts, node: &Node) -> Judged {
     if save_points && stops {
         let seen = format!("{seen}: every write is answered MISCONF, renewals too");
         let go_on = set("stop-writes-on-bgsave-error", "no");
-        return Verdict::error(seen).mend([look, again]).mend(go_on).alone();
+        return Verdict::error(seen).fix([look, again]).fix(go_on).alone();
     }
-    Verdict::warning(seen).mend([look, again]).alone()
+    Verdict::warning(seen).fix([look, again]).alone()
 }
 
 pub(super) fn aof(_: &Facts, node: &Node) -> Judged {
@@ -58,16 +58,16 @@ pub(super) fn aof(_: &Facts, node: &Node) -> Judged {
         return Ok(vec![]);
     }
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
-    let look = Mend::Shell(format!("df -h {folder}; dmesg | tail"));
+    let look = Fix::Shell(format!("df -h {folder}; dmesg | tail"));
     if node.told("aof_last_write_status")?.unwrap_or("ok") != "ok" {
         let seen = "the last write of the AOF failed: every write is answered MISCONF";
-        let room = Mend::Do("make room on the disk: the server tries again by itself".to_owned());
-        return Verdict::error(seen).mend([look, room]).alone();
+        let room = Fix::Do("make room on the disk: the server tries again by itself".to_owned());
+        return Verdict::error(seen).fix([look, room]).alone();
     }
     if node.told("aof_last_bgrewrite_status")?.unwrap_or("ok") != "ok" {
-        let again = Mend::Run("BGREWRITEAOF".to_owned());
+        let again = Fix::Run("BGREWRITEAOF".to_owned());
         let seen = "the last rewrite of the AOF failed: the file grows";
-        return Verdict::warning(seen).mend([look, again]).alone();
+        return Verdict::warning(seen).fix([look, again]).alone();
     }
     Verdict::ok("the AOF is written").alone()
 }

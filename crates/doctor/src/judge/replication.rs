@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, Write, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// What docs/operations.md demands of a replica before it takes over.
 const LONGEST_LAG: i64 = 1;
@@ -21,17 +21,17 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
     }
     let down = node.count("master_link_down_since_seconds")?;
     let seen = format!("a replica without a link to its primary {primary} for {down} s");
-    let mut mend = vec![Mend::Shell("tail -n 50 the log of both servers".to_owned())];
+    let mut fix = vec![Fix::Shell("tail -n 50 the log of both servers".to_owned())];
     // A replica that cannot read what its primary has sends no more than that to its log.
     if node.module()?.is_none() && facts.nodes.iter().any(has_module) {
-        mend.insert(
+        fix.insert(
             0,
-            Mend::Do("load the module here: see the check module".to_owned()),
+            Fix::Do("load the module here: see the check module".to_owned()),
         );
     }
     let login = "CONFIG SET masteruser USER, CONFIG SET masterauth PASSWORD where the primary asks for a login";
-    mend.push(Mend::Do(login.to_owned()));
-    Verdict::warning(seen).mend(mend).alone()
+    fix.push(Fix::Do(login.to_owned()));
+    Verdict::warning(seen).fix(fix).alone()
 }
 
 fn has_module(node: &Node) -> bool {
@@ -48,12 +48,12 @@ pub(super) fn lag(_: &Facts, node: &Node) -> Judged {
         if state != "online" {
             let seen = format!("the replica {address} is not online yet: {state}");
             let wait =
-                Mend::Do("wait for the end of its synchronisation, or read its log".to_owned());
-            found.push(Verdict::warning(seen).mend([wait]));
+                Fix::Do("wait for the end of its synchronisation, or read its log".to_owned());
+            found.push(Verdict::warning(seen).fix([wait]));
         } else if lag > LONGEST_LAG {
             let seen = format!("the replica {address} was last heard {lag} s ago");
-            let look = Mend::Do(format!("look what holds up {address} or the network to it"));
-            found.push(Verdict::warning(seen).mend([look]));
+            let look = Fix::Do(format!("look what holds up {address} or the network to it"));
+            found.push(Verdict::warning(seen).fix([look]));
         } else {
             found.push(Verdict::ok(format!(
                 "the replica {address} is online, lag {lag}"
@@ -72,7 +72,7 @@ pub(super) fn read_only(_: &Facts, node: &Node) -> Judged {
     }
     let seen = "replica-read-only no: DEL and the like change locks here, and not on the primary";
     Verdict::warning(seen)
-        .mend(set("replica-read-only", "yes"))
+        .fix(set("replica-read-only", "yes"))
         .alone()
 }
 
@@ -88,13 +88,13 @@ pub(super) fn enough(_: &Facts, node: &Node) -> Judged {
         return Verdict::ok(seen).alone();
     }
     let seen = "min-replicas-to-write 0: a primary that is cut off goes on granting locks";
-    let mend = set("min-replicas-to-write", 1);
+    let fix = set("min-replicas-to-write", 1);
     if replicas == 1 {
         let seen =
             format!("{seen}. With one replica, 1 would stop all locks while that one is away");
-        return Verdict::ok(seen).mend(mend).alone();
+        return Verdict::ok(seen).fix(fix).alone();
     }
-    Verdict::warning(seen).mend(mend).alone()
+    Verdict::warning(seen).fix(fix).alone()
 }
 
 pub(super) fn writes(_: &Facts, node: &Node) -> Judged {
@@ -105,30 +105,30 @@ pub(super) fn writes(_: &Facts, node: &Node) -> Judged {
         Write::Taken => Verdict::ok("writes are taken").alone(),
         Write::Held if handing_over => {
             let seen = format!("writes are held up: {failover}");
-            let abort = ["FAILOVER ABORT", "CLIENT UNPAUSE"].map(|line| Mend::Run(line.to_owned()));
-            Verdict::error(seen).mend(abort).alone()
+            let abort = ["FAILOVER ABORT", "CLIENT UNPAUSE"].map(|line| Fix::Run(line.to_owned()));
+            Verdict::error(seen).fix(abort).alone()
         }
         Write::Held => {
             let seen =
                 "writes are not answered, while other commands are: somebody has paused them";
-            let go_on = Mend::Run("CLIENT UNPAUSE".to_owned());
-            Verdict::error(seen).mend([go_on]).alone()
+            let go_on = Fix::Run("CLIENT UNPAUSE".to_owned());
+            Verdict::error(seen).fix([go_on]).alone()
         }
         Write::Refused(error) => {
-            let mend = match error.split(' ').next().unwrap_or_default() {
+            let fix = match error.split(' ').next().unwrap_or_default() {
                 "NOREPLICAS" => {
-                    let back = Mend::Do("bring the replicas back".to_owned());
+                    let back = Fix::Do("bring the replicas back".to_owned());
                     let good = node.count("min_slaves_good_slaves")?;
                     [vec![back], set("min-replicas-to-write", good)].concat()
                 }
-                "MISCONF" => vec![Mend::Do("see the checks save and aof".to_owned())],
-                "CLUSTERDOWN" => vec![Mend::Do("see the check cluster-state".to_owned())],
-                "LOADING" => vec![Mend::Do("wait until its files are loaded".to_owned())],
-                "BUSY" => vec![Mend::Run("SCRIPT KILL".to_owned())],
+                "MISCONF" => vec![Fix::Do("see the checks save and aof".to_owned())],
+                "CLUSTERDOWN" => vec![Fix::Do("see the check cluster-state".to_owned())],
+                "LOADING" => vec![Fix::Do("wait until its files are loaded".to_owned())],
+                "BUSY" => vec![Fix::Run("SCRIPT KILL".to_owned())],
                 _ => vec![],
             };
             let seen = format!("a write is answered {error}");
-            Verdict::error(seen).mend(mend).alone()
+            Verdict::error(seen).fix(fix).alone()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, User, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 use crate::users::{NEEDED, OF_USE};
 use std::collections::BTreeSet;
 
@@ -25,16 +25,16 @@ pub(super) fn open(_: &Facts, node: &Node) -> Judged {
         return Verdict::ok("who does not log in may do nothing").alone();
     }
     let guarded = node.setting("protected-mode")?.unwrap_or("no") == "yes";
-    let close = Mend::Run("ACL SETUSER default resetpass >PASSWORD".to_owned());
-    let keep = Mend::Conf("requirepass PASSWORD".to_owned());
+    let close = Fix::Run("ACL SETUSER default resetpass >PASSWORD".to_owned());
+    let keep = Fix::Conf("requirepass PASSWORD".to_owned());
     let seen = "the user default has no password: whoever connects may free every lock";
     if guarded {
         let seen = format!("{seen}; protected-mode lets only this machine connect");
-        return Verdict::ok(seen).mend([close, keep]).alone();
+        return Verdict::ok(seen).fix([close, keep]).alone();
     }
     Verdict::warning(seen)
-        .mend([close, keep])
-        .mend(set("protected-mode", "yes"))
+        .fix([close, keep])
+        .fix(set("protected-mode", "yes"))
         .alone()
 }
 
@@ -57,13 +57,13 @@ pub(super) fn rights(_: &Facts, node: &Node) -> Judged {
 
 fn judge(user: &User) -> Option<Verdict> {
     let name = &user.name;
-    let grant = |rights: &str| Mend::Run(format!("ACL SETUSER {name} {rights}"));
+    let grant = |rights: &str| Fix::Run(format!("ACL SETUSER {name} {rights}"));
     if !user.exists {
         let seen = format!("there is no user {name} here");
-        return Some(Verdict::error(seen).mend([grant(RULE)]));
+        return Some(Verdict::error(seen).fix([grant(RULE)]));
     }
     if !user.enabled {
-        return Some(Verdict::error(format!("the user {name} is off")).mend([grant("on")]));
+        return Some(Verdict::error(format!("the user {name} is off")).fix([grant("on")]));
     }
     let lacks = |wanted: &[&str]| {
         let denied = wanted
@@ -76,11 +76,11 @@ fn judge(user: &User) -> Option<Verdict> {
     let needed = lacks(&NEEDED);
     if !needed.is_empty() {
         let seen = format!("the user {name} may not run {}", needed.join(", "));
-        return Some(Verdict::error(seen).mend([grant(&plus(&needed))]));
+        return Some(Verdict::error(seen).fix([grant(&plus(&needed))]));
     }
     if let (true, Some(key)) = (user.named, &user.key_denied) {
         let seen = format!("the user {name} may not touch the name {key}");
-        return Some(Verdict::error(seen).mend([grant(&format!("~{key}")), grant("~lock:*")]));
+        return Some(Verdict::error(seen).fix([grant(&format!("~{key}")), grant("~lock:*")]));
     }
     let sessions = lacks(&OF_SESSIONS);
     if !sessions.is_empty() && !user.denied.contains(OPEN) {
@@ -88,7 +88,7 @@ fn judge(user: &User) -> Option<Verdict> {
             "the user {name} may open sessions, and not run {}",
             sessions.join(", ")
         );
-        return Some(Verdict::error(seen).mend([grant(&plus(&sessions))]));
+        return Some(Verdict::error(seen).fix([grant(&plus(&sessions))]));
     }
     let of_use = lacks(&OF_USE);
     if user.named && !of_use.is_empty() {
@@ -98,7 +98,7 @@ fn judge(user: &User) -> Option<Verdict> {
              wait for replicas (WAIT) or to use sessions (LOCK.SESSION)",
             of_use.join(", ")
         );
-        return Some(Verdict::ok(seen).mend([grant(&plus(&of_use))]));
+        return Some(Verdict::ok(seen).fix([grant(&plus(&of_use))]));
     }
     None
 }
@@ -127,12 +127,12 @@ pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
     if missing.is_empty() {
         return Verdict::ok("the users of the primary are here too").alone();
     }
-    let mend = missing
+    let fix = missing
         .iter()
-        .map(|name| Mend::Run(format!("ACL SETUSER {name} {RULE}")));
+        .map(|name| Fix::Run(format!("ACL SETUSER {name} {RULE}")));
     let seen = format!(
         "a replica without the users {}, who take locks on its primary: after a failover they are shut out",
         missing.join(", ")
     );
-    Verdict::error(seen).mend(mend).alone()
+    Verdict::error(seen).fix(fix).alone()
 }

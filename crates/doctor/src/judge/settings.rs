@@ -19,7 +19,7 @@ pub(super) fn values(_: &Facts, node: &Node) -> Judged {
     }
     let mut found = Vec::new();
     let mut warn = |seen: String, name: &str, value: &str| {
-        found.push(Verdict::warning(seen).mend(set(name, value)));
+        found.push(Verdict::warning(seen).fix(set(name, value)));
     };
     for (name, seen, value) in [
         (
@@ -94,10 +94,10 @@ pub(super) fn queued(_: &Facts, node: &Node) -> Judged {
     let more = set("lock.max-queued", most.saturating_mul(2).min(MOST_QUEUED));
     if queued >= most {
         let seen = format!("{seen}: a further call with QUEUE fails with MAXWAITERS");
-        return Verdict::error(seen).mend(more).alone();
+        return Verdict::error(seen).fix(more).alone();
     }
-    if queued > most / 10 * 9 {
-        return Verdict::warning(seen).mend(more).alone();
+    if queued > most - most / 10 {
+        return Verdict::warning(seen).fix(more).alone();
     }
     Verdict::ok(seen).alone()
 }
@@ -113,7 +113,7 @@ pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
     let other = ours.filter_map(|(name, wanted)| {
         let value = own.get(name).filter(|value| *value != wanted)?;
         let seen = format!("{name} {value}, its primary has {wanted}");
-        Some(Verdict::warning(seen).mend(set(name, wanted)))
+        Some(Verdict::warning(seen).fix(set(name, wanted)))
     });
     let other: Vec<_> = other.collect();
     if other.is_empty() {

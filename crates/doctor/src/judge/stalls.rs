@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::facts::{Node, set};
-use crate::finding::{Judged, Mend, Verdict};
+use crate::finding::{Fix, Judged, Verdict};
 
 /// The shortest lease that can be kept: a stall of that length ends it.
 const LONGEST_STALL: u64 = 1000;
@@ -16,7 +16,7 @@ pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {
             "slowlog-log-slower-than {logged}: commands that stall the server are not noted"
         );
         let log = set("slowlog-log-slower-than", 10_000);
-        return Verdict::warning(seen).mend(log).alone();
+        return Verdict::warning(seen).fix(log).alone();
     }
     let stalls: Vec<_> = slow
         .iter()
@@ -26,12 +26,12 @@ pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {
     if stalls.is_empty() {
         return Verdict::ok("no command in the slow log took a second").alone();
     }
-    let look = Mend::Run("SLOWLOG GET 128".to_owned());
-    let elsewhere = Mend::Do("run such commands elsewhere, or on less at a time".to_owned());
-    let forget = Mend::Run("SLOWLOG RESET".to_owned());
+    let look = Fix::Run("SLOWLOG GET 128".to_owned());
+    let elsewhere = Fix::Do("run such commands elsewhere, or on less at a time".to_owned());
+    let forget = Fix::Run("SLOWLOG RESET".to_owned());
     let seen = format!("stalls: {}", stalls.join(", "));
     Verdict::warning(seen)
-        .mend([look, elsewhere, forget])
+        .fix([look, elsewhere, forget])
         .alone()
 }
 
@@ -43,14 +43,14 @@ pub(super) fn latency(_: &Facts, node: &Node) -> Judged {
         .map(|(event, ms)| format!("{event} {ms} ms"))
         .collect();
     if !stalls.is_empty() {
-        let lines = ["LATENCY DOCTOR", "LATENCY RESET"].map(|line| Mend::Run(line.to_owned()));
+        let lines = ["LATENCY DOCTOR", "LATENCY RESET"].map(|line| Fix::Run(line.to_owned()));
         let seen = format!("stalls: {}", stalls.join(", "));
-        return Verdict::warning(seen).mend(lines).alone();
+        return Verdict::warning(seen).fix(lines).alone();
     }
     if node.number("latency-monitor-threshold")?.unwrap_or(0) == 0 {
         let seen = "latency-monitor-threshold 0: the server notes no stalls of disk and fork";
         let watch = set("latency-monitor-threshold", 100);
-        return Verdict::ok(seen).mend(watch).alone();
+        return Verdict::ok(seen).fix(watch).alone();
     }
     Verdict::ok("no stall of a second was noted").alone()
 }
@@ -64,13 +64,13 @@ pub(super) fn scripts(_: &Facts, node: &Node) -> Judged {
     let usual = set("busy-reply-threshold", 5000);
     if threshold <= 0 {
         let seen = format!("{seen}: a script that does not end can never be killed");
-        return Verdict::warning(seen).mend(usual).alone();
+        return Verdict::warning(seen).fix(usual).alone();
     }
     if threshold >= lease {
         let seen = format!(
             "{seen}: a script that does not end can be killed only when leases of {lease} ms are over"
         );
-        return Verdict::warning(seen).mend(usual).alone();
+        return Verdict::warning(seen).fix(usual).alone();
     }
     Verdict::ok(seen).alone()
 }

@@ -114,7 +114,7 @@ impl Finding {
 
     /// Its lines of a kind.
     pub(crate) fn lines(&self, kind: &str) -> Vec<&str> {
-        let lines = self.0["mend"].as_array().expect("lines").iter();
+        let lines = self.0["fix"].as_array().expect("lines").iter();
         let lines = lines.filter(|one| one["kind"] == kind);
         lines
             .map(|one| one["line"].as_str().expect("text"))
@@ -152,7 +152,7 @@ pub(crate) fn gone_by(words: &[&str], check: &str) {
         let report = doctor(words);
         report.json["error"].is_null() && report.bad(check).is_empty()
     };
-    within(PATIENCE, is_gone, &format!("{check} to be mended"));
+    within(PATIENCE, is_gone, &format!("{check} to be fixed"));
 }
 
 /// The first error or warning of a check, which may take a while to show.

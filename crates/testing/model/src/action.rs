@@ -206,7 +206,10 @@ fn raises(
     }
     let fits = there.token == there.heard[attempt] || there.token == this.token;
     let acknowledged = there.acknowledged >> attempt & 1 == 1;
-    if fits && this.phase == Phase::Raising && !acknowledged {
+    // A late acknowledgement is one more server that a holder counts on.
+    let counts = this.phase == Phase::Raising
+        || (this.phase == Phase::Held && setting.leases == Leases::AfterTrust);
+    if fits && counts && !acknowledged {
         actions.push(Action::Raise {
             server,
             attempt,
@@ -227,10 +230,8 @@ fn raises(
 
 /// Have enough servers acknowledged the attempt's token?
 fn may_return(setting: &Setting, state: &State, attempt: usize) -> bool {
-    let acknowledged = |server: &&Server| server.acknowledged >> attempt & 1 == 1;
-    let servers = &state.servers[..setting.servers];
     state.attempts[attempt].phase == Phase::Raising
-        && servers.iter().filter(acknowledged).count() >= setting.quorum()
+        && state.acknowledgements(attempt) >= setting.quorum()
 }
 
 impl Server {

@@ -50,7 +50,11 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
             let needed = match state.attempts[attempt].phase {
                 Phase::NotBegun | Phase::Asking => true,
                 Phase::Raising => server.acknowledged >> attempt & 1 == 0 || server.renewed,
-                Phase::Held => server.renewed || (heard && !exhausted),
+                // A late raise may be acknowledged, and make the holder hold for longer.
+                Phase::Held => {
+                    server.renewed
+                        || (heard && (!exhausted || setting.leases == Leases::AfterTrust))
+                }
                 Phase::Past | Phase::Over => heard && !exhausted,
             };
             if !needed {
@@ -118,6 +122,7 @@ fn forget(setting: &Setting, state: &mut State, attempt: usize) {
         return;
     }
     let raising = this.phase == Phase::Raising;
+    let counts = raising || (this.phase == Phase::Held && setting.leases == Leases::AfterTrust);
     let mut may_arrive = false;
     for server in &mut state.servers[..setting.servers] {
         let heard = server.heard[attempt];
@@ -130,11 +135,11 @@ fn forget(setting: &Setting, state: &mut State, attempt: usize) {
                 may_arrive = true;
             }
         }
-        if !raising {
+        if !counts {
             server.acknowledged &= !(1 << attempt);
-            if server.heard[attempt] == GONE {
-                server.heard[attempt] = 0;
-            }
+        }
+        if !raising && server.heard[attempt] == GONE {
+            server.heard[attempt] = 0;
         }
     }
     if raising {

@@ -275,6 +275,14 @@ fn weakened() -> Vec<Planned> {
             three(Weakening::TokenOfFewerAndLowRaiseCounts, 1),
         ),
         breaks(
+            "a loss is ignored, leases trusted",
+            rule::NO_OVERLAP,
+            Setting {
+                leases: Leases::AfterTrust,
+                ..three(Weakening::LossIgnored, 1)
+            },
+        ),
+        breaks(
             "fewer than a majority is enough",
             rule::HIGHER,
             three(Weakening::SmallerQuorum, 1),

@@ -23,7 +23,7 @@ pub(crate) struct Setting {
 pub(crate) enum Leases {
     /// At any moment: no clock can be trusted.
     AnyMoment,
-    /// Where round 2 has been, not before the holder itself takes it for ended.
+    /// Where round 2 has been, not before the holder itself takes it for ended there.
     AfterTrust,
 }
 
@@ -77,6 +77,8 @@ pub(crate) enum Weakening {
     TokenOfFewer,
     /// Both of these.
     TokenOfFewerAndLowRaiseCounts,
+    /// A holder goes on counting on a server that has lost its grant.
+    LossIgnored,
     /// One server fewer than a majority is enough, in both rounds.
     SmallerQuorum,
 }

@@ -143,6 +143,12 @@ impl Hash for State {
 }
 
 impl State {
+    /// How many servers the attempt counts on.
+    pub(crate) fn acknowledgements(&self, attempt: usize) -> usize {
+        let counts = |server: &&Server| server.acknowledged >> attempt & 1 == 1;
+        self.servers.iter().filter(counts).count()
+    }
+
     /// Changes every token by `change`; 0 and [`GONE`] are no tokens.
     pub(crate) fn map_tokens(&mut self, mut change: impl FnMut(Token) -> Token) {
         let mut apply = |token: &mut Token| {

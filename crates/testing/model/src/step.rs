@@ -176,17 +176,27 @@ fn write(state: &mut State, attempt: usize) {
     }
 }
 
+/// A lease ends. Where leases are trusted, the attempt that had renewed it no longer counts on this server; a holder with
+/// fewer than a majority has lost the lock.
 fn lease_ends(setting: &Setting, state: &mut State, server: usize) {
     let there = &mut state.servers[server];
-    if setting.leases == Leases::AfterTrust && there.renewed {
-        for (number, attempt) in state.attempts.iter_mut().enumerate() {
-            let is_its = there.owner == owner::attempt(setting.owner_of(number));
-            if is_its && matches!(attempt.phase, Phase::Raising | Phase::Held) {
-                attempt.phase = Phase::Over;
-            }
+    let by = there.owner;
+    let is_told = setting.leases == Leases::AfterTrust && there.renewed;
+    freed(there);
+    if !is_told || setting.is(Weakening::LossIgnored) {
+        return;
+    }
+    for attempt in 0..setting.all_attempts() {
+        if by != owner::attempt(setting.owner_of(attempt)) {
+            continue;
+        }
+        state.servers[server].acknowledged &= !(1 << attempt);
+        if state.attempts[attempt].phase == Phase::Held
+            && state.acknowledgements(attempt) < setting.quorum()
+        {
+            state.attempts[attempt].phase = Phase::Over;
         }
     }
-    freed(there);
 }
 
 fn crash(setting: &Setting, state: &mut State, server: usize) {

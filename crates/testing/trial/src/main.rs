@@ -37,7 +37,7 @@ struct Options {
     #[arg(long)]
     clients: Option<PathBuf>,
     /// How many scenarios that only wait are run at once.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 8)]
     jobs: usize,
     /// Lists the scenarios.
     #[arg(long)]

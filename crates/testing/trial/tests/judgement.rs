@@ -56,6 +56,8 @@ fn a_worker_that_is_right_passes() {
         "frozen-waiter",
         "strays",
         "late-loss",
+        "unfinished-release",
+        "refused-release",
     ];
     let (passed, text) = judge("none", &scenarios);
     assert!(passed, "{text}");
@@ -69,7 +71,7 @@ fn a_worker_that_is_right_passes() {
 
 #[test]
 fn each_defect_is_found_out() {
-    const DEFECTS: [(&str, &str, &str); 11] = [
+    const DEFECTS: [(&str, &str, &str); 19] = [
         ("forgets-release", "ordinary", "alone is held by trial:"),
         (
             "forgets-cancel",
@@ -83,6 +85,22 @@ fn each_defect_is_found_out() {
         ("makes-up", "crowd", " of key-"),
         ("dies", "ordinary", "has ended by itself"),
         ("forgets-session", "poll-cut", "is not polled again"),
+        ("keeps-connection", "poll-taken-over", "is not polled again"),
+        ("waits-on", "poll-silent", "the loss of deleted was"),
+        ("gives-up", "session-silent", "held was told as lost"),
+        ("keeps-session", "session-killed", "the loss of held was"),
+        ("loses-place", "stall-order", "stall-order: FAILED"),
+        ("blocks", "frozen-waiter", "acquire taken"),
+        (
+            "forgets-unfinished",
+            "unfinished-release",
+            "released is still held",
+        ),
+        (
+            "stays-in-session",
+            "refused-release",
+            "released is still held",
+        ),
         ("leaves-strays", "strays", "stray is still held"),
         ("believes-late", "late-loss", "its loss was reported before"),
     ];

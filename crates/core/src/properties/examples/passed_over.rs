@@ -127,6 +127,21 @@ fn a_call_that_is_passed_over_is_no_re_entry_of_its_owner() {
 }
 
 #[test]
+fn a_call_that_is_back_may_be_a_re_entry_behind_one_that_has_no_room() {
+    each(
+        "
+        ann acquire shared; bob acquire session 0 block 0; cat acquire shared session 1 block 0
+        leave 1; leave 0; cat acquire shared -> holds 1; return 0; tick; = line bob cat
+    ",
+        "
+        return 1; tick; = ann cat; = line bob; = cat holds 2
+        return 1; dan acquire shared -> nil; = line bob; = cat holds 2
+        cat release; return 1; tick; = line bob cat
+    ",
+    );
+}
+
+#[test]
 fn a_grant_that_a_session_was_told_of_keeps_a_hold() {
     each(
         "

@@ -90,8 +90,8 @@ impl System {
             }
             Operation::EndSession(session) => {
                 self.away.remove(&session);
-                let calls: Vec<_> = self.calls.of_session(session_id(session)).collect();
-                for id in calls {
+                let calls = self.calls.of_session(session_id(session));
+                for id in calls.collect::<BTreeSet<_>>() {
                     self.leave(id, End::SessionEnded);
                 }
             }
@@ -196,17 +196,17 @@ impl System {
                         self.calls.raise(database, &name_of_key, before, after);
                     }
                 }
-                let end = match (verb, self.locks.holders(key)) {
-                    (Verb::Renew { .. }, Some(Holders::Exclusive(holder))) => Some(holder.end),
-                    _ => None,
-                };
-                let own = self
-                    .calls
-                    .first_of(database, &name_of_key, name(owner).bytes());
-                match end {
+                let lock = (database, &name_of_key[..]);
+                let own = self.calls.first_of(lock.0, lock.1, name(owner).bytes());
+                match (verb, self.locks.holders(key)) {
+                    // A restore or a swap had given it the lock: its calls are judged.
+                    _ if own.is_some() => self.serve(key),
+                    // It makes no room, and those who had some came first.
+                    (Verb::Acquire { .. }, _) => {}
                     // A renewal may shorten the lease that others wait for.
-                    Some(end) if own.is_none() => {
-                        self.calls.cut_lease_end(database, &name_of_key, end);
+                    (Verb::Renew { .. }, Some(Holders::Exclusive(holder))) => {
+                        let end = holder.end;
+                        self.calls.cut_lease_end(lock.0, lock.1, end);
                     }
                     _ => self.serve(key),
                 }
@@ -300,9 +300,9 @@ impl System {
         );
     }
 
-    /// Every lock that somebody waits for, as it has its turn.
+    /// Every lock that somebody waits for, as it has its turn: in this round, or in the next one.
     fn polled(&mut self) -> BTreeSet<Key> {
-        let turns = 0..self.calls.locks();
+        let turns = 0..2 * self.calls.locks();
         turns
             .filter_map(|_| Some(key_of(&self.calls.next_turn()?)))
             .collect()
@@ -344,7 +344,7 @@ impl System {
             let lock = (database, &name_of_key[..]);
             let max_holders = self.locks.max_holders();
             let just = just_granted.map(name);
-            let next = next_in_line(&self.calls, lock, holders.as_ref(), just, max_holders);
+            let next = next_in_line(&mut self.calls, lock, holders.as_ref(), just, max_holders);
             let Some(id) = next else { return };
             let waiter = self.calls.get(id).expect("it waits").waiter.clone();
             if waiter

@@ -10,9 +10,6 @@ pub(crate) const AHEAD: Duration = Duration::from_millis(600);
 /// How far a raise may put them ahead: what is put ahead, and what of it is raised elsewhere.
 pub(crate) const MOST_AHEAD: Duration = Duration::from_millis(900);
 
-/// In milliseconds, the shortest and the longest.
-pub(crate) const LEASES: (u64, u64) = (300, 800);
-
 /// A way to run the servers.
 pub(crate) struct Setup {
     pub(crate) name: &'static str,
@@ -33,6 +30,8 @@ pub(crate) fn all() -> Vec<Setup> {
     vec![
         setup("kept-memory", true, Way::Quorum),
         setup("lost-memory", false, Way::Quorum),
+        setup("go-kept-memory", true, Way::Go),
+        setup("go-lost-memory", false, Way::Go),
         setup("without-raise", true, Way::WithoutRaise),
     ]
 }
@@ -50,6 +49,27 @@ impl Setup {
         }
     }
 
+    /// In milliseconds, the shortest and the longest lease. A server renews none below one second.
+    pub(crate) fn leases(&self) -> (u64, u64) {
+        match self.way {
+            Way::Go => (1000, 1500),
+            Way::Quorum | Way::WithoutRaise => (300, 800),
+        }
+    }
+
+    pub(crate) fn longest_lease(&self) -> Duration {
+        Duration::from_millis(self.leases().1)
+    }
+
+    /// How long a holder that is stopped keeps its lock at most: with sessions, until the servers take its silence
+    /// for the end, at most two seconds after a second, and a lease more.
+    pub(crate) fn longest_hold(&self) -> Duration {
+        match self.way {
+            Way::Go => self.longest_lease() + Duration::from_secs(3),
+            Way::Quorum | Way::WithoutRaise => self.longest_lease(),
+        }
+    }
+
     /// How long a server that was killed is away at least. One that has lost its memory must not come
     /// back before every lease that it had granted or renewed is over, or somebody could be granted
     /// what another still holds; nor before its clock has passed every token that it had shown, or it
@@ -58,8 +78,7 @@ impl Setup {
         if self.keeps {
             Duration::from_millis(20)
         } else {
-            let longest_lease = Duration::from_millis(LEASES.1);
-            longest_lease.max(MOST_AHEAD) + Duration::from_millis(50)
+            self.longest_lease().max(MOST_AHEAD) + Duration::from_millis(50)
         }
     }
 

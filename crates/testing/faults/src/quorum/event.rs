@@ -49,6 +49,8 @@ pub(crate) fn trusted_lease(lease: u64, sent: Moment, until: Moment) -> u64 {
 pub(crate) enum Way {
     /// With the Rust client's quorum.
     Quorum,
+    /// With the Go client's quorum, on sessions.
+    Go,
     /// By majority, but with nothing that tells the servers of one token.
     WithoutRaise,
 }

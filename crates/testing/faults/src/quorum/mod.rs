@@ -15,10 +15,11 @@ pub use contender::contend;
 use crate::register::Sql;
 use crate::run::{Findings, Run, names};
 use crate::workload::{Configuration, Workload};
-use configuration::{LEASES, Setup};
-use event::Orders;
+use configuration::Setup;
+use event::{Orders, Way};
 use history::{Kind, Mode, Register};
 use nemesis::QuorumNemesis;
+use std::process::Command;
 use std::time::Duration;
 
 const CONTENDERS: usize = 4;
@@ -48,7 +49,11 @@ const WANTED: [&str; 9] = [
 #[must_use]
 pub fn workload(seconds: u64) -> Workload {
     let [sql, stale_sql] = names(Register::Sql);
-    let all = configuration::all();
+    let mut all = configuration::all();
+    if Command::new("go").arg("version").output().is_err() {
+        println!("the Go client is left out: Go is not installed");
+        all.retain(|setup| setup.way != Way::Go);
+    }
     let right = all.iter().filter(|setup| !setup.is_wrong()).count() as u64;
     let length = (seconds / right).clamp(SHORTEST_RUN, LONGEST_RUN);
     let boxed = |mut setup: Setup| -> Box<dyn Configuration> {
@@ -79,6 +84,14 @@ impl Configuration for Setup {
     }
 
     fn run(&self, seed: u64) -> Result<Findings, String> {
+        if self.way == Way::Go {
+            let built = Command::new(contender::start_script())
+                .arg("build")
+                .status();
+            if !built.is_ok_and(|status| status.success()) {
+                return Err("the Go client is not built".to_owned());
+            }
+        }
         let nodes = servers::start(&self.settings());
         let sql = Sql::new();
         let run = Run::new(seed, KEYS, self.length);
@@ -90,7 +103,7 @@ impl Configuration for Setup {
             ports: nodes.iter().map(servers::Node::port).collect(),
             register: sql.path(),
             keys: run.keys.clone(),
-            leases: LEASES,
+            leases: self.leases(),
             way: self.way,
         };
         let nemesis = QuorumNemesis::new(self, &run, nodes, orders);

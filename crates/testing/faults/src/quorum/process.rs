@@ -3,9 +3,10 @@
 use super::event::{Event, Orders, contender_of};
 use crate::clock;
 use history::{Action, Call, Moment, Outcome, Write, Written};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -58,6 +59,7 @@ impl Process {
             .args(["contend", &orders_text])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .process_group(0) // with the processes that it starts
             .spawn()
             .expect("this program starts");
         let output = child.stdout.take().expect("a pipe");
@@ -94,7 +96,7 @@ impl Process {
 
     pub(crate) fn kill(&mut self) {
         self.was_killed = true;
-        let _ = self.child.kill();
+        self.signal(Signal::KILL);
     }
 
     /// Tells it to end when it has done what it is at.
@@ -111,7 +113,7 @@ impl Process {
             std::thread::sleep(Duration::from_millis(5));
         }
         if status.is_none() {
-            let _ = self.child.kill();
+            self.signal(Signal::KILL);
         }
         if let Some(reader) = self.reader.take() {
             reader.join().expect("who listens");
@@ -131,13 +133,15 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         // One that has ended by itself is found out in the end.
-        let _ = kill_process(Pid::from_child(&self.child), signal);
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }

@@ -331,7 +331,7 @@ impl Server {
             let holders = lock_now.as_ref().map(Lock::holders);
             let last = just_granted.as_ref().map(OwnerBuf::as_owner);
             let lock = (DATABASE, KEY);
-            let next = next_in_line(&self.waits, lock, holders.as_ref(), last, MAX_HOLDERS);
+            let next = next_in_line(&mut self.waits, lock, holders.as_ref(), last, MAX_HOLDERS);
             let Some(id) = next else { break };
             let waiter = self
                 .waits

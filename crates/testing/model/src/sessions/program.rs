@@ -5,7 +5,7 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{REPLY, Request, Rule};
+use super::{FIXED_LEASE, REPLY, Request, Rule};
 
 /// Requests to be sent, connections to be closed, and the numbers for new ones.
 #[derive(Default)]
@@ -20,7 +20,9 @@ pub(super) struct Outbox {
 /// One acquire: first a wait, then a grant.
 pub(super) struct Claim {
     pub(super) stage: Stage,
+    /// Where it waits, or what renews it; none: nothing.
     pub(super) session: Option<u64>,
+    lease: u64,
     pub(super) token: u64,
     /// Until then nobody else has the lock.
     pub(super) sure: u64,
@@ -65,12 +67,18 @@ enum Purpose {
         session: u64,
         token: u64,
     },
+    TakeOut {
+        owner: u64,
+        token: u64,
+    },
     Finish(Unfinished),
     Grants {
         called_before: BTreeSet<u64>,
     },
+    /// By the user, who waits for the reply where it says so.
     Release {
-        owner: u64,
+        release: Unfinished,
+        is_awaited: bool,
     },
 }
 
@@ -84,7 +92,7 @@ struct Call {
 
 #[derive(Default)]
 pub(super) struct Program {
-    pub(super) left_out: &'static [Rule],
+    pub(super) left_out: Vec<Rule>,
     pub(super) session: Option<u64>,
     seen: u64,
     pub(super) claims: BTreeMap<u64, Claim>,
@@ -106,10 +114,11 @@ pub(super) struct Program {
 }
 
 impl Claim {
-    pub(super) fn new(now: u64, wait: Option<u64>) -> Self {
+    pub(super) fn new(now: u64, wait: Option<u64>, lease: u64) -> Self {
         Self {
             stage: Stage::Asked,
             session: None,
+            lease,
             token: 0,
             sure: 0,
             is_handed_over: false,
@@ -120,6 +129,22 @@ impl Claim {
             is_unanswered: false,
             no_session: None,
         }
+    }
+
+    /// Its lease is not renewed: it leaves the session before the user has it.
+    fn is_fixed(&self) -> bool {
+        self.lease == FIXED_LEASE
+    }
+
+    /// The user can have the grant.
+    pub(super) fn is_ready(&self, now: u64) -> bool {
+        let is_out = !self.is_fixed() || self.session.is_none();
+        self.stage == Stage::Held && self.sure > now && is_out
+    }
+
+    /// A fixed lease has ended.
+    pub(super) fn has_ended(&self, now: u64) -> bool {
+        self.session.is_none() && self.sure <= now
     }
 
     /// When the user's time to wait is over.
@@ -145,9 +170,14 @@ impl Program {
 
     /// Whether a call in the name of this owner is under way, or a release is not finished.
     pub(super) fn uses(&self, owner: u64) -> bool {
-        let calls = self.under_way.values().filter_map(Call::owner);
+        let calls = self.calls_of(owner).filter_map(Call::owner);
         let unfinished = self.unfinished.iter().map(|(owner, _, _)| *owner);
         calls.chain(unfinished).any(|it| it == owner)
+    }
+
+    fn calls_of(&self, owner: u64) -> impl Iterator<Item = &Call> {
+        let calls = self.under_way.values();
+        calls.filter(move |call| call.owner() == Some(owner))
     }
 
     /// Nothing is held, waited for, or left to release.
@@ -179,10 +209,21 @@ impl Program {
         outbox.sent.push((connection, outbox.last_call, request));
     }
 
-    /// Asks for a lock, if it is time to.
+    /// Asks for a lock, or takes its grant out of the session, if it is time to.
     pub(super) fn ask(&mut self, outbox: &mut Outbox, now: u64, owner: u64) {
+        let is_called = self.calls_of(owner).next().is_some();
         let Some(session) = self.session else { return };
         let claim = self.claims.get_mut(&owner).expect("a claim");
+        if claim.stage == Stage::Held && claim.is_fixed() && !is_called {
+            let token = claim.token;
+            let request = Request::Renew {
+                owner,
+                session: 0,
+                token,
+            };
+            let purpose = Purpose::TakeOut { owner, token };
+            return self.send(outbox, now, (purpose, request), (None, REPLY));
+        }
         let is_due = claim.stage == Stage::Asked && !claim.is_asking;
         if is_due && claim.no_session != Some(session) {
             let request = claim.ask(owner, session, now);
@@ -206,14 +247,23 @@ impl Program {
     }
 
     /// The user's release, or a repetition of it.
-    pub(super) fn release(&mut self, outbox: &mut Outbox, now: u64, it: (u64, u64, Option<u64>)) {
-        let (owner, token, session) = it;
+    pub(super) fn release(
+        &mut self,
+        outbox: &mut Outbox,
+        now: u64,
+        release: Unfinished,
+        is_awaited: bool,
+    ) {
+        let (owner, token, session) = release;
         let request = Request::Release {
             owner,
-            token: Some(token),
+            token,
             session,
         };
-        let purpose = Purpose::Release { owner };
+        let purpose = Purpose::Release {
+            release,
+            is_awaited,
+        };
         self.send(outbox, now, (purpose, request), (None, REPLY));
     }
 
@@ -230,9 +280,10 @@ impl Program {
         }
     }
 
-    fn held(&self) -> impl Iterator<Item = (&u64, &Claim)> {
+    /// What is held and in a session.
+    fn in_session(&self) -> impl Iterator<Item = (&u64, &Claim)> {
         let claims = self.claims.iter();
-        claims.filter(|(_, claim)| claim.stage == Stage::Held)
+        claims.filter(|(_, claim)| claim.stage == Stage::Held && claim.session.is_some())
     }
 }
 
@@ -249,6 +300,7 @@ impl Claim {
             owner,
             session,
             queue,
+            lease: self.lease,
         }
     }
 }
@@ -258,7 +310,11 @@ impl Call {
         match self.purpose {
             Purpose::Ask { owner, .. }
             | Purpose::Move { owner, .. }
-            | Purpose::Release { owner }
+            | Purpose::TakeOut { owner, .. }
+            | Purpose::Release {
+                release: (owner, _, _),
+                ..
+            }
             | Purpose::Finish((owner, _, _)) => Some(owner),
             Purpose::Open | Purpose::Poll { .. } | Purpose::Grants { .. } => None,
         }

@@ -14,7 +14,7 @@ use redis_lock_core::{
     OwnerBuf, Rules, Token, TokenClock, UnixTime, acquire, next_in_line,
 };
 
-use super::{LEASE, Reply, Request};
+use super::{Reply, Request};
 
 const KEY: &[u8] = b"lock";
 const USER: &[u8] = b"user";
@@ -25,6 +25,7 @@ const START_MS: u64 = 1_000_000;
 pub(super) struct Held {
     owner: [u8; 8],
     pub(super) token: u64,
+    lease: u64,
     end: u64,
 }
 
@@ -73,7 +74,8 @@ impl Server {
                 owner,
                 session,
                 queue,
-            } => self.acquire(owner, session, queue),
+                lease,
+            } => self.acquire(owner, session, queue, lease),
             Request::Renew {
                 owner,
                 session,
@@ -143,8 +145,8 @@ impl Server {
         }
     }
 
-    fn end_of_lease(&self) -> u64 {
-        START_MS + self.time + LEASE
+    fn end_of(&self, lease: u64) -> u64 {
+        START_MS + self.time + lease
     }
 
     fn lost(&mut self, token: u64, reason: LossReason) {
@@ -156,7 +158,7 @@ impl Server {
     fn refresh(&mut self) {
         let now = self.now();
         while let Some(grant) = self.sessions.next_due(now) {
-            let end = self.end_of_lease();
+            let end = self.end_of(grant.lease.millis());
             match &mut self.held {
                 Some(held)
                     if held.token == grant.token.number()
@@ -180,23 +182,24 @@ impl Server {
     /// Grants the lock to those in line while there is room.
     fn serve(&mut self) {
         loop {
-            let holders = self.holders();
-            let next = next_in_line(&self.calls, (0, KEY), holders.as_ref(), None, 1);
+            let holders = Self::holders(self.held.as_ref());
+            let next = next_in_line(&mut self.calls, (0, KEY), holders.as_ref(), None, 1);
             let Some((id, waiter)) = next.and_then(|id| Some((id, &self.calls.get(id)?.waiter)))
             else {
                 return;
             };
             let (owner, session) = (waiter.owner.clone(), waiter.session.expect("a session"));
-            let Some(token) = self.granted(owner.as_owner(), false) else {
+            let lease = waiter.lease.expect("a lease");
+            let Some(token) = self.granted(owner.as_owner(), lease, false) else {
                 self.ended(id, "refused");
                 continue;
             };
             self.calls.grant_queued(id, core_token(token));
-            self.join(session, &owner, token);
+            self.join(session, &owner, token, lease);
             let kind = EventKind::Granted {
                 token: core_token(token),
                 holds: 1,
-                lease: lease(),
+                lease,
                 limit: 1,
             };
             self.sessions.report(session, &Arc::from(KEY), &owner, kind);
@@ -213,14 +216,14 @@ impl Server {
         }
     }
 
-    fn holders(&self) -> Option<Holders<'_>> {
-        let held = self.held.as_ref()?;
+    fn holders(held: Option<&Held>) -> Option<Holders<'_>> {
+        let held = held?;
         Some(Holders::Exclusive(Holder {
             owner: Owner::new(&held.owner)?,
             grant: Grant {
                 token: core_token(held.token),
                 holds: Holds::ONE,
-                lease: lease(),
+                lease: core_lease(held.lease),
             },
             limit: Limit::ONE,
             end: Deadline::At(held.end),
@@ -228,7 +231,7 @@ impl Server {
     }
 
     /// The rules judge an acquire with `HOLDS 1`; the token, if it is granted.
-    fn granted(&mut self, owner: Owner<'_>, in_line: bool) -> Option<u64> {
+    fn granted(&mut self, owner: Owner<'_>, lease: Lease, in_line: bool) -> Option<u64> {
         const RULES: Rules = Rules {
             default_lease: Lease::MAX,
             max_token_lead_ms: 0,
@@ -237,13 +240,13 @@ impl Server {
         let call = Acquire {
             owner,
             limit: Limit::ONE,
-            lease: Some(lease()),
+            lease: Some(lease),
             holds: Some(Holds::ONE),
             token: None,
         };
         let (mut clock, unix) = (self.clock, self.now().unix);
         let judged = acquire(
-            self.holders().as_ref(),
+            Self::holders(self.held.as_ref()).as_ref(),
             &call,
             in_line,
             &RULES,
@@ -255,15 +258,16 @@ impl Server {
         self.held = Some(Held {
             owner: owner.bytes().try_into().expect("eight bytes"),
             token,
-            end: self.end_of_lease(),
+            lease: lease.millis(),
+            end: self.end_of(lease.millis()),
         });
         Some(token)
     }
 
-    fn join(&mut self, session: SessionId, owner: &OwnerBuf, token: u64) {
-        let (now, end) = (self.now(), Deadline::At(self.end_of_lease()));
+    fn join(&mut self, session: SessionId, owner: &OwnerBuf, token: u64, lease: Lease) {
+        let (now, end) = (self.now(), Deadline::At(self.end_of(lease.millis())));
         self.sessions
-            .join(session, name(token), owner, lease(), end, now);
+            .join(session, name(token), owner, lease, end, now);
     }
 }
 
@@ -283,8 +287,8 @@ fn id(number: u64) -> SessionId {
     SessionId::new(number).expect("an id is not 0")
 }
 
-fn lease() -> Lease {
-    Lease::from_millis(LEASE).expect("a lease")
+fn core_lease(ms: u64) -> Lease {
+    Lease::from_millis(ms).expect("a lease")
 }
 
 fn number(owner: Owner<'_>) -> u64 {

@@ -1,7 +1,7 @@
 //! A task of a program: it takes the lock, works, and gives it back, again and again.
 
 use super::program::{Claim, Outbox, Program, Stage};
-use super::{REPLY, Random, Rule};
+use super::{FIXED_LEASE, LEASE, REPLY, Random, Rule};
 
 #[derive(Default)]
 pub(super) struct Task {
@@ -41,6 +41,7 @@ impl Task {
         (random, last_owner): (&mut Random, &mut u64),
     ) -> usize {
         let reuses = program.left_out.contains(&Rule::OwnerNotReused);
+        let keeps = program.left_out.contains(&Rule::FreshOwner);
         match self.doing {
             Doing::Idle => {
                 if is_over || !random.one_in(20) {
@@ -57,31 +58,40 @@ impl Task {
                     1..=3 => Some(500 + random.below(8000)),
                     _ => None,
                 };
-                program.claims.insert(owner, Claim::new(now, wait));
+                let claim = Claim::new(
+                    now,
+                    wait,
+                    if random.one_in(4) { FIXED_LEASE } else { LEASE },
+                );
+                program.claims.insert(owner, claim);
                 self.doing = Doing::Asking(owner);
             }
             Doing::Asking(owner) => {
                 let claim = program.claims.get_mut(&owner).expect("a claim");
-                if claim.is_unanswered && !reuses {
+                if claim.is_unanswered && !keeps {
                     self.owner = None;
                 }
                 match claim.stage {
-                    Stage::Held if claim.sure > now => {
+                    Stage::Held if claim.is_ready(now) => {
                         claim.is_handed_over = true;
-                        let work = if random.one_in(8) { 12_000 } else { 1500 };
+                        let work = if random.one_in(4) { 12_000 } else { 1500 };
                         self.doing = Doing::Holding(owner, now + random.below(work));
                         return 1;
                     }
                     Stage::Lost | Stage::Over => {
-                        if claim.stage == Stage::Lost && !reuses {
+                        if claim.stage == Stage::Lost && !keeps {
                             self.owner = None;
                         }
                         program.claims.remove(&owner);
                         self.doing = Doing::Idle;
                     }
-                    _ if now >= claim.last() || random.one_in(600) => {
+                    // Above all while its grant is not ready.
+                    stage
+                        if now >= claim.last()
+                            || random.one_in(if stage == Stage::Held { 60 } else { 600 }) =>
+                    {
                         let is_known = program.give_up(outbox, now, owner);
-                        if is_known && !reuses {
+                        if is_known && !keeps {
                             self.owner = None;
                         }
                         self.doing = Doing::Idle;
@@ -93,14 +103,19 @@ impl Task {
                 let claim = &program.claims[&owner];
                 if claim.stage == Stage::Lost {
                     program.claims.remove(&owner);
-                    if !reuses {
+                    if !keeps {
                         self.owner = None;
                     }
                     self.doing = Doing::Idle;
-                } else if now >= until || is_over {
+                } else if now >= until || is_over || claim.has_ended(now) {
                     let (token, session) = (claim.token, claim.session);
                     program.claims.remove(&owner);
-                    program.release(outbox, now, (owner, token, session));
+                    let release = (owner, Some(token), session);
+                    program.release(outbox, now, release, !reuses);
+                    if reuses {
+                        self.doing = Doing::Idle;
+                        return 0;
+                    }
                     self.doing = Doing::Releasing {
                         owner,
                         token,
@@ -110,13 +125,13 @@ impl Task {
                     };
                 }
             }
-            Doing::Releasing { .. } => self.releasing(program, outbox, (now, reuses)),
+            Doing::Releasing { .. } => self.releasing(program, outbox, (now, keeps)),
         }
         0
     }
 
     fn releasing(&mut self, program: &mut Program, outbox: &mut Outbox, it: (u64, bool)) {
-        let (now, reuses) = it;
+        let (now, keeps) = it;
         let Doing::Releasing {
             owner,
             token,
@@ -130,11 +145,11 @@ impl Task {
         let Some(is_answered) = program.release_answers.remove(&owner) else {
             return;
         };
-        if (is_unanswered || !is_answered) && !reuses {
+        if (is_unanswered || !is_answered) && !keeps {
             self.owner = None;
         }
         if !is_answered && now < until {
-            program.release(outbox, now, (owner, token, session));
+            program.release(outbox, now, (owner, Some(token), session), true);
             self.doing = Doing::Releasing {
                 owner,
                 token,

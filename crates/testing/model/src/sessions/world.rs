@@ -27,6 +27,7 @@ struct Side {
     tasks: [Task; TASKS],
     outbox: Outbox,
     frozen_until: u64,
+    cut_until: u64,
     inbox: Vec<(u64, Reply)>,
 }
 
@@ -58,7 +59,7 @@ struct World {
 /// # Errors
 ///
 /// What went wrong.
-pub(crate) fn play(seed: u64, faults: Faults, left_out: &'static [Rule]) -> Result<usize, String> {
+pub(crate) fn play(seed: u64, faults: Faults, left_out: &[Rule]) -> Result<usize, String> {
     let mut world = World {
         random: Random(seed),
         faults,
@@ -79,7 +80,7 @@ pub(crate) fn play(seed: u64, faults: Faults, left_out: &'static [Rule]) -> Resu
         grants: 0,
     };
     for side in &mut world.sides {
-        side.program.left_out = left_out;
+        side.program.left_out = left_out.to_vec();
         side.tasks[0].keeps_owner = true;
     }
     while world.time < BUSY + REST {
@@ -121,7 +122,7 @@ impl World {
         if self.random.one_in(1500) {
             let index = usize::from(self.random.one_in(2));
             let most = if self.random.one_in(3) {
-                3 * SESSION
+                9 * SESSION
             } else {
                 2500
             };
@@ -136,6 +137,10 @@ impl World {
             if is_deleted && time >= self.stalled_until {
                 self.forced.extend(self.server.delete());
             }
+            if self.random.one_in(if is_new { 4 } else { 2500 }) {
+                let index = usize::from(self.random.one_in(2));
+                self.sides[index].cut_until = time + self.random.below(6 * SESSION);
+            }
             if self.random.one_in(1000) {
                 self.refuses_until = time + self.random.below(8000);
             }
@@ -146,9 +151,12 @@ impl World {
         }
     }
 
-    /// How long a message is under way; none: it is lost.
-    fn delay(&mut self) -> Option<u64> {
+    /// How long a message from or to a program is under way; none: it is lost.
+    fn delay(&mut self, index: usize) -> Option<u64> {
         let is_sound = self.faults == Faults::Freezes || self.time >= BUSY;
+        if self.time < self.sides[index].cut_until && !is_sound {
+            return None;
+        }
         match self.random.below(100) {
             0..=2 if !is_sound => None,
             3..=6 if !is_sound => Some(self.random.below(6000)),
@@ -193,10 +201,15 @@ impl World {
 
     fn send_replies(&mut self) {
         for (connection, call, reply) in std::mem::take(&mut self.server.replies) {
-            let delay = self.delay();
+            let side = self.side_of[&connection];
+            let mut delay = self.delay(side);
+            let is_late = matches!(reply, Reply::Polled { .. }) && self.random.one_in(10);
+            if is_late && self.faults == Faults::All && self.time < BUSY {
+                delay = delay.map(|delay| delay + 400 + self.random.below(500));
+            }
             let last = self.replies.entry(connection).or_default();
             *last = delay.map_or(u64::MAX, |delay| (self.time + delay).max(*last));
-            let (at, side) = (*last, self.side_of[&connection]);
+            let at = *last;
             if at < u64::MAX {
                 self.post(at, Message::Reply(side, call, reply));
             }
@@ -233,7 +246,7 @@ impl World {
         let closed = std::mem::take(&mut side.outbox.closed);
         for (connection, call, request) in sent {
             self.side_of.insert(connection, index);
-            let delay = self.delay();
+            let delay = self.delay(index);
             let last = self.arrivals.entry(connection).or_default();
             *last = delay.map_or(u64::MAX, |delay| (time + delay).max(*last));
             let at = *last;
@@ -245,7 +258,7 @@ impl World {
             // What was lost is lost, but the server hears of the end some day.
             let last = self.arrivals.remove(&connection).unwrap_or(0);
             let last = if last == u64::MAX { 0 } else { last };
-            let delay = self.delay().unwrap_or(8000);
+            let delay = self.delay(index).unwrap_or(8000);
             self.post((time + delay).max(last), Message::Closed(connection));
         }
     }

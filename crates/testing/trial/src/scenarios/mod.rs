@@ -9,6 +9,7 @@ mod losses;
 mod networks;
 mod ordinary;
 mod refusals;
+mod releases;
 mod servers;
 mod sessions;
 
@@ -127,6 +128,16 @@ pub(crate) const ALL: &[Scenario] = &[
         "strays",
         sessions::strays,
         "a request that arrives after it was given up",
+    ),
+    session(
+        "unfinished-release",
+        releases::unfinished,
+        "a release that does not get through is sent by the loop",
+    ),
+    session(
+        "refused-release",
+        releases::refused,
+        "the right to release is missing: the session is left",
     ),
     session(
         "late-loss",

@@ -168,6 +168,7 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
         worker.check(&held)?,
         "a lock is lost while the server is busy for less than a lease"
     );
+    worker.release(&held).ok()?;
     stage.agree_within(&site, lease)?;
     stage.end(&site, &[&worker], lease)
 }
@@ -244,6 +245,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
         worker.check(&held)?,
         "a lock is lost with a right that was missing for less than a lease"
     );
+    worker.release(&held).ok()?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], lease)
 }

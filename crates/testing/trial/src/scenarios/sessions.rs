@@ -66,6 +66,23 @@ fn until_polled(site: &Site, not_by: &[i64]) -> Verdict {
     Ok(())
 }
 
+/// No program is passed over any more.
+fn until_there(site: &Site) -> Verdict {
+    let is_there = || {
+        let sessions = cmd!(site.server().connection(), "LOCK.SESSION", "LIST").items();
+        let mut sessions = sessions.into_iter().map(|it| it.fields());
+        let is_there = sessions.all(|session| {
+            let number = |name: &str| session[name].clone().int();
+            let idle = u64::try_from(number("idle-ms")).expect("a time");
+            number("client-id") != 0 && ms(idle) < AWAY
+        });
+        is_there.then_some(())
+    };
+    let there = wait_for(ms(2000) + MARGIN, is_there);
+    ensure!(there.is_some(), "a program does not poll again");
+    Ok(())
+}
+
 fn ids(site: &Site) -> Vec<i64> {
     site.sessions().iter().map(|(id, _)| *id).collect()
 }
@@ -184,6 +201,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
         let after = ids(&site);
         (!after.is_empty() && after != before && site.keeper_of("held") != 0).then_some(())
     });
+    worker.holds(&held)?;
     ensure!(moved.is_some(), "the grant is in no new session");
     give_back(&site);
     worker.release(&wait.granted()?).ok()?;
@@ -234,9 +252,11 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     one.works("again", ms(3000))?;
     two.works("again", ms(3000))?;
     site.until_waiting(TAKEN, calls.len())?;
+    until_there(&site)?;
     give_back(&site);
     served_in_order(&calls)?;
     still_holds(&one, &held, "while the server stalls for less than a lease")?;
+    one.release(&held).ok()?;
     stage.end(&site, &[&one, &two], lease)
 }
 
@@ -260,6 +280,7 @@ pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
     );
     let behind = two.acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 2)?;
+    until_there(&site)?; // until then the lock goes to the one behind it
     two.release(&granted).ok()?;
     let granted = calls[0].1.granted()?;
     behind.is_pending()?; // it has kept its place

@@ -1,9 +1,12 @@
-//! The two ways of taking a lock, as one.
+//! The ways of taking a lock, as one.
 
+use super::go::{self, Go};
 use super::without_raise::{self, WithoutRaise};
+use crate::clock::millis;
 use crate::quorum::event::{Orders, Way};
 use history::{Outcome, Refusal};
 use redis_lock_client::{Error, Guard, Locks as Client};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long both steps of an acquire, grant and raise, may take. The client gives each a part of the lease as well.
@@ -13,12 +16,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub(super) enum Locks {
     Quorum(Client),
+    Go(Arc<Go>),
     WithoutRaise(WithoutRaise),
 }
 
 /// A lock that is held.
 pub(super) enum Hold {
     Quorum(Guard),
+    Go(go::Hold),
     WithoutRaise(without_raise::Hold),
 }
 
@@ -35,6 +40,7 @@ impl Locks {
                 .quorum(urls)
                 .map(Self::Quorum)
                 .map_err(|e| e.to_string()),
+            Way::Go => Go::open(orders).map(Self::Go),
             Way::WithoutRaise => WithoutRaise::open(&urls).map(Self::WithoutRaise),
         }
     }
@@ -59,6 +65,11 @@ impl Locks {
                     Err(error) => Err(error.to_string()),
                 }
             }
+            Self::Go(go) => {
+                let fixed = (!renews).then(|| millis(lease));
+                let hold = go.acquire(key, fixed, millis(wait)).await?;
+                Ok(hold.map(Hold::Go))
+            }
             Self::WithoutRaise(locks) => {
                 let hold = locks.acquire(key, lease, wait).await;
                 Ok(hold.map(Hold::WithoutRaise))
@@ -67,8 +78,10 @@ impl Locks {
     }
 
     pub(super) async fn close(&self) {
-        if let Self::Quorum(client) = self {
-            client.close().await;
+        match self {
+            Self::Quorum(client) => client.close().await,
+            Self::Go(go) => go.close().await,
+            Self::WithoutRaise(_) => {}
         }
     }
 }
@@ -77,6 +90,7 @@ impl Hold {
     pub(super) fn token(&self) -> u64 {
         match self {
             Self::Quorum(guard) => guard.token(),
+            Self::Go(hold) => hold.token,
             Self::WithoutRaise(hold) => hold.token,
         }
     }
@@ -84,14 +98,16 @@ impl Hold {
     pub(super) fn owner(&self) -> String {
         match self {
             Self::Quorum(guard) => guard.owner().to_owned(),
+            Self::Go(hold) => format!("go:{}", hold.token),
             Self::WithoutRaise(hold) => hold.owner.clone(),
         }
     }
 
     /// How long it may still be trusted; none when it is lost.
-    pub(super) fn valid_for(&self) -> Option<Duration> {
+    pub(super) async fn valid_for(&self) -> Option<Duration> {
         let left = match self {
             Self::Quorum(guard) => guard.remaining(),
+            Self::Go(hold) => hold.valid_for().await,
             Self::WithoutRaise(hold) => hold.valid_for(),
         };
         Some(left).filter(|left| !left.is_zero())
@@ -104,6 +120,7 @@ impl Hold {
                 Err(Error::Lost(_)) => Outcome::Refused(Refusal::NotHeld),
                 Err(_) => Outcome::Lost,
             },
+            Self::Go(hold) => hold.release().await,
             Self::WithoutRaise(hold) => hold.release().await,
         }
     }

@@ -1,8 +1,11 @@
 //! A contender: a process of some tasks that take locks and write to what these guard.
 
+mod go;
 mod locks;
 mod task;
 mod without_raise;
+
+pub(super) use go::start_script;
 
 use super::event::{Event, Orders};
 use crate::register::SqlRegister;

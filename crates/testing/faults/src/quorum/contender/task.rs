@@ -93,7 +93,7 @@ impl Task {
         match acquired {
             Ok(Some(hold)) => {
                 // Looked at after the call's end, so it is not told too long.
-                let until = call.ended + hold.valid_for().map_or(0, micros);
+                let until = call.ended + hold.valid_for().await.map_or(0, micros);
                 call.owner = hold.owner();
                 call.outcome = Outcome::Grant {
                     limit: None,
@@ -186,7 +186,7 @@ impl Task {
         });
         tell(&Event::Wrote(write.await.expect("the database works")));
         let at = self.now();
-        let left = hold.valid_for();
+        let left = hold.valid_for().await;
         tell(&match left {
             Some(left) => Event::Trusts {
                 client,

@@ -1,7 +1,6 @@
 //! Starts contenders, and what is done to them.
 
 use super::{Due, QuorumNemesis};
-use crate::quorum::configuration::LEASES;
 use crate::quorum::event::contender_of;
 use crate::quorum::process::{Process, progress};
 use rand::{Rng, RngExt};
@@ -29,8 +28,8 @@ impl QuorumNemesis<'_> {
         self.processes[index].stop();
         self.count("SIGSTOP of contenders");
         let held = self.held_by(number);
-        let longest_lease = Duration::from_millis(LEASES.1);
-        let at_last = Instant::now() + longest_lease * 4;
+        let longest_lease = self.setup.longest_lease();
+        let at_last = Instant::now() + longest_lease * 3 + self.setup.longest_hold();
         let due = Due::LetContenderGoOn {
             number,
             held,

@@ -20,33 +20,9 @@ impl Program {
             }
             Purpose::Poll { session, known } => {
                 let (session, known) = (*session, known.clone());
-                match reply {
-                    Reply::Polled {
-                        sure_ms,
-                        grants,
-                        events,
-                    } => {
-                        self.pause = 0;
-                        let sure = sent + sure_ms.unwrap_or(LEASE);
-                        for event in events {
-                            if event.number > self.seen {
-                                self.seen = event.number;
-                                let last_call = outbox.last_call;
-                                self.event((session, sure), event.owner, event.what, last_call);
-                            }
-                        }
-                        self.polled((session, sure), &known);
-                        let known = self.held().filter(|(_, it)| it.session == Some(session));
-                        let has_more = grants > known.count() + self.unfinished.len();
-                        let since = self.excess_since.unwrap_or(sent);
-                        self.excess_since = has_more.then_some(since);
-                        self.silent(sent);
-                    }
-                    Reply::NoSession => self.session = None,
-                    _ => {
-                        self.under_way.remove(&number);
-                        self.reconnect(outbox, now);
-                    }
+                if !self.poll_answered(outbox, (session, sent), &known, reply) {
+                    self.under_way.remove(&number);
+                    self.reconnect(outbox, now);
                 }
             }
             Purpose::Ask { owner, session } => {
@@ -63,10 +39,22 @@ impl Program {
                 match (reply, claim.filter(|it| it.token == token)) {
                     (Reply::Grant(_), Some(claim)) => {
                         claim.session = Some(session);
-                        claim.sure = claim.sure.max(sent + LEASE);
+                        claim.sure = claim.sure.max(sent + claim.lease);
                     }
                     (Reply::Gone, Some(_)) => self.lose(owner, false),
                     (Reply::NoSession, _) => self.session = None,
+                    _ => {}
+                }
+            }
+            Purpose::TakeOut { owner, token } => {
+                let (owner, token) = (*owner, *token);
+                let claim = self.claims.get_mut(&owner);
+                match (reply, claim.filter(|it| it.token == token)) {
+                    (Reply::Grant(_), Some(claim)) => {
+                        claim.session = None;
+                        claim.sure = claim.sure.max(sent + claim.lease);
+                    }
+                    (Reply::Gone, Some(_)) => self.lose(owner, false),
                     _ => {}
                 }
             }
@@ -91,14 +79,58 @@ impl Program {
                     }
                 }
             }
-            Purpose::Release { owner } => {
-                let owner = *owner;
-                self.release_answers.insert(owner, true);
+            Purpose::Release {
+                release: (owner, ..),
+                is_awaited,
+            } => {
+                if *is_awaited {
+                    self.release_answers.insert(*owner, true);
+                }
             }
         }
         self.under_way.remove(&number);
         let first = self.under_way.keys().next().copied().unwrap_or(u64::MAX);
         self.losses.retain(|_, last| *last >= first);
+    }
+
+    /// False when the connection is of no more use.
+    fn poll_answered(
+        &mut self,
+        outbox: &Outbox,
+        (session, sent): (u64, u64),
+        known: &[(u64, u64)],
+        reply: Reply,
+    ) -> bool {
+        match reply {
+            Reply::Polled {
+                sure_ms,
+                grants,
+                events,
+            } => {
+                self.pause = 0;
+                let sure = sent + sure_ms.unwrap_or(LEASE);
+                for event in events {
+                    if event.number > self.seen {
+                        self.seen = event.number;
+                        let last_call = outbox.last_call;
+                        self.event((session, sure), event.owner, event.what, last_call);
+                    }
+                }
+                self.polled((session, sure), known);
+                let here = self.in_session();
+                let here = here.filter(|(_, it)| it.session == Some(session));
+                let has_more = grants > here.count() + self.unfinished.len();
+                let since = self.excess_since.unwrap_or(sent);
+                self.excess_since = has_more.then_some(since);
+                self.silent(sent);
+                true
+            }
+            Reply::NoSession => {
+                self.session = None;
+                true
+            }
+            _ => false,
+        }
     }
 
     fn asked(&mut self, owner: u64, session: u64, sent: u64, reply: &Reply) {
@@ -107,7 +139,8 @@ impl Program {
             claim.open = claim.open.saturating_sub(1); // not its own, where owners are reused
         }
         if let Reply::Grant(token) = *reply {
-            if !self.granted(owner, token, session, sent + LEASE) {
+            let lease = self.claims.get(&owner).map_or(LEASE, |it| it.lease);
+            if !self.granted(owner, token, session, sent + lease) {
                 self.unfinished.insert((owner, Some(token), None));
             }
             return;
@@ -180,7 +213,13 @@ impl Program {
                     claim.stage = Stage::Over;
                 }
             }
-            What::Lost(token) => {
+            // Its program has taken it out.
+            What::Taken(token)
+                if self
+                    .claims
+                    .get(&owner)
+                    .is_some_and(|it| it.is_fixed() && it.token == token) => {}
+            What::Lost(token) | What::Taken(token) => {
                 self.heard.insert(token);
                 if !self.under_way.is_empty() {
                     self.losses.insert(token, last_call);
@@ -211,7 +250,7 @@ impl Program {
 
     /// A try that began then has made these grants not sure again.
     pub(super) fn silent(&mut self, since: u64) {
-        let silent = self.held().filter(|(_, claim)| claim.sure < since);
+        let silent = self.in_session().filter(|(_, claim)| claim.sure < since);
         let silent: Vec<_> = silent.map(|(owner, it)| (*owner, it.token)).collect();
         for (owner, token) in silent {
             self.unfinished.insert((owner, Some(token), None));

@@ -54,11 +54,11 @@ impl Program {
             }
         }
         self.has_sent_due = false;
-        let is_unsure = self.held().any(|(_, claim)| claim.sure <= now);
+        let is_unsure = self.in_session().any(|(_, claim)| claim.sure <= now);
         let block = if is_unsure { 100 } else { LEASE / 3 };
         let of_any = !self.obeys(Rule::PollOfThisSession);
         let known = self
-            .held()
+            .in_session()
             .filter(|(_, claim)| of_any || claim.session == Some(session));
         let known = known.map(|(owner, claim)| (*owner, claim.token)).collect();
         let purpose = Purpose::Poll { session, known };
@@ -72,7 +72,7 @@ impl Program {
         for (owner, claim) in &mut self.claims {
             let (owner, token) = (*owner, claim.token);
             match claim.stage {
-                Stage::Held if claim.session != Some(session) => due.push((
+                Stage::Held if claim.session.is_some_and(|it| it != session) => due.push((
                     Purpose::Move {
                         owner,
                         session,
@@ -128,8 +128,15 @@ impl Program {
                     claim.is_unanswered = true;
                 }
             }
-            Purpose::Release { owner } => {
-                self.release_answers.insert(owner, false);
+            Purpose::Release {
+                release,
+                is_awaited,
+            } => {
+                if is_awaited {
+                    self.release_answers.insert(release.0, false);
+                } else {
+                    self.unfinished.insert(release);
+                }
             }
             _ => {}
         }

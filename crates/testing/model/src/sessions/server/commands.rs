@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use redis_lock_core::sessions::{
-    Block, EventKind, GrantPlace, Opening, PollRefusal, SessionId, SessionTimeout,
+    Block, EventKind, GrantPlace, Opening, PollRefusal, Presence, SessionId, SessionTimeout,
 };
 use redis_lock_core::{Holds, Limit, Owner, OwnerBuf, Waiter};
 
 use super::super::{Event, Reply, SESSION, What};
-use super::{KEY, Server, USER, id, lease, name, number};
+use super::{KEY, Server, USER, core_lease, id, name, number};
 
 impl Server {
     pub(super) fn open(&mut self, client_id: u64) -> Reply {
@@ -69,9 +69,8 @@ impl Server {
             what: match event.kind {
                 EventKind::Granted { token, .. } => What::Granted(token.number()),
                 EventKind::Ended(_) => What::Ended,
-                EventKind::Lost { token, .. } | EventKind::Taken { token, .. } => {
-                    What::Lost(token.number())
-                }
+                EventKind::Lost { token, .. } => What::Lost(token.number()),
+                EventKind::Taken { token, .. } => What::Taken(token.number()),
             },
         });
         let reply = Reply::Polled {
@@ -82,8 +81,15 @@ impl Server {
         self.replies.push((connection, call, reply));
     }
 
-    pub(super) fn acquire(&mut self, owner: u64, session: u64, queue: Option<u64>) -> Reply {
+    pub(super) fn acquire(
+        &mut self,
+        owner: u64,
+        session: u64,
+        queue: Option<u64>,
+        lease: u64,
+    ) -> Reply {
         let (bytes, session) = (owner.to_be_bytes(), id(session));
+        let lease = core_lease(lease);
         let owner = Owner::new(&bytes).expect("an owner");
         if !self.sessions.is_open(session) {
             return Reply::NoSession;
@@ -94,15 +100,15 @@ impl Server {
             return Reply::Place;
         }
         let in_line = self.calls.first_eligible(0, KEY).is_some();
-        if let Some(token) = self.granted(owner, in_line) {
-            self.join(session, &OwnerBuf::from(owner), token);
+        if let Some(token) = self.granted(owner, lease, in_line) {
+            self.join(session, &OwnerBuf::from(owner), token, lease);
             return Reply::Grant(token);
         }
         let Some(ms) = queue else { return Reply::Busy };
         let now = self.now().monotonic;
         let waiter = Waiter {
             owner: OwnerBuf::from(owner),
-            lease: Some(lease()),
+            lease: Some(lease),
             holds: Some(Holds::ONE),
             limit: Limit::ONE,
             keep: None,
@@ -113,27 +119,31 @@ impl Server {
             until: (ms > 0).then(|| now.plus(Duration::from_millis(ms))),
         };
         let call = self.calls.join(0, KEY, waiter, ());
-        if self.sessions.is_away(session) {
+        if self.sessions.presence(session) == Presence::Away {
             self.calls.pass_call_over(call, true);
         }
         Reply::Place
     }
 
     pub(super) fn renew(&mut self, owner: u64, session: u64, token: u64) -> Reply {
-        let session = id(session);
-        if !self.sessions.is_open(session) {
+        let session = SessionId::new(session);
+        if session.is_some_and(|it| !self.sessions.is_open(it)) {
             return Reply::NoSession;
         }
-        let end = self.end_of_lease();
-        match &mut self.held {
-            Some(held) if held.token == token && held.owner == owner.to_be_bytes() => {
-                held.end = end;
-            }
+        let bytes = owner.to_be_bytes();
+        let lease = match &self.held {
+            Some(held) if held.token == token && held.owner == bytes => held.lease,
             _ => return Reply::Gone,
+        };
+        let end = self.end_of(lease);
+        self.held.as_mut().expect("a holder").end = end;
+        match session {
+            None => self.sessions.take_out(name(token)),
+            Some(session) => {
+                let owner = OwnerBuf::from(Owner::new(&bytes).expect("an owner"));
+                self.join(session, &owner, token, core_lease(lease));
+            }
         }
-        let owner = owner.to_be_bytes();
-        let owner = OwnerBuf::from(Owner::new(&owner).expect("an owner"));
-        self.join(session, &owner, token);
         Reply::Grant(token)
     }
 
@@ -144,6 +154,9 @@ impl Server {
         token: Option<u64>,
         session: Option<u64>,
     ) -> Reply {
+        if session.is_some() && token.is_none() {
+            return Reply::Refused;
+        }
         let bytes = owner.to_be_bytes();
         if let Some(held) = &self.held
             && held.owner == bytes

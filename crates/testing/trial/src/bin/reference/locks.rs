@@ -17,6 +17,8 @@ const MAKES_UP: &str = "makes-up";
 const IDLE: usize = 16;
 /// For one try of a call: a call that is answered within a second has two.
 const REPLY: Duration = Duration::from_millis(450);
+/// How long a release is tried, and an old session stays open for late replies.
+const RELEASE: Duration = Duration::from_secs(2);
 /// How often a call looks at what has changed, if nothing wakes it.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -107,6 +109,12 @@ impl Locks {
         let granted = granted.and_then(|token| self.take_out(name, token).map(|()| token));
         if let Err((class, _)) = &granted {
             self.state().claims.remove(name);
+            if *class == "unavailable" && is_wrong("loses-place") {
+                for wait in self.state().ask_again() {
+                    let locks = Arc::clone(self);
+                    thread::spawn(move || while !locks.cancel(&wait) {});
+                }
+            }
             if *class == "unavailable" || !self.cancel(name) {
                 let (locks, name) = (Arc::clone(self), name.clone());
                 thread::spawn(move || {
@@ -222,6 +230,15 @@ impl Locks {
             None => {}
         }
         let queue = queue.map(|it| it.to_string());
+        if let Some(queue) = &queue
+            && is_wrong("blocks")
+        {
+            let mut connection = self.connect()?;
+            let limited = connection.set_read_timeout(None);
+            limited.map_err(|error| classify(&error))?;
+            let words = ["LOCK.ACQUIRE", &name.0, &name.1, "BLOCK", queue];
+            return send(&mut connection, &words);
+        }
         if let Some(queue) = &queue {
             words.extend(["QUEUE", queue]);
         }
@@ -250,7 +267,7 @@ impl Locks {
         })
     }
 
-    pub(super) fn release(&self, name: &Name) -> Result<Value, Error> {
+    pub(super) fn release(self: &Arc<Self>, name: &Name) -> Result<Value, Error> {
         let done = json!({ "ok": true });
         let Some(claim) = self.state().claims.remove(name) else {
             return if is_wrong(MAKES_UP) {
@@ -271,12 +288,41 @@ impl Locks {
         if let Some(session) = &session {
             words.extend(["SESSION", session]);
         }
-        match self.command(&words) {
-            Err(("misuse", text)) => Err(("lost", text)), // WRONGTYPE
-            Err(("unavailable", _)) => self.command(&words).or_else(done_before),
-            reply => reply,
+        let begun = Instant::now();
+        let mut reply = self.command(&words);
+        while matches!(reply, Err(("unavailable", _))) && begun.elapsed() + REPLY < RELEASE {
+            thread::sleep(TICK);
+            reply = self.command(&words).or_else(done_before);
         }
-        .map(|_| done)
+        match reply {
+            Err(("misuse", text)) => Err(("lost", text)), // WRONGTYPE
+            Err(("unavailable", text)) => {
+                if !is_wrong("forgets-unfinished") {
+                    let words = words.iter().map(|&word| word.to_owned());
+                    self.state().unfinished.push(words.collect());
+                }
+                Err(("unavailable", text))
+            }
+            Err(("refused", text)) => {
+                if !is_wrong("stays-in-session") {
+                    self.leave_session();
+                }
+                Err(("refused", text))
+            }
+            reply => reply.map(|_| done),
+        }
+    }
+
+    /// Ends the session, with what it still renews, when all else has moved to another one.
+    fn leave_session(self: &Arc<Self>) {
+        let Some(session) = self.state().session.take() else {
+            return;
+        };
+        let locks = Arc::clone(self);
+        thread::spawn(move || {
+            thread::sleep(RELEASE);
+            let _ = locks.command(&["LOCK.SESSION", "CLOSE", &session.to_string()]);
+        });
     }
 
     /// Ends the session, which releases all that it has.

@@ -113,6 +113,9 @@ impl Worker {
     }
 
     fn acquire(&self, id: u64, request: &Value) -> Result<Value, Error> {
+        if request["task"].is_string() {
+            return Err(("unsupported", "tasks".to_owned()));
+        }
         let text = |name: &str| request[name].as_str().unwrap_or_default().to_owned();
         let number = |name: &str| request[name].as_u64().unwrap_or_default();
         let which = (number("lease_ms"), number("keep_ms"));

@@ -36,6 +36,8 @@ pub(super) struct State {
     /// The tokens of losses that were reported meanwhile.
     pub(super) losses: HashSet<u64>,
     pub(super) strays_since: Option<Instant>,
+    /// Releases without a reply, which the loop sends from then on.
+    pub(super) unfinished: Vec<Vec<String>>,
     /// With what the server refuses a session.
     pub(super) refused: Option<Error>,
 }
@@ -68,11 +70,19 @@ impl State {
         self.session = Some(session);
         self.seen = 0;
         self.strays_since = None;
-        for claim in self.claims.values_mut() {
-            if matches!(claim.stage, Stage::InLine) {
+        self.ask_again();
+    }
+
+    /// All waits are asked again.
+    pub(super) fn ask_again(&mut self) -> Vec<Name> {
+        let in_line = self.claims.iter_mut();
+        let in_line = in_line.filter(|(_, claim)| matches!(claim.stage, Stage::InLine));
+        in_line
+            .map(|(name, claim)| {
                 claim.stage = Stage::Asked;
-            }
-        }
+                name.clone()
+            })
+            .collect()
     }
 
     pub(super) fn in_line(&mut self, name: &Name, session: u64) {
@@ -213,7 +223,7 @@ impl State {
             }
         }
         let grants = usize::try_from(fields["grants"].clone().int()).expect("a count");
-        let has_more = grants > self.known(session).len();
+        let has_more = grants > self.known(session).len() + self.unfinished.len();
         self.strays_since = has_more.then(|| self.strays_since.unwrap_or(sent));
         lost
     }

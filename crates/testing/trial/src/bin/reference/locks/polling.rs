@@ -23,7 +23,7 @@ impl Locks {
                 Err(error) => Some(error),
             };
             self.state().refused = error.clone().filter(|it| it.0 == "refused");
-            if error.is_some() {
+            if error.is_some() && !is_wrong("keeps-connection") {
                 connection = None;
                 if is_wrong("forgets-session") {
                     self.state().session = None;
@@ -74,19 +74,31 @@ impl Locks {
                 Err(_) => {}
             }
         }
-        if self.state().has_strays_for(self.lease) && !is_wrong("leaves-strays") {
+        let unfinished = self.state().unfinished.clone();
+        for release in unfinished {
+            let words: Vec<_> = release.iter().map(String::as_str).collect();
+            match send(connection, &words) {
+                Err(("unavailable", text)) => return Err(("unavailable", text)),
+                _ => self.state().unfinished.retain(|it| *it != release),
+            }
+        }
+        if self.state().has_strays_for(self.lease)
+            && !is_wrong("leaves-strays")
+            && !is_wrong("stays-in-session")
+        {
             let grants = send(connection, &["LOCK.SESSION", "GRANTS", &id])?;
             self.release_strays(grants)?;
         }
         let known = self.state().known(session);
         let block = (self.lease / 3).as_millis().to_string();
-        let limited = connection.set_read_timeout(Some(self.lease / 3 + REPLY));
+        let limit = (!is_wrong("waits-on")).then_some(self.lease / 3 + REPLY);
+        let limited = connection.set_read_timeout(limit);
         limited.map_err(|error| classify(&error))?;
         let sent = Instant::now();
         let reply = send(connection, &["LOCK.SESSION", "POLL", &id, "BLOCK", &block]);
         let reply = match reply {
-            Err(("no-session", _)) => {
-                self.state().session = None;
+            Err(("no-session", _)) if !is_wrong("keeps-session") => {
+                self.session_ended();
                 return Ok(());
             }
             reply => reply?,
@@ -97,6 +109,18 @@ impl Locks {
         lost.into_iter().for_each(tell_loss);
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// Nothing is lost yet.
+    fn session_ended(&self) {
+        let mut state = self.state();
+        state.session = None;
+        if is_wrong("gives-up") {
+            let held = state.claims.iter().filter(|(_, it)| it.token().is_some());
+            let held: Vec<_> = held.map(|(name, _)| name.clone()).collect();
+            let lost: Vec<_> = held.iter().filter_map(|name| state.lose(name)).collect();
+            lost.into_iter().for_each(tell_loss);
+        }
     }
 
     /// Releases what the session has and nobody knows of.

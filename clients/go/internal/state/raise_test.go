@@ -1,0 +1,25 @@
+package state
+
+import "testing"
+
+// The token is that of the raise, for events, for its release, and for a loss that is reported before the reply.
+func TestARaise(t *testing.T) {
+	r := open(t)
+	c, before, both := r.held("k"), r.held("before"), r.held("both")
+	call := r.BeginCall(Name{"before", "o"})
+	r.poll(-1, 3, lost("before", 60))
+	for _, raised := range []*Claim{c, before, both} {
+		if err := r.Confirmed(raised, Answer{Sent: r.At, Reply: grants(60, 1, 10000)}); err != nil {
+			t.Fatal(err)
+		}
+		r.Raised(raised, 60)
+	}
+	r.EndCall(call)
+	if before.Phase != Lost || c.Phase != Held || c.ReleaseCommand()[6] != int64(60) {
+		t.Fatal(before.Phase, c.Phase, c.ReleaseCommand())
+	}
+	r.poll(-1, 2, lost("k", 50)) // of an earlier grant
+	if r.poll(-1, 1, lost("both", 60)); c.Phase != Held || c.Token != 60 || both.Phase != Lost {
+		t.Fatal(c.Phase, c.Token, both.Phase)
+	}
+}

@@ -1,0 +1,49 @@
+package redislock
+
+import (
+	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
+)
+
+// Observer has functions that are called as things happen, and must not block. Those that are nil are left out.
+type Observer struct {
+	// Acquired follows each acquire, with the time it took; err is nil if the lock was granted.
+	Acquired func(key string, took time.Duration, err error)
+	// Released follows each release, with the time that the lock was held.
+	Released func(key string, held time.Duration, err error)
+	// Lost follows each loss.
+	Lost func(key string, err error)
+	// Connection follows each end and each return of a session's connection; err is nil when it is back.
+	Connection func(server string, err error)
+}
+
+func (o Observer) acquired(key string, begun time.Time, err error) {
+	if o.Acquired != nil {
+		o.Acquired(key, time.Since(begun), err)
+	}
+}
+
+func (o Observer) released(key string, begun time.Time, err error) {
+	if o.Released != nil {
+		o.Released(key, time.Since(begun), err)
+	}
+}
+
+func (o Observer) lost(key string, err error) {
+	if o.Lost != nil {
+		go o.Lost(key, err)
+	}
+}
+
+// observe reports that the connection has broken or is back. The mutex is held.
+func (n *node) observe(isDown bool, fault *state.Fault) {
+	if observed := n.locks.options.Observer.Connection; observed != nil && isDown != n.isDown {
+		var err error
+		if isDown {
+			err = fault
+		}
+		go observed(n.Address, err)
+	}
+	n.isDown = isDown
+}

@@ -1,0 +1,276 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
+)
+
+// Quorum are locks that a majority of several servers keep together: no single server that fails, hangs or is cut off
+// keeps a lock from being acquired, or loses one. See "One lock over several servers" in the manual of redis-lock. They
+// can be used by any number of goroutines.
+//
+// Each server renews its part of a lock for as long as the process polls its session there. When a server loses its
+// part, the lock goes on with the others. With fewer than a majority it is lost.
+type Quorum struct {
+	options  Options
+	members  []*member
+	majority int
+}
+
+// member is one of the servers.
+type member struct {
+	*Locks
+	name string
+}
+
+// isDown reports whether the connection of a session there has broken.
+func (m *member) isDown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.nodes {
+		if n.isDown {
+			return true
+		}
+	}
+	return false
+}
+
+// NewQuorum makes a Quorum on the clients of at least three servers that fail by themselves: none is a replica of
+// another. All processes name them in the same order. It opens no connection. Close the Quorum before the clients. Of
+// the Observer's functions, Connection concerns one server, the others a lock.
+func NewQuorum(clients []redis.UniversalClient, options Options) *Quorum {
+	q := &Quorum{options: options.withDefaults(""), majority: len(clients)/2 + 1}
+	options.Observer = Observer{Connection: options.Observer.Connection}
+	for i, client := range clients {
+		name := fmt.Sprint("server ", i+1)
+		if one, ok := client.(*redis.Client); ok && one != nil {
+			name += " (" + one.Options().Addr + ")"
+		}
+		q.members = append(q.members, &member{Locks: New(client, options), name: name})
+	}
+	return q
+}
+
+// Close ends all waits, releases all locks and closes the connections, but not the clients. See [Locks.Close].
+func (q *Quorum) Close(ctx context.Context) error {
+	failures := make(chan error, len(q.members))
+	for _, m := range q.members {
+		go func() { failures <- m.Close(ctx) }()
+	}
+	var failure error
+	for range q.members {
+		failure = errors.Join(failure, <-failures)
+	}
+	return failure
+}
+
+// Acquire acquires the lock of a key. It waits until the context ends, or as long as [Wait] says: in the line of the
+// first server that answers. Locks of a Quorum are exclusive: [Shared] and [Permits] are [ErrMisuse].
+func (q *Quorum) Acquire(ctx context.Context, key string, options ...LockOption) (*QuorumGrant, error) {
+	return q.acquire(ctx, key, q.terms(options))
+}
+
+// TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy], also if others are acquiring it at
+// the same time and none of them gets it.
+func (q *Quorum) TryAcquire(ctx context.Context, key string, options ...LockOption) (*QuorumGrant, error) {
+	return q.acquire(ctx, key, q.terms(append(options[:len(options):len(options)], Wait(0))))
+}
+
+func (q *Quorum) terms(options []LockOption) terms {
+	t := terms{lease: q.options.Lease, wait: -1}
+	for _, option := range options {
+		option(&t)
+	}
+	switch {
+	case len(q.members) < 3:
+		t.wrong = "a Quorum has at least 3 servers"
+	case t.mode != nil:
+		t.wrong = "the locks of a Quorum are exclusive"
+	}
+	return t
+}
+
+// Do acquires the lock, works, and releases it, as [Locks.Do] does.
+func (q *Quorum) Do(ctx context.Context, key string, work func(ctx context.Context, grant *QuorumGrant) error,
+	options ...LockOption) (err error) {
+	grant, err := q.Acquire(ctx, key, options...)
+	if err != nil {
+		return err
+	}
+	working, cancel := grant.Context(ctx)
+	defer func() {
+		cancel()
+		if failure := grant.Release(context.WithoutCancel(ctx)); failure != nil {
+			err = errors.Join(err, failure)
+		}
+	}()
+	return work(working, grant)
+}
+
+// QuorumGrant is a lock that a majority of the servers has granted, until its release or its loss.
+type QuorumGrant struct {
+	quorum *Quorum
+	key    string
+	token  int64
+	taken  time.Time
+	lost   chan struct{}
+
+	mu      sync.Mutex
+	parts   map[*Grant]*member // that are not lost
+	losses  []string
+	failure error // why it is held no more
+	onLost  []func(error)
+}
+
+// partLost goes on without a part, as long as a majority is left.
+func (g *QuorumGrant) partLost(grant *Grant, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.losses = append(g.losses, fmt.Sprintf("%s: %v", g.parts[grant].name, err))
+	if delete(g.parts, grant); g.failure != nil || len(g.parts) >= g.quorum.majority {
+		return
+	}
+	g.failure = failed("hold", g.key, state.Fail(ErrLost, strings.Join(g.losses, "; ")))
+	close(g.lost)
+	for _, notify := range g.onLost {
+		go notify(g.failure)
+	}
+	if observed := g.quorum.options.Observer.Lost; observed != nil {
+		go observed(g.key, g.failure)
+	}
+	for rest := range g.parts {
+		go rest.giveUp()
+	}
+}
+
+// Key is the key of the lock.
+func (g *QuorumGrant) Key() string { return g.key }
+
+// Token is the fencing token, the same on all servers of the majority: later grants of the lock have higher ones.
+func (g *QuorumGrant) Token() int64 { return g.token }
+
+// Held reports whether nobody else has the lock, by the clock alone. It is false also while a majority of the servers
+// is silent.
+func (g *QuorumGrant) Held() bool { return g.Remaining() > 0 }
+
+// Remaining is for how long Held stays true without another reply of a server.
+func (g *QuorumGrant) Remaining() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failure != nil {
+		return 0
+	}
+	var left []time.Duration
+	for grant := range g.parts {
+		left = append(left, grant.Remaining())
+	}
+	slices.Sort(left)
+	return left[len(left)-g.quorum.majority]
+}
+
+// Err is nil until the grant is lost ([ErrLost], with what each server reported) or released ([ErrMisuse]).
+func (g *QuorumGrant) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failure
+}
+
+// Lost is closed when the grant is lost, not when it is released.
+func (g *QuorumGrant) Lost() <-chan struct{} { return g.lost }
+
+// OnLost calls notify, in a goroutine of its own, when the grant is lost, not when it is released; at once if it is
+// lost already.
+func (g *QuorumGrant) OnLost(notify func(error)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.onLost = append(g.onLost, notify); errors.Is(g.failure, ErrLost) {
+		go notify(g.failure)
+	}
+}
+
+// Context ends when the parent ends and when the grant is lost, with [ErrLost] as its cause. Call cancel when the work
+// is done.
+func (g *QuorumGrant) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	g.OnLost(func(err error) { end(err) })
+	return ctx, func() { end(nil) }
+}
+
+// Check asks the servers whether the grant stands. The error is [ErrLost] if a majority does not have it any more, and
+// [ErrUnavailable] if too few answer.
+func (g *QuorumGrant) Check(ctx context.Context) error {
+	return g.ask(ctx, "check", func(grant *Grant) error { return grant.Check(ctx) })
+}
+
+// Extend gives the grant another lease, from now on, as [Grant.Extend] does.
+func (g *QuorumGrant) Extend(ctx context.Context, lease time.Duration) error {
+	return g.ask(ctx, "extend", func(grant *Grant) error { return grant.Extend(ctx, lease) })
+}
+
+// Release gives the lock back on all servers. It returns when a majority has answered; the sessions repeat what the
+// others have not answered. The error is [ErrLost] if the lock was lost before, and [ErrUnavailable] if too few servers
+// have answered in time.
+func (g *QuorumGrant) Release(ctx context.Context) (err error) {
+	if observed := g.quorum.options.Observer.Released; observed != nil {
+		defer func() { observed(g.key, time.Since(g.taken), err) }()
+	}
+	return g.ask(ctx, "release", func(grant *Grant) error { return grant.Release(ctx) })
+}
+
+// ask makes a call about each part at once. It returns when a majority has agreed, or all have answered.
+func (g *QuorumGrant) ask(ctx context.Context, op string, call func(*Grant) error) error {
+	g.mu.Lock()
+	parts, failure := maps.Clone(g.parts), g.failure
+	if failure == nil && op == "release" {
+		g.failure = misuse("hold", g.key, "it was released already")
+	}
+	g.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	replies := make(chan error, len(parts))
+	for grant := range parts {
+		go func() { replies <- call(grant) }()
+	}
+	agreed, left, answer := 0, len(parts), &Error{Op: op, Key: g.key, Kind: ErrUnavailable, Cause: errors.New("no majority of the servers")}
+	for range parts {
+		err := <-replies
+		if err == nil {
+			agreed++
+		} else if kind := kindOf(err); kind == ErrLost {
+			left--
+		} else if kind != nil {
+			answer.Kind = kind
+		}
+		if agreed >= g.quorum.majority {
+			return nil
+		}
+		if err != nil {
+			answer.Cause = fmt.Errorf("%w; %v", answer.Cause, err)
+		}
+	}
+	if left < g.quorum.majority {
+		answer.Kind = ErrLost
+	} else if ctx.Err() != nil {
+		return failed(op, g.key, ended(ctx, ErrUnavailable))
+	}
+	return answer
+}
+
+// kindOf returns the kind of an error of this package. It is nil if the caller's context has ended the call.
+func kindOf(err error) error {
+	if known := (*Error)(nil); errors.As(err, &known) {
+		return known.Kind
+	}
+	return nil
+}

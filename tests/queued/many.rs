@@ -1,0 +1,94 @@
+//! A program with many calls holds up only the locks that it waits for.
+
+use crate::support::{Session, at_once, has, hold, run, wait};
+use redis::Connection;
+use testbed::{Expect, Server, waiters};
+
+/// So many calls take longer to move than the server's clients are held up for at once.
+const CALLS: usize = 30_000;
+const LINES: usize = 5;
+
+/// It goes away, and the commands behind it run before all its calls are moved.
+#[test]
+fn other_locks_are_handed_over_while_its_calls_are_moved() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut many = Session::open(&server);
+    let away = Session::open(&server);
+    let big: Vec<_> = (0..LINES).map(|number| format!("big{number}")).collect();
+    hold(&mut c, &["k a", "free a"]);
+    for key in &big {
+        hold(&mut c, &[&format!("{key} a")]);
+    }
+    away.queue(&mut c, "free b");
+    away.leave(&server);
+    run(&mut c, "LOCK.RELEASE free a").int();
+    let calls: Vec<_> = (0..CALLS)
+        .map(|number| many.call(&format!("big{} o{number}", number % LINES)))
+        .collect();
+    for calls in calls.chunks(1000) {
+        let calls: Vec<_> = calls.iter().map(String::as_str).collect();
+        at_once(&mut c, &calls);
+    }
+    many.stay(&server);
+    let mut behind = wait(&server, "big0 z PX 600000 BLOCK 0");
+    let mut next = wait(&server, "k b PX 600000 BLOCK 0");
+    let kill = format!("CLIENT KILL ID {}", many.client_id(&mut c));
+    let lines = [
+        "MULTI",
+        &kill,
+        "LOCK.RELEASE big0 a",
+        "LOCK.INFO big0",
+        "LOCK.RELEASE k a",
+        "LOCK.INFO k",
+        "LOCK.ACQUIRE free c",
+        "EXEC",
+    ];
+    let replies = at_once(&mut c, &lines).pop().expect("a reply").items();
+    let [killed, released, nobody, handed_over, info, grant] =
+        <[_; 6]>::try_from(replies).expect("six replies");
+    assert_eq!([killed, released, handed_over].map(Expect::int), [1, 0, 0]);
+    // A line with calls of both kinds has no order.
+    nobody.nil();
+    assert_eq!(info.lock_info().owner, b"b");
+    assert_eq!(grant.grant().owner, b"c");
+    assert_eq!(next.granted().owner, b"b");
+    assert_eq!(behind.granted().owner, b"z");
+    has(&mut c, "big0", &["z"]);
+    assert_eq!(waiters(&mut c, "free"), ["b"]);
+}
+
+/// The server is asked for their connections, for many in one question.
+#[test]
+fn the_connections_of_many_programs_are_looked_up_together() {
+    const PROGRAMS: usize = 200;
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut programs: Vec<_> = (0..PROGRAMS).map(|_| Session::open(&server)).collect();
+    for (number, program) in programs.iter_mut().enumerate() {
+        hold(&mut c, &[&format!("k{number} a")]);
+        program.queue(&mut c, &format!("k{number} b"));
+        program.post_poll(60_000);
+    }
+    let questions = |c: &mut Connection| {
+        let calls = run(c, "INFO commandstats").text();
+        let line = calls
+            .lines()
+            .find(|line| line.starts_with("cmdstat_client|list:"));
+        let calls = line.and_then(|line| line.split(['=', ',']).nth(1));
+        calls.map_or(0, |calls| calls.parse::<usize>().expect("a number"))
+    };
+    let before = questions(&mut c);
+    let releases: Vec<_> = (0..PROGRAMS)
+        .map(|number| format!("LOCK.RELEASE k{number} a"))
+        .collect();
+    at_once(
+        &mut c,
+        &releases.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
+    for program in &mut programs {
+        assert_eq!(program.told().len(), 1);
+    }
+    let asked = questions(&mut c) - before;
+    assert!(asked < PROGRAMS / 4, "{asked} questions");
+}
