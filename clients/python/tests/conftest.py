@@ -78,3 +78,11 @@ def locks(world, server):
     locks = world.locks(client, name="test", lease=2.0)
     yield locks
     locks.close()
+
+
+@pytest.fixture(autouse=sys.version_info < (3, 10))
+def event_loop_of_this_thread():
+    """Python 3.9 makes the parts of redis-py's clients for an event loop, which is there before."""
+    import asyncio
+
+    asyncio.set_event_loop(asyncio.new_event_loop())

@@ -16,7 +16,7 @@ KEY = "lock:orders:42"
 
 @pytest.fixture
 def locks(server):
-    with Locks(redis.Redis(port=server.port), name="test", lease=2.0) as locks:
+    with Locks(redis.Redis(port=server.port), name="test", lease=10.0) as locks:
         yield locks
 
 
