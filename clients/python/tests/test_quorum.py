@@ -35,6 +35,11 @@ def tokens(servers):
     return [info["token"] for info in infos if info]
 
 
+def one_token(servers, grant):
+    """A server that answers late may be left out: its token may be too high by then."""
+    eventually(lambda: {*tokens(servers)} == {grant.token} and len(tokens(servers)) >= 3, "one token on a majority")
+
+
 def free(servers):
     eventually(lambda: tokens(servers) == [], "the lock to be free")
 
@@ -43,7 +48,7 @@ def test_all_servers_have_one_token_and_it_rises(five, quorum):
     last = 0
     for _ in range(5):
         with quorum.lock(KEY) as grant:
-            eventually(lambda: tokens(five) == [grant.token] * 5, "the token on all servers")
+            one_token(five, grant)
             assert grant.token > last and grant.held and 1 < grant.remaining < 10
             grant.check()
             last = grant.token
@@ -91,7 +96,7 @@ def test_what_is_held_is_not_granted_again(five, quorum):
         for wait in (0, 0.5):
             with pytest.raises(LockBusy):
                 quorum.lock(KEY, wait=wait)
-        eventually(lambda: tokens(five) == [grant.token] * 5, "the holder alone on all servers")
+        one_token(five, grant)
 
 
 def test_what_a_minority_has_granted_is_released(five, quorum):
@@ -140,12 +145,13 @@ def test_a_minority_that_is_lost_is_no_loss_and_a_majority_is(five):
     seen, lost = Seen(), threading.Event()
     with connect(five, reply=5, observer=seen, prefix="lock:") as quorum:
         with pytest.raises(LockLost, match="deleted"), quorum.lock("report", on_lost=lambda _: lost.set()) as grant:
-            eventually(lambda: len(tokens(five)) == 5, "all servers")
-            for server in five[:2]:
+            one_token(five, grant)
+            having = [server for server in five if server.info(KEY)]
+            for server in having[3:]:
                 server.redis.delete(KEY)
             grant.check()
             assert grant.held and not lost.is_set()
-            five[2].redis.delete(KEY)
+            having[2].redis.delete(KEY)
             assert lost.wait(5) and not grant.held and "deleted" in grant.lost
             free(five)  # the rest is given back
             with pytest.raises(LockLost):
@@ -159,8 +165,8 @@ def test_lost_replies(start, five, word):
     for proxy in proxies:
         proxy.order("inject", fault="cut", words=word)
     with connect(proxies, reply=5) as quorum, quorum.lock(KEY) as grant:
-        eventually(lambda: tokens(five) == [grant.token] * 5, "the token on all servers")
-        assert [server.info(KEY)["holds"] for server in five] == [1] * 5
+        one_token(five, grant)
+        assert all(info["holds"] == 1 for server in five if (info := server.info(KEY)))
     free(five)
 
 
@@ -178,7 +184,8 @@ def test_a_server_far_ahead_is_left_out(five, quorum):
     token = set_ahead(five[0], 3600)
     with quorum.lock(KEY) as grant:
         assert grant.token < token + 1_800_000_000
-        eventually(lambda: tokens(five) == [grant.token] * 4, "the four others")
+        one_token(five[1:], grant)
+        eventually(lambda: five[0].info(KEY) is None, "the one far ahead to be left out")
     free(five)
 
 

@@ -61,10 +61,10 @@ def settings_of(client: Any) -> object:
 
 
 def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
-    told: dict[str, object] = {name: value for name, value in settings.items() if isinstance(value, _PLAIN)}
+    plain: dict[str, object] = {name: value for name, value in settings.items() if isinstance(value, _PLAIN)}
     if settings.get("credential_provider") is not None:
-        told["credential_provider"] = id(settings["credential_provider"])
-    return tuple(sorted(told.items()))
+        plain["credential_provider"] = id(settings["credential_provider"])
+    return tuple(sorted(plain.items()))
 
 
 def owned_by(owner: str) -> Task:

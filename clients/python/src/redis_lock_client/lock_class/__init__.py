@@ -32,7 +32,7 @@ class Lock(Form):
     def acquire(self, sleep: float | None = None, blocking: bool | None = None,
                 blocking_timeout: float | None = None, token: str | bytes | None = None) -> bool:
         """Whether the lock was acquired. `token` names the owner."""
-        with self._told("acquire"):
+        with self._as_theirs("acquire"):
             locks = self._locks
             task = None if token is None else owned_by(text(token))
             wait = self._wait(blocking, blocking_timeout)
@@ -58,7 +58,7 @@ class Lock(Form):
     def do_release(self, expected_token: bytes | str) -> None:
         """Gives back what this token has acquired, here or in another process."""
         grant = self._own(expected_token)
-        with self._told("release"):
+        with self._as_theirs("release"):
             if grant is not None:
                 grant.release()
             else:
@@ -67,14 +67,14 @@ class Lock(Form):
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
         """It lasts so much longer; with `replace_ttl`, so long from now on."""
         token, _ = self._held("extend"), self._timed("extend")
-        with self._told("extend"):
+        with self._as_theirs("extend"):
             left = 0.0 if replace_ttl else self._left_of(token)
             return self._last(token, left + additional_time)
 
     def reacquire(self) -> Literal[True]:
         """It lasts for its `timeout` from now on."""
         token, timeout = self._held("reacquire"), self._timed("reacquire")
-        with self._told("reacquire"):
+        with self._as_theirs("reacquire"):
             return self._last(token, timeout)
 
     def _left_of(self, token: bytes) -> float:

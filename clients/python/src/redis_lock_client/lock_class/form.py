@@ -110,7 +110,7 @@ class Form:
         return error
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _as_theirs(self, what: str) -> Iterator[None]:
         """The errors of this package as those of the library."""
         try:
             yield
