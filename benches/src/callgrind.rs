@@ -85,7 +85,7 @@ pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, St
     let count = |batches: u32| {
         let counted = Counted::start(program, Setting::Plain, built)?;
         let mut connection = counted.server.connection();
-        let session = cmd!(connection, "LOCK.SESSION", "OPEN").int();
+        let session = cmd!(connection, "LOCK.SESSION", "OPEN", "TIMEOUT", 86_400_000).int();
         for _ in 0..=batches {
             let mut acquires = redis::Pipeline::new();
             let mut releases = redis::Pipeline::new();

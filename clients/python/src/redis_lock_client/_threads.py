@@ -17,6 +17,7 @@ from .servers import Server, fault_of
 from .state import Fault
 
 T = TypeVar("T")
+STOP_SLICE = 0.01  # how soon a waiting thread notices that its wait is stopped
 SLICE = 0.25  # how soon a waiting thread notices an exception that another thread has raised in it
 IDLE = 5.0  # a connection that was not used for so long is looked at before it is used
 MOST = 64  # connections for calls, which take milliseconds
@@ -50,8 +51,9 @@ class Signal:
     async def wait(self, seconds: float, stopped: Optional[Callable[[], bool]] = None) -> None:
         """Waits for the signal, for no longer than this, and until it is stopped."""
         end = monotonic() + seconds
+        most = STOP_SLICE if stopped else SLICE
         while seconds > 0 and not (stopped and stopped()):
-            if self._lock.acquire(True, min(seconds, SLICE)):
+            if self._lock.acquire(True, min(seconds, most)):
                 return
             seconds = end - monotonic()
 
