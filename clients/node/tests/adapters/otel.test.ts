@@ -1,8 +1,6 @@
 /** The metrics of OpenTelemetry, with the names, units and attributes that all clients have. */
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import { test } from "node:test";
 import { type Attributes, type DiagLogger, diag } from "@opentelemetry/api";
 import { MeterProvider, type MetricData, MetricReader } from "@opentelemetry/sdk-metrics";
@@ -110,26 +108,6 @@ test("no metric tells of keys, and times are in seconds", async () => {
     "redislock.held.duration outcome=done": 1 });
   const sums = (await reader.metrics()).map(({ dataPoints }) => dataPoints.at(-1)?.value as { readonly sum: number });
   assert(sums.length === 2 && sums.every(({ sum }) => sum >= .3 && sum < 3), JSON.stringify(sums));
-});
-
-test("the metrics are those of the client of Go", async () => {
-  const { reader, onEvent } = measured();
-  onEvent({ type: "acquired", ms: 1000 });
-  onEvent({ type: "released", ms: 1000 });
-  onEvent({ type: "lost" });
-  onEvent({ type: "keeper-lost" });
-  const there = readFileSync(path.resolve(import.meta.dirname, "../../../../../go/otel/otel.go"), "utf8");
-  const named = [...there.matchAll(/meter\.\w+\("([\w.]+)", metric\.WithUnit\("([^"]+)"\)/g)].map(([, name, unit]) => `${name} ${unit}`);
-  const here = await reader.metrics();
-  assert.equal(named.length, 5);
-  assert.deepEqual(here.map(({ descriptor: { name, unit } }) => `${name} ${unit}`).sort(), named.sort());
-  for (const { descriptor, dataPoints } of here) {
-    assert(there.includes(`"${descriptor.description}"`), descriptor.description);
-    if (descriptor.unit !== "s") continue;
-    const { buckets } = dataPoints[0]?.value as { readonly buckets: { readonly boundaries: number[] } };
-    const [, bounds = ""] = /WithExplicitBucketBoundaries\(([^)]+)\)/.exec(there) ?? [];
-    assert.deepEqual(buckets.boundaries, bounds.split(",").map(Number));
-  }
 });
 
 test("attributes that cannot be told hurt no lock", async () => {
