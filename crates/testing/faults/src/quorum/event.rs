@@ -38,10 +38,11 @@ pub(crate) fn contender_of(client: u32) -> u32 {
     client / MOST_TASKS
 }
 
-/// The lease in milliseconds that counts for a lock which may be trusted until this moment: who may trust
-/// the lock no more gives it back, before the servers would take it away.
-pub(crate) fn trusted_lease(lease: u64, sent: Moment, until: Moment) -> u64 {
-    lease.min(until.saturating_sub(sent) / 1000)
+/// The lease in milliseconds that counts for a lock which may be trusted until this moment: its holder gives it back then,
+/// before the servers would take it away. It counts from the end of the call, because the servers may have granted the
+/// lock at any time before that.
+pub(crate) fn trusted_lease(lease: u64, ended: Moment, until: Moment) -> u64 {
+    lease.min(until.saturating_sub(ended) / 1000)
 }
 
 /// How the locks are taken.

@@ -45,18 +45,12 @@ const WANTED: [&str; 9] = [
     names(Register::Sql)[1],
 ];
 
-/// The Go client takes part from so many seconds on.
-const SHORTEST_WITH_GO: u64 = 60;
-
 /// The workload, where all runs together last so many seconds.
 #[must_use]
 pub fn workload(seconds: u64) -> Workload {
     let [sql, stale_sql] = names(Register::Sql);
     let mut all = configuration::all();
-    if seconds < SHORTEST_WITH_GO {
-        println!("the Go client is left out: runs of less than {SHORTEST_WITH_GO} s");
-        all.retain(|setup| setup.way != Way::Go);
-    } else if Command::new("go").arg("version").output().is_err() {
+    if Command::new("go").arg("version").output().is_err() {
         println!("the Go client is left out: Go is not installed");
         all.retain(|setup| setup.way != Way::Go);
     }

@@ -100,7 +100,7 @@ impl Task {
                     token: hold.token(),
                     owner: hold.owner(),
                     holds: 1,
-                    lease: trusted_lease(millis(lease), call.sent, until),
+                    lease: trusted_lease(millis(lease), call.ended, until),
                 };
                 tell(&Event::Ends { call, reason: None });
                 let client = self.client;

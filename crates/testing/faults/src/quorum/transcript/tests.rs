@@ -112,7 +112,7 @@ fn granted(token: u64, sent: u64, ended: u64, until: u64) -> Vec<Event> {
         token,
         owner: owner.clone(),
         holds: 1,
-        lease: trusted_lease(1000, at(sent), at(until)),
+        lease: trusted_lease(1000, at(ended), at(until)),
     };
     let mut events = vec![ends(acquire(&owner, sent), ended, outcome)];
     events.extend(trusts(until));
@@ -254,7 +254,18 @@ fn a_lock_that_is_given_back_by_itself_at_the_end_of_the_trust_is_no_other_s_too
     assert_eq!(kinds(&told), []);
     let outcome = &told.history.calls[0].outcome;
     assert!(
-        matches!(outcome, Outcome::Grant { lease: 988, .. }),
+        matches!(outcome, Outcome::Grant { lease: 987, .. }),
         "{outcome:?}"
     );
+}
+
+/// A lower token that was asked for later shows that the grant is later than its own call. The trust ends no later for
+/// that.
+#[test]
+fn a_grant_behind_a_later_call_s_is_trusted_for_no_longer() {
+    let before = contender(1, [granted(4, 53, 60, 980), released(4, 70)]);
+    let first = contender(2, [granted(5, 24, 84, 1000)]);
+    let next = contender(3, [granted(6, 370, 1005, 1900)]);
+    let told = read(&[before, first, next], true);
+    assert_eq!(kinds(&told), []);
 }
