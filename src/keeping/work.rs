@@ -9,11 +9,9 @@ use super::close::{Cause, close};
 use super::grant::{Outcome, deadline, renew};
 use super::state::{STATE, this_moment};
 use super::timer;
-use crate::locks::{check_write, monotonic};
+use crate::locks::{SLICE, check_write, monotonic};
 use crate::server::{Context, OwnedText, WriteCheck};
 
-/// How long the work goes on before the server serves its clients.
-const SLICE: Duration = Duration::from_millis(1);
 /// How many clients are asked about at once: a question costs the same for many.
 const ASKED_AT_ONCE: usize = 100;
 /// How many grants of forgotten connections are put away at once.

@@ -9,6 +9,7 @@ mod lock_key;
 mod random_owner;
 mod redis_lock;
 mod settings;
+mod slice;
 
 use crate::server::{self, Context};
 
@@ -25,6 +26,7 @@ pub(crate) use settings::{
     detects_deadlocks, max_holders, max_lease, max_queued, max_sessions, max_waiters,
     max_waiters_total, rules,
 };
+pub(crate) use slice::{SLICE, Slice};
 
 /// Registers the data type and the settings, and subscribes to what the layer needs to know. `lost` is
 /// called for each key that loses its lock without a release.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use redis_lock_core::Set;
 use redis_lock_core::sessions::{LossReason, Presence, SessionGrant, SessionId, Timeout};
-use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
@@ -11,11 +11,9 @@ use super::polls;
 use super::state::STATE;
 use super::timer;
 use super::upper::{end_waits, moves, release};
-use crate::locks::{check_write, monotonic};
+use crate::locks::{Slice, check_write};
 use crate::server::{Context, OwnedText, WriteCheck};
 
-/// How long each part of the work goes on before the server serves its clients.
-const SLICE: Duration = Duration::from_millis(1);
 /// How often the server is asked what a connection has selected.
 const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
@@ -50,7 +48,7 @@ pub(super) fn work(context: Context<'_>) {
 struct Writes<'call> {
     context: Context<'call>,
     allowed: Option<bool>,
-    began: Monotonic,
+    slice: Slice,
 }
 
 impl<'call> Writes<'call> {
@@ -59,23 +57,22 @@ impl<'call> Writes<'call> {
         Self {
             context,
             allowed: (paused || flags.loading() || flags.replica()).then_some(false),
-            began: monotonic(),
+            slice: Slice::begin(),
         }
     }
 
     /// True when it would, and the slice is not over. On a node of a cluster this depends on the key.
     fn are_allowed(&mut self) -> bool {
         let context = self.context;
-        let is_over = || monotonic().since(self.began) >= SLICE;
         *self
             .allowed
             .get_or_insert_with(|| context.flags().cluster() || is_allowed(context, b""))
-            && !is_over()
+            && !self.slice.is_over()
     }
 
     /// The next part of the work begins.
     fn next_slice(&mut self) {
-        self.began = monotonic();
+        self.slice = Slice::begin();
     }
 
     fn are_refused(&self) -> bool {
@@ -95,19 +92,19 @@ fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
 
 /// Reports the grants of flushed databases.
 fn report_flushed(context: Context<'_>) {
-    let began = monotonic();
+    let slice = Slice::begin();
     while STATE.with_time(context, |state, now| {
         state.sessions.report_flushed(FLUSHED_AT_ONCE, now)
-    }) && monotonic().since(began) < SLICE
+    }) && !slice.is_over()
     {}
 }
 
 /// Looks at the leases that have ended, as far as is known and the time allows.
 fn end_leases(context: Context<'_>) {
-    let began = monotonic();
+    let slice = Slice::begin();
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
         look(context, &grant, LossReason::Expired);
-        if monotonic().since(began) >= SLICE {
+        if slice.is_over() {
             return;
         }
     }
@@ -125,7 +122,7 @@ pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReaso
 /// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll, as far as
 /// the time allows.
 fn end_silent(context: Context<'_>) {
-    let began = monotonic();
+    let slice = Slice::begin();
     while let Some(timeout) =
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
@@ -133,7 +130,7 @@ fn end_silent(context: Context<'_>) {
             Timeout::Away(id) => moves(context, id),
             Timeout::Ended(id) => end_waits(context, id),
         }
-        if monotonic().since(began) >= SLICE {
+        if slice.is_over() {
             return;
         }
     }

@@ -117,23 +117,11 @@ fn polling_clients_to_query(context: Context<'_>, session: SessionId) -> Vec<u64
 
 #[cfg(test)]
 mod tests {
-    use redis_lock_core::{Limit, Owner, OwnerBuf, Waiter};
-
+    use super::super::a_waiter;
     use super::*;
 
     fn wait(state: &mut State, client_id: Option<u64>) -> CallId {
-        let waiter = Waiter {
-            owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
-            lease: None,
-            holds: None,
-            limit: Limit::ONE,
-            keep: None,
-            session: None,
-            names_limit: false,
-            client_id,
-            since: Monotonic(0),
-            until: None,
-        };
+        let waiter = a_waiter(None, client_id);
         state.calls.join(0, b"lock", waiter, Client::default())
     }
 

@@ -22,7 +22,6 @@ mod programs;
 mod refuse;
 mod serve;
 mod session_end;
-mod slice;
 mod stall_detector;
 mod state;
 mod tick;
@@ -32,6 +31,8 @@ mod wait;
 
 use redis_lock_core::Deadline;
 use redis_lock_core::sessions::SessionGrant;
+#[cfg(test)]
+use redis_lock_core::{Limit, Monotonic, Owner, OwnerBuf, Waiter, sessions::SessionId};
 
 use crate::server::Context;
 use state::STATE;
@@ -63,4 +64,21 @@ pub(crate) fn grant_renewed(
     ends: (Deadline, Deadline),
 ) {
     STATE.renewed(context, grant, ends);
+}
+
+/// A call of an owner for a lock alone, without an end, for tests.
+#[cfg(test)]
+fn a_waiter(session: Option<SessionId>, client_id: Option<u64>) -> Waiter {
+    Waiter {
+        owner: OwnerBuf::from(Owner::new(b"ann").expect("a short name")),
+        lease: None,
+        holds: None,
+        limit: Limit::ONE,
+        keep: None,
+        session,
+        names_limit: false,
+        client_id,
+        since: Monotonic(0),
+        until: None,
+    }
 }

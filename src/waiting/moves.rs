@@ -57,8 +57,7 @@ impl Moves {
 
 #[cfg(test)]
 mod tests {
-    use redis_lock_core::{Limit, Monotonic, Owner, OwnerBuf, Waiter};
-
+    use super::super::a_waiter;
     use super::*;
 
     fn session(number: u64) -> SessionId {
@@ -69,19 +68,7 @@ mod tests {
     fn calls() -> Calls {
         let mut calls = Calls::default();
         for key in [b"lock", b"next"] {
-            let waiter = Waiter {
-                owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
-                lease: None,
-                holds: None,
-                limit: Limit::ONE,
-                keep: None,
-                session: Some(session(7)),
-                names_limit: false,
-                client_id: None,
-                since: Monotonic(0),
-                until: None,
-            };
-            calls.join(0, key, waiter, ());
+            calls.join(0, key, a_waiter(Some(session(7)), None), ());
         }
         calls
     }

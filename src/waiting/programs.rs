@@ -6,9 +6,9 @@
 use redis_lock_core::sessions::{Presence, SessionId};
 
 use super::disconnect_check::polling_client_has_closed;
-use super::slice::Slice;
 use super::state::STATE;
 use super::timer;
+use crate::locks::Slice;
 use crate::server::Context;
 use crate::sessions;
 

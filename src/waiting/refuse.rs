@@ -3,9 +3,8 @@
 use redis_lock_core::{CallId, Waiter};
 
 use super::answer::Answer;
-use super::slice::Slice;
 use super::state::STATE;
-use crate::locks::{CommandError, monotonic};
+use crate::locks::{CommandError, Slice, monotonic};
 use crate::server::{Context, Text};
 use crate::sessions;
 use crate::statistics::WaitEnd;

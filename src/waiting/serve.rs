@@ -11,16 +11,19 @@ use super::ended::end_leases;
 use super::judge::{admit, confirm};
 use super::line::stands_in_line;
 use super::refuse::{refuse, refuse_all};
-use super::slice::{MAX_GRANTS, SLICE};
 use super::state::STATE;
 use super::timer;
 use super::turn::{Next, Turn, count_grant, grant, may_acquire, next_call};
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
-    Announce, CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released,
+    Announce, CommandError, KeyspaceEvent, LockKey, SLICE, check_write, max_holders, released,
 };
 use crate::server::{Context, Text, WriteCheck};
 use crate::sessions::{self, Membership};
+
+/// So many grants of one lock at most. The server writes their replies before it serves its other clients,
+/// which takes longer than the grants.
+const MAX_GRANTS: usize = 64;
 
 /// Where [`serve`] is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,10 @@ use super::programs::move_calls;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
 use super::session_end::end_rest;
-use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
 use super::{deadlock, events, timer};
-use crate::locks::{monotonic, now};
+use crate::locks::{Slice, monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
 

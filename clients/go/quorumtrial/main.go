@@ -1,4 +1,4 @@
-// Command quorumtrial takes the locks of `make quorum` with this client, as it is told by JSON lines.
+// Command quorumtrial acquires the locks of `make quorum` with this client. Orders and answers are JSON lines.
 package main
 
 import (

@@ -75,7 +75,7 @@ func TestAMinorityMayHang(t *testing.T) {
 	}
 }
 
-// Whatever a stalled server reads first when it goes on, nothing stays of a lock that was given up.
+// A lock that was given up leaves nothing on a stalled server, in whichever order the server then reads the calls.
 func TestAServerThatWasStalledKeepsNothing(t *testing.T) {
 	t.Parallel()
 	servers := bed.Start(t, 1)

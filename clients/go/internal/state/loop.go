@@ -71,7 +71,7 @@ func (s *State) SessionEnded(n *Node) {
 	n.Session, n.sures = 0, nil
 }
 
-// LeaveSession leaves a session with a grant whose release was refused, so that it is not renewed for ever.
+// LeaveSession leaves a session with a grant whose release was refused, so that the grant is not renewed forever.
 func (s *State) LeaveSession(n *Node) {
 	if n.leaving && n.Session != 0 {
 		n.left[n.Session] = s.At

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from types import TracebackType
 from typing import Any, Generic, Optional, TypeVar
 
-from ._core import Holding, Locking, Task, release_all
+from ._holding import Holding, Task, release_all
+from ._locking import Locking
 from ._tasks import Tasks
 from .errors import LockMisuse
 from .state.claims import LOST

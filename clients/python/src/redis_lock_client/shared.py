@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Any
 
-from ._core import Holding, Task
+from ._holding import Holding, Task
 from .observer import Observer
 from .threads import Locks
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from ._core import Holding, Locking, Task, release_all
+from ._holding import Holding, Task, release_all
+from ._locking import Locking
 from ._threads import Threads, run
 
 __all__ = ["Grant", "Grants", "Locks", "Task"]
@@ -91,7 +92,7 @@ class Locks(Locking):
         max_hold: the grant ends after so many seconds: then it is lost.
         task: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
         grant is returned with another hold, and takes one more release. With permits the task is not used.
-        on_lost: as `Grant.on_lost`. stop: ends the wait when it is set, within a quarter of a second (LockBusy).
+        on_lost: as `Grant.on_lost`. stop: ends the wait when it is set, within 10 ms (LockBusy).
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)

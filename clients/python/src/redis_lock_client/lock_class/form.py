@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from .._core import attach
+from .._holding import attach
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
 from ..observer import Observer
 

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
-from .._core import attach
+from .._holding import attach
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
 from ..observer import Observer, log
 from ..threads import Grant

@@ -42,7 +42,7 @@ class State(Waits):
         self.session, self.sures = 0, []
 
     def leave_session(self) -> None:
-        """Leaves a session with a grant whose release was refused, so that it is not renewed for ever."""
+        """Leaves a session with a grant whose release was refused, so that the grant is not renewed forever."""
         if self.leaving and self.session:
             self.left[self.session] = self.at
             self.ended()

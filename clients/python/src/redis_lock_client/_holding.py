@@ -1,29 +1,22 @@
-"""Acquiring, holding and releasing, for threads and for asyncio: the code is the same, and what it awaits differs."""
+"""Tasks, and what a caller holds: acquiring, holding and releasing, for threads and for asyncio. The code is the same,
+and what it awaits differs."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import os
-import re
-import socket
-import sys
-import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, Optional, Union
 
-from ._node import Common, Node, Pauses
-from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
-from .observer import Observer, log
-from .servers import Server, Servers
+from ._node import Node, Pauses
+from .errors import LockBusy, LockError, LockMisuse
+from .observer import log
+from .servers import Server
 from .state import Claim, Fault, Owner
 from .state.claims import HELD, IN_LINE, LOST, milliseconds
 from .state.faults import made
 from .state.waits import Ask
 
-Key = Union[str, bytes]
 LEAST_LEASE = 1.0  # the shortest that the server renews
 INTERRUPTED = Fault("the call was interrupted")
 
@@ -60,7 +53,7 @@ class Task:
 class Holding:
     """A grant, in both worlds."""
 
-    def __init__(self, locks: Locking, node: Node, terms: Terms) -> None:
+    def __init__(self, locks: Any, node: Node, terms: Terms) -> None:
         self._locks, self._common, self._node, self._terms = locks, locks._common, node, terms
         self._claim: Claim
         self._signal: Any = None  # wakes the caller of an acquire
@@ -349,203 +342,6 @@ class Holding:
                 await node.world.sleep(rest)
 
 
-class Locking:
-    """The locks of one program, in both worlds."""
-
-    _grant: type[Any] = Holding
-    _is_async = False
-
-    def __init__(self, client: Any, *, name: Optional[str] = None, lease: float = 10.0, silence: float = 30.0,
-                 reply: float = 1.0, prefix: str = "", observer: Optional[Observer] = None) -> None:
-        """client: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
-        name: begins each owner and names the session; by default the name of the program.
-        lease: how long others wait for a lock when this process has died; seconds, at least 1.
-        silence: how long the process may be suspended and keep its locks; seconds, at least 1.
-        reply: how long one reply of the server may take, connecting included; seconds.
-        prefix: begins the key of each lock. observer: is notified of what happens, for metrics."""
-        if lease < LEAST_LEASE or silence < LEAST_LEASE:
-            raise LockMisuse("lease and silence are at least 1 second")
-        if reply <= 0:
-            raise LockMisuse("reply is a time of more than 0 seconds")
-        self.client, self.lease = client, lease  # as they were given
-        self._servers = Servers(client, self._is_async, reply)
-        self._name = printable(name or os.path.basename(sys.argv[0] if sys.argv else "") or "python")
-        self._settings = (self._name, lease, silence, reply, observer)
-        self._prefix = prefix
-        self._reset()
-        _all.add(self)
-
-    def _reset(self) -> None:
-        """Begins anew: nothing is held."""
-        self._common = Common(self._world(), self._servers, *self._settings)
-        host = printable(socket.gethostname())
-        self._process = f"{self._name}:{host}:{os.getpid()}:{os.urandom(9).hex()}-"
-        self._number = itertools.count(1)
-
-    def _world(self) -> Any:
-        raise NotImplementedError
-
-    def _after_fork(self) -> None:
-        """In a child: lets go of the connections of the parent."""
-        common = self._common
-        self._reset()
-        for node in list(common.nodes.values()):
-            node.wire.abandon()
-            node.poller.abandon()
-
-    def _terms(self, wait: Optional[float], shared: bool, permits: Optional[int], lease: Optional[float],
-               max_hold: Optional[float], on_lost: Any, stop: Any = None) -> Terms:
-        mode: tuple[Any, ...] = ()
-        if shared or permits is not None:
-            mode = ("LIMIT", permits) if permits is not None else ("SHARED",)
-            if shared and permits is not None:
-                raise LockMisuse("a lock is either shared or has permits")
-            if permits is not None and not 1 <= permits < 2**31:
-                raise LockMisuse("a semaphore has 1 to 2^31 - 1 permits")
-        if lease is not None and lease < 0.001 or max_hold is not None and max_hold <= 0:
-            raise LockMisuse("a lease is at least 1 millisecond, and max_hold more than 0")
-        if wait is not None:
-            wait = None if wait == math.inf else max(0.0, wait)
-        fixed = lease is not None
-        return Terms(mode, self._common.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
-
-    def _full(self, key: Key) -> str:
-        """The key with the prefix. Its bytes are those that the user's client would send."""
-        text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
-        if not isinstance(text, str):
-            raise LockMisuse(f"a key is a str or bytes, not {type(key).__name__}")
-        if self._servers.encoding.lower() not in ("utf-8", "utf8") and isinstance(key, str):
-            text = text.encode(self._servers.encoding).decode("utf-8", "surrogateescape")
-        return self._prefix + text
-
-    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
-        observer = self._common.observer
-        if observer is None:
-            return await self._try(key, terms, task)
-        begun = monotonic()
-        try:
-            grant = await self._try(key, terms, task)
-        except BaseException as error:
-            safely(observer.acquired, key, monotonic() - begun, error)
-            raise
-        safely(observer.acquired, key, monotonic() - begun, None)
-        return grant
-
-    async def _try(self, key: str, terms: Terms, task: Optional[Task]) -> Any:
-        if self._common.is_closed:
-            raise made(LockMisuse, key, "the client is closed")
-        if task and terms.mode[:1] == ("LIMIT",):
-            task = None  # each permit is an owner of its own
-        held = task._grant(key) if task else None
-        if held is not None:
-            await held._enter_again(terms.mode)
-            return held
-        grant = await self._register(key, terms, task)
-        try:
-            await grant._ask()
-            if terms.fixed and grant._claim.session:
-                await grant._take_out()
-            grant._start()
-        except GeneratorExit:
-            raise
-        except BaseException:
-            await grant._give_up()
-            raise
-        if task:
-            task._remember(grant)
-        return grant
-
-    async def _register(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "") -> Any:
-        """Registers a wait at the server of the key. Without an owner it gets the task's, or a fresh one."""
-        server = self._servers.only
-        if server is None:
-            found = await self._servers.find(key)
-            if isinstance(found, Fault):
-                raise made(LockUnavailable, key, found.text, found.cause)
-            server = found
-        node = self._common.node(server)
-        grant = self._grant(self, node, terms)
-
-        def register() -> None:
-            state = node.state
-            name = (key, owner or task and state.usable_owner(task._owner) or f"{self._process}{next(self._number):x}")
-            claim = Claim(name, terms.mode, terms.lease, terms.wait, state.reply, state.at, fixed=terms.fixed, caller=grant)
-            grant._claim = claim
-            state.ask(claim)
-            if task:
-                claim.task, task._owner.name = task._owner, name[1]
-
-        node.do(register)
-        return grant
-
-    async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
-        task, grants = Task(), []
-        end = None if terms.wait is None else monotonic() + terms.wait
-        try:
-            for key in sorted({self._full(key) for key in keys}):
-                left = terms if end is None else terms._replace(wait=max(0.0, end - monotonic()))
-                grants.append(await self._acquire(key, left, task))
-            for grant in grants:  # while the others were waited for
-                grant._node.do(grant._node.state.require_held, grant._claim)
-        except BaseException as error:
-            await release_all(grants, error)
-            raise
-        return grants
-
-    async def _adopt(self, key: str, owner: str, token: int, terms: Terms) -> Any:
-        grant = await self._register(key, terms, owner=owner)
-        claim, node = grant._claim, grant._node
-        session = 0 if terms.fixed else await node.session(monotonic() + self._common.reply)
-        call = node.do(node.state.begin_call, claim.name)
-        command = ("LOCK.RENEW", key, owner, "PX", milliseconds(terms.lease), "SESSION", session, "TOKEN", token)
-        await grant._call(call, command, lambda state, sent, reply, _: state.adopted(claim, session, sent, reply))
-        grant._start()
-        return grant
-
-    async def _lead(self, key: str, work: Callable[[Any], Awaitable[object]], terms: Terms) -> None:
-        pauses = Pauses()
-        while not (terms.stop and terms.stop()):
-            failed: Optional[BaseException] = None  # the work did, by itself
-            try:
-                grant = await self._acquire(key, terms)
-                pauses = Pauses()
-                try:
-                    grant._begin_work()
-                    await work(grant)
-                except BaseException as error:
-                    if not (isinstance(error, LockLost) and grant.lost):
-                        failed = error
-                    await grant._exit(error)
-                    raise
-                await grant._exit(None)
-            except LockError as error:
-                if terms.stop and terms.stop() and isinstance(error, LockBusy):
-                    return
-                if error is failed or not isinstance(error, (LockLost, LockUnavailable)):
-                    raise
-            rest = monotonic() + pauses.next()
-            while (left := rest - monotonic()) > 0 and not (terms.stop and terms.stop()):
-                await self._common.world.sleep(min(left, 0.25))
-
-    async def _close(self) -> None:
-        common = self._common
-        with common.world.mutex:
-            if common.is_closed:
-                return
-            common.is_closed = True
-            nodes = list(common.nodes.values())
-        if len(nodes) == 1:
-            await nodes[0].close()
-            return
-        for closing in [common.world.spawn(node.close()) for node in nodes]:
-            await common.world.join(closing, 2 * common.reply)
-
-
-def printable(text: str) -> str:
-    """A part of an owner."""
-    return re.sub(r"[^!-~]", "_", text)[:80]
-
-
 def safely(call: Callable[..., object], *args: object) -> None:
     """Calls what the user has given."""
     try:
@@ -573,15 +369,3 @@ async def release_all(grants: Iterable[Any], error: Optional[BaseException]) -> 
             raised = failure
     if raised:
         raise raised
-
-
-_all: weakref.WeakSet[Locking] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for locks in list(_all):
-        locks._after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

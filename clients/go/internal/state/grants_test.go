@@ -1,0 +1,271 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only.
+func TestAPollCountsForGrantsOfItsSession(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	r.at(109).poll(5000, 1)
+	r.sureTill(grant, 114)
+	r.at(110).poll(1000, 1)
+	r.sureTill(grant, 114)
+	r.at(111).poll(-1, 1)
+	r.sureTill(grant, 121)
+	r.sessionEnded()
+	r.Opened(8)
+	r.at(115).poll(9000, 1)
+	r.sureTill(grant, 121)
+}
+
+// † A grant that was learned later, or has another token now, may have been lost before.
+func TestAPollCountsForGrantsThatWereKnownWhenItWasSent(t *testing.T) {
+	r := open(t)
+	reply := r.at(100).begin()
+	grant := r.held("k")
+	r.At = 109 * s
+	reply(9500, 1)
+	r.sureTill(grant, 110)
+	r.inLine("l")
+	r.poll(3000, 2, granted("l", 51))
+	if other := r.claims[Name{"l", "o"}]; r.Sure(other).Round(ms) != 112*s {
+		t.Fatal(r.Sure(other))
+	}
+}
+
+// A POLL that reaches less far counts for grants that joined after one that reached further.
+func TestLeasesThatDiffer(t *testing.T) {
+	r := open(t)
+	long := r.held("long")
+	r.poll(9900, 1)
+	short := r.asked("short", nil)
+	r.Answered(short, 7, r.At, grants(51, 1, 2000))
+	r.step(short, "done")
+	r.at(101).poll(1900, 2)
+	r.sureTill(short, 102.9)
+	r.sureTill(long, 110)
+	r.at(102.5).poll(1900, 2)
+	r.has(short, Held, "")
+	r.sureTill(short, 104.4)
+}
+
+// † The reply is no grant: the wait is asked again. A grant with another token counts.
+func TestALossBeforeTheReplyThatNamesTheGrant(t *testing.T) {
+	r := open(t)
+	wait, call := r.asked("k", nil), r.BeginCall(Name{"k", "o"})
+	r.poll(-1, 0, lost("k", 50))
+	r.Answered(wait, 7, r.At, grants(50, 1, 10000))
+	r.step(wait, "send")
+	r.Answered(wait, 7, r.At, grants(51, 1, 10000))
+	r.step(wait, "done")
+	r.EndCall(call)
+	r.isDue()
+}
+
+func TestALossIsForgottenWhenTheCallsOfItsTimeAreAnswered(t *testing.T) {
+	r := open(t)
+	first, second := r.BeginCall(Name{"a", "a"}), r.BeginCall(Name{"b", "b"})
+	r.poll(-1, 0, lost("k", 50))
+	third := r.BeginCall(Name{"c", "c"})
+	r.EndCall(first)
+	if len(r.losses) != 1 {
+		t.Fatal("forgotten too early")
+	}
+	r.EndCall(second)
+	r.EndCall(third)
+	r.poll(-1, 0, lost("k", 51))
+	if len(r.losses) != 0 {
+		t.Fatal("not forgotten")
+	}
+}
+
+// † A program that slept keeps its locks if the next POLL confirms them; else silence ends them.
+func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	reply := r.at(109.9).begin()
+	r.at(130)
+	reply(0, 1) // after a sleep of 20 s
+	r.has(grant, Held, "")
+	if block := r.Block(r.n); block != 100*ms || r.Sure(grant) > r.At {
+		t.Fatal(block)
+	}
+	r.poll(5000, 1)
+	r.sureTill(grant, 135)
+	if block := r.Block(r.n); block != 10*s/3 {
+		t.Fatal(block)
+	}
+	r.at(140).Failed(139*s, noReply.Fault)
+	r.has(grant, Lost, "silence")
+	r.isDue("LOCK.RELEASE k o ALL TOKEN 50")
+}
+
+func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
+	r, fault := open(t), &Fault{Err: errors.New("refused")}
+	grant, other := r.held("k"), r.held("other")
+	other.sure = 132 * s
+	r.at(109).Failed(109*s, fault)
+	r.at(130).Failed(130*s, fault) // the program slept
+	r.at(130.1).Failed(130*s+100*ms, fault)
+	r.has(grant, Held, "")
+	r.at(131).Failed(130*s+900*ms, fault)
+	r.has(grant, Lost, "silence")
+	r.at(133.1).Failed(132*s+100*ms, fault) // one try that takes a second
+	r.has(other, Lost, "silence")
+}
+
+// `sure` is lowered before the RENEW, and no POLL sent before its reply counts.
+func TestAShorterLease(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	r.at(101).renew(grant, 2*s, false)
+	r.sureTill(grant, 103)
+	r.at(102).poll(9000, 1)
+	r.sureTill(grant, 103)
+	reply := r.at(102.4).begin()
+	r.at(102.5)
+	r.fine(r.Confirmed(grant, Answer{Sent: 101 * s, Reply: grants(50, 1, 2000)}))
+	reply(9000, 1)
+	r.sureTill(grant, 103)
+	r.at(102.6).poll(1500, 1)
+	r.sureTill(grant, 104.1)
+}
+
+func TestSureFollowsTheLeaseInTheReply(t *testing.T) {
+	r := open(t)
+	grant := r.asked("k", nil)
+	r.Answered(grant, 7, 100*s, grants(50, 1, 3000))
+	r.sureTill(grant, 103)
+	r.fine(r.Confirmed(grant, Answer{Sent: 102 * s, Reply: grants(50, 2, 20000)}))
+	r.sureTill(grant, 122)
+	r.fine(r.Confirmed(grant, Answer{Sent: 103 * s, Reply: grants(50, 2, 1000)}))
+	r.sureTill(grant, 122)
+}
+
+func TestALossIsReportedOnce(t *testing.T) {
+	r := open(t)
+	grant := r.held("k")
+	r.poll(5000, 1, lost("k", 49))
+	r.has(grant, Held, "")
+	r.poll(5000, 0, lost("k", 50))
+	r.Changed = nil
+	r.is(r.Confirmed(grant, Answer{Sent: r.At, Reply: says("NOTHELD x")}), ErrLost)
+	r.has(grant, Lost, "deleted")
+	if len(r.Changed) > 0 {
+		t.Fatal("reported twice")
+	}
+}
+
+// NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone.
+func TestMovingAGrant(t *testing.T) {
+	r := open(t)
+	all := map[string]*Claim{"gone": r.held("gone"), "kept": r.held("kept"), "taken": r.held("taken")}
+	r.sessionEnded()
+	r.Opened(8)
+	for _, due := range r.at(101).Due() {
+		reply := map[any]Reply{"gone": says("NOTHELD x"), "kept": says("NOPERM x"), "taken": noReply}[due.Command[1]]
+		due.Apply(r.At, reply)
+	}
+	r.poll(-1, 0, []any{"taken", "taken", "o", int64(50), int64(9)})
+	r.has(all["gone"], Lost, "gone (NOTHELD)")
+	r.has(all["taken"], Lost, "taken")
+	r.has(all["kept"], Held, "")
+	r.isDue("LOCK.RENEW kept o SESSION 8 TOKEN 50")
+}
+
+// A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
+func TestAFixedLease(t *testing.T) {
+	r := open(t)
+	c := r.claim("k", 5*s)
+	c.Lease, c.Fixed = 500*ms, true
+	r.fine(r.Ask(c))
+	r.step(c, "send")
+	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); !strings.Contains(got, "PX 1000 HOLDS 1 SESSION 7 QUEUE") {
+		t.Fatal(got)
+	}
+	r.Answered(c, 7, r.At, grants(50, 1, 1000))
+	r.step(c, "done")
+	r.renew(c, 500*ms, true)
+	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
+	r.fine(r.Confirmed(c, Answer{Sent: 100*s + 200*ms, Reply: grants(50, 1, 500)}))
+	r.poll(9000, 0, granted("k", 50))
+	r.sureTill(c, 100.7)
+	r.sessionEnded()
+	r.Opened(8)
+	r.at(100.5).isDue()
+	if command, rest := r.End(c, far); command != nil || rest != 200*ms {
+		t.Fatal(command, rest)
+	}
+	r.at(100.7).End(c, far)
+	r.has(c, Lost, "expired")
+}
+
+// A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant.
+func TestALeaveWithoutAnAnswer(t *testing.T) {
+	r := open(t)
+	c := r.held("k")
+	r.renew(c, 3*s, true)
+	r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
+	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
+	r.sureTill(c, 103)
+	r.at(104).poll(9000, 0)
+	r.has(c, Lost, "silence")
+}
+
+// A grant whose maximum time is over is lost, and the release names the session.
+func TestAMaximumTime(t *testing.T) {
+	r := open(t)
+	c := r.held("k")
+	if command, rest := r.End(c, 101*s); command != nil || rest != s {
+		t.Fatal(command, rest)
+	}
+	command, _ := r.at(101).End(c, 101*s)
+	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
+		t.Fatal(got)
+	}
+	r.has(c, Lost, "its maximum time is over")
+	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
+	r.Ended(c, Reply{Value: int64(0)})
+	r.isDue()
+}
+
+// What another process has detached is adopted by a RENEW. A loss is reported as such.
+func TestAnAdoption(t *testing.T) {
+	r := open(t)
+	c := r.claim("k", 0)
+	c.Adopted = 50
+	r.fine(r.Ask(c))
+	r.step(c, "send")
+	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); got != "[LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50]" {
+		t.Fatal(got)
+	}
+	r.Answered(c, 7, r.At, says("NOTHELD x"))
+	r.step(c, ErrLost.Error())
+}
+
+// In a cluster, a deleted grant may be at another node: it is unsure until that node has answered.
+func TestAGrantThatMovedToAnotherNode(t *testing.T) {
+	for reply, reason := range map[*Reply]string{
+		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("NOTHELD x")}: "deleted",
+	} {
+		r, other := open(t), NewNode("other")
+		r.isCluster = true
+		r.State.Opened(&other, 9)
+		c := r.held("k")
+		r.poll(-1, 0, lost("k", 50))
+		if c.Phase != Held || r.Sure(c) > r.At || !slices.Contains(r.Elsewhere, c) {
+			t.Fatal(c)
+		}
+		r.isDue()
+		r.Found(c, &other, 9, Answer{Sent: 101 * s, Reply: *reply})
+		if c.Reason != reason || reason == "" && (c.Node != &other || r.Sure(c) != 111*s || !other.grants[c]) {
+			t.Fatal(c)
+		}
+	}
+}
