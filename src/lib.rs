@@ -3,7 +3,6 @@
 //! Each module here is a layer. `docs/design.md` says what each is for and which others it uses.
 
 mod commands;
-mod keeping;
 mod locks;
 mod server;
 mod sessions;
@@ -32,7 +31,6 @@ server::export_load!(c"lock", VERSION, load);
 
 /// A key has lost its lock without a release.
 fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
-    keeping::lock_lost(context, database, key);
     sessions::lock_lost(context, database, key);
     waiting::lock_lost(context, database, key);
 }
@@ -47,7 +45,6 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
     }
     server::set_module_options(context);
     locks::load(context, lock_lost)?;
-    keeping::load(context);
     sessions::load(
         context,
         sessions::Upper {

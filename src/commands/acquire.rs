@@ -1,15 +1,14 @@
-//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms | QUEUE ms] [KEEP ms]
+//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms | QUEUE ms]
 //! [SESSION id] [HOLDS n] [TOKEN token]`
 
 use std::time::Duration;
 
 use redis_lock_core::Limit;
-use redis_lock_core::keeping::Keep;
 use redis_lock_core::parse::{self, Wait};
 
 use super::holder::integer;
 use super::session::check_session;
-use super::{MAX_WATCHED_NAME, SINCE, check_keeper, documented, key_and_words};
+use super::{MAX_WATCHED_NAME, SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;
@@ -28,7 +27,7 @@ impl Command for Acquire {
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
         history: &[
-            (c"0.2.0", c"Added the SHARED, LIMIT and KEEP options."),
+            (c"0.2.0", c"Added the SHARED and LIMIT options."),
             (c"0.3.0", c"Added the QUEUE and SESSION options."),
         ],
         key: Some(KeyUse::Update),
@@ -53,19 +52,12 @@ fn acquire<'call>(
             c"ERR BLOCK and QUEUE take a lock whose name is at most 8192 bytes long",
         ));
     }
-    if let Some(keep) = call.keep {
-        check_keeper(context, name, keep)?;
-    }
     if let Some(session) = call.session {
         check_session(context, name, session)?;
         if matches!(call.wait, Some(Wait::Block(_))) {
             sessions::check_may_block(context, session)?;
         }
     }
-    let keep = match call.keep {
-        Some(Keep::For(silence)) => Some(silence),
-        Some(Keep::End) | None => None,
-    };
     let random = call.owner.is_none().then(|| random_owner(context));
     let owner = call
         .owner
@@ -89,7 +81,7 @@ fn acquire<'call>(
             }
         },
     };
-    let holder = lock.acquire(&request, keep.map(Keep::For), call.session)?;
+    let holder = lock.acquire(&request, call.session)?;
     if let Some(holder) = holder {
         let limit = call.limit.map(|_| holder.limit);
         reply_grant(context, owner, holder.grant, limit);
@@ -108,7 +100,6 @@ fn acquire<'call>(
         is_queued,
         longest: (wait_ms > 0).then(|| Duration::from_millis(wait_ms)),
         names_limit: call.limit.is_some(),
-        keep,
         session: call.session,
     };
     let place = waiting::join(context, name, &request, &waits)?;

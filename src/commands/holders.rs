@@ -4,7 +4,6 @@ use redis_lock_core::parse;
 
 use super::holder::{holder_numbers, id_or_none, reply_fields, reply_number};
 use super::{documented, key_and_words};
-use crate::keeping;
 use crate::locks::{CommandError, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;
@@ -45,13 +44,9 @@ fn holders<'call>(
     };
     context.reply_array(holders.live_count(now).min(most));
     for holder in holders.live(now).take(most) {
-        context.reply_map(10);
+        context.reply_map(8);
         reply_fields(context, holder.owner, &holder_numbers(&holder, now));
         reply_number(context, b"limit", i64::from(holder.limit.number()));
-        let (client, silence_ms) =
-            keeping::kept_by(context, name, holder.grant.token).unwrap_or_default();
-        reply_number(context, b"kept-by", client.cast_signed());
-        reply_number(context, b"keep-ms", silence_ms.cast_signed());
         let session = sessions::of_grant(context, name, holder.grant.token);
         reply_number(context, b"session", id_or_none(session));
     }

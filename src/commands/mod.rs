@@ -13,7 +13,6 @@ mod section;
 mod session;
 mod waiters;
 
-use redis_lock_core::keeping::Keep;
 use redis_lock_core::parse::{self, Kind, Words};
 
 use crate::locks::{CommandError, max_lease};
@@ -78,26 +77,6 @@ fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'
     Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }
 
-/// The longest name, in bytes, of a lock that clients wait for or keep. Such a lock is opened every few
+/// The longest name, in bytes, of a lock that clients wait for, or that a session renews. Such a lock is opened every few
 /// milliseconds, and each time the server reads the whole name twice.
 const MAX_WATCHED_NAME: usize = 8192;
-
-/// Checks that a connection asks for `KEEP`, that the server reports when it was last heard, and the name.
-fn check_keeper(context: Context<'_>, name: Text<'_>, keep: Keep) -> Result<(), CommandError> {
-    if keep != Keep::End && name.bytes().len() > MAX_WATCHED_NAME {
-        Err(CommandError::argument(
-            c"ERR KEEP takes a lock whose name is at most 8192 bytes long",
-        ))
-    } else if !context.comes_from_connection() {
-        Err(CommandError::argument(
-            c"ERR KEEP takes a call of a client: a script, a function or another module has no connection \
-              to keep",
-        ))
-    } else if !context.has_command(c"CLIENT") {
-        Err(CommandError::argument(
-            c"ERR KEEP needs the command CLIENT, which is renamed or disabled on this server",
-        ))
-    } else {
-        Ok(())
-    }
-}

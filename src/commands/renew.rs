@@ -1,9 +1,9 @@
-//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
+//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [SESSION id] [TOKEN token] [RAISE token]`
 
 use redis_lock_core::parse::{self, SessionMove};
 
 use super::session::{check_session, check_session_name};
-use super::{SINCE, check_keeper, documented, key_and_words};
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;
@@ -21,7 +21,7 @@ impl Command for Renew {
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
         history: &[
-            (c"0.2.0", c"Added the SHARED, LIMIT and KEEP options."),
+            (c"0.2.0", c"Added the SHARED and LIMIT options."),
             (c"0.3.0", c"Added the SESSION option."),
         ],
         key: Some(KeyUse::Update),
@@ -40,9 +40,6 @@ fn renew<'call>(
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let call = parse::renew(&mut words)?;
-    if let Some(keep) = call.keep {
-        check_keeper(context, name, keep)?;
-    }
     if let Some(moved) = call.session {
         check_session_name(name)?;
         if let SessionMove::Into(session) = moved {
@@ -50,7 +47,7 @@ fn renew<'call>(
         }
     }
     let membership = sessions::membership(call.session);
-    let holder = Lock::open(primary, name).renew(&call.request, call.keep, membership)?;
+    let holder = Lock::open(primary, name).renew(&call.request, membership)?;
     let limit = call.request.limit().map(|_| holder.limit);
     reply_grant(context, holder.owner, holder.grant, limit);
     Ok(())

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use crate::locks::{last_token, max_waiters_total, monotonic, now};
 use crate::server::{Context, InfoWriter, entries_alive, entries_flushed, values_alive};
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
-use crate::{keeping, sessions, waiting};
+use crate::{sessions, waiting};
 
 /// Writes the fields. A crash report has no context, and gets only the fields that need none.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
@@ -24,7 +24,6 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     let Some(context) = context else {
         return;
     };
-    section.field(c"kept", integer(keeping::kept(context) as u64));
     let counts = sessions::counts(context);
     section.field(c"sessions", integer(counts.sessions as u64));
     section.field(c"sessions_detached", integer(counts.detached as u64));

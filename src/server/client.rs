@@ -38,11 +38,6 @@ impl Socket {
 /// has not run (in a transaction, blocked).
 const MORE_THAN_REPLIES: [char; 5] = ['P', 't', 'O', 'x', 'b'];
 
-/// How the names begin of the commands that a client sends by which it only keeps grants.
-const REMOVE_NOTHING: [&str; 8] = [
-    "ping", "lock.", "echo", "hello", "auth", "client", "select", "reset",
-];
-
 impl Context<'_> {
     /// The sockets of those of these clients that are connected.
     pub(crate) fn sockets(self, clients: &[u64]) -> Vec<(u64, Socket)> {
@@ -76,13 +71,6 @@ impl Context<'_> {
             && unsafe { api!(RedisModule_GetClientInfoById)(ptr::null_mut(), client) == OK }
     }
 
-    /// Closes a client's connection; replies that are not sent yet are dropped. Not for a client whose command
-    /// is running: the rest of it would run as the default user.
-    pub(crate) fn close_client(self, client: u64) {
-        // SAFETY: the context is live; the server refuses a client that it does not know.
-        unsafe { api!(RedisModule_DeauthenticateAndCloseClient)(self.raw, client) };
-    }
-
     /// Those of these clients whose command may be running: the server holds arguments of theirs, and they are not
     /// blocked. (Those of others too, where threads have read commands that are still to run.)
     pub(crate) fn running(self, clients: &[u64]) -> Vec<u64> {
@@ -93,44 +81,6 @@ impl Context<'_> {
         .into_iter()
         .map(|(client, ())| client)
         .collect()
-    }
-
-    /// Those of these clients whose running command may be what removed a key: as [`Context::running`], but
-    /// for those whose last command removes none.
-    pub(crate) fn removing(self, clients: &[u64]) -> Vec<u64> {
-        self.client_fields(clients, |line| {
-            let (arguments, command) = (field(line, "argv-mem")?, field(line, "cmd")?);
-            let removes = !REMOVE_NOTHING.iter().any(|name| command.starts_with(name));
-            (arguments != "0" && removes).then_some(())
-        })
-        .into_iter()
-        .map(|(client, ())| client)
-        .collect()
-    }
-
-    /// Those of these clients to which all output is sent.
-    pub(crate) fn all_sent(self, clients: &[u64]) -> Vec<u64> {
-        self.client_fields(clients, |line| {
-            let sent = field(line, "obl")? == "0" && field(line, "oll")? == "0";
-            // From Redis 8 on a flush is answered when another thread has done it.
-            let flushes =
-                field(line, "flags")?.contains('b') && field(line, "cmd")?.starts_with("flush");
-            (sent && !flushes).then_some(())
-        })
-        .into_iter()
-        .map(|(client, ())| client)
-        .collect()
-    }
-
-    /// How many seconds ago the server heard from each of these clients that are connected, by its wall clock,
-    /// which may have been set back since; `None` when it does not say.
-    pub(crate) fn idle_seconds(self, clients: &[u64]) -> Option<Vec<(u64, i64)>> {
-        let lines = self.client_lines(clients)?;
-        let idle = lines.lines().filter_map(|line| {
-            let client = field(line, "id")?.parse().ok()?;
-            Some((client, field(line, "idle")?.parse().ok()?))
-        });
-        Some(idle.collect())
     }
 
     fn client_fields<T>(self, clients: &[u64], read: impl Fn(&str) -> Option<T>) -> Vec<(u64, T)> {

@@ -8,7 +8,6 @@ use super::grant::note_cap;
 use super::state::STATE;
 use super::upper::release;
 use super::{timer, work};
-use crate::keeping;
 use crate::locks::{LockKey, check_write};
 use crate::server::{Context, Text, WriteCheck};
 
@@ -107,20 +106,18 @@ fn settle(context: Context<'_>, name: Text<'_>) {
     }
 }
 
-/// Checks the grant that a call is about to get, before anything changes: the last checks of all. `keeps` is true when
-/// a connection is to keep it.
+/// Checks the grant that a call is about to get, before anything changes: the last checks of all.
 #[inline]
 pub(crate) fn check(
     context: Context<'_>,
     name: Text<'_>,
     membership: Membership,
-    keeps: bool,
     granted: &Granted<'_>,
 ) -> Result<(), Refusal> {
     if !STATE.any_grants() && membership.joins().is_none() {
         return Ok(());
     }
-    check_grant(context, name, membership, keeps, granted)
+    check_grant(context, name, membership, granted)
 }
 
 #[inline(never)]
@@ -128,7 +125,6 @@ fn check_grant(
     context: Context<'_>,
     name: Text<'_>,
     membership: Membership,
-    keeps: bool,
     granted: &Granted<'_>,
 ) -> Result<(), Refusal> {
     let (joins, grant) = (membership.joins(), granted.holder.grant);
@@ -136,14 +132,11 @@ fn check_grant(
     let before = granted.before.map(|before| before.token);
     let current = before.and_then(|token| of_grant(context, name, token));
     let belongs = joins.or(current.filter(|_| membership != Membership::Leaves));
-    let is_kept = || before.is_some_and(|token| keeping::is_kept(context, name, token));
     match membership {
         Membership::Joins(id) if current != Some(id) && is_full(context, id) => {
             Err(Refusal::SessionFull)
         }
         _ if belongs.is_some() && !can_renew(grant.lease) => Err(Refusal::SessionLeaseTooShort),
-        _ if belongs.is_some() && keeps => Err(Refusal::InSession),
-        _ if joins.is_some() && is_kept() => Err(Refusal::Kept),
         _ => Ok(()),
     }
 }

@@ -43,10 +43,6 @@ counters! {
     FenceChecks = c"fence_checks",
     /// Failed checks of a token.
     FencedRefusals = c"fenced_refusals",
-    /// Renewals of kept grants by the server.
-    KeptRenewals = c"kept_renewals",
-    /// Connections that were closed because a grant that they kept was lost.
-    KeptCloses = c"kept_closes",
     /// Held locks that ended otherwise, except by flushes.
     Removals = c"forced_removals",
 }

@@ -2,7 +2,6 @@
 
 use redis_lock_core::{LockChange, LockId};
 
-use crate::keeping;
 use crate::locks::{Announce, KeyspaceEvent, LockKey, lease_ended, now};
 use crate::server::{Context, Text};
 use crate::sessions;
@@ -40,11 +39,6 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
     let ended = holders.ended(now).map(|holder| holder.grant.token);
     sessions::note_cap(&key, &change);
     sessions::leases_ended(context, key.name(), ended);
-    keeping::leases_ended(
-        context,
-        key.name(),
-        holders.ended(now).map(|holder| holder.grant.token),
-    );
     key.write(&change, Announce::Events(&[KeyspaceEvent::Expire]));
     Err(Ended)
 }

@@ -5,7 +5,6 @@ use redis_lock_core::{LockChange, Release, release};
 use super::ended::open_without_ended;
 use super::serve::{Caller, serve};
 use super::state::STATE;
-use crate::keeping;
 use crate::locks::{Announce, KeyspaceEvent, now, released as grant_released};
 use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
@@ -35,7 +34,6 @@ fn apply(context: Context<'_>, name: Text<'_>) {
         calls.take_give_backs(context.database(), name.bytes())
     });
     for give_back in give_backs {
-        keeping::given_back(context, name, give_back.token(), give_back.client_id);
         let key = open_without_ended(context, name);
         let Ok(holders) = key.holders() else { break };
         let Some(amount) = give_back.release(holders.as_ref()) else {
@@ -56,7 +54,6 @@ fn apply(context: Context<'_>, name: Text<'_>) {
         if holder.is_none() {
             grant_released(context, token);
         }
-        keeping::note_change(&key, Some(token), holder, &released.change, None);
         let membership = Membership::GivenBack;
         sessions::note_change(&key, Some(token), holder, &released.change, membership);
         key.write(

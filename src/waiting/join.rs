@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use redis_lock_core::keeping::Silence;
 use redis_lock_core::sessions::{Presence, SessionId};
 use redis_lock_core::{Acquire, Holds, Owner, OwnerBuf, Refusal, Waiter};
 
@@ -25,7 +24,6 @@ pub(crate) struct Waits {
     /// The longest wait; `None`: no limit.
     pub(crate) longest: Option<Duration>,
     pub(crate) names_limit: bool,
-    pub(crate) keep: Option<Silence>,
     pub(crate) session: Option<SessionId>,
 }
 
@@ -55,7 +53,6 @@ pub(crate) fn join(
         lease: request.lease,
         holds: request.holds,
         limit: request.limit,
-        keep: waits.keep,
         session: waits.session,
         names_limit: waits.names_limit,
         client_id: (!waits.is_queued).then(|| context.client_id()),

@@ -1,9 +1,7 @@
 //! Judging a call.
 
-use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Owner, Refusal};
+use redis_lock_core::{Acquire, Granted, Holders, Owner, Refusal};
 
-use crate::keeping;
 use crate::locks::{LockKey, now, observe_token, rules, token_clock};
 use crate::server::Context;
 use crate::sessions::{self, Membership};
@@ -34,32 +32,14 @@ pub(super) fn refused(
     sessions::refusal(key.context(), key.name(), membership, before, error)
 }
 
-/// Checks that a grant that the server renews has a lease that is long enough: the last check of all. Its token is
+/// Checks that a grant that its session renews has a lease that is long enough: the last check of all. Its token is
 /// seen then.
 pub(super) fn confirm(
     key: &LockKey<'_>,
-    keep: Option<Keep>,
     membership: Membership,
     granted: &Granted<'_>,
 ) -> Result<(), Refusal> {
-    check_renewal(key, keep, membership, granted)?;
+    sessions::check(key.context(), key.name(), membership, granted)?;
     observe_token(granted.holder.grant.token);
     Ok(())
-}
-
-fn check_renewal(
-    key: &LockKey<'_>,
-    keep: Option<Keep>,
-    membership: Membership,
-    granted: &Granted<'_>,
-) -> Result<(), Refusal> {
-    let (context, name) = (key.context(), key.name());
-    let keeps = matches!(keep, Some(Keep::For(_)));
-    sessions::check(context, name, membership, keeps, granted)?;
-    if keep.is_none() && !keeping::any() {
-        return Ok(());
-    }
-    let Grant { token, lease, .. } = granted.holder.grant;
-    let is_kept = keeping::is_kept(context, name, token);
-    check_lease(keep, is_kept, lease)
 }

@@ -1,6 +1,5 @@
 //! How a command changes a lock: it opens it, and the call is judged and its outcome committed.
 
-use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{
     Acquire, Deadline, Granted, Holder, Holds, LockChange, Owner, Release, Renew, Token,
@@ -14,7 +13,6 @@ use super::line::{stands_in_line, waiting};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
-use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, released, rules,
     token_clock,
@@ -31,7 +29,6 @@ impl<'call> Lock<'call> {
     pub(crate) fn open(primary: Primary<'call>, name: Text<'call>) -> Self {
         let context = primary.context();
         apply_give_backs(context, name, Caller::Command);
-        keeping::renew_due(context, name);
         sessions::before_command(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
@@ -78,7 +75,6 @@ impl<'call> Lock<'call> {
     pub(crate) fn acquire<'a>(
         self,
         request: &Acquire<'a>,
-        keep: Option<Keep>,
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
@@ -91,13 +87,12 @@ impl<'call> Lock<'call> {
         let Some(granted) = &granted else {
             return Ok(None);
         };
-        confirm(&key, keep, membership, granted)?;
+        confirm(&key, membership, granted)?;
         count(match granted.before {
             None => Counter::Grants,
             Some(_) => Counter::Reentries,
         });
-        let keep = keep.map(|keep| (keep, Asked::Acquire, context.client_id()));
-        commit_granted(key, granted, keep, membership, KeyspaceEvent::Acquire);
+        commit_granted(key, granted, membership, KeyspaceEvent::Acquire);
         Ok(Some(granted.holder))
     }
 
@@ -120,12 +115,12 @@ impl<'call> Lock<'call> {
             count(Counter::Releases);
         }
         let caller = (Some(released.before.token), released.holder.as_ref());
-        let renewal = (None, Membership::ReleasedBy(session));
+        let membership = Membership::ReleasedBy(session);
         commit(
             key,
             caller,
             &released.change,
-            renewal,
+            membership,
             KeyspaceEvent::Release,
         );
         Ok(released.holder)
@@ -135,7 +130,6 @@ impl<'call> Lock<'call> {
     pub(crate) fn renew<'a>(
         self,
         request: &Renew<'a>,
-        keep: Option<Keep>,
         membership: Membership,
     ) -> Result<Holder<'a>, CommandError> {
         let (key, _) = self.after_the_line();
@@ -146,10 +140,9 @@ impl<'call> Lock<'call> {
         let holders = holders.as_ref();
         let granted = redis_lock_core::renew(holders, request, &rules, now, &mut clock)
             .map_err(|error| refused(&key, holders, request.owner(), membership, error))?;
-        confirm(&key, keep, membership, &granted)?;
+        confirm(&key, membership, &granted)?;
         count(Counter::Renewals);
-        let keep = keep.map(|keep| (keep, Asked::Renew, context.client_id()));
-        commit_granted(key, &granted, keep, membership, KeyspaceEvent::Renew);
+        commit_granted(key, &granted, membership, KeyspaceEvent::Renew);
         Ok(granted.holder)
     }
 }
@@ -166,13 +159,12 @@ fn after_serving(key: LockKey<'_>) -> (LockKey<'_>, bool) {
 fn commit_granted(
     key: LockKey<'_>,
     granted: &Granted<'_>,
-    keep: ToKeep,
     membership: Membership,
     event: KeyspaceEvent,
 ) {
     let before = granted.before.map(|before| before.token);
     let caller = (before, Some(&granted.holder));
-    commit(key, caller, &granted.change, (keep, membership), event);
+    commit(key, caller, &granted.change, membership, event);
 }
 
 /// Applies a change and announces it; the next calls get the room that it makes. `before` is the token of the
@@ -181,11 +173,10 @@ fn commit(
     key: LockKey<'_>,
     (before, after): (Option<Token>, Option<&Holder<'_>>),
     change: &LockChange<'_>,
-    (keep, membership): (ToKeep, Membership),
+    membership: Membership,
     event: KeyspaceEvent,
 ) {
     // Before the change is announced: a listener may free the lock.
-    keeping::note_change(&key, before, after, change, keep);
     sessions::note_change(&key, before, after, change, membership);
     if let (LockChange::Free, Some(token)) = (change, before) {
         hand_over(key, token);
@@ -207,7 +198,6 @@ fn commit(
 /// Opens a lock for a command that changes nothing and only a primary answers, after its give-backs.
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     apply_give_backs(primary.context(), name, Caller::Command);
-    keeping::renew_due(primary.context(), name);
     sessions::before_command(primary.context(), name);
     LockView::open(primary.context(), name)
 }
@@ -215,10 +205,9 @@ pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockVie
 /// Opens a lock for a command that only looks at it, on a replica too. Where the server may write, its give-backs
 /// come first, and the renewals that are due.
 pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
-    if (STATE.is_busy() || keeping::any() || sessions::any_grants()) && may_write_now(context) {
+    if (STATE.is_busy() || sessions::any_grants()) && may_write_now(context) {
         // The server allows this command also when it would refuse a write.
         apply_give_backs(context, name, Caller::EventLoop);
-        keeping::renew_due_if_allowed(context, name);
         sessions::before_look(context, name);
     }
     LockView::open(context, name)

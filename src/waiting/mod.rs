@@ -74,7 +74,6 @@ fn a_waiter(session: Option<SessionId>, client_id: Option<u64>) -> Waiter {
         lease: None,
         holds: None,
         limit: Limit::ONE,
-        keep: None,
         session,
         names_limit: false,
         client_id,

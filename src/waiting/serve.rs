@@ -1,6 +1,5 @@
 //! Granting a lock to the waiting calls that are next.
 
-use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::{
     Acquire, Granted, Holders, LockChange, Monotonic, OwnerBuf, Token, Waiter, next_in_line,
 };
@@ -14,7 +13,6 @@ use super::refuse::{refuse, refuse_all};
 use super::state::STATE;
 use super::timer;
 use super::turn::{Next, Turn, count_grant, grant, may_acquire, next_call};
-use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, SLICE, check_write, max_holders, released,
 };
@@ -179,7 +177,6 @@ impl Serving<'_> {
                 self.grants += 1;
                 let before = granted.before.map(|before| before.token);
                 let (holder, change) = (&granted.holder, &granted.change);
-                keeping::note_change(&key, before, Some(holder), change, to_keep(&next.waiter));
                 let membership = membership(&next.waiter);
                 sessions::note_change(&key, before, Some(holder), change, membership);
                 let to_answer = grant(context, &next, &granted);
@@ -269,8 +266,7 @@ impl Serving<'_> {
         };
         let granted = admit(context, holders, &request, false).map_err(refused)?;
         let granted = granted.ok_or(NoGrant::Waits(Step::Done))?;
-        let keep = waiter.keep.map(Keep::For);
-        confirm(key, keep, membership(waiter), &granted).map_err(refused)?;
+        confirm(key, membership(waiter), &granted).map_err(refused)?;
         Ok(granted)
     }
 
@@ -327,10 +323,4 @@ fn membership(waiter: &Waiter) -> Membership {
     waiter
         .session
         .map_or(Membership::Stays, Membership::JoinsAfterWait)
-}
-
-/// Whether the client of a waiting call keeps the grant.
-fn to_keep(waiter: &Waiter) -> ToKeep {
-    let silence = waiter.keep?;
-    Some((Keep::For(silence), Asked::Acquire, waiter.client_id?))
 }

@@ -3,7 +3,6 @@
 mod addresses;
 mod atomic;
 mod idle;
-mod keeping;
 mod leaving;
 mod queued;
 mod redirects;

@@ -6,7 +6,6 @@ mod support;
 mod calls;
 mod clocks;
 mod expired;
-mod keeping;
 mod killed;
 mod refused;
 mod threads;

@@ -17,7 +17,6 @@ mod grant;
 mod holder;
 mod holder_set;
 mod holders;
-pub mod keeping;
 mod limit;
 mod lock_id;
 mod map;
@@ -34,8 +33,6 @@ mod token;
 
 #[cfg(test)]
 mod deadlock_properties;
-#[cfg(test)]
-mod keeping_properties;
 #[cfg(any(test, fuzzing))]
 mod model;
 #[cfg(any(test, fuzzing))]

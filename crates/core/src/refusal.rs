@@ -25,18 +25,10 @@ pub enum Refusal {
     SeveralHolds,
     /// Only the token of an exclusive lock is raised.
     NotRaisable,
-    /// A call without a lease would keep a grant whose lease is under a second.
-    LeaseTooShortToKeep,
-    /// The lease of a kept grant would become shorter than a second.
-    KeptLeaseTooShort,
     /// The session has so many events that it takes no new grant and no new wait.
     SessionFull,
     /// The lease of a grant in a session would be under a second.
     SessionLeaseTooShort,
-    /// A connection keeps the grant that a session is to have.
-    Kept,
-    /// A session has the grant that a connection is to keep.
-    InSession,
 }
 
 impl Refusal {
@@ -72,25 +64,12 @@ impl Refusal {
                 c"ERR a grant with several holds gets no wider limit: release the others first"
             }
             Self::NotRaisable => c"ERR RAISE takes a grant that has the lock alone (limit 1)",
-            Self::LeaseTooShortToKeep => {
-                c"ERR KEEP takes a lease of 1000 ms or more, and that of the grant is shorter: \
-                  give one with PX or EX"
-            }
-            Self::KeptLeaseTooShort => {
-                c"ERR the lease of a kept grant is 1000 ms or more: end the keeping with KEEP 0"
-            }
             Self::SessionFull => {
                 c"MAXWAITERS the session has 10000 events that are not acknowledged: poll it first"
             }
             Self::SessionLeaseTooShort => {
                 c"ERR a grant in a session has a lease of 1000 ms or more: give one with PX or EX, or take \
                   the grant out with SESSION 0 of LOCK.RENEW"
-            }
-            Self::Kept => {
-                c"ERR a connection keeps this grant, so no session can have it: end that with KEEP 0 first"
-            }
-            Self::InSession => {
-                c"ERR a session has this grant, so no connection can keep it: take it out with SESSION 0 first"
             }
         }
     }

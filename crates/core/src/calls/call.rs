@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU64;
 
-use crate::keeping::Silence;
 use crate::sessions::SessionId;
 use crate::{Deadline, Holds, Lease, Limit, LockId, Monotonic, OwnerBuf, Token};
 
@@ -31,8 +30,6 @@ pub struct Waiter {
     pub holds: Option<Holds>,
     /// How many holders the caller allows.
     pub limit: Limit,
-    /// How long the connection may be silent that keeps the grant, if one is to.
-    pub keep: Option<Silence>,
     /// The session that the grant is to belong to, if any.
     pub session: Option<SessionId>,
     /// The caller named the limit, and its reply tells the one in force.

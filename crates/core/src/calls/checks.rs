@@ -238,7 +238,6 @@ impl Waiter {
             lease: None,
             holds: None,
             limit: Limit::ONE,
-            keep: None,
             session: None,
             names_limit: false,
             client_id: Some(client_id),

@@ -1,12 +1,11 @@
-//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms | QUEUE ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
+//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms | QUEUE ms] [SESSION id] [HOLDS n] [TOKEN token]`
 
 use std::ffi::CStr;
 
-use super::options::{KEEP, LEASE, LIMIT, Options};
+use super::options::{LEASE, LIMIT, Options};
 use super::session::{SESSION, named as named_session};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, Words, once};
-use crate::keeping::Keep;
 use crate::sessions::SessionId;
 use crate::{Holds, Lease, Limit, Owner, Token};
 
@@ -35,7 +34,6 @@ pub const ACQUIRE: &[Argument] = &[
         ]),
     )
     .optional(),
-    KEEP,
     SESSION,
     Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
     TOKEN,
@@ -61,8 +59,6 @@ pub struct Acquire<'a> {
     pub lease: Option<Lease>,
     /// How the caller waits, if it does.
     pub wait: Option<Wait>,
-    /// How long the connection that keeps the grant may be silent.
-    pub keep: Option<Keep>,
     /// The session that the grant is to belong to.
     pub session: Option<SessionId>,
     /// How many holds the caller wants to have afterwards.
@@ -128,7 +124,6 @@ pub fn acquire<'a>(
         limit: options.limit,
         lease: options.lease,
         wait,
-        keep: options.keep,
         session,
         holds,
         token: options.token,

@@ -1,12 +1,11 @@
 //! The options that an acquire and a renewal share:
-//! `[SHARED | LIMIT n] [PX milliseconds | EX seconds] [KEEP ms] [SESSION id] [TOKEN token]`
+//! `[SHARED | LIMIT n] [PX milliseconds | EX seconds] [SESSION id] [TOKEN token]`
 
 use std::ffi::CStr;
 
 use super::session::{SessionMove, session_move};
 use super::syntax::{Argument, Kind};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
-use crate::keeping::{Keep, can_keep};
 use crate::sessions::can_renew;
 use crate::{Lease, Limit, Token};
 
@@ -31,11 +30,6 @@ pub(super) const LEASE: Argument = Argument::new(
 )
 .optional();
 
-/// The words of keeping.
-pub(super) const KEEP: Argument = Argument::after(c"KEEP", c"silence-milliseconds", Kind::Integer)
-    .optional()
-    .since(c"0.2.0");
-
 const PX: &CStr = c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms";
 const EX: &CStr =
     c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000";
@@ -47,7 +41,6 @@ pub(super) const SESSION_TWICE: &CStr = c"ERR syntax error: SESSION is given twi
 pub(super) struct Options {
     pub(super) limit: Option<Limit>,
     pub(super) lease: Option<Lease>,
-    pub(super) keep: Option<Keep>,
     pub(super) session: Option<SessionMove>,
     pub(super) token: Option<Token>,
 }
@@ -68,9 +61,6 @@ impl Options {
             self.set_limit(Limit::NONE)?;
         } else if is(b"LIMIT") {
             self.set_limit(words.limit()?)?;
-        } else if is(b"KEEP") {
-            let twice = c"ERR syntax error: KEEP is given twice";
-            once(&mut self.keep, words.keep()?, twice)?;
         } else if is(b"SESSION") {
             once(&mut self.session, session_move(words)?, SESSION_TWICE)?;
         } else if is(b"TOKEN") {
@@ -91,18 +81,12 @@ impl Options {
         once(&mut self.limit, limit, twice)
     }
 
-    /// Checks that the server can renew a given lease, and does so for a connection or for a session.
+    /// Checks that the server can renew a given lease in a session.
     pub(super) fn check_renewal(&self) -> Result<(), Malformed> {
         let joins = matches!(self.session, Some(SessionMove::Into(_)));
-        match (self.keep, self.lease) {
-            (Some(Keep::For(_)), _) if joins => Err(Malformed::new(
-                c"ERR syntax error: only one of KEEP and SESSION can be given",
-            )),
-            (_, Some(lease)) if joins && !can_renew(lease) => Err(Malformed::new(
+        match self.lease {
+            Some(lease) if joins && !can_renew(lease) => Err(Malformed::new(
                 c"ERR SESSION takes a lease of 1000 milliseconds or more",
-            )),
-            (Some(Keep::For(_)), Some(lease)) if !can_keep(lease) => Err(Malformed::new(
-                c"ERR KEEP takes a lease of 1000 milliseconds or more",
             )),
             _ => Ok(()),
         }

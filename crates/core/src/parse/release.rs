@@ -49,8 +49,8 @@ pub fn release<'a>(
         if option.eq_ignore_ascii_case(b"ALL") {
             once(&mut amount, ReleaseAmount::All, ONE_AMOUNT)?;
         } else if option.eq_ignore_ascii_case(b"HOLDS") {
-            let keep = words.holds_to_keep()?;
-            once(&mut amount, ReleaseAmount::DownTo(keep), ONE_AMOUNT)?;
+            let holds = words.remaining_holds()?;
+            once(&mut amount, ReleaseAmount::DownTo(holds), ONE_AMOUNT)?;
         } else if option.eq_ignore_ascii_case(b"SESSION") {
             once(&mut session, session_move(words)?, SESSION_TWICE)?;
         } else if option.eq_ignore_ascii_case(b"TOKEN") {

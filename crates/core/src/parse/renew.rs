@@ -1,17 +1,15 @@
-//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
+//! `owner [SHARED | LIMIT n] [PX ms | EX s] [SESSION id] [TOKEN token] [RAISE token]`
 
-use super::options::{KEEP, LEASE, LIMIT, Options};
+use super::options::{LEASE, LIMIT, Options};
 use super::session::{SESSION, SessionMove};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, Words, once};
-use crate::keeping::Keep;
 
 /// The words of a renewal.
 pub const RENEW: &[Argument] = &[
     OWNER,
     LIMIT,
     LEASE,
-    KEEP,
     SESSION,
     TOKEN,
     Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
@@ -22,8 +20,6 @@ pub const RENEW: &[Argument] = &[
 pub struct Renew<'a> {
     /// What it asks of the grant.
     pub request: crate::Renew<'a>,
-    /// How long the connection that keeps the grant may be silent.
-    pub keep: Option<Keep>,
     /// The session that the grant is moved to, or out of it.
     pub session: Option<SessionMove>,
 }
@@ -53,7 +49,6 @@ pub fn renew<'a>(
     let Options {
         limit,
         lease,
-        keep,
         session,
         token,
     } = options;
@@ -73,9 +68,5 @@ pub fn renew<'a>(
             Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
         )?,
     };
-    Ok(Renew {
-        request,
-        keep,
-        session,
-    })
+    Ok(Renew { request, session })
 }

@@ -8,7 +8,6 @@ use super::{
 use super::{
     SessionMove, SessionOpen, Wait, session_grants, session_id, session_open, session_poll,
 };
-use crate::keeping::{Keep, Silence};
 use crate::sessions::{SessionId, SessionTimeout};
 use crate::{
     Deadline, EffectBuffer, EffectError, Grant, Holder, Holds, Lease, Limit, LockChange, Owner,
@@ -42,7 +41,6 @@ fn plain() -> Acquire<'static> {
         limit: None,
         lease: None,
         wait: None,
-        keep: None,
         session: None,
         holds: None,
         token: None,
@@ -79,21 +77,6 @@ fn of_an_acquire() {
             "ann limit 2147483647",
             Acquire {
                 limit: Some(Limit::MAX),
-                ..plain
-            },
-        ),
-        (
-            "ann KEEP 1000",
-            Acquire {
-                keep: Silence::from_millis(1000).map(Keep::For),
-                ..plain
-            },
-        ),
-        (
-            "ann keep 0 PX 1",
-            Acquire {
-                keep: Some(Keep::End),
-                lease: lease(1),
                 ..plain
             },
         ),
@@ -276,7 +259,6 @@ fn of_a_renewal() {
     ] {
         let wanted = wanted.map(|request| Renewal {
             request,
-            keep: None,
             session: None,
         });
         assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
@@ -298,10 +280,6 @@ fn of_a_renewal() {
         ("ann SHARED LIMIT 5", "only one of SHARED and LIMIT"),
         ("ann LIMIT -1", "LIMIT takes how many holders"),
         ("ann LIMIT", "LIMIT takes how many holders"),
-        ("ann KEEP 999", "KEEP takes how long"),
-        ("ann KEEP 315360000001", "KEEP takes how long"),
-        ("ann KEEP 1000 PX 999", "KEEP takes a lease"),
-        ("ann KEEP 0 KEEP 0", "KEEP is given twice"),
         ("ann TOKEN 7 RAISE 8 SHARED", "neither SHARED nor LIMIT"),
         ("ann LIMIT 1 RAISE 8 TOKEN 7", "neither SHARED nor LIMIT"),
     ] {
@@ -332,7 +310,6 @@ fn of_the_session_of_a_grant() {
         ("ann SESSION 9007199254740992", "SESSION takes"),
         ("ann SESSION 7 SESSION 7", "SESSION is given twice"),
         ("ann SESSION 7 PX 999", "a lease of 1000"),
-        ("ann SESSION 7 KEEP 1000", "only one of KEEP and SESSION"),
     ] {
         for error in [error(of_acquire(text)), error(of_renew(text))] {
             assert!(error.contains(part), "{text}: {error}");

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
 use super::integer;
-use crate::keeping::{Keep, Silence};
 use crate::{Holds, Lease, Limit, Owner, Token};
 
 /// The longest wait: ten years.
@@ -75,18 +74,6 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         )
     }
 
-    /// `KEEP milliseconds`.
-    pub(super) fn keep(&mut self) -> Result<Keep, Malformed> {
-        self.integer(
-            |millis| match millis {
-                0 => Some(Keep::End),
-                _ => Silence::from_millis(millis).map(Keep::For),
-            },
-            c"ERR KEEP takes how long the connection may be silent in milliseconds, an integer from \
-              1000 to 315360000000, or 0 to end it",
-        )
-    }
-
     /// `LIMIT n`.
     pub(super) fn limit(&mut self) -> Result<Limit, Malformed> {
         self.integer(
@@ -97,7 +84,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     }
 
     /// `HOLDS n` with none or more.
-    pub(super) fn holds_to_keep(&mut self) -> Result<u32, Malformed> {
+    pub(super) fn remaining_holds(&mut self) -> Result<u32, Malformed> {
         self.integer(
             |holds| {
                 u32::try_from(holds)

@@ -16,11 +16,7 @@ pub(crate) fn error(refusal: Refusal) -> &'static str {
         Refusal::NotRaisable => NOT_RAISABLE,
         Refusal::TooManyHolds => FULL,
         Refusal::TokensUsedUp => USED_UP,
-        Refusal::LeaseTooShortToKeep | Refusal::KeptLeaseTooShort => unreachable!("of keeping"),
-        Refusal::SessionFull
-        | Refusal::SessionLeaseTooShort
-        | Refusal::Kept
-        | Refusal::InSession => unreachable!("of sessions"),
+        Refusal::SessionFull | Refusal::SessionLeaseTooShort => unreachable!("of sessions"),
     }
 }
 
