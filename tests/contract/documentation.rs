@@ -26,7 +26,7 @@ pub(crate) const COMMANDS: [Described; 19] = [
         arguments: "key:key owner:string|* [SHARED|LIMIT limit:integer] \
                     [PX milliseconds:integer|EX seconds:integer] \
                     [BLOCK wait-milliseconds:integer|QUEUE queue-milliseconds:integer] \
-                    [KEEP silence-milliseconds:integer] [SESSION session-id:integer] \
+                    [SESSION session-id:integer] \
                     [HOLDS holds:integer] [TOKEN token:integer]",
     },
     Described {
@@ -46,7 +46,7 @@ pub(crate) const COMMANDS: [Described; 19] = [
         categories: &["@write", "@fast", "@lock"],
         arguments: "key:key owner:string [SHARED|LIMIT limit:integer] \
                     [PX milliseconds:integer|EX seconds:integer] \
-                    [KEEP silence-milliseconds:integer] [SESSION session-id:integer] \
+                    [SESSION session-id:integer] \
                     [TOKEN token:integer] \
                     [RAISE raised-token:integer]",
     },
@@ -390,8 +390,8 @@ fn what_was_added_later_says_since_when() {
     let server = Server::start();
     let mut c = server.connection();
     for (command, added) in [
-        ("lock.acquire", "SHARED LIMIT KEEP SESSION"),
-        ("lock.renew", "SHARED LIMIT KEEP SESSION"),
+        ("lock.acquire", "SHARED LIMIT SESSION"),
+        ("lock.renew", "SHARED LIMIT SESSION"),
         ("lock.release", "SESSION"),
     ] {
         let docs = docs(&mut c, command);

@@ -1,4 +1,4 @@
-//! Waiters that are gone or granted, and grants that are kept or about to be given back.
+//! Waiters that are gone or granted, and grants that are renewed or about to be given back.
 
 use crate::support::{Stage, at_once, line, run};
 use crate::waiting::unblocks;
@@ -77,43 +77,40 @@ fn who_has_closed_does_not_wait() {
 }
 
 #[test]
-fn what_the_caller_keeps_is_kept_on() {
+fn a_caller_that_is_told_goes_on_with_its_session() {
     let mut stage = Stage::new();
-    let mut keeper = stage.server.connection();
-    run(&mut keeper, "LOCK.ACQUIRE j w PX 1500 KEEP 60000").grant();
-    run(&mut keeper, "LOCK.ACQUIRE k b PX 1500 KEEP 60000").grant();
+    let mut program = stage.server.connection();
+    let session = run(&mut program, "LOCK.SESSION OPEN").int();
+    let in_session = format!("PX 1500 SESSION {session}");
+    run(&mut program, &format!("LOCK.ACQUIRE j w {in_session}")).grant();
+    run(&mut program, &format!("LOCK.ACQUIRE k b {in_session}")).grant();
     stage.wait(["j b"]);
-    stage.told("k w", 2);
-    stage.told("k w KEEP 5000 PX 3000", 2);
-    assert_eq!(stage.server.info_field("lock", "lock_kept"), "2");
+    stage.told(&format!("k w SESSION {session}"), 2);
     let renewed = |stage: &Stage| -> u64 {
-        let count = stage.server.info_field("lock", "lock_kept_renewals");
+        let count = stage.server.info_field("lock", "lock_session_renewals");
         count.parse().unwrap()
     };
     let before = renewed(&stage);
     eventually(|| renewed(&stage) >= before + 4, "both to be renewed twice");
-    stage.told("k w", 2);
-    run(&mut keeper, "PING").text();
     stage.all_wait();
-    // The connection that keeps may be the one that is told: it keeps on.
-    let reply = run(&mut keeper, "LOCK.ACQUIRE k w BLOCK 10000");
-    reply.refused("DEADLOCK");
-    run(&mut keeper, "PING").text();
-    assert_eq!(stage.server.info_field("lock", "lock_kept_closes"), "0");
+    // The connection that polls may be the one that is told.
+    let queued = format!("LOCK.ACQUIRE k w QUEUE 10000 HOLDS 1 SESSION {session}");
+    run(&mut program, &queued).refused("DEADLOCK");
+    assert_eq!(stage.server.info_field("lock", "lock_session_grants"), "2");
 }
 
 #[test]
-fn a_kept_grant_that_is_lost_opens_the_way() {
+fn a_grant_that_is_renewed_no_more_opens_the_way() {
     let mut stage = Stage::new();
-    let mut keeper = stage.server.connection();
-    run(&mut keeper, "LOCK.ACQUIRE j w PX 1500 KEEP 60000").grant();
+    let mut program = stage.server.connection();
+    let session = run(&mut program, "LOCK.SESSION OPEN").int();
+    let acquire = format!("LOCK.ACQUIRE j w PX 1500 SESSION {session}");
+    run(&mut program, &acquire).grant();
     stage.hold(["k b"]);
     stage.wait(["j b"]);
     stage.told("k w", 2);
-    let id = run(&mut keeper, "CLIENT ID").int();
-    drop(keeper);
-    let _ = id;
-    // Nobody renews it any more, and its lease ends.
+    drop(program);
+    // Its lease ends.
     assert_eq!(stage.granted("j b").owner, b"b");
     let mut c = stage.server.connection();
     c.post(&line("LOCK.ACQUIRE k w BLOCK 30"));

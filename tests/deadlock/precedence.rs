@@ -17,7 +17,7 @@ fn what_comes_before() {
     for (words, code) in [
         ("j a BLOCK -1", "ERR"),
         ("j a BLOCK 0 PX 0", "ERR"),
-        ("j a BLOCK 0 KEEP 5", "ERR"),
+        ("j a BLOCK 0 SESSION 0", "ERR"),
         ("j * BLOCK 0 HOLDS 1", "ERR"),
         ("j a BLOCK 0 HOLDS 2", "NOTOWNER"),
         ("j a BLOCK 0 TOKEN 5", "NOTOWNER"),
@@ -43,14 +43,15 @@ fn what_comes_before() {
     assert_eq!(stage.count(), 2);
 }
 
-/// A lease that is too short to be kept shows when the grant is judged.
+/// A lease that is too short for a session shows when the grant is judged.
 #[test]
 fn what_comes_after() {
     let mut stage = circle();
     cmd!(stage.c, "CONFIG", "SET", "lock.default-lease-ms", 500).okay();
+    let session = cmd!(stage.server.connection(), "LOCK.SESSION", "OPEN").int();
     stage
-        .run("LOCK.ACQUIRE free a BLOCK 0 KEEP 5000")
+        .run(&format!("LOCK.ACQUIRE free a BLOCK 0 SESSION {session}"))
         .refused("ERR");
-    let reply = stage.run("LOCK.ACQUIRE j a BLOCK 0 KEEP 5000");
+    let reply = stage.run(&format!("LOCK.ACQUIRE j a BLOCK 0 SESSION {session}"));
     reply.refused("DEADLOCK");
 }

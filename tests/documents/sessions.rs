@@ -32,7 +32,6 @@ const TIMES: &[&str] = &[
     "waited-ms",
     "left-ms",
     "client-id",
-    "kept-by",
     "total-wait-ms",
     "longest-wait-ms",
 ];

@@ -8,4 +8,5 @@ mod clocks;
 mod expired;
 mod killed;
 mod refused;
+mod sessions;
 mod threads;

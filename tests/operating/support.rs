@@ -30,14 +30,13 @@ pub(crate) const COUNTERS: [&str; 19] = [
 ];
 
 /// The fields that tell what is so now, and those of the last minutes.
-pub(crate) const GAUGES: [&str; 17] = [
+pub(crate) const GAUGES: [&str; 16] = [
     "held",
     "holders",
     "waiting",
     "queued",
     "max_waiting",
     "longest_queue",
-    "kept",
     "sessions",
     "sessions_detached",
     "session_grants",

@@ -148,9 +148,8 @@ fn session_goes_with_other_words_in_any_order() {
         ("LOCK.ACQUIRE k a SESSION 0", "SESSION takes"),
         ("LOCK.ACQUIRE k * SESSION ID", "take an owner by name"),
         ("LOCK.ACQUIRE k a SESSION ID PX 999", "1000 milliseconds"),
-        ("LOCK.ACQUIRE k a SESSION ID KEEP 5000", "only one of"),
+        ("LOCK.ACQUIRE k a SESSION ID KEEP 5000", "unknown option"),
         ("LOCK.RENEW k a SESSION ID PX 1", "1000 milliseconds"),
-        ("LOCK.RENEW k a SESSION ID KEEP 5000", "only one of"),
         ("LOCK.RELEASE k a SESSION ID", "SESSION needs TOKEN"),
         ("LOCK.RELEASE k a TOKEN 1 SESSION 0", "SESSION takes"),
     ] {

@@ -175,25 +175,6 @@ fn a_lease_in_a_session_is_a_second_or_more() {
     assert_eq!(session.poll().grants, 1);
 }
 
-#[test]
-fn a_grant_is_kept_or_in_a_session() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE kept a PX 60000 KEEP 60000").grant();
-    session.run("LOCK.ACQUIRE in a PX 60000 SESSION ID").grant();
-    session.run("LOCK.ACQUIRE kept a SESSION ID").refused("ERR");
-    session.run("LOCK.RENEW kept a SESSION ID").refused("ERR");
-    run(&mut c, "LOCK.ACQUIRE in a KEEP 60000").refused("ERR");
-    run(&mut c, "LOCK.RENEW in a KEEP 60000").refused("ERR");
-    run(&mut c, "LOCK.RENEW in a KEEP 60000 SESSION 0").grant();
-    run(&mut c, "LOCK.RENEW kept a KEEP 0").grant();
-    session.run("LOCK.RENEW kept a SESSION ID").grant();
-    assert_eq!(sessions_of(&mut c, "kept"), [session.id]);
-    assert_eq!(sessions_of(&mut c, "in"), [0]);
-    assert_eq!(count(&server, "kept"), 1);
-}
-
 /// The sessions of the holders of one lock.
 #[test]
 fn each_share_has_a_session_of_its_own() {

@@ -5,9 +5,8 @@ use crate::support::{at_one_moment, info, run, wait};
 use redis::Value;
 use testbed::{Expect, Server, cmd, eventually};
 
-const FIELDS: [&str; 10] = [
-    "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "limit", "kept-by", "keep-ms",
-    "session",
+const FIELDS: [&str; 8] = [
+    "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "limit", "session",
 ];
 
 #[test]
