@@ -26,10 +26,10 @@ impl Command for Acquire {
         summary: c"Acquires a lock, or re-enters one that the owner holds, and returns the grant with its fencing token.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
-        history: &[
-            (c"0.2.0", c"Added the SHARED and LIMIT options."),
-            (c"0.3.0", c"Added the QUEUE and SESSION options."),
-        ],
+        history: &[(
+            c"0.3.0",
+            c"Added the SHARED, LIMIT, QUEUE and SESSION options.",
+        )],
         key: Some(KeyUse::Update),
         arguments: || documented(parse::ACQUIRE),
     };

@@ -19,7 +19,7 @@ impl Command for HoldersOf {
         arity: -2,
         summary: c"Returns the holders of a lock with their grants, lowest token first.",
         complexity: c"O(N), where N is the number of holders returned",
-        since: c"0.2.0",
+        since: c"0.3.0",
         history: &[],
         key: Some(KeyUse::Read),
         arguments: || documented(parse::COUNT),

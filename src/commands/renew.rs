@@ -20,10 +20,7 @@ impl Command for Renew {
         summary: c"Restarts the lease of a held lock, and can raise the grant's fencing token. Returns the grant.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
-        history: &[
-            (c"0.2.0", c"Added the SHARED and LIMIT options."),
-            (c"0.3.0", c"Added the SESSION option."),
-        ],
+        history: &[(c"0.3.0", c"Added the SHARED, LIMIT and SESSION options.")],
         key: Some(KeyUse::Update),
         arguments: || documented(parse::RENEW),
     };

@@ -24,10 +24,7 @@ impl Command for Waiters {
         summary: c"Returns the calls that wait for a lock, in the order of the queue.",
         complexity: c"O(N), where N is the number of calls returned",
         since: SINCE,
-        history: &[
-            (c"0.2.0", c"Added the limit field."),
-            (c"0.3.0", c"Added the session field."),
-        ],
+        history: &[(c"0.3.0", c"Added the limit and session fields.")],
         key: Some(KeyUse::Read),
         arguments: || documented(parse::COUNT),
     };

@@ -415,12 +415,7 @@ fn what_was_added_later_says_since_when() {
                 None => later.push(keyword(&mut fields)),
             }
             for keyword in &later[before..] {
-                let wanted = if keyword == "SESSION" {
-                    "0.3.0"
-                } else {
-                    "0.2.0"
-                };
-                assert_eq!(since, wanted, "{command} {keyword}");
+                assert_eq!(since, "0.3.0", "{command} {keyword}");
             }
         }
         later.sort();
@@ -433,6 +428,6 @@ fn what_was_added_later_says_since_when() {
     }
     assert_eq!(
         docs(&mut c, "lock.holders")["since"].clone().text(),
-        "0.2.0"
+        "0.3.0"
     );
 }

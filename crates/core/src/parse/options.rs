@@ -18,7 +18,7 @@ pub(super) const LIMIT: Argument = Argument::new(
     ]),
 )
 .optional()
-.since(c"0.2.0");
+.since(c"0.3.0");
 
 /// The words of a lease.
 pub(super) const LEASE: Argument = Argument::new(
