@@ -61,12 +61,7 @@ pub(crate) fn all(
     }
 }
 
-fn one(
-    language: &Language,
-    scenario: &Scenario,
-    sound: &Site,
-    settings: &Settings,
-) -> Verdict {
+fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settings) -> Verdict {
     if !language.can_do(scenario.name) {
         return Err(Failure::Unsupported("by its own word".to_owned()));
     }

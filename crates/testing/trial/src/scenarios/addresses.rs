@@ -63,12 +63,7 @@ impl Wait<'_> {
 }
 
 /// So many calls that wait, each for a lock that is held on this server.
-fn waits<'a>(
-    worker: &Worker,
-    name: &str,
-    count: usize,
-    site: &'a Site,
-) -> Verdict<Vec<Wait<'a>>> {
+fn waits<'a>(worker: &Worker, name: &str, count: usize, site: &'a Site) -> Verdict<Vec<Wait<'a>>> {
     let wait = |number| {
         let key = format!("{name}-{number}");
         let mut server = site.server().connection();
