@@ -20,7 +20,7 @@
 #   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
-#   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,keeping; --only contention
+#   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,sessions; --only contention
 #                      (bench-full writes a page when all that is on it was measured)
 #   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   JOBS=n             so many languages at once in clients and adapters (1), each with its output at its end

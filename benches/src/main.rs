@@ -17,7 +17,6 @@ mod contention;
 mod facts;
 mod growth;
 mod instructions;
-mod keeping;
 mod memory;
 mod pairs;
 mod part;
@@ -31,6 +30,7 @@ mod report;
 mod scale;
 mod servers;
 mod session;
+mod sessions;
 mod sharing;
 mod stats;
 mod table;
@@ -43,7 +43,6 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use instructions::Verdict;
-use keeping::Keeper;
 use part::Part;
 use report::{BENCHMARK, CONTENTION, Page};
 use scale::Scale;
@@ -57,7 +56,7 @@ struct Options {
     #[arg(value_enum, default_value = "quick")]
     form: Form,
     /// Servers by name, such as "redis-7.0 valkey-9.1"; without it the installed one. The first runs
-    /// everything; the others pairs, shares, kept leases, many locks and the memory of a waiter.
+    /// everything; the others pairs, shares, sessions, many locks and the memory of a waiter.
     #[arg(long, value_delimiter = ' ')]
     servers: Vec<String>,
     /// Only these parts.
@@ -95,9 +94,7 @@ enum Topic {
     Many,
     /// Readers of one lock, beside exclusive locks.
     Sharing,
-    /// Leases that the server renews.
-    Keeping,
-    /// The same for sessions.
+    /// Leases that the server renews for sessions.
     Sessions,
     /// Calls that wait in sessions, without connections.
     Queue,
@@ -109,14 +106,13 @@ enum Topic {
 }
 
 impl Topic {
-    const MEASURED: [Self; 12] = [
+    const MEASURED: [Self; 11] = [
         Self::Pairs,
         Self::Repeats,
         Self::Memory,
         Self::Growth,
         Self::Many,
         Self::Sharing,
-        Self::Keeping,
         Self::Sessions,
         Self::Queue,
         Self::Contention,
@@ -134,9 +130,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [role, ports @ ..] if role == quorum::ROLE => return quorum::hold(ports),
-        [role, port, key, keeper] if role == keeping::ROLE => {
-            return keeping::keep(port, key, keeper);
-        }
+        [role, port, key] if role == sessions::ROLE => return sessions::hold(port, key),
         _ => {}
     }
     testbed::without_watchdog();
@@ -188,8 +182,7 @@ fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitC
             Topic::Growth => growth::measure(first, scale),
             Topic::Many => growth::many(programs, scale),
             Topic::Sharing => sharing::measure(programs, scale),
-            Topic::Keeping => keeping::measure(programs, Keeper::Connection, scale),
-            Topic::Sessions => keeping::measure(programs, Keeper::Session, scale),
+            Topic::Sessions => sessions::measure(programs, scale),
             Topic::Queue => queued::measure(first, scale),
             Topic::Contention => contention::measure(first, scale, &options.languages),
             Topic::SharedContention => contention::shared::measure(programs, scale),

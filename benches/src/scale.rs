@@ -47,7 +47,7 @@ pub(crate) struct Scale {
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
     /// How many times all grants that the server renews are renewed while another client's PINGs are measured; how many
-    /// keepers are killed, and how many processes with Redisson's watchdog.
+    /// holders are killed, and how many processes with Redisson's watchdog.
     pub(crate) renewals: u32,
     pub(crate) crashes: usize,
     pub(crate) watchdog_crashes: usize,

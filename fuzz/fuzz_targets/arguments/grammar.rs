@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use redis_lock_core::keeping::{Keep, Silence};
 use redis_lock_core::parse::{self, SessionMove, Wait};
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Holds, Lease, Limit, Owner, Release, ReleaseAmount, Renew, Token};
@@ -32,7 +31,6 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
         ("EX", Some(1..=max_lease / 1000)),
     ];
     let limit = [("SHARED", None), ("LIMIT", Some(0..=MAX_HOLDS))];
-    let keep = ("KEEP", Some(0..=TEN_YEARS_MS));
     let token = ("TOKEN", Some(TOKENS));
     // An id has the range of a token.
     let session = ("SESSION", Some(TOKENS));
@@ -42,7 +40,6 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
             limit[1].clone(),
             lease[0].clone(),
             lease[1].clone(),
-            keep,
             session,
             ("BLOCK", Some(0..=TEN_YEARS_MS)),
             ("QUEUE", Some(0..=TEN_YEARS_MS)),
@@ -60,7 +57,6 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
             limit[1].clone(),
             lease[0].clone(),
             lease[1].clone(),
-            keep,
             ("SESSION", Some(0..=*TOKENS.end())),
             token,
             ("RAISE", Some(TOKENS)),
@@ -134,15 +130,11 @@ impl<'a> Call<'a> {
         let raises_from_nothing = has("RAISE") && !has("TOKEN");
         let lowers = has("RAISE") && self.numbers.get("RAISE") < self.numbers.get("TOKEN");
         let shares = has("SHARED") || has("LIMIT");
-        let silence = self.number("KEEP").unwrap_or(0);
         let is_short = |lease: Lease| lease.millis() < 1000;
         let joins = self.number("SESSION").is_some_and(|id| id > 0);
         !(has("PX") && has("EX")
             || has("SHARED") && has("LIMIT")
             || shares && has("RAISE")
-            || (1..1000).contains(&silence)
-            || silence > 0 && self.lease().is_some_and(is_short)
-            || joins && silence > 0
             || joins && self.lease().is_some_and(is_short)
             || command == Command::Release && joins && !has("TOKEN")
             || has("ALL") && has("HOLDS")
@@ -183,7 +175,6 @@ impl<'a> Call<'a> {
                 owner: owner.filter(|owner| owner.bytes() != b"*"),
                 limit: self.limit(),
                 lease: self.lease(),
-                keep: self.keep(),
                 session: self.session(),
                 wait: self.wait(),
                 holds: self.number("HOLDS").and_then(holds),
@@ -193,7 +184,7 @@ impl<'a> Call<'a> {
                 request: Release {
                     owner: owner.expect("an owner"),
                     amount: match self.number("HOLDS") {
-                        Some(keep) => ReleaseAmount::DownTo(keep.try_into().expect("a count")),
+                        Some(left) => ReleaseAmount::DownTo(left.try_into().expect("a count")),
                         None if self.numbers.contains_key("ALL") => ReleaseAmount::All,
                         None => ReleaseAmount::One,
                     },
@@ -211,7 +202,6 @@ impl<'a> Call<'a> {
                 };
                 Request::Renew(parse::Renew {
                     request,
-                    keep: self.keep(),
                     session: self
                         .number("SESSION")
                         .map(|id| SessionId::new(id).map_or(SessionMove::Out, SessionMove::Into)),
@@ -248,13 +238,6 @@ impl<'a> Call<'a> {
             return Some(Limit::NONE);
         }
         Limit::new(self.number("LIMIT")?.try_into().ok()?)
-    }
-
-    fn keep(&self) -> Option<Keep> {
-        Some(match self.number("KEEP")? {
-            0 => Keep::End,
-            millis => Keep::For(Silence::from_millis(millis)?),
-        })
     }
 
     fn lease(&self) -> Option<Lease> {

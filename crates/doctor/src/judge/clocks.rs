@@ -4,9 +4,9 @@ use super::Facts;
 use crate::facts::{Clock, Node};
 use crate::finding::{Fix, Judged, Verdict};
 
-/// A third of the shortest lease that can be kept: by so much a lease may be shorter than its owner thinks.
+/// A third of the shortest lease in a session: by so much a lease may be shorter than its owner expects.
 const MOST_BETWEEN_SERVERS: i64 = 333;
-/// The shortest lease that can be kept.
+/// The shortest lease in a session.
 const MOST_FROM_HERE: i64 = 1000;
 
 /// A replica that takes over judges leases by its own clock, and gives tokens by it.

@@ -6,7 +6,7 @@ use crate::finding::{Fix, Judged, Verdict};
 
 /// What redis.conf at the top of the repository has.
 const KEEPALIVE: i64 = 10;
-/// A host that has vanished is found out after twice as much: two minutes.
+/// A vanished host is noticed after twice as much: two minutes.
 const LONGEST_KEEPALIVE: i64 = 60;
 /// What the server keeps of its open files for itself.
 const OWN_FILES: i64 = 32;
@@ -16,14 +16,14 @@ pub(super) fn timeout(_: &Facts, node: &Node) -> Judged {
         return Ok(vec![]);
     };
     if seconds == 0 {
-        return Verdict::ok("timeout 0: no quiet connection is closed").alone();
+        return Verdict::ok("timeout 0: no idle connection is closed").alone();
     }
-    let kept = node.count("lock_kept")?;
-    let seen = format!(
-        "timeout {seconds}: connections that say nothing for so long are closed, those that keep leases too \
-         ({kept} leases are kept now). Calls that wait are not closed by it"
-    );
-    Verdict::warning(seen).fix(set("timeout", 0)).alone()
+    Verdict::ok(format!(
+        "timeout {seconds}: closes idle connections, that of a session too whose program does not poll; waiting calls \
+         and POLLs are not idle"
+    ))
+    .fix(set("timeout", 0))
+    .alone()
 }
 
 pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
@@ -33,16 +33,16 @@ pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
     let fix = set("tcp-keepalive", KEEPALIVE);
     match seconds {
         0 => Verdict::warning(
-            "tcp-keepalive 0: a host that has vanished keeps its place in line for ever",
+            "tcp-keepalive 0: a vanished host keeps its place in line without end",
         )
         .fix(fix),
         1..=LONGEST_KEEPALIVE => Verdict::ok(format!(
-            "tcp-keepalive {seconds}: a host that has vanished is found out in {} s",
+            "tcp-keepalive {seconds}: a vanished host is noticed after {} s",
             2 * seconds
         )),
         _ => Verdict::warning(format!(
-            "tcp-keepalive {seconds}: a host that has vanished is found out in {} s; new connections take a \
-             new value, old ones keep theirs",
+            "tcp-keepalive {seconds}: a vanished host is noticed after {} s; only new connections take a new \
+             value",
             2 * seconds
         ))
         .fix(fix),

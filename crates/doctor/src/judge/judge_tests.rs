@@ -10,7 +10,7 @@ use crate::report::Report;
 const INFO: &str = "redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
     aof_enabled:1 aof_last_write_status:ok aof_last_bgrewrite_status:ok rdb_last_bgsave_status:ok \
     maxmemory:1000000000 maxmemory_policy:noeviction used_memory:1000000 evicted_keys:0 maxclients:10000 \
-    connected_clients:10 rejected_connections:0 lock_held:1 lock_waiting:0 lock_queued:0 lock_kept:0 \
+    connected_clients:10 rejected_connections:0 lock_held:1 lock_waiting:0 lock_queued:0 \
     master_failover_state:no-failover";
 const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protected-mode:no tls-port:0 \
     tls-cluster:no cluster-node-timeout:15000 cluster-require-full-coverage:no \

@@ -114,7 +114,9 @@ pub(super) fn neighbours(_: &Facts, node: &Node) -> Judged {
 pub(super) fn commands(_: &Facts, node: &Node) -> Judged {
     let absent = node.absent.as_ref().map_err(Clone::clone)?;
     let hurts = |command: &str| match command {
-        "client" => Some("KEEP is an error, and a waiter that is gone may be granted the lock"),
+        "client" => {
+            Some("after a stall, a waiting client that has disconnected may be granted the lock")
+        }
         "wait" => Some("no program can learn whether replicas have its grant"),
         "config" | "cluster" if node.in_cluster() => {
             Some("the module cannot send its waiters on when a slot moves")

@@ -4,7 +4,7 @@ use super::Facts;
 use crate::facts::{Node, set};
 use crate::finding::{Judged, Verdict};
 
-/// A kept lease is at least so long.
+/// The shortest lease in a session.
 const SHORTEST_LEASE: i64 = 1000;
 /// By default a server takes so long to find out that a host has vanished.
 const LONGEST_LEASE: i64 = 600_000;
@@ -50,8 +50,9 @@ pub(super) fn values(_: &Facts, node: &Node) -> Judged {
     if let Some(lease) = node.number("lock.default-lease-ms")? {
         let name = "lock.default-lease-ms";
         if lease < SHORTEST_LEASE {
-            let seen =
-                format!("{name} {lease}: a pause of the owner ends it, and it cannot be kept");
+            let seen = format!(
+                "{name} {lease}: a short pause of the owner ends it, and sessions refuse it"
+            );
             warn(seen, name, "30000");
         }
         if lease > LONGEST_LEASE {

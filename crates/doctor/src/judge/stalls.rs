@@ -4,7 +4,7 @@ use super::Facts;
 use crate::facts::{Node, set};
 use crate::finding::{Fix, Judged, Verdict};
 
-/// The shortest lease that can be kept: a stall of that length ends it.
+/// The shortest lease in a session: a stall of that length ends it.
 const LONGEST_STALL: u64 = 1000;
 
 pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {

@@ -1,6 +1,7 @@
 //! Settings of a lone server.
 
 use crate::support::{by_settings, doctor, gone, healthy, look, program};
+use testbed::redis::Connection;
 use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
 #[test]
@@ -75,23 +76,51 @@ fn memory_that_is_full_or_too_small_for_waiters() {
 }
 
 #[test]
-fn connections_that_are_closed_too_early_or_too_late() {
-    by_settings("timeout", "warning", &[("timeout", "60")]);
+fn connections_that_are_closed_too_late() {
     by_settings("keepalive", "warning", &[("tcp-keepalive", "0")]);
     by_settings("keepalive", "warning", &[("tcp-keepalive", "300")]);
 }
 
-/// What the finding says of calls that wait.
 #[test]
-fn a_call_that_waits_outlives_the_timeout_and_a_quiet_keeper_does_not() {
+fn a_timeout_closes_the_connection_of_a_session_that_does_not_poll() {
     let server = healthy().config("timeout", "1").start();
-    let mut c = server.connection();
-    let mut waiter = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "a", "PX", 2000, "KEEP", 60_000).grant();
-    post!(waiter, "LOCK.ACQUIRE", "k", "b", "PX", 60_000, "BLOCK", 0);
-    // The keeper's connection is closed for its silence, so its lease ends; the waiter is there yet.
+    let finding = &look(&server).of("timeout", |severity| severity == "ok")[0];
+    assert!(finding.seen().contains("does not poll"), "{finding:?}");
+    let [mut polls, mut idles, mut waiter] = [(); 3].map(|()| server.connection());
+    let open = |c: &mut Connection, key: &str, lease_ms: u32| {
+        let session = cmd!(*c, "LOCK.SESSION", "OPEN", "TIMEOUT", 60_000).int();
+        cmd!(
+            *c,
+            "LOCK.ACQUIRE",
+            key,
+            "a",
+            "PX",
+            lease_ms,
+            "SESSION",
+            session
+        )
+        .grant();
+        session
+    };
+    let session = open(&mut polls, "polled", 60_000);
+    open(&mut idles, "idle", 2000);
+    post!(
+        waiter,
+        "LOCK.ACQUIRE",
+        "idle",
+        "b",
+        "PX",
+        60_000,
+        "BLOCK",
+        0
+    );
+    post!(polls, "LOCK.SESSION", "POLL", session, "BLOCK", 60_000);
+    // The idle connection is closed, so its lease ends. The waiter and the POLL are still there.
     assert_eq!(waiter.receive().grant().owner, b"b");
-    assert_eq!(server.info_field("lock", "lock_kept"), "0");
+    let detached = || server.info_field("lock", "lock_sessions_detached");
+    assert_eq!(detached(), "1");
+    cmd!(server.connection(), "DEL", "polled").int();
+    assert_eq!(polls.receive().fields()["events"].clone().items().len(), 1);
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod tally;
 mod workload;
 
 pub use campaign::{Choice, play};
-pub use locks::{keep, workload as locks};
+pub use locks::workload as locks;
 pub use mutants::run as mutants;
 pub use quorum::{contend, workload as quorum};
 pub use run::Findings;

@@ -17,9 +17,6 @@ enum Program {
     Storm(Options),
     /// Breaks the module on purpose, in many ways: each must be noticed by the workload `locks`.
     Mutants(Common),
-    /// Is a process that keeps a lock: what this program starts itself as.
-    #[command(hide = true)]
-    Keep { orders: String },
     /// Is a contender for the quorum's locks: what this program starts itself as.
     #[command(hide = true)]
     Contend { orders: String },
@@ -54,7 +51,6 @@ fn main() -> ExitCode {
         Program::Locks(options) => play(|_| faults::locks(), options),
         Program::Quorum(options) => play(faults::quorum, options),
         Program::Storm(options) => play(faults::storm, options),
-        Program::Keep { orders } => ended("a keeper", faults::keep(&orders)),
         Program::Contend { orders } => ended("a contender", faults::contend(&orders)),
         Program::Mutants(common) => {
             let choice = common.choice();

@@ -1,7 +1,7 @@
 //! Mutants: the module, broken on purpose. The fault runs must notice each of these.
 
 mod alone;
-mod kept;
+mod sessions;
 mod shared;
 
 use crate::campaign::Choice;
@@ -39,7 +39,7 @@ impl Edit {
 /// All of them.
 fn all() -> impl Iterator<Item = &'static Mutant> {
     let first = alone::MUTANTS.iter();
-    first.chain(shared::MUTANTS).chain(kept::MUTANTS)
+    first.chain(shared::MUTANTS).chain(sessions::MUTANTS)
 }
 
 /// How many seeds are tried until a mutant is noticed.

@@ -108,7 +108,6 @@ impl Run {
             ("hand-offs", counts.hand_offs),
             ("re-entries", counts.re_entries),
             ("deadlocks", counts.deadlocks),
-            ("kept on", counts.kept_on),
             ("promises", counts.promises),
             ("lost grants", counts.lost_grants),
         ] {

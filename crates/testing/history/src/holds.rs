@@ -180,13 +180,14 @@ impl<'a> Witnesses<'_, 'a> {
                 renewals.push((call.sent.max(start), call.ended, lease));
             }
         }
-        // Where the clock was set meanwhile, the server's own may bring the end nearer.
-        let kept = self.story.kept.iter().filter(|kept| {
-            kept.owner == owner
-                && kept.until >= start
-                && self.story.clock.set_between(kept.asked, kept.until)
+        // Where the clock was set meanwhile, a renewal by the server may bring the end nearer.
+        let in_session = self.story.renewed.iter().filter(|renewed| {
+            let Span { from, to } = renewed.span;
+            renewed.owner == owner && to >= start && self.story.clock.set_between(from, to)
         });
-        renewals.extend(kept.map(|kept| (kept.asked.max(start), kept.until, None)));
+        renewals.extend(
+            in_session.map(|renewed| (renewed.span.from.max(start), renewed.span.to, None)),
+        );
         let renewals = renewals.into_iter().map(|(sent, ended, lease)| Setting {
             sent,
             ended,

@@ -32,6 +32,7 @@ pub use call::{Action, Call, Down, Holder, InSession, Outcome, Refusal};
 pub use check::check;
 pub use limit::Limit;
 pub use record::{
-    ClockStep, Facts, History, Kept, Moment, Poll, Register, Sighting, Span, Trust, Write, Written,
+    ClockStep, Facts, History, Moment, Poll, Register, Renewed, Sighting, Span, Trust, Write,
+    Written,
 };
 pub use report::{Counts, Kind, Mode, Report, Violation, Writes};

@@ -26,32 +26,24 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Where clients were told how long they may trust what they hold.
     pub trusts: Vec<Trust>,
-    /// Connections and sessions that kept a grant.
-    pub kept: Vec<Kept>,
+    /// When sessions may have renewed grants.
+    pub renewed: Vec<Renewed>,
     /// How programs polled their sessions.
     pub polls: Vec<Poll>,
     /// What was done to the servers.
     pub facts: Facts,
 }
 
-/// A connection, or a session, on which a grant was to be kept. The call that asked for it is among the calls.
+/// When the server may have renewed the grants of an owner, because of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct Renewed {
     /// The lock.
     pub key: String,
-    /// Who holds it.
+    /// The owner of the grants.
     pub owner: String,
-    /// The token in the reply; none where there was no reply, and it may have been kept all the same.
-    pub token: Option<u64>,
-    /// Just before the call that asked for it was sent.
-    pub asked: Moment,
-    /// Just after its reply was read.
-    pub since: Moment,
-    /// Just before the last PING was sent on this connection that was answered.
-    pub heard: Option<Moment>,
-    /// A moment after which nothing is renewed for it: the server has been seen to know of the
-    /// connection's end.
-    pub until: Moment,
+    /// From just before the first call that named the session was sent, to a moment when the session certainly has
+    /// the grant no more.
+    pub span: Span,
 }
 
 /// A POLL of a session, or the OPEN that began it.

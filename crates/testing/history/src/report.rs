@@ -83,8 +83,6 @@ pub struct Counts {
     pub re_entries: usize,
     /// Acquires that were told of a deadlock.
     pub deadlocks: usize,
-    /// Grants that were kept beyond the lease that the call gave them.
-    pub kept_on: usize,
     /// What replies to POLLs promised: each grant that one was sure of.
     pub promises: usize,
     /// Grants that a loss took from their owner: another one was told of while they should have
@@ -101,7 +99,6 @@ impl std::ops::AddAssign<&Counts> for Counts {
         self.hand_offs += more.hand_offs;
         self.re_entries += more.re_entries;
         self.deadlocks += more.deadlocks;
-        self.kept_on += more.kept_on;
         self.promises += more.promises;
         self.lost_grants += more.lost_grants;
         for (register, writes) in &more.writes {
@@ -144,7 +141,6 @@ impl fmt::Display for Report {
             ("hand-offs".to_owned(), counts.hand_offs),
             ("re-entries".to_owned(), counts.re_entries),
             ("deadlocks".to_owned(), counts.deadlocks),
-            ("kept on".to_owned(), counts.kept_on),
             ("promises".to_owned(), counts.promises),
             ("lost grants".to_owned(), counts.lost_grants),
         ];

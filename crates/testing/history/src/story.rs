@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::ServerClock;
-use crate::{Call, History, Kept, Mode, Moment, Outcome, Poll, Sighting, Span, Trust, Write};
+use crate::{Call, History, Mode, Moment, Outcome, Poll, Renewed, Sighting, Span, Trust, Write};
 
 /// All that was recorded of one key, and what was done to the servers.
 pub(crate) struct Story<'a> {
@@ -13,7 +13,7 @@ pub(crate) struct Story<'a> {
     pub(crate) sightings: Vec<&'a Sighting>,
     pub(crate) writes: Vec<&'a Write>,
     pub(crate) trusts: Vec<&'a Trust>,
-    pub(crate) kept: Vec<&'a Kept>,
+    pub(crate) renewed: Vec<&'a Renewed>,
     /// Of all keys.
     pub(crate) polls: &'a [Poll],
     pub(crate) clock: &'a ServerClock,
@@ -39,7 +39,7 @@ impl<'a> Story<'a> {
                 sightings: Vec::new(),
                 writes: Vec::new(),
                 trusts: Vec::new(),
-                kept: Vec::new(),
+                renewed: Vec::new(),
                 polls: &history.polls,
                 clock,
                 evictions: &history.facts.evictions,
@@ -58,8 +58,8 @@ impl<'a> Story<'a> {
         for trust in &history.trusts {
             story(&trust.key, &|story| story.trusts.push(trust));
         }
-        for kept in &history.kept {
-            story(&kept.key, &|story| story.kept.push(kept));
+        for renewed in &history.renewed {
+            story(&renewed.key, &|story| story.renewed.push(renewed));
         }
         let mut stories: Vec<_> = stories.into_values().collect();
         for story in &mut stories {

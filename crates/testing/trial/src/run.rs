@@ -28,13 +28,12 @@ pub(crate) fn all(
     table: &mut Table,
 ) {
     let sound = Site::start();
-    let on_sessions = language.prepare(&sound);
+    let prepared = language.prepare(&sound);
     let table = Mutex::new(table);
     let play = |row: usize| {
         let begun = Instant::now();
-        let verdict = on_sessions
-            .clone()
-            .and_then(|it| one((language, it), scenarios[row], &sound, settings));
+        let played = || one(language, scenarios[row], &sound, settings);
+        let verdict = prepared.clone().and_then(|()| played());
         let name = scenarios[row].name;
         let word = match &verdict {
             Ok(()) => "passed",
@@ -62,19 +61,11 @@ pub(crate) fn all(
     }
 }
 
-fn one(
-    (language, on_sessions): (&Language, bool),
-    scenario: &Scenario,
-    sound: &Site,
-    settings: &Settings,
-) -> Verdict {
+fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settings) -> Verdict {
     if !language.can_do(scenario.name) {
         return Err(Failure::Unsupported("by its own word".to_owned()));
     }
-    if scenario.needs_sessions && !on_sessions {
-        return Err(Failure::Unsupported("its client keeps leases".to_owned()));
-    }
-    let stage = Stage::new(&language.program, sound, settings.is_long, on_sessions);
+    let stage = Stage::new(&language.program, sound, settings.is_long);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.play)(&stage)));
     for figure in stage.reports() {
         println!("{}, {}: {figure}", language.name, scenario.name);

@@ -117,16 +117,15 @@ impl Site {
         }
     }
 
-    /// The connection on which this lock is kept, or which polls its session.
-    pub(crate) fn keeper_of(&self, key: &str) -> i64 {
+    /// The connection that polls the session of this lock; 0: none.
+    pub(crate) fn poller_of(&self, key: &str) -> i64 {
         let mut server = self.server().connection();
         let holders = cmd!(server, "LOCK.HOLDERS", key).items();
         let holder = holders.into_iter().next().expect("a holder").fields();
         let session = holder["session"].clone().int();
-        match self.sessions().iter().find(|(id, _)| *id == session) {
-            Some((_, client)) => *client,
-            None => holder["kept-by"].clone().int(),
-        }
+        let sessions = self.sessions();
+        let polled = sessions.iter().find(|(id, _)| *id == session);
+        polled.map_or(0, |(_, client)| *client)
     }
 
     /// The open sessions, and the connection that polls each; 0: none.

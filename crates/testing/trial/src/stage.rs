@@ -14,6 +14,12 @@ use std::time::Duration;
 
 /// The lease of a lock for which nothing else is said.
 pub(crate) const LEASE: Duration = ms(2000);
+/// How soon a client reports a loss that no server reports. A try to poll that began after the lease has to fail, and one
+/// that began before it may still be under way; a pause between them is a part of the margin.
+pub(crate) fn silence(lease: Duration) -> Duration {
+    lease + 2 * REPLY + MARGIN
+}
+
 /// How long a server takes at most to see that a client is gone, and to take out what has ended.
 pub(crate) const SEEN: Duration = ms(300);
 
@@ -24,21 +30,19 @@ pub(crate) struct Stage {
     ledger: Shared,
     workers: AtomicUsize,
     is_long: bool,
-    on_sessions: bool,
     /// Figures, for whoever reads the output.
     reports: Mutex<Vec<String>>,
     has_ended: AtomicBool,
 }
 
 impl Stage {
-    pub(crate) fn new(program: &Path, sound: &Site, is_long: bool, on_sessions: bool) -> Self {
+    pub(crate) fn new(program: &Path, sound: &Site, is_long: bool) -> Self {
         Self {
             program: program.to_owned(),
             sound: sound.clone(),
             ledger: Arc::new(Ledger::default()),
             workers: AtomicUsize::new(0),
             is_long,
-            on_sessions,
             reports: Mutex::default(),
             has_ended: AtomicBool::new(false),
         }
@@ -51,18 +55,6 @@ impl Stage {
 
     pub(crate) fn is_long(&self) -> bool {
         self.is_long
-    }
-
-    /// The client polls a session: what waits needs no connection, and is queued.
-    pub(crate) fn on_sessions(&self) -> bool {
-        self.on_sessions
-    }
-
-    /// How soon a loss is told of which no server tells. On sessions a try to poll that began after the lease has to
-    /// fail, and one that began before is under way then; a pause between them is a part of the margin.
-    pub(crate) fn silence(&self, lease: Duration) -> Duration {
-        let tries = if self.on_sessions { 2 * REPLY } else { ms(0) };
-        lease + tries + MARGIN
     }
 
     /// Has a figure printed.

@@ -2,7 +2,7 @@
 
 use super::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
 use super::fault::Fault;
-use super::stage::{Habits, Keeping, Programs};
+use super::stage::{Habits, Programs};
 use history::Mode;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -135,8 +135,6 @@ fn alone() -> Vec<Setup> {
             ..lossy("rdb-only", against_clients_and(&rdb), START_ALONE)
         },
         dying_waiters(),
-        kept(),
-        kept_silent(),
         frozen_programs(),
         cut_programs(),
         stalled_programs(),
@@ -172,34 +170,6 @@ fn dying_waiters() -> Setup {
     }
 }
 
-/// Grants that are kept, and lost by force.
-fn kept() -> Setup {
-    let faults = vec![Fault::Stop, Fault::Remove, Fault::Newcomer];
-    Setup {
-        habits: Habits {
-            keeping: Keeping::Most,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(8),
-        calm: Duration::from_millis(600),
-        ..strict("kept", faults, START_ALONE)
-    }
-}
-
-/// Grants that are kept on connections that fall silent, by a server that stalls.
-fn kept_silent() -> Setup {
-    let kept = kept();
-    Setup {
-        name: "kept-silent",
-        faults: vec![Fault::HalfOpen, Fault::Stall, Fault::Newcomer],
-        habits: Habits {
-            keeping: Keeping::Silent,
-            ..kept.habits
-        },
-        ..kept
-    }
-}
-
 /// Programs that freeze: they are passed over, and some of their sessions end.
 fn frozen_programs() -> Setup {
     let faults = vec![Fault::Remove, Fault::Newcomer, Fault::Pause, Fault::Flush];
@@ -230,7 +200,6 @@ fn with_programs(name: &'static str, faults: Vec<Fault>, programs: Programs) -> 
     Setup {
         habits: Habits {
             programs,
-            keeping: Keeping::Nobody,
             ..Habits::default()
         },
         length: Duration::from_secs(8),

@@ -12,7 +12,7 @@ pub(crate) enum Fault {
     },
     /// `SIGSTOP` for longer than short leases, then `SIGCONT`.
     Stop,
-    /// `SIGSTOP` for longer than the lease of a kept grant.
+    /// `SIGSTOP` for longer than the lease of a grant in a session.
     Stall,
     /// `CLIENT KILL` of the first in line.
     ClientKill,

@@ -4,15 +4,13 @@ use super::deployment::Node;
 use super::stage::{ConnectionId, Stage};
 use crate::connection::{connect, insist};
 use crate::proxy::Proxy;
-use redis::{Cmd, Connection, ConnectionLike, RedisResult, Value};
+use redis::{Cmd, Connection, ConnectionLike, Value};
 use testbed::Refusal;
 
 /// A connection that its server has a number for.
 pub(crate) struct Line {
     connection: Connection,
     id: ConnectionId,
-    /// The port that the server sees it come from.
-    from: u16,
     /// Whether nothing stands between: what the server wrote before it closed is read.
     is_direct: bool,
 }
@@ -38,12 +36,12 @@ impl Line {
             .arg("INFO")
             .query(&mut connection)
             .ok()?;
-        let field = |name: &str| info.split(' ').find_map(|field| field.strip_prefix(name));
-        let (number, address) = (field("id=")?, field("addr=")?);
+        let number = info
+            .split(' ')
+            .find_map(|field| field.strip_prefix("id="))?;
         let opened = Self {
             connection,
             id: (node, life, number.parse().ok()?),
-            from: address.rsplit(':').next()?.parse().ok()?,
             is_direct: proxy.is_none(),
         };
         stage.introduce(opened.id, client);
@@ -71,28 +69,6 @@ impl Line {
     /// Whether the server closed this line at our word, having written all that it had to say.
     pub(crate) fn was_killed(&self, stage: &Stage) -> bool {
         self.is_direct && stage.was_killed(self.id)
-    }
-
-    /// Whether the proxy has left it half-open.
-    pub(crate) fn is_half_open(&self, stage: &Stage) -> bool {
-        let proxy = stage.deployment.proxy().filter(|_| !self.is_direct);
-        proxy.is_some_and(|proxy| proxy.is_half_open(self.from))
-    }
-
-    /// Whether the server has this connection.
-    pub(crate) fn is_known(&self, stage: &Stage) -> RedisResult<bool> {
-        let (node, life, number) = self.id;
-        let node = &stage.deployment.nodes()[node];
-        if node.life() != life {
-            return Ok(false);
-        }
-        let list = redis::cmd("CLIENT")
-            .arg("LIST")
-            .arg("ID")
-            .arg(number)
-            .to_owned();
-        let clients: String = list.query(&mut node.connect()?)?;
-        Ok(!clients.is_empty())
     }
 
     /// Closes the connection and waits until the server knows that this connection has ended: from then on nothing that was

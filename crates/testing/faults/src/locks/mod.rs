@@ -4,15 +4,12 @@ mod client;
 mod configuration;
 mod deployment;
 mod fault;
-mod keeper;
 mod line;
 mod nemesis;
 mod observer;
 mod program;
 mod protocol;
 mod stage;
-
-pub use keeper::keep;
 
 use crate::run::{Findings, Run, names, with_clients};
 use crate::workload::{Configuration, Workload};
@@ -80,22 +77,6 @@ impl Configuration for Setup {
         let [sql, stale_sql] = names(Register::Sql);
         let mut wanted = vec!["grants", "hand-offs", "re-entries"];
         wanted.extend([script, stale_script, sql, stale_sql]);
-        if self.habits.keeping.is_usual() {
-            wanted.extend([
-                "kept on",
-                "takeovers of a keeper",
-                "closed when it was lost",
-            ]);
-            wanted.extend(if self.habits.keeping.is_silent() {
-                &[
-                    "closed when it was half-open",
-                    "kept through a short SIGSTOP",
-                    "taken from a stopped keeper",
-                ][..]
-            } else {
-                &["closed when it was silent"]
-            });
-        }
         if !self.habits.wait {
             wanted.push("events of queued calls");
         }
@@ -113,7 +94,12 @@ impl Configuration for Setup {
                 "ended sessions",
                 "held beyond a lease in a session",
             ]),
-            Programs::Stall => wanted.push("order kept through a stall"),
+            Programs::Stall => wanted.extend([
+                "order kept through a stall",
+                "held through a short freeze",
+                "taken from a frozen program",
+                "taken from a disconnected program",
+            ]),
         }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
@@ -129,16 +115,17 @@ impl Configuration for Setup {
 fn play(stage: &Stage, setup: &Setup) -> History {
     // Half of them come by the proxy, where connections are cut.
     let is_direct = |number: u32| !setup.cuts() || number.is_multiple_of(2);
-    let programs: Vec<_> = (0..PROGRAMS)
+    let stands_in_stalls = stage.habits.programs.stand_in_stalls();
+    // One more freezes.
+    let programs: Vec<_> = (0..PROGRAMS + u32::from(stands_in_stalls))
         .map(|number| Program::new(stage, number, is_direct(number)))
         .collect();
     let client = |number: u32| {
         let mut client = Client::new(stage, number, is_direct(number));
         let program = &programs[(number / 2 % PROGRAMS) as usize];
         match number {
-            0 if stage.habits.keeping.is_silent() => client.stop_keepers(),
-            0 if stage.habits.keeping.is_usual() => client.keep_silent(),
-            0 if stage.habits.programs.stand_in_stalls() => client.stand_in_stalls(&programs),
+            0 if stands_in_stalls => client.stand_in_stalls(&programs[..PROGRAMS as usize]),
+            1 if stands_in_stalls => client.freeze(&programs[PROGRAMS as usize]),
             _ => {}
         }
         client.run(program);
@@ -168,7 +155,7 @@ fn play(stage: &Stage, setup: &Setup) -> History {
     for record in records {
         history.calls.extend(record.calls);
         history.writes.extend(record.writes);
-        history.kept.extend(record.kept);
+        history.renewed.extend(record.renewed);
     }
     history
 }

@@ -41,7 +41,6 @@ pub(crate) struct Habits {
     pub(crate) wait: bool,
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
-    pub(crate) keeping: Keeping,
     pub(crate) programs: Programs,
 }
 
@@ -55,7 +54,7 @@ pub(crate) enum Programs {
     Most,
     /// Most, in programs that freeze now and then.
     Freeze,
-    /// Most, and some stand in line while the server stalls.
+    /// Most. Some stand in line while the server stalls, and one program freezes.
     Stall,
 }
 
@@ -73,32 +72,6 @@ impl Programs {
     /// Whether some stand in line while the server stalls.
     pub(crate) fn stand_in_stalls(self) -> bool {
         self == Self::Stall
-    }
-}
-
-/// Which owners keep their grants (`KEEP`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Keeping {
-    /// A few, and their connections are closed by faults too.
-    #[default]
-    Few,
-    /// None.
-    Nobody,
-    /// Most, and nothing closes their connections but a loss.
-    Most,
-    /// Most, on connections that may be silent for a short while only, and some of which fall silent.
-    Silent,
-}
-
-impl Keeping {
-    /// Whether most owners do.
-    pub(crate) fn is_usual(self) -> bool {
-        matches!(self, Self::Most | Self::Silent)
-    }
-
-    /// Whether connections fall silent.
-    pub(crate) fn is_silent(self) -> bool {
-        self == Self::Silent
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::clock::{ServerClock, ServerTime, earliest_end, latest_end};
 use crate::story::Story;
-use crate::{Kept, Moment, Span};
+use crate::{Moment, Renewed, Span};
 
 /// How long a lock may seem to stand beyond the end of its lease, in microseconds. A server looks at
 /// its clock before it serves a command, so that nothing needs as much: it is room for a machine
@@ -31,7 +31,7 @@ pub(super) struct Scene<'s> {
     pub(super) now: Moment,
     pub(super) clock: &'s ServerClock,
     evictions: &'s [Span],
-    kept: &'s [&'s Kept],
+    renewed: &'s [&'s Renewed],
 }
 
 impl<'s> Scene<'s> {
@@ -40,14 +40,14 @@ impl<'s> Scene<'s> {
             now,
             clock: story.clock,
             evictions: story.evictions,
-            kept: &story.kept,
+            renewed: &story.renewed,
         }
     }
 }
 
 impl Times {
     /// When the lease of the holder at this place may have ended, if it may. Where the clock was set back, a
-    /// renewal by the server itself may have brought the end nearer.
+    /// renewal by the server may have brought the end nearer.
     pub(super) fn lapse(
         &self,
         place: usize,
@@ -55,14 +55,13 @@ impl Times {
         lease: u64,
         scene: Scene<'_>,
     ) -> Option<Moment> {
-        let renewals = scene.kept.iter().filter(|kept| {
-            kept.owner == owner
-                && kept.asked <= scene.now
-                && scene.clock.set_between(kept.asked, kept.until)
+        let renewals = scene.renewed.iter().filter(|renewed| {
+            let Span { from, to } = renewed.span;
+            renewed.owner == owner && from <= scene.now && scene.clock.set_between(from, to)
         });
         let earliest = renewals
-            .map(|kept| scene.clock.earliest(kept.asked, kept.until.min(scene.now)))
-            .map(|renewed| earliest_end(renewed, lease))
+            .map(|Renewed { span, .. }| scene.clock.earliest(span.from, span.to.min(scene.now)))
+            .map(|renewal| earliest_end(renewal, lease))
             .fold(self.ends[place].earliest, Ord::min);
         let over = scene.clock.first(self.since, earliest);
         (over <= scene.now).then_some(over)
@@ -78,14 +77,15 @@ impl Times {
     }
 
     /// Whether the lease of the holder at this place was certainly over before this candidate began: the
-    /// server itself may have renewed it while a connection kept it.
+    /// server may have renewed it while it was in a session.
     pub(super) fn over(&self, place: usize, owner: &str, lease: u64, scene: Scene<'_>) -> bool {
         let began = scene.clock.earliest(self.since, scene.now);
         let is_over = |end: ServerTime| began > end.saturating_add(LATE_END);
         is_over(self.ends[place].latest)
-            && scene.kept.iter().all(|kept| {
-                let renewed = || scene.clock.latest(kept.asked, kept.until);
-                kept.owner != owner || is_over(latest_end(renewed(), lease))
+            && scene.renewed.iter().all(|renewed| {
+                let Span { from, to } = renewed.span;
+                let end = || latest_end(scene.clock.latest(from, to), lease);
+                renewed.owner != owner || is_over(end())
             })
     }
 

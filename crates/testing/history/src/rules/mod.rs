@@ -1,7 +1,6 @@
 //! Rules over pairs of calls: cheap to check, and clear in what they say.
 
 mod exclusion;
-mod keeping;
 mod queue;
 mod registers;
 mod sessions;
@@ -51,7 +50,6 @@ impl<'s, 'a> Evidence<'s, 'a> {
         self.tokens(found);
         self.queue(found);
         self.registers(found, counts);
-        self.keeping(found);
         self.sessions(found);
         self.count(counts);
     }
@@ -59,7 +57,6 @@ impl<'s, 'a> Evidence<'s, 'a> {
     fn count(&self, counts: &mut Counts) {
         counts.operations += self.story.calls.len();
         counts.grants += self.grants.all().len();
-        counts.kept_on += self.kept_on();
         let joins = self.joins();
         counts.promises += joins
             .map(|joins| self.promises(joins).count())

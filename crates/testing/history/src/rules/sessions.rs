@@ -8,7 +8,7 @@ use crate::grants::shown;
 use crate::report::{Kind, Violation};
 use crate::story::granted;
 use crate::text::Seconds;
-use crate::{Action, Call, InSession, Moment, Outcome, Poll};
+use crate::{Action, Call, Down, InSession, Moment, Outcome, Poll};
 
 /// A call, the session that it names, and which grant it was answered.
 type Joins<'c> = (&'c Call, InSession, usize);
@@ -83,6 +83,29 @@ impl Evidence<'_, '_> {
         leaves.map(|call| call.sent).min().unwrap_or(Moment::MAX)
     }
 
+    /// Whether with this call its owner may have let go of a grant.
+    fn may_release(&self, call: &Call, index: usize) -> bool {
+        match call.action {
+            Action::Release { down, token } => {
+                matches!(call.outcome, Outcome::Left(0) | Outcome::Lost)
+                    && call.owner == self.grants.all()[index].owner
+                    && !matches!(down, Down::To(1..))
+                    && self.grants.can_meet(token, index)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this token is of another grant, which began later and excludes this one.
+    fn is_later(&self, index: usize, token: u64) -> bool {
+        let (grants, all) = (&self.grants, self.grants.all());
+        let later = grants.index(token).filter(|later| *later > index);
+        later.is_some_and(|later| {
+            all[later].owner != all[index].owner
+                && !(all[later].can_share() && all[index].can_share())
+        })
+    }
+
     /// Whether this reply or an earlier one told that the grant is lost, or in another session.
     fn is_told(&self, poll: &Poll, index: usize) -> bool {
         let tokens = &self.grants.all()[index].tokens;
@@ -92,6 +115,22 @@ impl Evidence<'_, '_> {
             (other.session, other.ended <= poll.ended) == (poll.session, true)
                 && gone.any(|(key, token)| key == self.story.key && tokens.contains(token))
         })
+    }
+
+    /// Whether a grant can have ended by force after a POLL was sent, or in a loss after it was asked for.
+    fn ends_by_force(&self, asked: Moment, heard: Moment, taken: Moment) -> bool {
+        let story = self.story;
+        let removed = story.calls.iter().any(|call| {
+            call.action == Action::Remove
+                && matches!(call.outcome, Outcome::Done | Outcome::Lost)
+                && call.sent <= taken
+                && call.ended >= heard
+        });
+        let mut evictions = story.evictions.iter();
+        removed
+            || evictions.any(|eviction| eviction.overlaps(heard, taken))
+            || story.clock.set_between(heard, taken)
+            || story.loss_between(asked, taken)
     }
 
     /// Whether a renewal by its owner may have shortened the lease meanwhile.

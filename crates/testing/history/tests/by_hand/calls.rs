@@ -1,8 +1,8 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Holder, InSession, Kept, Limit, Outcome, Poll, Refusal, Register,
-    Sighting, Span, Trust, Write, Written,
+    Action, Call, Down, History, Holder, InSession, Limit, Outcome, Poll, Refusal, Register,
+    Renewed, Sighting, Span, Trust, Write, Written,
 };
 
 /// The lease that calls ask for unless they say otherwise.
@@ -245,9 +245,8 @@ pub(crate) trait Besides: Sized {
     fn writes(self, register: Register, token: u64, sent: u64, written: Written) -> Self;
     fn trusts(self, token: u64, from: u64, to: u64) -> Self;
     fn sees(self, at: u64, clients: &[u32]) -> Self;
-    /// The grant is kept on a connection from this moment until that one; the last PING that was answered
-    /// there was sent at `heard`.
-    fn keeps(self, owner: &str, token: u64, span: (u64, u64), heard: u64) -> Self;
+    /// From this moment to that one a session may have renewed the owner's grant.
+    fn renews(self, owner: &str, from: u64, to: u64) -> Self;
     /// A POLL of session 1 on this connection is answered with `sure-ms`.
     fn polls(self, connection: u64, sent: u64, ended: u64, sure: i64) -> Self;
     /// The last reply told that this grant is lost or in another session.
@@ -289,15 +288,11 @@ impl Besides for History {
         self
     }
 
-    fn keeps(mut self, owner: &str, token: u64, (from, to): (u64, u64), heard: u64) -> Self {
-        self.kept.push(Kept {
+    fn renews(mut self, owner: &str, from: u64, to: u64) -> Self {
+        self.renewed.push(Renewed {
             key: "lock".to_owned(),
             owner: owner.to_owned(),
-            token: Some(token),
-            asked: (from - 1) * 1000,
-            since: from * 1000,
-            heard: Some(heard * 1000),
-            until: to * 1000,
+            span: span(from, to),
         });
         self
     }

@@ -2,7 +2,6 @@
 
 mod calls;
 mod deadlocks;
-mod keeping;
 mod right;
 mod sessions;
 mod several_servers;
@@ -36,7 +35,6 @@ fn what_a_lock_may_do() {
     judge(several_servers::right());
     judge(shares::right());
     judge(deadlocks::right());
-    judge(keeping::right());
     judge(sessions::right());
 }
 
@@ -47,7 +45,6 @@ fn what_no_lock_may_do() {
     judge(several_servers::wrong());
     judge(shares::wrong());
     judge(deadlocks::wrong_ones());
-    judge(keeping::wrong_ones());
     judge(sessions::wrong_ones());
 }
 

@@ -1,6 +1,6 @@
 //! Queued calls, those that are passed over, and what the reply to a POLL promises. Session 1 is ann's.
 
-use history::Kind::{NoOrder, PromiseBroken, QueueOrder};
+use history::Kind::{Exclusion, NoOrder, PromiseBroken, QueueOrder};
 use history::{Call, History, Mode, Outcome};
 
 use crate::Example;
@@ -43,7 +43,29 @@ fn promised<const COUNT: usize>(then: [Call; COUNT]) -> History {
     let mut history = calls(then);
     let ann = acquire("ann").session(1).at(0, 1).granted(10, 1);
     history.calls.push(ann);
-    history.keeps("ann", 10, (1, 4000), 1)
+    history.renews("ann", 0, 4000)
+}
+
+/// Granted while the clock is an hour ahead, perhaps renewed until this moment, and free for somebody else 3 s after
+/// the clock was set right.
+fn renewed_until(to: u64) -> History {
+    calls([
+        acquire("ann").at(100, 101).granted(10, 1),
+        acquire("bob").at(3300, 3301).granted(20, 1),
+    ])
+    .renews("ann", 100, to)
+    .steps(50, 3_600_000)
+    .steps(300, 0)
+}
+
+/// Ann's share in session 1, a POLL that is answered 900 ms, and bob's acquire, half a second after the POLL.
+fn shared_then(bob: Call) -> History {
+    calls([
+        acquire("ann").shared().session(1).at(0, 1).granted(10, 1),
+        bob.at(1499, 1500).granted(20, 1),
+    ])
+    .renews("ann", 0, 4000)
+    .polls(1, 1000, 1010, 900)
 }
 
 /// Bob gets the lock at this moment.
@@ -57,7 +79,8 @@ fn right_one(name: &'static str, history: History) -> Example {
 
 pub(crate) fn right() -> Vec<Example> {
     let mut all = passed_over();
-    all.extend(kept_promises());
+    all.extend(promises_fulfilled());
+    all.extend(renewals());
     all
 }
 
@@ -114,7 +137,26 @@ fn passed_over() -> Vec<Example> {
     ]
 }
 
-fn kept_promises() -> Vec<Example> {
+fn renewals() -> Vec<Example> {
+    let right = right_one;
+    vec![
+        right(
+            "held beyond its lease",
+            promised([look().at(4500, 4501).shows("ann", 10, 1)]),
+        ),
+        right(
+            "nobody knows when it was renewed last",
+            promised([look().at(4990, 4991).shows("ann", 10, 1)]),
+        ),
+        right("renewed when the clock was set back", renewed_until(2000)),
+        right(
+            "shared with somebody who came later",
+            shared_then(acquire("bob").shared()),
+        ),
+    ]
+}
+
+fn promises_fulfilled() -> Vec<Example> {
     let right = right_one;
     vec![
         right(
@@ -167,7 +209,7 @@ fn kept_promises() -> Vec<Example> {
                     .granted(10, 1),
                 taken(1500),
             ])
-            .keeps("ann", 10, (1, 1101), 1)
+            .renews("ann", 0, 1101)
             .polls(1, 1000, 1010, 900),
         ),
         right(
@@ -181,6 +223,16 @@ fn kept_promises() -> Vec<Example> {
         right(
             "removed",
             promised([remove().at(1200, 1201).is(Outcome::Done), taken(1500)])
+                .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "perhaps removed",
+            promised([remove().at(1200, 1201).is(Outcome::Lost), taken(1500)])
+                .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "perhaps removed just after the POLL was sent",
+            promised([remove().at(990, 1001).is(Outcome::Done), taken(1500)])
                 .polls(1, 1000, 1010, 900),
         ),
         right(
@@ -207,6 +259,12 @@ fn kept_promises() -> Vec<Example> {
 }
 
 pub(crate) fn wrong_ones() -> Vec<Example> {
+    let mut all = overtakings();
+    all.extend(broken_promises());
+    all
+}
+
+fn overtakings() -> Vec<Example> {
     vec![
         wrong(
             "a queued call is overtaken while its program polls",
@@ -239,6 +297,11 @@ pub(crate) fn wrong_ones() -> Vec<Example> {
             overtaken(acquire("ann").block()),
             [QueueOrder],
         ),
+    ]
+}
+
+fn broken_promises() -> Vec<Example> {
+    vec![
         wrong(
             "somebody else gets the lock within the promise",
             promised([taken(1500)]).polls(1, 1000, 1010, 900),
@@ -272,6 +335,50 @@ pub(crate) fn wrong_ones() -> Vec<Example> {
             promised([remove().at(900, 901).is(Outcome::Done), taken(1500)])
                 .polls(1, 1000, 1010, 900),
             [PromiseBroken],
+        ),
+        wrong(
+            "somebody else is seen to hold it",
+            promised([look().at(1500, 1501).shows("bob", 20, 1)]).polls(1, 1000, 1010, 900),
+            [PromiseBroken, NoOrder],
+        ),
+        wrong(
+            "a release that leaves a hold",
+            promised([
+                acquire("ann").at(10, 11).granted(10, 2),
+                release("ann").at(400, 401).is(Outcome::Left(1)),
+                taken(1500),
+            ])
+            .polls(1, 1000, 1010, 900),
+            [PromiseBroken],
+        ),
+        wrong(
+            "evicted long before",
+            promised([taken(1500)])
+                .evicts(500, 510)
+                .polls(1, 1000, 1010, 900),
+            [PromiseBroken],
+        ),
+        wrong(
+            "the clock was set long before",
+            promised([taken(1500)])
+                .steps(500, 0)
+                .polls(1, 1000, 1010, 900),
+            [PromiseBroken],
+        ),
+        wrong(
+            "a share is lost to somebody who wants it alone",
+            shared_then(acquire("bob")),
+            [PromiseBroken],
+        ),
+        wrong(
+            "the session ended when the clock was set back",
+            renewed_until(250),
+            [Exclusion, NoOrder],
+        ),
+        wrong(
+            "held beyond its lease when its session has ended",
+            promised([look().at(5200, 5201).shows("ann", 10, 1)]),
+            [NoOrder],
         ),
     ]
 }

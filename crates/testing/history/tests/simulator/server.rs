@@ -298,7 +298,6 @@ impl Server {
             holds: request.holds,
             limit: request.limit,
             names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
-            keep: None,
             session,
             client_id: Some(id as u64),
             since: Monotonic(self.now),

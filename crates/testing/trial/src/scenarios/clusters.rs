@@ -3,7 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
 use crate::site::{Site, own_group};
-use crate::stage::{LEASE, Stage};
+use crate::stage::{LEASE, Stage, silence};
 use std::time::Instant;
 use testbed::{Cluster, Expect, Sentinels, cluster, cmd};
 
@@ -23,7 +23,7 @@ pub(super) fn failover(stage: &Stage) -> Verdict {
         all.server_mut(primary).kill9();
         all.wait_for_primary_other_than(primary);
     }
-    // Lined up again with the new primary, and kept there.
+    // Queued again with the new primary, and renewed there.
     let waits = wait_for(ms(10_000), || site.until_waiting("held", 1).ok());
     ensure!(
         waits.is_some(),
@@ -67,7 +67,7 @@ pub(super) fn slot_move(stage: &Stage) -> Verdict {
         waits.is_some(),
         "the waiting call has not lined up with the new node"
     );
-    std::thread::sleep(lease + ms(200)); // kept by the new node
+    std::thread::sleep(lease + ms(200)); // renewed by the new node
     stage.agree(&site)?;
     for grant in [&held, &other] {
         worker.holds(grant)?;
@@ -112,7 +112,7 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
         }
     }
     same_node.refused("unavailable")?;
-    worker.loses(&held[0], begun, stage.silence(lease))?;
+    worker.loses(&held[0], begun, silence(lease))?;
     site.nodes().node(0).signal("CONT");
     ensure!(
         longest < MARGIN + crate::limits::lateness(begun),

@@ -102,15 +102,15 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
     let held = worker.acquire("held").granted()?;
     let in_line = worker.acquire("held").wait(ms(20_000)).ask();
     site.until_waiting("held", 1)?;
-    let keeper = || site.keeper_of("held");
-    let before = keeper();
+    let polling = || site.poller_of("held");
+    let before = polling();
     for _ in 0..stage.count(3, 20) {
         worker.fork()?;
         worker.holds(&held)?;
         ensure!(worker.check(&held)?, "a fork has lost the parent's lock");
     }
     ensure!(
-        keeper() == before,
+        polling() == before,
         "a fork has cost the parent its connection"
     );
     site.until_waiting("held", 1)?;

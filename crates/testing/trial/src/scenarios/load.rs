@@ -37,7 +37,7 @@ fn in_turn<T>(
     Ok(all)
 }
 
-/// Thousands of kept locks, in a process that then stands still for longer than their lease.
+/// Thousands of held locks, in a process that is then stopped for longer than their lease.
 pub(super) fn many_held(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let count = stage.count(1000, 10_000);
@@ -64,11 +64,11 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], LEASE)
 }
 
-/// The part of a core that a client takes while it keeps so many locks, with the usual times, and does nothing else.
+/// The part of a core that a client takes while it holds so many locks, with the usual times, and does nothing else.
 /// It first comes to rest: a Java compiler works for some seconds on what ten thousand acquires have made hot.
 fn tell_cost(stage: &Stage, worker: &Worker, count: usize) -> Verdict {
     let acquire = |number| {
-        let acquire = worker.acquire(&format!("kept-{number}"));
+        let acquire = worker.acquire(&format!("idle-{number}"));
         acquire.lease(ms(10_000)).keep(ms(30_000)).ask()
     };
     let held = in_turn(count, acquire, |call| call.granted())?;
@@ -77,7 +77,7 @@ fn tell_cost(stage: &Stage, worker: &Worker, count: usize) -> Verdict {
     thread::sleep(ms(20_000));
     let used = worker.usage().cpu.saturating_sub(before);
     let part = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
-    stage.report(format!("{part:.2} % of a core keeps {count} locks"));
+    stage.report(format!("{part:.2} % of a core holds {count} locks"));
     give_back(worker, &held)
 }
 
@@ -177,7 +177,7 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     /// What a runtime may take by itself, between two looks.
     const MEMORY_KB: u64 = 48 * 1024;
     const THREADS: usize = 16;
-    /// Idle ones that a client may keep, its keeper, the user's own, and this program's.
+    /// Idle ones that a client may keep, the polling one, the user's own, and this program's.
     const CONNECTIONS: usize = 22;
     const TASKS: usize = 10;
     /// How many waits there are to a connection that is opened then: those that wait have theirs by now, but for

@@ -33,13 +33,13 @@ pub(super) fn overwritten(stage: &Stage) -> Verdict {
     // It shared a connection with the other.
     worker.holds(&other)?;
     ensure!(worker.check(&other)?, "another lock is lost too");
-    // Of one that nobody keeps it is the release that tells.
+    // A lock with a fixed lease is reported as lost by its release.
     let fixed = worker.acquire("fixed").fixed().granted()?;
     cmd!(server, "SET", "fixed", "text").okay();
     let release = worker.release(&fixed).answer()?;
     ensure!(
         release.class() == Some("lost"),
-        "the release of an overwritten lock that nobody kept is answered with {release}"
+        "the release of an overwritten lock with a fixed lease is answered with {release}"
     );
     stage.agree(&site)?;
     cmd!(server, "DEL", "held").int();
@@ -91,7 +91,7 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker, &two], LEASE)
 }
 
-/// A lease that is not kept: it ends by itself, and the client says so.
+/// A fixed lease: it ends by itself, and the client says so.
 pub(super) fn fixed_lease(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let lease = ms(1200);

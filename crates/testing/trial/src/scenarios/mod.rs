@@ -24,8 +24,6 @@ pub(crate) struct Scenario {
     pub(crate) about: &'static str,
     /// It takes the processor for itself.
     pub(crate) is_heavy: bool,
-    /// It is for clients on sessions.
-    pub(crate) needs_sessions: bool,
     pub(crate) play: fn(&Stage) -> Verdict,
 }
 
@@ -34,15 +32,7 @@ const fn light(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static 
         name,
         about,
         is_heavy: false,
-        needs_sessions: false,
         play,
-    }
-}
-
-const fn session(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static str) -> Scenario {
-    Scenario {
-        needs_sessions: true,
-        ..light(name, play, about)
     }
 }
 
@@ -89,57 +79,57 @@ pub(crate) const ALL: &[Scenario] = &[
         clusters::hung_node,
         "one node of a cluster hangs, locks on the others go on",
     ),
-    session(
+    light(
         "session-silent",
         sessions::silent,
         "a frozen program's session ends, its locks stand",
     ),
-    session(
+    light(
         "stall-order",
         sessions::stall_order,
         "the server stalls, waiters of two programs keep their order",
     ),
-    session(
+    light(
         "frozen-waiter",
         sessions::frozen_waiter,
         "a frozen program is passed over and keeps its place",
     ),
-    session(
+    light(
         "poll-cut",
         sessions::poll_cut,
         "polling connections are killed: nothing is lost, no place either",
     ),
-    session(
+    light(
         "poll-taken-over",
         sessions::poll_taken_over,
         "a newer connection polls the session for a moment",
     ),
-    session(
+    light(
         "poll-silent",
         sessions::poll_silent,
         "the reply to a POLL, with its events, never comes",
     ),
-    session(
+    light(
         "session-killed",
         sessions::killed,
         "an operator ends the session: all is lost and told, waits queue again",
     ),
-    session(
+    light(
         "strays",
         sessions::strays,
         "a request that arrives after it was given up",
     ),
-    session(
+    light(
         "unfinished-release",
         releases::unfinished,
         "a release that does not get through is sent by the loop",
     ),
-    session(
+    light(
         "refused-release",
         releases::refused,
         "the right to release is missing: the session is left",
     ),
-    session(
+    light(
         "late-loss",
         sessions::late_loss,
         "a loss is reported before the reply that names the grant",

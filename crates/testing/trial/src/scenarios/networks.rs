@@ -3,7 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, lateness, ms};
 use crate::site::{DRIVER, Site};
-use crate::stage::{LEASE, Stage};
+use crate::stage::{LEASE, Stage, silence};
 use std::time::Instant;
 use testbed::{Expect, Fault, Proxy, cmd};
 
@@ -35,15 +35,8 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     let calls = [
         (acquire("free").ask(), "unavailable"),
         (acquire("awaited").wait(ms(1500)).ask(), "unavailable"),
-        // On sessions the time in line is over by the client's own clock.
-        (
-            in_line,
-            if stage.on_sessions() {
-                "busy"
-            } else {
-                "unavailable"
-            },
-        ),
+        // The time in line is over by the client's own clock.
+        (in_line, "busy"),
     ];
     let release = worker.release(&released).answer()?;
     let told = release.class();
@@ -54,13 +47,13 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     for (call, class) in &calls {
         call.refused(class)?;
     }
-    worker.loses(&held, begun, stage.silence(LEASE))?;
-    worker.loses(&busy, begun, stage.silence(LEASE))?;
+    worker.loses(&held, begun, silence(LEASE))?;
+    worker.loses(&busy, begun, silence(LEASE))?;
     ensure!(
         !worker.check(&held)?,
         "a check says that a lost lock is held"
     );
-    // Who has been told is not kept on.
+    // A lock that was reported as lost is not renewed.
     stage.all_free(&site, all_over, "all was told as lost")?;
     proxy.speak();
     worker.works("held", ms(3000))?;
@@ -70,7 +63,7 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     stage.end(&site, &[&worker], LEASE)
 }
 
-/// Each connection ends without a sign: what is held is kept on a new one, and what waits lines up again, also where
+/// Each connection ends without a sign: held locks are renewed on a new one, and waiting calls queue again, also where
 /// nothing is held.
 pub(super) fn forgotten(stage: &Stage) -> Verdict {
     let site = Site::start();
@@ -129,11 +122,6 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
     let worker = stage.worker(&outside)?;
     let other = stage.worker(&site)?;
     let held = worker.acquire("held").granted()?;
-    let waits = if stage.on_sessions() {
-        "QUEUE"
-    } else {
-        "BLOCK"
-    };
     let met = |words: &str| -> Verdict {
         ensure!(
             proxy.pending() == 0,
@@ -160,12 +148,12 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
         // A wait is reset when it is sent, or when its grant comes.
         let key = format!("awaited-{round}");
         let first = other.acquire(&key).granted()?;
-        proxy.inject(fault, &format!("LOCK.ACQUIRE {waits}"), 1);
+        proxy.inject(fault, "LOCK.ACQUIRE QUEUE", 1);
         let wait = worker.acquire(&key).wait(ms(5000)).ask();
         site.until_waiting(&key, 1)?;
         other.release(&first).ok()?;
         let second = wait.granted()?;
-        met(waits)?;
+        met("QUEUE")?;
         stage.agree(&site)?;
         worker.release(&second).ok()?;
         stage.agree(&site)?;

@@ -96,7 +96,7 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
     let clients = count(&mut server, "connected_clients");
     run(&mut server, &format!("CONFIG SET maxclients {clients}")).okay();
     let before = count(&mut server, "rejected_connections");
-    // This one has its keeper, but no connection to wait on; the other has none, or keeps one by chance.
+    // The first polls, and has perhaps no connection for this call. The newcomer has none, or one by chance.
     let in_line = worker.acquire("taken").wait(ms(8000)).ask();
     let now = newcomer.acquire("free").ask().answer()?;
     if now.class().is_some() {
@@ -140,17 +140,11 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
         .lease(lease)
         .wait(ms(10_000))
         .ask();
-    // With it ends the connection that keeps the locks: what renews them on the next one is answered BUSY, too.
+    // Then the polling connection ends: the POLL on the next one is answered BUSY, too.
     proxy.inject(Fault::Reset, "LOCK.ACQUIRE free", 1);
     worker.acquire("free").refused("unavailable")?;
-    if stage.on_sessions() {
-        proxy.inject(Fault::Reset, "LOCK.SESSION POLL", 1);
-        eventually(|| proxy.pending() == 0, "a POLL to be reset");
-    } else if proxy.pending() > 0 {
-        // One with a connection for each lock was refused there before. What it asks next ends one that keeps a lock.
-        proxy.inject(Fault::Reset, "CLIENT", 1);
-        eventually(|| proxy.pending() == 0, "a connection to be reset");
-    }
+    proxy.inject(Fault::Reset, "LOCK.SESSION POLL", 1);
+    eventually(|| proxy.pending() == 0, "a POLL to be reset");
     let release = worker.release(&released);
     thread::sleep(ms(600));
     run(&mut server, "SCRIPT KILL").okay();
@@ -230,8 +224,8 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
         refused_at_once(&worker, LOCKS, wait)?;
     }
     // In that moment its connection ends, and it comes back too early.
-    let keeper = site.keeper_of("held");
-    cmd!(server, "CLIENT", "KILL", "ID", keeper).int();
+    let polling = site.poller_of("held");
+    cmd!(server, "CLIENT", "KILL", "ID", polling).int();
     thread::sleep(ms(400));
     run(
         &mut server,
@@ -239,7 +233,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
     )
     .okay();
     worker.works("other", ms(3000))?;
-    thread::sleep(lease + ms(500)); // kept again: a right that came back within the lease costs no lock
+    thread::sleep(lease + ms(500)); // renewed again: a right that came back within the lease costs no lock
     worker.holds(&held)?;
     ensure!(
         worker.check(&held)?,

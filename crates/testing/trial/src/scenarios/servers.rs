@@ -3,7 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, ms};
 use crate::site::{DRIVER, Site};
-use crate::stage::{LEASE, Stage};
+use crate::stage::{LEASE, Stage, silence};
 use crate::worker::Worker;
 use std::thread;
 use std::time::Instant;
@@ -59,7 +59,7 @@ pub(super) fn hung_long(stage: &Stage) -> Verdict {
     site.until_waiting("taken", 1)?;
     site.server().signal("STOP");
     let begun = Instant::now();
-    unreachable(&worker, &released, &held, stage.silence(lease))?;
+    unreachable(&worker, &released, &held, silence(lease))?;
     thread::sleep(ms(3000).saturating_sub(begun.elapsed()));
     site.server().signal("CONT");
     worker.works("held", ms(3000))?;
@@ -85,13 +85,9 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
         "a check says that a held lock is lost"
     );
     site.server().kill9();
-    unreachable(&worker, &released, &held, stage.silence(LEASE))?;
-    // On sessions the time in line is over by the client's own clock.
-    in_line.refused(if stage.on_sessions() {
-        "busy"
-    } else {
-        "unavailable"
-    })?;
+    unreachable(&worker, &released, &held, silence(LEASE))?;
+    // The time in line is over by the client's own clock.
+    in_line.refused("busy")?;
     ensure!(
         !worker.check(&held)?,
         "a check says that a lost lock is held"
@@ -148,7 +144,7 @@ pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
     site.until_waiting("held-0", 1)?;
     again(&site);
     site.until_waiting("held-0", 1)?;
-    // For longer than a lease: it is kept again.
+    // For longer than a lease: it is renewed again.
     thread::sleep(lease + ms(200));
     stage.agree(&site)?;
     for grant in &held {

@@ -199,7 +199,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
     site.until_waiting(TAKEN, 1)?;
     let moved = wait_for(ms(2000), || {
         let after = ids(&site);
-        (!after.is_empty() && after != before && site.keeper_of("held") != 0).then_some(())
+        (!after.is_empty() && after != before && site.poller_of("held") != 0).then_some(())
     });
     worker.holds(&held)?;
     ensure!(moved.is_some(), "the grant is in no new session");

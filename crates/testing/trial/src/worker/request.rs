@@ -81,7 +81,7 @@ impl<'w> Acquire<'w> {
         self
     }
 
-    /// The lease is not kept.
+    /// The lease is not renewed.
     pub(crate) fn fixed(mut self) -> Self {
         self.keep = 0;
         self

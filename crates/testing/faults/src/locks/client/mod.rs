@@ -1,16 +1,15 @@
 //! A client of the locks, which records what it asks and what it is answered.
 
 mod ask;
-mod keep;
+mod frozen;
 mod queue;
 mod stalled;
-mod stopped;
 mod task;
 
 use super::line::Line;
 use super::stage::Stage;
 use crate::register::SqlRegister;
-use history::{Call, Kept, Moment, Write};
+use history::{Call, Moment, Renewed, Write};
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 
@@ -21,7 +20,7 @@ pub(crate) const TWINS: u32 = 500;
 pub(crate) struct Record {
     pub(crate) calls: Vec<Call>,
     pub(crate) writes: Vec<Write>,
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) renewed: Vec<Renewed>,
 }
 
 /// A client. It makes one call at a time.
@@ -41,7 +40,7 @@ pub(crate) struct Client<'s> {
     sent_on: Vec<(Moment, Moment)>,
     calls: Vec<Call>,
     writes: Vec<Write>,
-    kept: Vec<Kept>,
+    renewed: Vec<Renewed>,
 }
 
 impl<'s> Client<'s> {
@@ -59,7 +58,7 @@ impl<'s> Client<'s> {
             sent_on: Vec::new(),
             calls: Vec::new(),
             writes: Vec::new(),
-            kept: Vec::new(),
+            renewed: Vec::new(),
         }
     }
 
@@ -68,7 +67,7 @@ impl<'s> Client<'s> {
         Record {
             calls: self.calls,
             writes: self.writes,
-            kept: self.kept,
+            renewed: self.renewed,
         }
     }
 }

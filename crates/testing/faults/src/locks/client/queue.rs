@@ -1,11 +1,11 @@
-//! Tasks that queue for a lock in a program's session, which keeps their grant and tells of its loss.
+//! Tasks that queue for a lock in a program's session, which renews their grant and reports its loss.
 
 use super::Client;
 use super::ask::What as Answer;
 use super::task::Held;
 use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
-use history::{Action, Call, Down, InSession, Kept, Limit, Moment, Outcome, Refusal};
+use history::{Action, Call, Down, InSession, Limit, Moment, Outcome, Refusal, Renewed, Span};
 use rand::RngExt;
 use redis::Value;
 use std::ops::Range;
@@ -65,18 +65,17 @@ impl Client<'_> {
         if let Some((place, held)) = self.enter_by_queue(program, asks, wait) {
             self.work_in_session(program, place, &held);
         }
-        self.kept.push(Kept {
+        self.renewed.push(Renewed {
             key,
             owner,
-            token: None,
-            asked,
-            since: asked,
-            heard: None,
-            until: self.stage.run.now(),
+            span: Span {
+                from: asked,
+                to: self.stage.run.now(),
+            },
         });
     }
 
-    fn enter_by_queue(
+    pub(super) fn enter_by_queue(
         &mut self,
         program: &Program<'_>,
         mut asks: Asks<'_>,

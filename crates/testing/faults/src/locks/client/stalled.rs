@@ -4,7 +4,7 @@
 use super::Client;
 use super::queue::{Asked, Asks};
 use crate::locks::program::{Next, Place, Program, What};
-use history::{Action, Down, Kept, Moment, Outcome};
+use history::{Action, Down, Moment, Outcome, Renewed, Span};
 use rand::RngExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -74,14 +74,13 @@ impl Client<'_> {
         }
         for member in members {
             self.clean_up(KEY, &member.owner);
-            self.kept.push(Kept {
+            self.renewed.push(Renewed {
                 key: KEY.to_owned(),
                 owner: member.owner,
-                token: None,
-                asked: member.sent,
-                since: member.sent,
-                heard: None,
-                until: self.stage.run.now(),
+                span: Span {
+                    from: member.sent,
+                    to: self.stage.run.now(),
+                },
             });
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{Client, TWINS};
 use crate::locks::program::Program;
-use crate::locks::stage::Keeping;
 use history::{Action, Down, Limit, Outcome, Refusal};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -43,20 +42,10 @@ impl Client<'_> {
     pub(crate) fn run(&mut self, program: &Program<'_>) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
-            let keeps = if self.stage.habits.keeping.is_usual() {
-                2
-            } else {
-                6
-            };
-            let may_keep = self.stage.habits.keeping != Keeping::Nobody;
-            if may_keep && self.random.random_ratio(1, keeps) {
-                self.keep();
-                continue;
-            }
             let queues = if self.stage.habits.programs.is_usual() {
                 2
             } else {
-                6
+                4
             };
             // What an event grants was written by another's call: WAIT says nothing of it.
             let may_queue = !self.stage.habits.wait;

@@ -4,6 +4,7 @@
 mod polling;
 mod reply;
 
+pub(crate) use polling::SILENCE;
 pub(crate) use reply::{Event, What};
 
 use super::stage::Stage;
@@ -25,6 +26,18 @@ pub(crate) struct Program<'s> {
     is_direct: bool,
     sites: Vec<Site>,
     is_over: AtomicBool,
+    freeze: Mutex<Freeze>,
+}
+
+/// Whether a program polls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freeze {
+    /// It does.
+    No,
+    /// It does not.
+    Frozen,
+    /// It does not, and has closed its connection.
+    Disconnected,
 }
 
 /// A session on a server.
@@ -70,6 +83,7 @@ impl<'s> Program<'s> {
             is_direct,
             sites: nodes.map(|_| Site::default()).collect(),
             is_over: AtomicBool::new(false),
+            freeze: Mutex::new(Freeze::No),
         }
     }
 
@@ -81,6 +95,20 @@ impl<'s> Program<'s> {
     /// No client queues anything any more: the sessions are closed.
     pub(crate) fn end(&self) {
         self.is_over.store(true, SeqCst);
+    }
+
+    /// Lets it poll no more after the next reply, or poll again.
+    pub(crate) fn freeze(&self, freeze: Freeze) {
+        *self.freeze.lock().expect("no client has panicked") = freeze;
+    }
+
+    fn frozen(&self) -> Freeze {
+        *self.freeze.lock().expect("no client has panicked")
+    }
+
+    /// Whether the session is open, as far as is known.
+    pub(super) fn is_open(&self, place: Place) -> bool {
+        self.told(place.node).session == Some(place.session)
     }
 
     /// How it polled.

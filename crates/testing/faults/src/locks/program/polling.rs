@@ -1,6 +1,6 @@
 //! The thread that polls a session: on one connection, and when that fails on another.
 
-use super::{Event, Program, What, reply};
+use super::{Event, Freeze, Program, What, reply};
 use crate::connection::connect;
 use crate::locks::protocol;
 use crate::proxy::Proxy;
@@ -15,8 +15,10 @@ use testbed::{Expect, Reply};
 
 /// How long a POLL waits: a third of the shortest lease in a session.
 const BLOCK: u64 = 333;
-/// How long a program may fail to poll, and how long those may that freeze, some for longer.
-const TIMEOUT: [u64; 2] = [3_000, 1_200];
+/// How long a program may fail to poll.
+pub(crate) const SILENCE: u64 = 3_000;
+/// How long those may that freeze by chance, some for longer.
+const SHORT_SILENCE: u64 = 1_200;
 /// How long a reply may take, beyond the time that a POLL waits.
 const REPLY: Duration = Duration::from_secs(1);
 /// The numbers of the polling threads among those who draw choices.
@@ -58,6 +60,14 @@ impl<'p, 's> Polling<'p, 's> {
     /// Polls until the program ends, and closes the session.
     pub(super) fn run(mut self) {
         while !self.program.is_over.load(SeqCst) {
+            let freeze = self.program.frozen();
+            if freeze == Freeze::Disconnected {
+                self.connection = None;
+            }
+            if freeze != Freeze::No {
+                sleep(Duration::from_millis(5));
+                continue;
+            }
             if self.session.is_none() {
                 self.open();
             } else {
@@ -79,8 +89,8 @@ impl<'p, 's> Polling<'p, 's> {
     fn open(&mut self) {
         let mut open = redis::cmd("LOCK.SESSION");
         let freezes = self.program.stage.habits.programs.freeze();
-        open.arg("OPEN").arg("TIMEOUT");
-        open.arg(TIMEOUT[usize::from(freezes)]);
+        let silence = if freezes { SHORT_SILENCE } else { SILENCE };
+        open.arg("OPEN").arg("TIMEOUT").arg(silence);
         let Some(heard) = self.ask(&open, REPLY, Duration::ZERO) else {
             return;
         };

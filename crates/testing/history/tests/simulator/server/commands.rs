@@ -322,11 +322,7 @@ pub(super) fn refused(refusal: Refusal) -> Outcome {
         Refusal::SeveralHolds | Refusal::NotRaisable => return Outcome::Untouched,
         Refusal::TooManyHolds
         | Refusal::TokensUsedUp
-        | Refusal::LeaseTooShortToKeep
-        | Refusal::KeptLeaseTooShort
         | Refusal::SessionFull
-        | Refusal::SessionLeaseTooShort
-        | Refusal::Kept
-        | Refusal::InSession => panic!("not in a simulation: {refusal:?}"),
+        | Refusal::SessionLeaseTooShort => panic!("not in a simulation: {refusal:?}"),
     })
 }

@@ -1,4 +1,4 @@
-//! From the crash of a keeper until another can have its lock, beside Redisson's watchdog.
+//! From the crash of a holder until another client can have its lock, beside Redisson's watchdog.
 
 use std::env;
 use std::io::stdin;
@@ -8,50 +8,42 @@ use std::time::{Duration, Instant};
 
 use testbed::{Expect, Server, Talk, cmd, post, waiters, within};
 
-use super::Keeper;
+use super::acquire;
 use crate::part::{Goal, Part};
 use crate::process::Process;
 use crate::scale::Scale;
 use crate::servers::Program;
+use crate::session::open_session;
 use crate::stats::{Spread, percentile};
 use crate::table::Table;
 use crate::toolchains::Language;
 
-/// The argument that starts this program as a keeper.
-pub(crate) const ROLE: &str = "keep-a-lock";
+/// The argument that starts this program as a holder.
+pub(crate) const ROLE: &str = "hold-a-lock-in-a-session";
 
 const LEASE_MS: u32 = 2_000;
 /// What Redisson's watchdog renews, as it ships.
 const WATCHDOG_MS: u32 = 30_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Keeps a lock of the server at this port until its input ends or it is killed.
-pub(crate) fn keep(port: &str, key: &str, keeper: &str) -> ExitCode {
-    let keeper = match keeper {
-        "session" => Keeper::Session,
-        _ => Keeper::Connection,
-    };
+/// Holds a lock of the server at this port in a session until its input ends or it is killed.
+pub(crate) fn hold(port: &str, key: &str) -> ExitCode {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"));
     let Ok(mut connection) = client.and_then(|client| client.get_connection()) else {
         return ExitCode::FAILURE;
     };
-    let session = keeper.open(&mut connection);
-    let grant = connection.send(&keeper.acquire(session, key, "keeper", LEASE_MS));
+    let session = open_session(&mut connection);
+    let grant = connection.send(&acquire(session, key, "holder", LEASE_MS));
     println!("{}", grant.grant().token);
     for _ in stdin().lines() {}
     ExitCode::SUCCESS
 }
 
-pub(super) fn measure(
-    program: &Program,
-    keeper: Keeper,
-    java: Option<&Result<Language, String>>,
-    scale: &Scale,
-) -> Part {
+pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale: &Scale) -> Part {
     let ours = all(program, scale.crashes, LEASE_MS, |server, key| {
         let exe = env::current_exe().expect("this program");
         let mut command = Command::new(exe);
-        command.args([ROLE, &server.port().to_string(), key, keeper.name()]);
+        command.args([ROLE, &server.port().to_string(), key]);
         command
     });
     let mut about = format!(
@@ -59,7 +51,7 @@ pub(super) fn measure(
          {LEASE_MS} ms each, and it ends with the next client's grant.",
         scale.crashes
     );
-    if java.is_some() {
+    if java.is_ok() {
         let theirs = format!(
             " {} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends \
              when the key is gone.",
@@ -69,22 +61,16 @@ pub(super) fn measure(
     }
     let mut table = Table::new(
         format!(
-            "From a crash until another can have the lock, which the server renews for a {}: {}",
-            keeper.name(),
+            "From a crash until another can have the lock, which the server renews for a session: {}",
             program.version
         ),
         &about,
         &["least s", "median s", "most s"],
     );
-    let ours_by = match keeper {
-        Keeper::Connection => "LOCK.ACQUIRE KEEP",
-        Keeper::Session => "LOCK.ACQUIRE SESSION",
-    };
-    table.row(ours_by, ours.map(Spread::of).to_vec());
+    table.row("LOCK.ACQUIRE SESSION", ours.map(Spread::of).to_vec());
     let name = "Redisson: RLock";
     match java {
-        None => {}
-        Some(Ok(java)) => {
+        Ok(java) => {
             let theirs = all(
                 program,
                 scale.watchdog_crashes,
@@ -97,12 +83,9 @@ pub(super) fn measure(
             );
             table.row(name, theirs.map(Spread::of).to_vec());
         }
-        Some(Err(why)) => table.left_out(name, why),
+        Err(why) => table.left_out(name, why),
     }
-    let what = format!(
-        "s from a crash to the next grant, lease of 2 s, {}, most",
-        keeper.name()
-    );
+    let what = "s from a crash to the next grant, lease of 2 s, most";
     Part {
         tables: vec![table],
         goals: vec![Goal::at_most(what, 2.1, Spread::of(ours[2]))],
@@ -115,17 +98,17 @@ fn all(
     program: &Program,
     crashes: usize,
     lease_ms: u32,
-    keeper: impl Fn(&Server, &str) -> Command + Sync,
+    holder: impl Fn(&Server, &str) -> Command + Sync,
 ) -> [f64; 3] {
     let server = program.start();
-    let (server, keeper) = (&server, &keeper);
+    let (server, holder) = (&server, &holder);
     let mut seconds: Vec<f64> = thread::scope(|scope| {
         let crashes: Vec<_> = (0..crashes)
             .map(|number| {
                 let after = number as f64 / crashes as f64 * f64::from(lease_ms) / 3000.0;
                 scope.spawn(move || {
                     let key = format!("lock:{number}");
-                    crash(server, &key, keeper(server, &key), 1.0 + after)
+                    crash(server, &key, holder(server, &key), 1.0 + after)
                 })
             })
             .collect();
@@ -139,21 +122,21 @@ fn all(
 }
 
 /// The seconds from the kill until another can have the lock.
-fn crash(server: &Server, key: &str, mut command: Command, kept_for: f64) -> f64 {
-    let keeper = Process::start(&mut command, key).expect("a keeper");
-    keeper.receive(PATIENCE).expect("that it has the lock");
+fn crash(server: &Server, key: &str, mut command: Command, held_for: f64) -> f64 {
+    let holder = Process::start(&mut command, key).expect("a holder");
+    holder.receive(PATIENCE).expect("that it has the lock");
     let mut other = server.connection();
     let ours = cmd!(other, "TYPE", key).text() == "RedisLock";
     let mut next = server.connection();
     if ours {
         post!(next, "LOCK.ACQUIRE", key, "next", "BLOCK", 0);
     }
-    thread::sleep(Duration::from_secs_f64(kept_for));
+    thread::sleep(Duration::from_secs_f64(held_for));
     if ours {
-        assert_eq!(waiters(&mut other, key).len(), 1, "it is kept");
+        assert_eq!(waiters(&mut other, key).len(), 1, "it is held");
     }
     let start = Instant::now();
-    drop(keeper);
+    drop(holder);
     if ours {
         next.receive().grant();
     } else {

@@ -1,4 +1,4 @@
-//! A hundred thousand grants that the server renews, on one connection or in one session, and on ten thousand.
+//! A hundred thousand grants that the server renews, in one session and in ten thousand.
 
 use std::thread;
 use std::time::Duration;
@@ -6,25 +6,26 @@ use std::time::Duration;
 use redis::Connection;
 use testbed::Server;
 
-use super::Keeper;
+use super::acquire;
 use crate::part::{Goal, Part};
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, Setting, cpu_of, for_each, number, open_files_allowed, settle};
+use crate::session::open_session;
 use crate::stats::Spread;
 use crate::table::Table;
 use crate::ways::{LEASE_MS, OWNER};
 
 const GRANTS: usize = 100_000;
-/// Open files besides one for each keeper.
+/// Open files besides one for each session's connection.
 const OTHER_FILES: usize = 200;
 /// All are renewed once in this time.
 const THIRD: Duration = Duration::from_millis(LEASE_MS as u64 / 3);
 
-/// What is measured: so many grants of so many keepers, and who reads what the server writes.
+/// What is measured: so many grants of so many sessions, with or without a file and a replica.
 struct Kind {
     grants: usize,
-    keepers: usize,
+    sessions: usize,
     written: bool,
 }
 
@@ -36,16 +37,15 @@ const KINDS: [Kind; 5] = [
     Kind::new(GRANTS, 10_000, true),
 ];
 
-pub(super) fn measure(program: &Program, keeper: Keeper, scale: &Scale) -> Part {
+pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let seconds = (THIRD * scale.renewals).as_secs();
     let mut table = Table::new(
         format!(
-            "Grants of a {} with leases of 30 s: {}",
-            keeper.name(),
+            "Grants of a session with leases of 30 s: {}",
             program.version
         ),
         &format!(
-            "Each grant is renewed every 10 s. All on a connection are taken in one pipeline, so \
+            "Each grant is renewed every 10 s. All of a session are taken in one pipeline, so \
              their renewals fall together. The server's main thread for 10 s in which no client says \
              anything: percent of a core. Then for {seconds} s another client's PINGs, one every 5 ms: the \
              longest, and the most CPU that the server spent between a PING and its reply."
@@ -60,9 +60,9 @@ pub(super) fn measure(program: &Program, keeper: Keeper, scale: &Scale) -> Part 
     );
     let mut goals = Vec::new();
     for kind in KINDS {
-        let figures = renewals(program, keeper, &kind, scale.renewals);
+        let figures = renewals(program, &kind, scale.renewals);
         let [percent, _, _, ping, _] = figures;
-        let name = kind.name(keeper);
+        let name = kind.name();
         if kind.grants > 0 && !kind.written {
             let cpu = format!("{name}: CPU of a core");
             let longest = format!("{name}: longest PING, ms");
@@ -79,38 +79,34 @@ pub(super) fn measure(program: &Program, keeper: Keeper, scale: &Scale) -> Part 
 }
 
 impl Kind {
-    const fn new(grants: usize, keepers: usize, written: bool) -> Self {
+    const fn new(grants: usize, sessions: usize, written: bool) -> Self {
         Self {
             grants,
-            keepers,
+            sessions,
             written,
         }
     }
 
     /// As many as connections may be open here.
-    fn keepers(&self) -> usize {
+    fn sessions(&self) -> usize {
         let allowed = open_files_allowed().saturating_sub(OTHER_FILES);
-        self.keepers.min(allowed)
+        self.sessions.min(allowed)
     }
 
-    fn name(&self, keeper: Keeper) -> String {
+    fn name(&self) -> String {
         let written = if self.written {
             ", AOF everysec and a replica"
         } else {
             ""
         };
-        let count = self.keepers();
+        let count = self.sessions();
         let plural = if count == 1 { "" } else { "s" };
-        format!(
-            "{} grants of {count} {}{plural}{written}",
-            self.grants,
-            keeper.name()
-        )
+        format!("{} grants of {count} session{plural}{written}", self.grants)
     }
 }
 
-fn renewals(program: &Program, keeper: Keeper, kind: &Kind, times: u32) -> [f64; 5] {
-    let count = kind.keepers();
+fn renewals(program: &Program, kind: &Kind, times: u32) -> [f64; 5] {
+    let count = kind.sessions();
     let setting = if kind.written {
         Setting::AppendOnly
     } else {
@@ -125,39 +121,32 @@ fn renewals(program: &Program, keeper: Keeper, kind: &Kind, times: u32) -> [f64;
     let _replica = kind
         .written
         .then(|| Setting::Replica.replica_of(&server, program));
-    let mut keepers: Vec<(Connection, i64)> = (0..count)
+    let mut sessions: Vec<(Connection, i64)> = (0..count)
         .map(|_| {
             let mut connection = server.connection();
-            let session = keeper.open(&mut connection);
+            let session = open_session(&mut connection);
             (connection, session)
         })
         .collect();
     let each = kind.grants / count;
-    for (index, (connection, session)) in keepers.iter_mut().enumerate() {
+    for (index, (connection, session)) in sessions.iter_mut().enumerate() {
         for_each(connection, index * each..(index + 1) * each, |number| {
-            keeper.acquire(*session, &format!("lock:{number:07}"), OWNER, LEASE_MS)
+            acquire(*session, &format!("lock:{number:07}"), OWNER, LEASE_MS)
         });
     }
     // The renewals of those that were taken together fall into the middle of each third from now on.
     thread::sleep(THIRD / 2);
-    let before = renewed(&server, keeper);
+    let before = renewed(&server);
     let spent = cpu_of(&server, || thread::sleep(THIRD));
-    let renewals = renewed(&server, keeper) - before;
+    let renewals = renewed(&server) - before;
     let (mut time, mut part) = (0.0_f64, 0.0_f64);
     for _ in 0..times {
         let longest = longest_ping_while(&server, || thread::sleep(THIRD));
         time = time.max(longest.time);
         part = part.max(longest.server);
-        for (connection, session) in &mut keepers {
-            keeper.be_heard(connection, *session);
-        }
     }
-    let field = match keeper {
-        Keeper::Connection => "lock_kept",
-        Keeper::Session => "lock_session_grants",
-    };
-    let kept = number(&server, "lock", field) as usize;
-    assert_eq!(kept, count * each, "kept to the end");
+    let held = number(&server, "lock", "lock_session_grants") as usize;
+    assert_eq!(held, count * each, "held to the end");
     let seconds = THIRD.as_secs_f64();
     [
         spent / 1e9 / seconds * 100.0,
@@ -168,10 +157,6 @@ fn renewals(program: &Program, keeper: Keeper, kind: &Kind, times: u32) -> [f64;
     ]
 }
 
-fn renewed(server: &Server, keeper: Keeper) -> f64 {
-    let field = match keeper {
-        Keeper::Connection => "lock_kept_renewals",
-        Keeper::Session => "lock_session_renewals",
-    };
-    number(server, "lock", field)
+fn renewed(server: &Server) -> f64 {
+    number(server, "lock", "lock_session_renewals")
 }
