@@ -4,12 +4,13 @@
 //! is noticed) only `tests/keeping/promise.rs` can find: here a PING that is sent into a stall is older than a
 //! third of a lease when the stall is over.
 
+use super::ShownBy::Run;
 use super::{Edit, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a kept grant that is removed closes nobody",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "crates/core/src/keeping/calls.rs",
             from: "        let ids = self.grants.of_lock(database, key);
@@ -22,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a kept grant is renewed when its lease is over",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "crates/core/src/keeping/registry.rs",
             from: "left(deadline, now).saturating_sub(third * 2).min(third),",
@@ -31,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a kept grant is renewed only once",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "src/keeping/work.rs",
             from: "                grants.renewed(name, lease, deadline, now);
@@ -43,7 +44,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a takeover leaves the old keeper open",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "crates/core/src/keeping/calls.rs",
             from: "            close = self
@@ -55,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "the silence of a keeper is never judged",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "crates/core/src/keeping/silences.rs",
             from: "alive.since(connection.heard) >= silence + READING)",
@@ -64,7 +65,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "the silence of a keeper is judged too early",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[
             Edit {
                 file: "crates/core/src/keeping/silences.rs",
@@ -80,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a stall of the server is silence of a keeper",
-        shown_by: "kept-silent",
+        shown_by: Run("kept-silent"),
         edits: &[Edit {
             file: "crates/core/src/keeping/hearing.rs",
             from: "if paused || monotonic.since(last) > LONGEST_GAP {",
@@ -89,7 +90,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "what a closed connection kept is renewed on",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "src/keeping/events.rs",
             from: "        state.grants.client_closed(client);
@@ -99,7 +100,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a call that waited is not kept",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "src/waiting/serve.rs",
             from: "Some(holder), change, to_keep(&next.waiter)",
@@ -108,7 +109,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a holder of a shared lock is not renewed",
-        shown_by: "kept",
+        shown_by: Run("kept"),
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
             from: "            LockChange::Shared(change) => return self",
@@ -118,7 +119,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a renewal by the server does not reach the replica",
-        shown_by: "failover",
+        shown_by: Run("failover"),
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
             from: "            (Self::FromStream(_), _) => {}
