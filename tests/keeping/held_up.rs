@@ -3,7 +3,6 @@
 
 use crate::support::{Keeper, count, end_of_lease, run};
 use redis::Connection;
-use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
@@ -133,35 +132,11 @@ fn after_too_few_replicas_it_is_renewed_at_once() {
     );
 }
 
-/// Saves in the background, with this outcome.
-#[track_caller]
-fn save(c: &mut Connection, outcome: &str) {
-    run(c, "BGSAVE").value();
-    let status = format!("rdb_last_bgsave_status:{outcome}");
-    eventually(
-        || {
-            let text = cmd!(*c, "INFO", "persistence").text();
-            text.contains("rdb_bgsave_in_progress:0") && text.contains(&status)
-        },
-        "the save to end",
-    );
-}
-
-fn fail_to_save(server: &Server, c: &mut Connection) {
-    fs::create_dir_all(server.dir().join("dump.rdb/taken")).expect("a folder");
-    save(c, "err");
-}
-
-fn save_again(server: &Server, c: &mut Connection) {
-    fs::remove_dir_all(server.dir().join("dump.rdb")).expect("a folder to remove");
-    save(c, "ok");
-}
-
 #[test]
 fn a_disk_that_cannot_be_written_closes() {
     let server = Server::builder().config("save", "3600 1").start();
     closes_when_a_third_is_left(&server, |c| {
-        fail_to_save(&server, c);
+        server.fail_to_save();
         run(c, "LOCK.RENEW k a").refused("MISCONF");
     });
 }
@@ -169,11 +144,7 @@ fn a_disk_that_cannot_be_written_closes() {
 #[test]
 fn when_the_disk_can_be_written_again_it_is_renewed_at_once() {
     let server = Server::builder().config("save", "3600 1").start();
-    renews_at_once_after(
-        &server,
-        |c| fail_to_save(&server, c),
-        |c| save_again(&server, c),
-    );
+    renews_at_once_after(&server, |_| server.fail_to_save(), |_| server.save_again());
 }
 
 /// A primary with a replica that is stopped: a failover does not come to its end.

@@ -53,6 +53,20 @@ fn after_too_few_replicas() {
 }
 
 #[test]
+fn after_saves_that_failed() {
+    let server = Server::builder()
+        .config("save", "3600 1")
+        .config("stop-writes-on-bgsave-error", "no")
+        .start();
+    server.fail_to_save();
+    renews_at_once_after(
+        &server,
+        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error yes").okay(),
+        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay(),
+    );
+}
+
+#[test]
 fn after_a_failover_that_is_aborted() {
     let primary = Server::start();
     let replica = primary.replica();
