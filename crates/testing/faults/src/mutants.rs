@@ -3,6 +3,7 @@
 mod alone;
 mod kept;
 mod queued;
+mod session_grants;
 mod sessions;
 mod shared;
 
@@ -50,7 +51,8 @@ impl Edit {
 fn all() -> impl Iterator<Item = &'static Mutant> {
     let first = alone::MUTANTS.iter();
     let first = first.chain(shared::MUTANTS).chain(kept::MUTANTS);
-    first.chain(queued::MUTANTS).chain(sessions::MUTANTS)
+    let first = first.chain(queued::MUTANTS).chain(sessions::MUTANTS);
+    first.chain(session_grants::MUTANTS)
 }
 
 /// How many seeds are tried until a mutant is noticed.

@@ -14,24 +14,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "the locks of a program that comes back are not served",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/passed_over.rs",
-            from: "if line.first != first_before || !is_passed_over {",
-            to: "if line.first != first_before && is_passed_over {",
-        }],
-    },
-    Mutant {
-        name: "a call that joins while its program is away is not passed over",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "src/waiting/join.rs",
-            from: "        if is_away {",
-            to: "        if is_away && false {",
-        }],
-    },
-    Mutant {
         name: "a blocked call of a program that is away is granted",
         shown_by: Tests("queued"),
         edits: &[Edit {
@@ -170,7 +152,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a node of a cluster finds no deadlock of queued calls",
-        shown_by: Tests("queued"),
+        shown_by: Tests("cluster"),
         edits: &[Edit {
             file: "src/waiting/join.rs",
             from: "matches!(judged, Judged::ByTick)",
@@ -291,16 +273,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "the rights of a queued call are not judged at the grant",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "src/waiting/turn.rs",
-            from: "state.calls.get(id)?.attached.user.clone()",
-            to: "let call = state.calls.get(id)?;
-        call.attached.user.clone().filter(|_| !call.waiter.is_queued())",
-        }],
-    },
-    Mutant {
         name: "the grant of a queued call ends no wait in the statistics",
         shown_by: Tests("queued"),
         edits: &[Edit {
@@ -348,6 +320,39 @@ pub(super) const MUTANTS: &[Mutant] = &[
             file: "crates/core/src/calls/join.rs",
             from: "let place = line.waiting;",
             to: "let place = 0;",
+        }],
+    },
+    Mutant {
+        name: "a queued grant does not count as an answer of its grant",
+        shown_by: Tests("queued"),
+        edits: &[Edit {
+            file: "crates/core/src/calls/granted.rs",
+            from: "        let LockId { database, key } = &call.lock_id;
+        self.answered(*database, key, token);
+        Some(call)",
+            to: "        let _ = token;
+        Some(call)",
+        }],
+    },
+    Mutant {
+        name: "a session is told of a grant after a listener",
+        shown_by: Tests("neighbours"),
+        edits: &[Edit {
+            file: "src/waiting/serve.rs",
+            from: "                let to_answer = grant(context, &next, &granted);
+                let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
+                key.write(
+                    change,
+                    Announce::Events(&events[usize::from(!is_released)..]),
+                );
+",
+            to: "                let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
+                key.write(
+                    change,
+                    Announce::Events(&events[usize::from(!is_released)..]),
+                );
+                let to_answer = grant(context, &next, &granted);
+",
         }],
     },
 ];
