@@ -9,4 +9,5 @@ mod expired;
 mod keeping;
 mod killed;
 mod refused;
+mod sessions;
 mod threads;

@@ -166,9 +166,6 @@ fn it_is_not_granted_as_its_owners_re_entry() {
     let grant = blocked.granted();
     assert_eq!(grant.holds, 1);
     assert_eq!(waiters(&mut c, "k"), ["b"]);
-    // Nor when the server looks at the lock again, as it does every few milliseconds.
-    run(&mut c, "LOCK.ACQUIRE k c BLOCK 50").nil();
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
     // The next POLL has it judged.
     let mut session = gone.back(&server);
     let event = format!("1 granted k b {} 1 600000 1", grant.token);

@@ -301,16 +301,9 @@ fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
     eventually(|| count(&server, "sessions_detached") == 1, "the close");
     let acquire = "LOCK.ACQUIRE k c LIMIT 2 PX 600000";
     let mut c = server.connection();
-    while_stopped(&server, || {
-        sleep(Duration::from_millis(1100));
-        for words in ["MULTI", acquire, &poll, "EXEC"] {
-            c.post(&line(words));
-        }
-    });
-    let mut replies: Vec<_> = (0..4).map(|_| c.receive()).collect();
-    let mut replies = replies.remove(3).items().into_iter();
-    replies.next().expect("a reply").grant();
-    let polled = polled(replies.next().expect("a reply").reply());
+    let mut replies = at_once(&mut c, &["DEBUG SLEEP 1.2", acquire, &poll]);
+    let polled = polled(replies.pop().expect("three replies"));
+    replies.pop().expect("three replies").grant();
     assert!(polled.events[0].ends_with(" expired"), "{polled:?}");
 }
 

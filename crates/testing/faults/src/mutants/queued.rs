@@ -216,15 +216,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a call that is passed over is granted as a re-entry",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/next_in_line.rs",
-            from: "calls.first_eligible_of(database, key, owner.bytes())",
-            to: "calls.first_of(database, key, owner.bytes())",
-        }],
-    },
-    Mutant {
         name: "a call that comes back is not judged as a re-entry",
         shown_by: Tests("queued"),
         edits: &[Edit {
