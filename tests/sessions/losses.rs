@@ -301,9 +301,12 @@ fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
     eventually(|| count(&server, "sessions_detached") == 1, "the close");
     let acquire = "LOCK.ACQUIRE k c LIMIT 2 PX 600000";
     let mut c = server.connection();
-    let mut replies = at_once(&mut c, &["DEBUG SLEEP 1.2", acquire, &poll]);
-    let polled = polled(replies.pop().expect("three replies"));
-    replies.pop().expect("three replies").grant();
+    // In a transaction a POLL is answered as things are.
+    let batch = ["DEBUG SLEEP 1.2", "MULTI", acquire, &poll, "EXEC"];
+    let exec = at_once(&mut c, &batch).pop().expect("a reply to EXEC");
+    let mut replies = exec.items().into_iter();
+    replies.next().expect("two replies").grant();
+    let polled = polled(replies.next().expect("two replies").reply());
     assert!(polled.events[0].ends_with(" expired"), "{polled:?}");
 }
 

@@ -102,7 +102,14 @@ fn play(configuration: &str, library: &Path, seed: u64) -> Option<String> {
 /// Runs the tests in a folder against the broken module; the first that fails.
 fn test(folder: &str, library: &Path) -> Option<String> {
     let output = Command::new(module::root().join("scripts/tests.sh"))
-        .args(["--package", "redis-lock", "--test", folder, "--fail-fast"])
+        .args([
+            "--profile",
+            "broken",
+            "--package",
+            "redis-lock",
+            "--test",
+            folder,
+        ])
         .current_dir(module::root())
         .env("REDIS_LOCK_MODULE", library)
         .output()
