@@ -63,6 +63,11 @@ fn the_limit_of_blocked_calls_does_not_concern_queued_ones() {
     run(&mut c, "CONFIG SET lock.max-waiters-total 0").okay();
     run(&mut c, "LOCK.ACQUIRE k b BLOCK 10").refused("MAXWAITERS");
     assert_eq!(session.queue(&mut c, "k b"), 0);
+    // Nor do queued calls count for it.
+    run(&mut c, "CONFIG SET lock.max-waiters-total 1").okay();
+    let _blocked = wait(&server, "k c BLOCK 0");
+    run(&mut c, "LOCK.ACQUIRE k d BLOCK 10").refused("MAXWAITERS");
+    assert_eq!(session.queue(&mut c, "k e"), 2);
 }
 
 #[test]

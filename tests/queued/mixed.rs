@@ -1,6 +1,6 @@
 //! One line for queued and blocked calls: their order, sharing, semaphores.
 
-use crate::support::{Session, has, hold, run, wait};
+use crate::support::{Session, at_once, granted, has, hold, run, wait};
 use testbed::{Expect, Server, cmd, held, waiters};
 
 /// Two sessions whose POLLs wait.
@@ -137,4 +137,19 @@ fn many_calls_of_one_session_are_granted_together() {
     let expected: Vec<_> = (0..CALLS).map(|n| format!("b{n}")).collect();
     assert_eq!(owners, expected);
     assert_eq!(session.poll().grants, i64::try_from(CALLS).expect("few"));
+}
+
+/// The client of a blocked call disconnects before it gets the reply. Another call of its grant was answered.
+#[test]
+fn what_a_blocked_call_gives_back_is_not_the_grant_of_a_queued_one() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let blocked = wait(&server, "k b PX 600000 BLOCK 0 HOLDS 1");
+    session.queue(&mut c, "k b");
+    session.stay(&server);
+    let kill = format!("CLIENT KILL ID {}", blocked.id);
+    at_once(&mut c, &["LOCK.RELEASE k a", &kill]);
+    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
+    assert_eq!(session.poll().grants, 1);
 }

@@ -71,6 +71,20 @@ fn another_session_key_or_owner_is_another_call() {
     assert_eq!(queued(&server), 4);
 }
 
+/// Its answer goes to the blocked client, so no event would come.
+#[test]
+fn a_blocked_call_is_another_call() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let mut blocked = wait(&server, &session.line("k b BLOCK 0 SESSION ID HOLDS 1"));
+    assert_eq!(session.queue(&mut c, "k b"), 1);
+    assert_eq!(queued(&server), 1);
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    blocked.granted();
+    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+}
+
 /// It says that the owner has a hold already.
 #[test]
 fn other_holds_are_another_call() {

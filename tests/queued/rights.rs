@@ -102,3 +102,40 @@ fn calls_of_a_user_who_is_deleted_are_granted_no_more() {
     assert_eq!(behind.granted().owner, b"c");
     drop(session);
 }
+
+/// Valkey from 9.1 can limit a user to some databases.
+#[test]
+fn a_user_who_lost_the_database_is_treated_as_by_a_blocked_call() {
+    if !Server::version().is_valkey_from(9, 1) {
+        return;
+    }
+    let (server, mut c) = held();
+    run(&mut c, "SELECT 2").okay();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "ACL SETUSER ann on >secret ~* &* +@all db=0,2").okay();
+    let [mut allowed, mut refused] = [0, 2].map(|database| {
+        let mut connection = server.connection_as("ann", "secret");
+        cmd!(connection, "SELECT", database).okay();
+        let mut session = Session::open_on(connection, "");
+        let words = session.call("k b");
+        assert_eq!(session.run(&words).int(), 0);
+        session.stay(&server);
+        session
+    });
+    let mut behind = server.connection();
+    cmd!(behind, "SELECT", 2).okay();
+    let mut behind =
+        crate::waiting::Waiter::on(&server, behind, &line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
+    run(&mut c, "ACL SETUSER ann resetdbs db=0").okay();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let event = refused.told().remove(0);
+    assert!(event.starts_with("1 ended k b NOPERM "), "{event}");
+    behind.granted();
+    run(&mut c, "SELECT 0").okay();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(allowed.told(), [granted(&mut c, 1, "k", "b")]);
+    // What is asked for now is refused like any command.
+    let words = refused.call("j b");
+    refused.run(&words).refused("NOPERM");
+    assert_eq!(queued(&server), 0);
+}

@@ -1,6 +1,6 @@
 //! Who may open, poll and name a session: users, databases, scripts, transactions, protocols.
 
-use crate::support::{Session, count, polled, run, sessions_of};
+use crate::support::{Session, await_renewals, count, polled, run, sessions_of};
 use redis::Value;
 use testbed::{Expect, Kind, Server, Talk, cmd, line};
 
@@ -264,4 +264,29 @@ fn grants_are_those_of_the_keys_that_the_caller_may_read() {
         session.id
     );
     assert_eq!(cmd!(few, "EVAL", script, 0).items().len(), 2);
+}
+
+/// Valkey from 9.1 can limit a user to some databases.
+#[test]
+fn a_user_of_some_databases_has_sessions_there() {
+    if !Server::version().is_valkey_from(9, 1) {
+        return;
+    }
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "ACL SETUSER ann on >secret ~* +@all db=0,2").okay();
+    run(&mut c, "ACL SETUSER few on >secret ~* +@all db=0").okay();
+    let mut second = server.connection_as("ann", "secret");
+    run(&mut second, "SELECT 2").okay();
+    let mut session = Session::open_on(second, "");
+    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+    let mut few = server.connection_as("few", "secret");
+    let words = session.line("LOCK.SESSION GRANTS ID");
+    assert_eq!(run(&mut few, &words).items(), Vec::<Value>::new());
+    assert_eq!(run(&mut c, &words).items().len(), 1);
+    // Rights are judged at the call that put the grant into the session, not at renewals.
+    run(&mut c, "ACL SETUSER ann resetdbs db=0").okay();
+    await_renewals(&server, 2);
+    session.run("LOCK.ACQUIRE j a SESSION ID").refused("NOPERM");
+    assert_eq!(session.poll().grants, 1);
 }

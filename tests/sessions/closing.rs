@@ -136,15 +136,19 @@ fn a_pause_delays_the_rest() {
 
 #[test]
 fn close_is_refused_like_any_write() {
-    let server = Server::start();
+    let server = Server::builder().config("save", "3600 1").start();
     let mut session = Session::open(&server);
     let mut c = server.connection();
     session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
     run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
     session.run("LOCK.SESSION CLOSE ID").refused("NOREPLICAS");
     session.run("LOCK.SESSION KILL ID").refused("NOREPLICAS");
-    assert_eq!(session.poll().grants, 1);
     run(&mut c, "CONFIG SET min-replicas-to-write 0").okay();
+    server.fail_to_save();
+    session.run("LOCK.SESSION CLOSE ID").refused("MISCONF");
+    session.run("LOCK.SESSION KILL ID").refused("MISCONF");
+    assert_eq!(session.poll().grants, 1);
+    server.save_again();
     assert_eq!(session.run("LOCK.SESSION CLOSE ID").int(), 1);
 }
 

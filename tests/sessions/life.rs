@@ -81,10 +81,18 @@ fn a_closed_connection_counts_as_heard() {
 #[test]
 fn a_stall_of_the_server_is_no_silence() {
     let server = Server::start();
+    let mut c = server.connection();
+    let began = Instant::now();
+    let listed = Session::open_on(server.connection(), "TIMEOUT 60000");
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
     while_stopped(&server, || sleep(Duration::from_millis(2500)));
     session.poll();
     let since = Instant::now();
+    // A POLL that comes at once cannot show that the silence is still counted without the stall.
+    let idle = listed.number(&mut c, "idle-ms");
+    let most = i64::try_from(began.elapsed().as_millis()).expect("short") - 2500;
+    assert!(idle <= most, "{idle} of {most}");
+    run(&mut c, &listed.line("LOCK.SESSION CLOSE ID")).int();
     ends_after(&server, since, 900);
 }
 

@@ -1,6 +1,6 @@
 //! A grant that ends otherwise than by its program: the event, its reason, and its order.
 
-use crate::support::{Session, at_once, await_renewals, count, run, while_stopped};
+use crate::support::{Session, at_once, await_renewals, count, polled, run, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
@@ -285,27 +285,29 @@ fn after_a_stall_no_reply_is_silent_about_a_loss() {
     }
 }
 
-/// A share whose lease ends while the lock lives on.
+/// A share whose lease ends while the lock lives on, and whose place is given away before any timer fires.
 #[test]
 fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
     let server = Server::start();
     let mut c = server.connection();
     let mut session = Session::open(&server);
+    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 600000").grant();
     session
         .run("LOCK.ACQUIRE k a LIMIT 2 PX 1000 SESSION ID")
         .grant();
-    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 600000").grant();
-    let id = session.id;
+    let poll = session.line("LOCK.SESSION POLL ID");
+    // Detached, so that it is not renewed.
     drop(session);
-    let mut next = server.connection();
-    next.post(&line("LOCK.ACQUIRE k c LIMIT 2 PX 600000 BLOCK 0"));
-    next.receive().grant();
-    let mut again = Session {
-        id,
-        connection: server.connection(),
-    };
-    let polled = again.poll();
-    assert!(polled.events[0].ends_with("expired"), "{polled:?}");
+    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    let acquire = "LOCK.ACQUIRE k c LIMIT 2 PX 600000";
+    let mut c = server.connection();
+    // In a transaction a POLL is answered as things are.
+    let batch = ["DEBUG SLEEP 1.2", "MULTI", acquire, &poll, "EXEC"];
+    let exec = at_once(&mut c, &batch).pop().expect("a reply to EXEC");
+    let mut replies = exec.items().into_iter();
+    replies.next().expect("two replies").grant();
+    let polled = polled(replies.next().expect("two replies").reply());
+    assert!(polled.events[0].ends_with(" expired"), "{polled:?}");
 }
 
 /// 10,000 events that are not acknowledged: no new grant, and no new wait.

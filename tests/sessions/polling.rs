@@ -1,7 +1,10 @@
 //! POLL: what is answered, what is acknowledged, and when a wait ends.
 
-use crate::support::{Session, at_once, count, is_blocked, polled, run, timed, while_stopped};
+use crate::support::{
+    Session, at_once, count, end_of_lease, is_blocked, polled, run, timed, while_stopped,
+};
 use std::time::Duration;
+use testbed::state::unix_ms;
 use testbed::{Expect, Kind, Server, Talk, cmd, eventually, line};
 
 #[test]
@@ -38,6 +41,19 @@ fn what_is_sure_is_what_is_left_of_the_shortest_lease() {
     assert!((25_000..=30_000).contains(&sure), "{sure}");
     session.run("LOCK.RELEASE short a").int();
     assert!(session.poll().sure_ms > 590_000);
+}
+
+#[test]
+fn what_is_sure_ends_with_the_first_of_equal_leases() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
+    let end = end_of_lease(&mut session, "k");
+    session.poll_for(100);
+    session.run("LOCK.ACQUIRE j a PX 600000 SESSION ID").grant();
+    let sent = unix_ms();
+    let sure = session.poll().sure_ms;
+    assert!(sure <= end - sent, "{sure}");
 }
 
 /// The time that the call waited counts: the client knows when it sent the call.

@@ -5,7 +5,7 @@ use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, cmd, eventually, line};
+use testbed::{Expect, Server, Talk, aof, cmd, eventually, line};
 
 const LEASE_MS: i64 = 3000;
 
@@ -53,6 +53,20 @@ fn after_too_few_replicas() {
 }
 
 #[test]
+fn after_saves_that_failed() {
+    let server = Server::builder()
+        .config("save", "3600 1")
+        .config("stop-writes-on-bgsave-error", "no")
+        .start();
+    server.fail_to_save();
+    renews_at_once_after(
+        &server,
+        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error yes").okay(),
+        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay(),
+    );
+}
+
+#[test]
 fn after_a_failover_that_is_aborted() {
     let primary = Server::start();
     let replica = primary.replica();
@@ -86,6 +100,28 @@ fn after_a_stall_what_is_still_held_is_renewed() {
     assert!(polled.sure_ms > 2000, "{}", polled.sure_ms);
     assert_eq!(lost.poll().events.len(), 1);
     assert!(run(&mut c, "PTTL k0").int() > 2000);
+}
+
+/// Though another grant has been due for longer.
+#[test]
+fn after_a_stall_the_nearest_end_comes_first() {
+    let server = Server::builder().config("appendonly", "yes").start();
+    let mut session = Session::open(&server);
+    run(&mut session, "MULTI").okay();
+    for words in [
+        "LOCK.ACQUIRE long a PX 9000 SESSION ID",
+        "DEBUG SLEEP 1.2",
+        "LOCK.ACQUIRE short a PX 6000 SESSION ID",
+        "DEBUG SLEEP 2.2",
+    ] {
+        session.run(words).text();
+    }
+    assert_eq!(run(&mut session, "EXEC").items().len(), 4);
+    eventually(|| count(&server, "session_renewals") >= 2, "the renewals");
+    let commands = aof::read(&server.dir().join("appendonlydir")).into_iter();
+    let effects = commands.filter(|words| words[0].eq_ignore_ascii_case(b"LOCK._APPLY"));
+    let keys: Vec<_> = effects.map(|words| words[1].clone()).collect();
+    assert_eq!(keys, [&b"long"[..], b"short", b"short", b"long"]);
 }
 
 /// Before a LOCK command on it, in the very batch in which the slow command ends.

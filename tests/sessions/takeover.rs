@@ -44,6 +44,21 @@ fn a_newer_connection_takes_over_and_the_older_one_never_gets_it_back() {
 }
 
 #[test]
+fn the_end_of_the_older_connection_changes_nothing() {
+    let server = Server::start();
+    let (older, mut newer) = two(&server);
+    let mut c = server.connection();
+    let older_id = older.client_id(&mut c);
+    newer.poll();
+    let newer_id = newer.client_id(&mut c);
+    drop(older);
+    let list = |c: &mut _| run(c, &format!("CLIENT LIST ID {older_id}")).text();
+    eventually(|| list(&mut c).is_empty(), "the close");
+    assert_eq!(newer.client_id(&mut c), newer_id);
+    assert_eq!(count(&server, "sessions_detached"), 0);
+}
+
+#[test]
 fn the_older_connections_waiting_poll_is_ended() {
     let server = Server::start();
     let (mut older, mut newer) = two(&server);

@@ -3,8 +3,6 @@
 use crate::copies::Copies;
 use crate::support::{at_one_moment, info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
-use std::fs;
-use std::path::PathBuf;
 use testbed::{Expect, Server, cmd, eventually};
 
 /// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
@@ -72,36 +70,6 @@ fn a_replica_that_comes_lets_grants_go_on() {
     assert_eq!(owner(&mut replica.connection()), "c");
 }
 
-/// Makes the next save fail, for real: nothing can be put in the place of a folder.
-fn fail_to_save(server: &Server, c: &mut Connection) {
-    fs::create_dir_all(dump_file(server).join("taken")).expect("a folder");
-    save(c, "err");
-}
-
-/// Lets saves succeed again.
-fn save_again(server: &Server, c: &mut Connection) {
-    fs::remove_dir_all(dump_file(server)).expect("a folder to remove");
-    save(c, "ok");
-}
-
-fn dump_file(server: &Server) -> PathBuf {
-    server.dir().join("dump.rdb")
-}
-
-/// Saves in the background, with this outcome.
-#[track_caller]
-fn save(c: &mut Connection, outcome: &str) {
-    run(c, "BGSAVE").value();
-    eventually(
-        || {
-            let text = cmd!(*c, "INFO", "persistence").text();
-            text.contains("rdb_bgsave_in_progress:0")
-                && text.contains(&format!("rdb_last_bgsave_status:{outcome}"))
-        },
-        "the save to end",
-    );
-}
-
 #[test]
 fn a_disk_that_cannot_be_written_holds_grants_back() {
     let server = Server::builder().config("save", "3600 1").start();
@@ -110,10 +78,10 @@ fn a_disk_that_cannot_be_written_holds_grants_back() {
         "MISCONF",
         |c| {
             run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay();
-            fail_to_save(&server, c);
+            server.fail_to_save();
             "CONFIG SET stop-writes-on-bgsave-error yes"
         },
-        |c| save_again(&server, c),
+        |_| server.save_again(),
     );
 }
 
@@ -123,7 +91,7 @@ fn a_failed_save_stops_renewals_until_a_save_succeeds() {
     let mut c = server.connection();
     let before = run(&mut c, "LOCK.ACQUIRE k a PX 4000").grant();
     let [mut first] = wait_as(&server, ["b"]);
-    fail_to_save(&server, &mut c);
+    server.fail_to_save();
     run(&mut c, "LOCK.RENEW k a PX 600000").refused("MISCONF");
     run(&mut c, "LOCK.RELEASE k a").refused("MISCONF");
     run(&mut c, "LOCK.FENCE k").refused("MISCONF");
@@ -138,7 +106,7 @@ fn a_failed_save_stops_renewals_until_a_save_succeeds() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 
-    save_again(&server, &mut c);
+    server.save_again();
     assert!(first.granted().token > before.token);
     run(&mut c, "LOCK.RENEW k a").refused("NOTOWNER");
     assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
@@ -153,7 +121,7 @@ fn a_failed_save_stops_nothing_where_the_settings_say_so() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first] = wait_as(&server, ["b"]);
-    fail_to_save(&server, &mut c);
+    server.fail_to_save();
     run(&mut c, "LOCK.RENEW k a").grant();
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
     first.granted();

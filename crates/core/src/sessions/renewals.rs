@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::clock::Now;
 use super::grants::{GrantId, SessionGrant};
 use super::registry::Sessions;
-use super::session::{Session, SessionId};
+use super::session::SessionId;
 use crate::{Deadline, Lease, Monotonic};
 
 /// When a grant is later than this, the nearest end comes first.
@@ -77,13 +77,6 @@ impl Sessions {
             return None;
         }
         self.grant(*id)
-    }
-
-    /// True when [`next_due_of`](Sessions::next_due_of) has something.
-    #[must_use]
-    pub fn has_due_of(&self, session: SessionId, now: Now) -> bool {
-        let first = self.live(session).and_then(Session::first_due);
-        first.is_some_and(|at| at <= now.monotonic)
     }
 
     /// True when a command on this lock may have something to renew or to release first.

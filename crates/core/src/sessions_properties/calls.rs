@@ -314,7 +314,7 @@ impl World {
             let reply = self.sessions.answer_now(id(number), now);
             let model = self.model.reply(number, 1000);
             self.check_reply(number, arrived, reply, model.as_ref());
-        } else if !self.sessions.has_due_of(id(number), now) {
+        } else if self.sessions.next_due_of(id(number), now).is_none() {
             self.answer(number);
         }
     }

@@ -15,7 +15,7 @@ enum Program {
     Quorum(Options),
     /// Two hundred clients at once, on a primary with a replica.
     Storm(Options),
-    /// Breaks the module on purpose, in many ways: each must be noticed by the workload `locks`.
+    /// Breaks the module on purpose, in many ways: the workload `locks`, or tests, must notice each.
     Mutants(Common),
     /// Is a contender for the quorum's locks: what this program starts itself as.
     #[command(hide = true)]

@@ -1,6 +1,9 @@
-//! Mutants: the module, broken on purpose. The fault runs must notice each of these.
+//! Mutants: the module, broken on purpose. A fault run, or the tests in a folder, must notice each of these.
 
 mod alone;
+mod programs;
+mod queued;
+mod session_grants;
 mod sessions;
 mod shared;
 
@@ -13,9 +16,17 @@ use testbed::module;
 /// An error in the module.
 struct Mutant {
     name: &'static str,
-    /// Which configuration shows it.
-    shown_by: &'static str,
+    shown_by: ShownBy,
     edits: &'static [Edit],
+}
+
+/// What must notice a mutant.
+#[derive(Clone, Copy)]
+enum ShownBy {
+    /// The workload `locks` in this configuration.
+    Run(&'static str),
+    /// The tests in this folder of `tests`, on the installed server.
+    Tests(&'static str),
 }
 
 /// In this file this text, which is there once, becomes that one.
@@ -39,7 +50,9 @@ impl Edit {
 /// All of them.
 fn all() -> impl Iterator<Item = &'static Mutant> {
     let first = alone::MUTANTS.iter();
-    first.chain(shared::MUTANTS).chain(sessions::MUTANTS)
+    let first = first.chain(shared::MUTANTS).chain(programs::MUTANTS);
+    let first = first.chain(queued::MUTANTS).chain(sessions::MUTANTS);
+    first.chain(session_grants::MUTANTS)
 }
 
 /// How many seeds are tried until a mutant is noticed.
@@ -55,18 +68,14 @@ pub fn run(choice: &Choice) -> bool {
     let mut all_found = true;
     for mutant in all().filter(wanted) {
         let library = build(mutant);
-        let found = (0..SEEDS).find_map(|number| {
-            let seed = choice.seed.wrapping_add(number);
-            play(mutant, &library, seed).map(|sign| (number + 1, sign))
-        });
+        let found = match mutant.shown_by {
+            ShownBy::Run(configuration) => (0..SEEDS)
+                .find_map(|number| play(configuration, &library, choice.seed.wrapping_add(number))),
+            ShownBy::Tests(folder) => test(folder, &library),
+        };
         match &found {
-            Some((seeds, sign)) => {
-                println!(
-                    "found after {seeds} of {SEEDS}: {}\n    {sign}",
-                    mutant.name
-                );
-            }
-            None => println!("NOT FOUND in {SEEDS}: {}", mutant.name),
+            Some(sign) => println!("found: {}\n    {sign}", mutant.name),
+            None => println!("NOT FOUND: {}", mutant.name),
         }
         all_found &= found.is_some();
     }
@@ -75,19 +84,45 @@ pub fn run(choice: &Choice) -> bool {
 
 /// One run against the broken module; the first thing that was wrong, in the history or with the
 /// servers.
-fn play(mutant: &Mutant, library: &Path, seed: u64) -> Option<String> {
+fn play(configuration: &str, library: &Path, seed: u64) -> Option<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["locks", "--seconds", "0", "--seed", &seed.to_string()])
-        .arg(mutant.shown_by)
+        .arg(configuration)
         .env("REDIS_LOCK_MODULE", library)
         .output()
         .expect("this program");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    let of_history = |line: &&str| line.starts_with(mutant.shown_by) && line.contains("seed");
+    let of_history = |line: &&str| line.starts_with(configuration) && line.contains("seed");
     let of_servers = |line: &&str| line.contains("panicked at");
     let words = || said.lines().skip_while(|line| !of_servers(line));
     let sign = said.lines().find(of_history).or_else(|| words().nth(1));
     sign.map(str::to_owned)
+}
+
+/// Runs the tests in a folder against the broken module; the first that fails.
+fn test(folder: &str, library: &Path) -> Option<String> {
+    let output = Command::new(module::root().join("scripts/tests.sh"))
+        .args([
+            "--profile",
+            "broken",
+            "--package",
+            "redis-lock",
+            "--test",
+            folder,
+        ])
+        .current_dir(module::root())
+        .env("REDIS_LOCK_MODULE", library)
+        .output()
+        .expect("the tests");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let failed = |line: &&str| {
+        ["FAIL [", "TIMEOUT ["]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let sign = said.lines().find(failed).map(|line| line.trim().to_owned());
+    assert!(output.status.success() || sign.is_some(), "{said}");
+    sign
 }
 
 /// Builds the module with the edits, in a copy of the project.

@@ -30,6 +30,7 @@ mod probe;
 mod proxy;
 mod replication;
 pub mod replies;
+mod saving;
 pub mod sentinels;
 pub mod server;
 pub mod state;

@@ -1,11 +1,12 @@
 //! What is wrong with a lock that one holder has alone, and with its queue.
 
+use super::ShownBy::Run;
 use super::{Edit, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "who waits for somebody that waits is told of a deadlock",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/deadlock/search.rs",
             from: "        if holder == self.caller {
@@ -16,7 +17,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a re-entry gives a new token",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "        return reenter(holders, &before, call, now).map(Some);
@@ -30,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a release does not look at the owner",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "    let before = holders.find(call.owner).ok_or(Refusal::NotOwner)?;
@@ -45,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a repeated acquire with HOLDS adds up",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "        Some(wanted) if held.holds >= wanted => held.holds,\n",
@@ -54,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "any token passes the fence",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "    match holders.and_then(|holders| holders.with(token)) {",
@@ -63,7 +64,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "the token clock is not restored",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "src/locks/clock.rs",
             from: "    LAST.fetch_max(token.number(), Ordering::Relaxed);",
@@ -72,7 +73,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a last release does not reach the file",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
             from: "(Self::LastRelease, _) => effect::replicate_release(context),",
@@ -81,7 +82,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "locks are handed over while writes are paused",
-        shown_by: "failover",
+        shown_by: Run("failover"),
         edits: &[
             Edit {
                 file: "src/waiting/serve.rs",
@@ -102,7 +103,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a grant on its way to a dead client is not taken back",
-        shown_by: "dying-waiters",
+        shown_by: Run("dying-waiters"),
         edits: &[Edit {
             file: "crates/core/src/calls/granted.rs",
             from: "        self.give_back(id, taken, amount);
@@ -115,7 +116,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a dead call takes the grant from its twin",
-        shown_by: "dying-waiters",
+        shown_by: Run("dying-waiters"),
         edits: &[Edit {
             file: "crates/core/src/calls/granted.rs",
             from: "            Amount::Hold
@@ -126,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a newcomer passes the queue",
-        shown_by: "dying-waiters",
+        shown_by: Run("dying-waiters"),
         edits: &[Edit {
             file: "src/waiting/lock.rs",
             from: "if key.is_exclusive() || !stands_in_line(key.context(), key.name()) {",
@@ -135,7 +136,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a lock is granted where its slot has left",
-        shown_by: "cluster-slots",
+        shown_by: Run("cluster-slots"),
         edits: &[
             Edit {
                 file: "src/waiting/serve.rs",

@@ -1,114 +1,351 @@
-//! What is wrong with a grant in a session.
+//! What is wrong with sessions: connections, POLLs, silence, and their ends.
 
+use super::ShownBy::Tests;
 use super::{Edit, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
-        name: "the removal of a grant in a session is not reported",
-        shown_by: "cut-programs",
-        edits: &[Edit {
-            file: "crates/core/src/sessions/losses.rs",
-            from: "        for id in self.grants.of_lock(database, key) {
-            self.lose(id, reason, now);
-",
-            to: "        let _ = (reason, now);
-        for id in self.grants.of_lock(database, key) {
-            self.remove(id);
-",
-        }],
-    },
-    Mutant {
-        name: "a grant in a session is renewed when its lease is over",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "crates/core/src/sessions/renewals.rs",
-            from: "    Duration::from_millis(lease.millis()) / 3",
-            to: "    Duration::from_millis(lease.millis())",
-        }],
-    },
-    Mutant {
-        name: "a grant in a session is renewed only once",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "src/sessions/work.rs",
-            from: "            Outcome::Renewed(deadline) => sessions.renewed(grant, deadline, now),",
-            to: "            Outcome::Renewed(_) => sessions.given_back(name),",
-        }],
-    },
-    Mutant {
-        name: "the silence of a session is never judged",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "self.heard.plus(self.timeout.length() + READING)",
-            to: "self.heard.plus(self.timeout.length() * 1000)",
-        }],
-    },
-    Mutant {
-        name: "the silence of a session is judged too early",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "self.heard.plus(self.timeout.length() + READING)",
-            to: "self.heard.plus(self.timeout.length() / 3)",
-        }],
-    },
-    Mutant {
-        name: "a stall of the server is silence of a session",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "crates/core/src/sessions/presence.rs",
-            from: "        self.stalled = self.stalled.saturating_add(length);",
-            to: "        let _ = length;",
-        }],
-    },
-    Mutant {
-        name: "a grant in a session is renewed when its program has disconnected",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "            due: self.first_due().filter(|_| self.is_attached),",
-            to: "            due: self.first_due(),",
-        }],
-    },
-    Mutant {
-        name: "the grant of a queued call is in no session",
-        shown_by: "stalled-programs",
-        edits: &[Edit {
-            file: "src/waiting/serve.rs",
-            from: "                let membership = membership(&next.waiter);",
-            to: "                let membership = Some(membership(&next.waiter));
-                let membership = membership.filter(|_| false).unwrap_or(Membership::Stays);",
-        }],
-    },
-    Mutant {
-        name: "a holder of a shared lock is not renewed",
-        shown_by: "cut-programs",
-        edits: &[Edit {
-            file: "src/locks/lock_key.rs",
-            from: "            LockChange::Shared(change) => return self",
-            to: "            LockChange::Shared(_) if announce == Announce::Quietly => {}
-            LockChange::Shared(change) => return self",
-        }],
-    },
-    Mutant {
-        name: "a POLL promises too much",
-        shown_by: "frozen-programs",
+        name: "sure-ms is not 0 while further events are pending",
+        shown_by: Tests("sessions"),
         edits: &[Edit {
             file: "crates/core/src/sessions/polls.rs",
-            from: "    i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)",
-            to: "    i64::try_from(sure.as_millis()).unwrap_or(i64::MAX) * 3",
+            from: "if has_flushed || events.len() < session.events.len() {",
+            to: "if has_flushed {",
         }],
     },
     Mutant {
-        name: "a renewal by the server does not reach the replica",
-        shown_by: "failover",
+        name: "sure-ms is not 0 while flushed grants are to be reported",
+        shown_by: Tests("sessions"),
         edits: &[Edit {
-            file: "src/locks/lock_key.rs",
-            from: "            (Self::FromStream(_), _) => {}
+            file: "crates/core/src/sessions/polls.rs",
+            from: "if has_flushed || events.len() < session.events.len() {",
+            to: "if events.len() < session.events.len() {",
+        }],
+    },
+    Mutant {
+        name: "sure-ms omits how long the POLL has waited",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "Duration::from_micros(left).saturating_add(waited)",
+            to: "Duration::from_micros(left)",
+        }],
+    },
+    Mutant {
+        name: "sure-ms is that of the lease that ends last",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "(session.first_end(), session.leases.first_key_value())",
+            to: "(session.ends.last().map(|(end, _)| *end), session.leases.first_key_value())",
+        }],
+    },
+    Mutant {
+        name: "a newer connection acknowledges what an older one was answered",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "if client_id == older {",
+            to: "if true {",
+        }],
+    },
+    Mutant {
+        name: "an older connection polls again when the newer one has closed",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "let is_older = client_id < session.client_id;",
+            to: "let is_older = client_id < session.client_id && session.is_attached;",
+        }],
+    },
+    Mutant {
+        name: "the end of an older connection detaches the session",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "        self.clients.remove(&(older, id));
 ",
-            to: "            (Self::FromStream(_) | Self::Quietly, _) => {}
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "a POLL that waits is answered late after a grant joins",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/registry.rs",
+            from: "                poll.hurry(due);",
+            to: "                let _ = poll;",
+        }],
+    },
+    Mutant {
+        name: "a POLL that waits is answered late after a lease is shortened",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/losses.rs",
+            from: "        if is_shorter {",
+            to: "        if is_shorter && false {",
+        }],
+    },
+    Mutant {
+        name: "a POLL waits longer than a third of a lease",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "longest.min(third.max(SHORTEST_WAIT))",
+            to: "longest.max(third.min(SHORTEST_WAIT))",
+        }],
+    },
+    Mutant {
+        name: "a POLL waits longer than half of the timeout",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/polls.rs",
+            from: "LONGEST_WAIT.min(session.timeout.length() / 2)",
+            to: "LONGEST_WAIT",
+        }],
+    },
+    Mutant {
+        name: "a session ends after half of its timeout",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/session.rs",
+            from: "self.heard.plus(self.timeout.length() + READING)",
+            to: "self.heard.plus(self.timeout.length() / 2)",
+        }],
+    },
+    Mutant {
+        name: "a stall of the server is silence of a program",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/state.rs",
+            from: "if stalled || paused {",
+            to: "if paused {",
+        }],
+    },
+    Mutant {
+        name: "a pause of the server is silence of a program",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/state.rs",
+            from: "if stalled || paused {",
+            to: "if stalled {",
+        }],
+    },
+    Mutant {
+        name: "a program goes away while its POLL waits",
+        shown_by: Tests("queued"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/session.rs",
+            from: "let timeout = if self.poll.is_some() {",
+            to: "let timeout = if self.poll.is_some() && false {",
+        }],
+    },
+    Mutant {
+        name: "the end of a connection is no sign of life",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/presence.rs",
+            from: "            self.update(*id, |session| session.heard = alive);
 ",
+            to: "            let _ = alive;
+",
+        }],
+    },
+    Mutant {
+        name: "CLOSE releases no more than a hundred grants",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/work.rs",
+            from: "while STATE.with(context, |state| state.sessions.has_to_release()) && writes.are_allowed() {",
+            to: "while false && writes.are_allowed() {",
+        }],
+    },
+    Mutant {
+        name: "a command finds a lock held by a session that was closed",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/calls.rs",
+            from: "sessions.take_to_release_of(database, name.bytes())",
+            to: "sessions.take_to_release_of(database, b\"\")",
+        }],
+    },
+    Mutant {
+        name: "CLOSE releases one hold of each grant",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/waiting/session_end.rs",
+            from: "amount: ReleaseAmount::All,",
+            to: "amount: ReleaseAmount::One,",
+        }],
+    },
+    Mutant {
+        name: "a POLL that waits is not answered at CLOSE",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/open.rs",
+            from: "    polls::refuse(context, id, NO_SESSION);
+",
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "KILL ends only the caller's sessions",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/commands/session/close.rs",
+            from: "close(context, arguments, sessions::check_open)",
+            to: "close(context, arguments, sessions::check_known)",
+        }],
+    },
+    Mutant {
+        name: "CLOSE ends any user's session",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/commands/session/close.rs",
+            from: "close(context, arguments, sessions::check_known)",
+            to: "close(context, arguments, sessions::check_open)",
+        }],
+    },
+    Mutant {
+        name: "a session is known in every database",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/registry.rs",
+            from: "*session.user == *user && session.database == database",
+            to: "*session.user == *user",
+        }],
+    },
+    Mutant {
+        name: "a session is known to every user",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/registry.rs",
+            from: "*session.user == *user && session.database == database",
+            to: "session.database == database",
+        }],
+    },
+    Mutant {
+        name: "LIST is in no order",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/registry.rs",
+            from: "        oldest.sort_unstable();
+",
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "LIST counts silence while a POLL waits",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/registry.rs",
+            from: "let is_silent = session.poll.is_none();",
+            to: "let is_silent = true;",
+        }],
+    },
+    Mutant {
+        name: "a POLL is answered before its grants are renewed",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/polls.rs",
+            from: "may_poll.map(|()| sessions.next_due_of(id, now).is_some())",
+            to: "may_poll.map(|()| sessions.next_due_of(id, now).is_some() && false)",
+        }],
+    },
+    Mutant {
+        name: "lock.max-sessions allows one session too many",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/open.rs",
+            from: "counts(context).sessions >= max_sessions()",
+            to: "counts(context).sessions > max_sessions()",
+        }],
+    },
+    Mutant {
+        name: "a connection that selects another database still polls",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/work.rs",
+            from: "state.sessions.knows(id, user.text().bytes(), database)",
+            to: "!user.text().bytes().is_empty() || database >= 0 || state.is_idle()",
+        }],
+    },
+    Mutant {
+        name: "a script may block the connection that polls",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/open.rs",
+            from: "!context.running(&[client]).is_empty()",
+            to: "false",
+        }],
+    },
+    Mutant {
+        name: "sessions outlive the time of their server as a primary",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/losses.rs",
+            from: "            state.sessions.end_all();
+",
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "after a stall the nearest end of a lease does not come first",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/renewals.rs",
+            from: "self.late = is_late.then(|| self.start_late(now));",
+            to: "self.late = (is_late && false).then(|| self.start_late(now));",
+        }],
+    },
+    Mutant {
+        name: "an older connection is told that the session has ended",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/polls.rs",
+            from: "displaced.answer(Answer::Error(NEWER_CONNECTION));",
+            to: "displaced.answer(Answer::Error(NO_SESSION));",
+        }],
+    },
+    Mutant {
+        name: "INFO does not count the sessions that ended by silence",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/presence.rs",
+            from: "        self.counts.silent += 1;
+",
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "KILL leaves its caller in another database",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/open.rs",
+            from: "    context.select_database(database);
+    timer::arm(context);
+    Ok(closed.grants)",
+            to: "    let _ = database;
+    timer::arm(context);
+    Ok(closed.grants)",
+        }],
+    },
+    Mutant {
+        name: "LIST shows a connection that has another user or database",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "src/sessions/open.rs",
+            from: "if session.client_id > 0 && !work::is_attached(context, session.id) {",
+            to: "if false {",
+        }],
+    },
+    Mutant {
+        name: "the end of a silent session releases its grants",
+        shown_by: Tests("sessions"),
+        edits: &[Edit {
+            file: "crates/core/src/sessions/presence.rs",
+            from: "self.end(id, State::Forgotten).map",
+            to: "self.end(id, State::Releasing).map",
         }],
     },
 ];

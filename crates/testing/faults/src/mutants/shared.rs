@@ -1,11 +1,12 @@
 //! What is wrong with a lock that several share.
 
+use super::ShownBy::Run;
 use super::{Edit, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "there is room for one too many",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/holders.rs",
             from: "                let count = lock.set.count() + 1;
@@ -16,7 +17,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "who has room passes those who wait",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "src/waiting/lock.rs",
             from: "(key, stands_in_line(context, name))",
@@ -25,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "the queue goes on behind one who has no room",
-        shown_by: "dying-waiters",
+        shown_by: Run("dying-waiters"),
         edits: &[Edit {
             file: "crates/core/src/next_in_line.rs",
             from: "    let first = calls.first_eligible(database, key)?;
@@ -38,7 +39,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a share whose lease has ended stays",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "src/waiting/ended.rs",
             from: "    let change = holders.expire(now);
@@ -49,7 +50,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "the end of one lease ends all",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/holders.rs",
             from: "                match self.live_count(now) {
@@ -60,7 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a release of one share frees the lock",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/holders.rs",
             from: "            lock.change(SharedStep::Remove(token), lock.set.count() - 1, latest)",
@@ -70,7 +71,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "the share of a caller who is gone stays",
-        shown_by: "dying-waiters",
+        shown_by: Run("dying-waiters"),
         edits: &[Edit {
             file: "crates/core/src/calls/give_back.rs",
             from: "        let holder = holders?.uncapped(self.taken.token)?;
@@ -83,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "who holds it with others gets it alone",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "    } else if wanted.allows(holders.count()) {
@@ -94,7 +95,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a narrower limit is forgotten",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "        Ok(wanted)
@@ -105,7 +106,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a limit does not reach the replica",
-        shown_by: "failover",
+        shown_by: Run("failover"),
         edits: &[Edit {
             file: "crates/core/src/effect/shared.rs",
             from: "                writer.length += holder.write_shared(&mut writer.bytes[writer.length..]);
@@ -117,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a share that goes does not reach the replica",
-        shown_by: "failover",
+        shown_by: Run("failover"),
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
             from: "        announce.send(context, name, Some(effect));
@@ -130,7 +131,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a lock that moves loses its limits",
-        shown_by: "cluster-slots",
+        shown_by: Run("cluster-slots"),
         edits: &[Edit {
             file: "src/locks/redis_lock.rs",
             from: "                    out.number(stored.limit);
@@ -141,7 +142,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "any token passes the fence of a share",
-        shown_by: "aof-always",
+        shown_by: Run("aof-always"),
         edits: &[Edit {
             file: "crates/core/src/rules.rs",
             from: "        _ => Err(Refusal::Fenced),

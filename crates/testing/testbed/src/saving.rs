@@ -1,0 +1,40 @@
+//! Saves that fail: a server refuses writes (`MISCONF`) until one succeeds.
+
+use super::Server;
+use crate::talk::Expect;
+use crate::{cmd, eventually};
+use std::fs;
+use std::path::PathBuf;
+
+impl Server {
+    /// Makes saves fail, for real: nothing can be put in the place of a folder.
+    #[track_caller]
+    pub fn fail_to_save(&self) {
+        fs::create_dir_all(self.dump_file().join("taken")).expect("a folder");
+        self.save_in_background("err");
+    }
+
+    /// Lets saves succeed again.
+    #[track_caller]
+    pub fn save_again(&self) {
+        fs::remove_dir_all(self.dump_file()).expect("a folder to remove");
+        self.save_in_background("ok");
+    }
+
+    fn dump_file(&self) -> PathBuf {
+        self.dir().join("dump.rdb")
+    }
+
+    #[track_caller]
+    fn save_in_background(&self, outcome: &str) {
+        cmd!(self.connection(), "BGSAVE").value();
+        let status = |field| self.info_field("persistence", field);
+        eventually(
+            || {
+                status("rdb_bgsave_in_progress") == "0"
+                    && status("rdb_last_bgsave_status") == outcome
+            },
+            "the save to end",
+        );
+    }
+}
