@@ -304,6 +304,9 @@ class RedisLock
   def check(grant)
     grant.must_stand
     confirm(grant, ["LOCK.FENCE", grant.key, grant.raw_token])
+    limit = RedisLock.now + (2 * @reply) # after a suspension the loop has to poll first
+    @lock.synchronize { pause(0.05) until grant.held? || !grant.session || grant.lost? || RedisLock.now > limit }
+    grant.must_stand
     raise Unavailable, "#{grant.key}: the server is silent" unless grant.held?
   end
 
