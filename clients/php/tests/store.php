@@ -432,13 +432,13 @@ function test_in_a_cluster(int $port): void
 
 function test_what_error_replies_mean(int $port): void
 {
-    $table = json_decode(file_get_contents(__DIR__.'/../../protocol/errors.json'), true)['errors'];
-    $theirs = array_map(fn ($it) => [$it['acquire'], $it['renew'], $it['release']], array_column($table, null, 'begins'));
-    same(count($table), count(RedisLockStore::MEANINGS));
+    $table = json_decode(file_get_contents(__DIR__.'/../../protocol/errors.json'), true)['sessions']['errors'];
+    $theirs = array_map(fn ($it) => [$it['acquire'], $it['move'], $it['release']], array_column($table, null, 'begins'));
+    same(count($table), count(RedisLock\Calls::MEANINGS));
     foreach ($theirs as $begins => $classes) {
-        same($classes, RedisLockStore::MEANINGS[$begins], $begins);
+        same($classes, RedisLock\Calls::MEANINGS[$begins], $begins);
     }
-    same(array_keys($theirs), array_keys(RedisLockStore::MEANINGS), 'the order of the table');
+    same(array_keys($theirs), array_keys(RedisLock\Calls::MEANINGS), 'the order of the table');
 }
 
 function test_the_first_screens_of_the_readme(int $port): void
