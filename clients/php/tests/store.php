@@ -446,7 +446,7 @@ function test_the_first_screens_of_the_readme(int $port): void
     preg_match_all('/```php\n(.*?)```/s', file_get_contents(__DIR__.'/../README.md'), $programs);
     check(count($programs[1]) >= 2, 'programs');
     foreach ($programs[1] as $number => $program) {
-        $program = str_replace(['6379', "require 'RedisLockStore.php'"], [(string) $port, 'require '.var_export(dirname(__DIR__).'/RedisLockStore.php', true)], $program);
+        $program = str_replace(['6379', "require 'RedisLock"], [(string) $port, "require '".dirname(__DIR__).'/RedisLock'], $program);
         $file = tempnam(sys_get_temp_dir(), 'readme');
         file_put_contents($file, $program);
         exec(PHP_BINARY.' '.$file.' 2>&1', $lines, $code);
