@@ -41,10 +41,12 @@ class RedisLock
   }.flat_map { |begins, classes| begins.map { |it| [it, classes] } }.to_h.freeze
   KINDS = { lost: Lost, refused: Refused, passing: Unavailable }.freeze
   ACQUIRE, MOVE, RELEASE = 0, 1, 2
-  FAILED = [Redis::BaseError, IOError, SystemCallError, SocketError,
+  # With Sentinels redis-rb 5 raises the errors of redis-client.
+  REPLY = [Redis::CommandError, *(RedisClient::CommandError if defined?(RedisClient))].freeze
+  FAILED = [Redis::BaseError, *(RedisClient::Error if defined?(RedisClient)), IOError, SystemCallError, SocketError,
             *(OpenSSL::SSL::SSLError if defined?(OpenSSL::SSL))].freeze
   FOREVER = 315_360_000.0 # ten years, as on the server
-  private_constant :KINDS, :ACQUIRE, :MOVE, :RELEASE, :FAILED, :FOREVER
+  private_constant :KINDS, :ACQUIRE, :MOVE, :RELEASE, :REPLY, :FAILED, :FOREVER
 
   # @!visibility private
   def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -347,7 +349,7 @@ class RedisLock
       kind = meaning(e, RELEASE)
       return if kind == :lost && unanswered # an earlier try got through
 
-      unanswered ||= !e.is_a?(Redis::CommandError)
+      unanswered ||= !reply?(e)
       sleep 0.05 if kind == :passing
       retry if kind == :passing && RedisLock.now + @reply <= limit
       leave(grant, words, kind) if grant.session
@@ -430,7 +432,7 @@ class RedisLock
     sent = RedisLock.now
     begin
       reply = @polling.call(*words)
-    rescue Redis::CommandError => e
+    rescue *REPLY => e
       error = e
     end
     @lock.synchronize { yield sent, reply, error }
@@ -533,7 +535,7 @@ class RedisLock
     reply = wait.zero? ? redis.call(*words) : interruptible(redis, words, wait)
     kept = true
     [sent, reply]
-  rescue Redis::CommandError => e
+  rescue *REPLY => e
     kept = !e.message.start_with?("READONLY", "MASTERDOWN", "UNBLOCKED") # a new one may find the new primary
     raise
   ensure
@@ -565,9 +567,11 @@ class RedisLock
 
   # What an error means to a call of this kind. redis-rb 5 reports a wrong password as a failed connection.
   def meaning(error, kind)
-    is_reply = error.is_a?(Redis::CommandError) || error&.message&.match?(/\A(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)/)
+    is_reply = reply?(error) || error&.message&.match?(/\A(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)/)
     is_reply ? MEANINGS.find { |begins, _| error.message.start_with?(begins) }[1][kind] : :passing
   end
+
+  def reply?(error) = REPLY.any? { |it| error.is_a?(it) }
 
   def error(key, cause, kind)
     hint = ": is the module redis-lock loaded?" if cause&.message&.start_with?("ERR unknown")
