@@ -1,221 +1,192 @@
 # frozen_string_literal: true
 
-require "monitor"
 require "redis"
 require "securerandom"
 require "socket"
 
-# Distributed locks of the module redis-lock, for threads, on redis-rb: fair, kept by the server, with fencing tokens.
+# Distributed locks of the module redis-lock, for threads, on redis-rb: waiters queue in the server, which renews what
+# is held, and each grant has a fencing token.
 #
 #   LOCKS = RedisLock.new(url: "redis://localhost:6379", service: "orders")   # one for the process
 #   LOCKS.lock("lock:orders:42", wait: 10) { |grant| puts grant.token }
 #
 # All times are in seconds.
 class RedisLock
-  # What all errors of this class are. What caused one is its `cause`.
+  # All errors of this class. The `cause` is the error of redis-rb, if there is one.
   class Error < StandardError; end
-  # Others hold the lock, or are in line for it, and the time to wait is over.
+  # Others hold the lock, and the time to wait is over.
   class Busy < Error; end
-  # The grant has ended otherwise than by its release, or nothing has been heard of it for a lease.
+  # The grant ended otherwise than by its release, or the server was silent for a lease.
   class Lost < Error; end
-  # Waiting would create a deadlock cycle. Release what this owner holds, then begin again.
-  class Deadlock < Error; end
-  # A hold was asked for that bears fewer holders than the lock has now.
-  class NotAlone < Error; end
-  # The server refuses: no right, a wrong password, memory full, or the module is not loaded.
+  # The server refuses: no right, a wrong password, memory full, a limit, or the module is not loaded.
   class Refused < Error; end
-  # The server could not be reached, or gave no answer, in time.
+  # The server could not be reached, or did not answer in time.
   class Unavailable < Error; end
   # Wrong arguments, another type of key, closed locks, a second release.
   class Misuse < Error; end
 
-  # What an error reply means, by the words that it begins with, for acquire, renew and release: the first that fit
-  # count. It says what clients/protocol/errors.json says; a test compares the two.
+  # What an error reply means to an acquire, a move to a session, and a release, by its first words. The first that fit
+  # count. A test compares it with clients/protocol/errors.json.
   MEANINGS = {
     %w[NOTHELD NOTOWNER FENCED] => %i[lost lost lost],
     %w[WRONGTYPE] => %i[misuse lost lost],
-    %w[NOTALONE] => %i[not-alone not-alone misuse],
-    %w[DEADLOCK] => %i[deadlock misuse misuse],
-    ["MAXWAITERS", "OOM", "AHEAD", "ERR unknown command", "ERR KEEP needs the command CLIENT",
-     "ERR no fencing token is left"] => %i[refused refused refused],
-    # While a grant stands, what bars its renewal may pass.
-    ["NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "NOPROTO", "ERR invalid password", "ERR AUTH",
-     "ERR Protocol error: unauthenticated", "ERR a fault inside the module"] => %i[refused passing refused],
-    ["ERR max number of clients"] => %i[passing passing passing],
-    %w[ERR CROSSSLOT] => %i[misuse misuse misuse],
-    %w[LOADING BUSY NOREPLICAS MISCONF READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK
-       REDIRECT] => %i[passing passing passing],
-    [""] => %i[misuse misuse misuse]
+    %w[NOTALONE] => %i[not-alone passing misuse],
+    %w[DEADLOCK] => %i[deadlock passing misuse],
+    ["NOSESSION", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "UNBLOCKED", "CLUSTERDOWN",
+     "TRYAGAIN", "MOVED", "ASK", "ERR max number of clients"] => %i[passing passing passing],
+    ["NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "NOPROTO", "OOM", "MAXWAITERS", "MAXSESSIONS", "ERR unknown command",
+     "ERR unknown subcommand", "ERR invalid password", "ERR AUTH", "ERR Protocol error: unauthenticated",
+     "ERR no fencing token is left", "ERR a fault inside the module"] => %i[refused passing refused],
+    ["CROSSSLOT", "ERR", ""] => %i[misuse passing misuse]
   }.flat_map { |begins, classes| begins.map { |it| [it, classes] } }.to_h.freeze
-  KINDS = { lost: Lost, "not-alone": NotAlone, deadlock: Deadlock, refused: Refused, passing: Unavailable,
-            misuse: Misuse }.freeze
-  ACQUIRE, RENEW, RELEASE = 0, 1, 2
-  TAKEN_OVER = "another connection keeps it now"
-  GONE = [Redis::BaseConnectionError, Redis::ProtocolError, IOError, SystemCallError, SocketError,
-          *(OpenSSL::SSL::SSLError if defined?(OpenSSL::SSL))].freeze
-  DAY = 86_400.0
-  FORKED = Mutex.new
-  private_constant :KINDS, :ACQUIRE, :RENEW, :RELEASE, :TAKEN_OVER, :GONE, :DAY, :FORKED
+  KINDS = { lost: Lost, refused: Refused, passing: Unavailable }.freeze
+  ACQUIRE, MOVE, RELEASE = 0, 1, 2
+  # With Sentinels redis-rb 5 raises the errors of redis-client.
+  REPLY = [Redis::CommandError, *(RedisClient::CommandError if defined?(RedisClient))].freeze
+  FAILED = [Redis::BaseError, *(RedisClient::Error if defined?(RedisClient)), IOError, SystemCallError, SocketError,
+            *(OpenSSL::SSL::SSLError if defined?(OpenSSL::SSL))].freeze
+  FOREVER = 315_360_000.0 # ten years, as on the server
+  private_constant :KINDS, :ACQUIRE, :MOVE, :RELEASE, :REPLY, :FAILED, :FOREVER
 
-  # One hold of a lock.
+  # @!visibility private
+  def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # A thread that can be ended, also if the one that starts it holds interrupts back.
+  # @!visibility private
+  def self.thread(&work) = Thread.new { Thread.handle_interrupt(Object => :immediate, &work) }
+
+  # One acquire: first a call or a wait, then the hold of a lock.
   class Grant
-    attr_reader :key, :owner, :lease, :keep
-    # What the locks know of it; they alone change it.
-    attr_accessor :state, :why, :sent
-    attr_reader :listeners, :pid, :named
+    # The lock, the owner of this hold, and the reason of its loss.
+    attr_reader :key, :owner, :lost
+    # @!visibility private
+    attr_accessor :state, :session, :sure, :error, :tried
+    # @!visibility private
+    attr_reader :mode, :lease, :deadline, :pid, :raw_token
 
-    def initialize(locks, request, owner, reply, sent)
-      @locks, @owner, @token, @sent = locks, owner, reply[0], sent
-      @key, @lease, @keep, @named = request.key, request.lease, request.keep, request.named
-      @state, @listeners, @pid = :held, [], Process.pid
+    def initialize(locks, key, owner, mode, lease, deadline) # :nodoc:
+      @locks, @key, @owner, @mode, @lease, @deadline = locks, key, owner, mode, lease, deadline
+      @state, @sure, @listeners, @pid = :asked, 0.0, [], Process.pid
     end
 
-    # The fencing token: it rises from grant to grant. Raises where the lock is known not to be held.
-    def token
-      must_stand
-      @token
-    end
+    # The fencing token: tokens of one lock rise from grant to grant. Raises if the lock is known not to be held.
+    def token = must_stand && @raw_token
 
-    # Whether it is held, as far as is known here: neither released nor lost.
-    def held? = @state == :held && @pid == Process.pid
+    # Whether nobody else has the lock, by the clock alone. Also false while the server is silent.
+    def held? = remaining.positive?
 
+    # Whether the lock was lost.
     def lost? = @state == :lost
 
-    # For how many seconds it is known to be held, without another word of the server.
-    def remaining = held? ? [@sent + @lease - RedisLock.now, 0.0].max : 0.0
+    # The seconds for which the lock is surely held without another reply of the server.
+    def remaining = @state == :held && @pid == Process.pid ? [@sure - RedisLock.now, 0.0].max : 0.0
 
-    # Makes sure, by asking the server, that the lock is held. Raises Lost, Unavailable.
+    # Asks the server, before a critical step, whether the lock is held. Raises Lost, Unavailable.
     def check = @locks.send(:check, self)
 
-    # A fixed lease begins anew, of this length.
-    def extend(seconds = @lease) = @locks.send(:extend_lease, self, seconds)
+    # Sets a fixed lease, from now on.
+    def extend(seconds) = @locks.send(:extend_lease, self, seconds)
 
-    # Gives it back. Raises Lost where it was lost, Unavailable where the server gave no answer.
+    # Releases the lock. Raises Lost if it was lost before, Unavailable if the server did not answer.
     def release = Thread.handle_interrupt(Object => :never) { @locks.send(:release, self) }
 
-    # Calls this block, once and in a thread of its own, when the lock is lost.
+    # Calls the block once, on a thread of its own, when the lock is lost.
     def on_lost(&block)
       @listeners << block
       block.call if lost? && @listeners.delete(block)
     end
 
+    def inspect = "#<RedisLock::Grant #{@key} token=#{@raw_token} #{@state}>" # :nodoc:
+
+    # @!visibility private
+    def granted(token, sure, session)
+      @raw_token, @sure, @session, @state = token, sure, session, :held
+    end
+
+    # @!visibility private
+    def name = [@key, @owner]
+
+    # @!visibility private
+    def lose(reason)
+      @state, @lost = :lost, reason
+      @listeners.dup.each { |it| RedisLock.thread { it.call if @listeners.delete(it) } }
+    end
+
+    # @!visibility private
     def must_stand
       raise Misuse, "#{@key}: held by the parent process, not by this one" if @pid != Process.pid
       raise Misuse, "#{@key}: released" if @state == :released
-      raise Lost, "#{@key}: #{@why}" if lost?
-    end
+      raise Lost, "#{@key}: #{@lost}" if lost?
 
-    def inspect = "#<RedisLock::Grant #{@key} token=#{@token} #{@state}>"
-
-    # The token, and the lease, as the locks use them.
-    def words(command) = ["LOCK.#{command}", @key, @owner, "TOKEN", @token]
-    def renewed(reply, sent) = (@lease, @sent = reply[3] / 1000.0, sent if sent >= @sent)
-    def known = [@lease, @sent]
-    def known=(it)
-      @lease, @sent = it
+      true
     end
   end
 
-  Request = Struct.new(:key, :mode, :wait, :lease, :keep, :owner, :named, :unsure, :on)
-  private_constant :Request
+  # `service` is the first part of each owner's name. Others wait for `lease` after a crash of this process; a frozen
+  # process keeps its locks for `silence` and a lease. `reply` limits each reply. The rest is for `Redis.new`: url,
+  # password, ssl, sentinels …
+  def initialize(service: "app", lease: 10, silence: 30, reply: 1.0, **redis)
+    raise Misuse, "lease and silence are 1 s or more" unless lease >= 1 && silence >= 1
 
-  def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
-  # `service` is the first part of each owner's name. `reply` and `release` limit how long a reply, and a release,
-  # may take. All else is for `Redis.new`: url, password, ssl, sentinels …
-  def initialize(service: "app", reply: 1.0, release: 2.0, **redis)
-    @service, @reply, @release, @options = service, reply, release, redis
-    @monitor = Monitor.new
+    @service, @lease, @silence, @reply, @options = service, lease, silence, reply, redis
     begin_anew
   end
 
-  # The lock for one holder. With a block, it is released at the end of that; without, the grant is to be released.
-  #
-  # `wait`: how long to wait in line (Float::INFINITY: for ever). `lease`: how long others wait when this process has
-  # died. `keep`: how long it may stand still and keep the lock. `fixed`: nobody renews the lease. `owner`: a name for
-  # what holds, or waits for, several locks: by it the server finds circles of waits. Where several processes keep
-  # one lock by one name, the last to ask has it, and the others have lost it.
-  def lock(key, wait: 0, lease: 10, keep: 30, fixed: false, owner: nil, &work)
-    take(request(key, [], wait, lease, fixed ? nil : keep, owner), &work)
-  end
+  # The lock for one holder. With a block, it is released at the end of the block. `wait`: for how long to queue
+  # (Float::INFINITY: without limit). `fixed`: a lease that nobody renews, without a session and its thread.
+  def lock(key, wait: 0, fixed: nil, &work) = take(key, [], wait, fixed, &work)
 
   # The lock for any number that share it: the readers' side of a read and write lock.
-  def shared(key, wait: 0, lease: 10, keep: 30, fixed: false, owner: nil, &work)
-    take(request(key, ["SHARED"], wait, lease, fixed ? nil : keep, owner), &work)
-  end
+  def shared(key, wait: 0, fixed: nil, &work) = take(key, ["SHARED"], wait, fixed, &work)
 
-  # One of `of` permits of a semaphore. Each has an owner of its own.
-  def permit(key, of:, wait: 0, lease: 10, keep: 30, fixed: false, &work)
+  # One of `of` permits of a semaphore.
+  def permit(key, of:, wait: 0, fixed: nil, &work)
     raise Misuse, "a semaphore has 1 permit or more, not #{of.inspect}" unless of.is_a?(Integer) && of.positive?
 
-    take(request(key, ["LIMIT", of], wait, lease, fixed ? nil : keep, nil), &work)
+    take(key, ["LIMIT", of], wait, fixed, &work)
   end
 
-  # Who holds the lock: an array of hashes, as LOCK.HOLDERS tells it.
-  def holders(key) = maps(ask_until(ACQUIRE, key, ["LOCK.HOLDERS", key])[0])
-
-  # Ends all grants of the lock. Who holds it is told.
-  def force_unlock(key)
-    ask_until(ACQUIRE, key, ["PING"])
-    ask_until(ACQUIRE, key, ["DEL", key], once: true)[0].positive? # a second one may be of whoever has it by then
-  end
-
-  # Releases what is held, while there is time for a release, and closes the connections. Waits end with Misuse.
+  # Releases all that is held in the session, within the time of two replies. Waits end with Misuse.
   def close
     in_this_process
-    grants = @monitor.synchronize { @held.dup }
-    deadline = RedisLock.now + @release
-    grants.each { |it| it.release if it.held? && RedisLock.now < deadline rescue Error }
-    @monitor.synchronize do
+    grants = @lock.synchronize do
       @closed = true
-      @held.dup.each { |it| lose(it, "the locks are closed") } # it ends with its lease
-      @waits.each { |it| shut(it) }
-      drop_keeper
       @changed.broadcast
+      @grants.values.select { |it| it.state == :held }
     end
+    limit = RedisLock.now + (2 * @reply)
+    call(["LOCK.SESSION", "CLOSE", @session]) if @session rescue FAILED
+    grants.each { |it| it.release if RedisLock.now < limit rescue Error }
+    @lock.synchronize { @idle.each { |it| shut(it) } }
   end
 
   private
 
   def begin_anew
-    @pid, @held, @asked, @waits, @left = Process.pid, [], [], [], []
-    @keeper, @keeper_ids, @thread, @closed, @pause, @looked = nil, [], nil, false, 0.0, 0.0
-    @silent = -@reply
-    @changed = @monitor.new_cond
+    @pid, @lock, @changed, @closed = Process.pid, Mutex.new, ConditionVariable.new, false
+    @grants, @unfinished, @losses, @idle, @calls = {}, {}, {}, [], 0
+    @session = @polling = @thread = @excess = @failure = nil
   end
 
-  # A forked child holds nothing, and has connections of its own.
+  # A forked child has no session and no grants, and leaves the connections of its parent alone.
   def in_this_process
     return if @pid == Process.pid
 
-    FORKED.synchronize do
-      next if @pid == Process.pid
-
-      @monitor = Monitor.new
-      [@keeper, *@waits].compact.each { |it| leave(it) }
-      begin_anew
-    end
+    @inherited = [@idle, @polling] # not closed: over TLS that would end the parent's
+    begin_anew
   end
 
-  def request(key, mode, wait, lease, keep, owner)
+  def take(key, mode, wait, fixed)
     in_this_process
     raise Misuse, "wait is 0 or more" unless wait >= 0
-    raise Misuse, "lease is #{keep ? 1 : 0.001} s or more" unless lease >= (keep ? 1 : 0.001)
-    raise Misuse, "keep is 1 s or more" if keep && keep < 1
+    raise Misuse, "a lease is more than 0 s" unless fixed.nil? || fixed.positive?
+    raise Misuse, "#{key}: the locks are closed" if @closed
 
-    Request.new(key.to_s, mode, wait, lease, keep, owner&.to_s || new_owner, !owner.nil?)
-  end
-
-  def new_owner
-    place = "#{@service}:#{Socket.gethostname}:#{Process.pid}".gsub(/[^!-~]/, "_")
-    "#{place[0, 219]}:#{SecureRandom.uuid}"
-  end
-
-  def take(request)
-    grant = given = failed = nil
+    grant = Grant.new(self, key.to_s, new_owner, mode, fixed || @lease, RedisLock.now + [wait, FOREVER].min)
+    failed = given = nil
     begin
-      # An interrupt comes before the lock is taken, or finds the grant here.
-      Thread.handle_interrupt(Object => :never) { grant = acquire(request) } # Object: a kill, too
+      # An interrupt comes before the lock is taken, while it waits, or finds the grant here.
+      Thread.handle_interrupt(Object => :never) { fixed ? acquire_fixed(grant) : acquire(grant, wait.zero?) }
       return yield(grant) if block_given?
 
       given = true
@@ -223,467 +194,391 @@ class RedisLock
     rescue Exception # rubocop:disable Lint/RescueException
       failed = true
       raise
-    ensure # Ruby looks for interrupts at each branch: there is none before this line
+    ensure
       Thread.handle_interrupt(Object => :never) do
-        grant.release if grant && (failed || !given) && grant.state != :released && grant.pid == Process.pid
-      rescue Error
-        # An error of the work is not replaced, nor the end of the thread.
+        grant.release if (failed || !given) && %i[held lost].include?(grant.state) && grant.pid == Process.pid
+      rescue Error # an error of the work is not replaced, nor the end of the thread
         raise unless failed || Thread.current.status == "aborting"
       end
     end
   end
 
-  # Taking a lock.
-
-  def acquire(request)
-    deadline = RedisLock.now + request.wait
-    words = ["LOCK.ACQUIRE", request.key, request.owner, *request.mode, "PX", ms(request.lease)]
-    keep = request.keep ? ["KEEP", ms(request.keep)] : []
-    reserve(request)
-    done = false
-    begin
-      begin
-        on = ->(redis) { request.on = redis }
-        reply, sent = ask_until(ACQUIRE, request.key, [*words, *keep, "HOLDS", 1], own: on) { request.unsure = true }
-      rescue Unavailable => failed
-        raise if request.wait.zero? # else it may be there in time
-      end
-      reply, sent = wait_for(request, words, keep, deadline, failed) unless reply
-      grant = Grant.new(self, request, request.owner, reply, sent)
-      watch(grant, request.on)
-      done = true
-      grant
-    rescue Error
-      done = !request.unsure # the server has said that there is nothing to give back
-      raise
-    ensure
-      give_back(request) unless done
-      @monitor.synchronize { @asked.delete(request) }
-    end
+  def new_owner
+    place = "#{@service}:#{Socket.gethostname}:#{Process.pid}".gsub(/[^!-~]/, "_")
+    "#{place[0, 219]}:#{SecureRandom.uuid}"
   end
 
-  # One owner has one hold of a key, and one call for it: else two threads would get the same grant.
-  def reserve(request)
-    @monitor.synchronize do
-      if request.named && (@held + @asked).any? { |it| it.key == request.key && it.owner == request.owner }
-        raise Misuse, "#{request.key}: held, or asked for, by this owner already"
-      end
-      @asked << request
+  # Acquiring.
+
+  def acquire(grant, at_once)
+    @lock.synchronize do
+      @grants[grant.name] = grant # before the call: its event may be faster than its reply
+      @thread = RedisLock.thread { poll_on } unless @thread&.alive?
     end
-  end
-
-  def wait_for(request, words, keep, deadline, failed)
-    pause = 0.0
-    loop do
-      left = deadline - RedisLock.now
-      raise Unavailable, "#{request.key}: #{failed.message.delete_prefix("#{request.key}: ")}" if left <= 0 && failed
-      raise Busy, "#{request.key}: others hold it, or are in line for it" if left <= 0
-
-      begin
-        reply, sent = in_line(request, words, keep, [left, DAY].min)
-        return [reply, sent] if reply
-
-        failed = nil
-      rescue Unavailable, Redis::CommandError, *GONE => e
-        raise Misuse, "#{request.key}: the locks are closed" if @closed
-        raise told(request.key, e, ACQUIRE) unless meaning(e, ACQUIRE) == :passing
-
-        request.unsure = true unless e.is_a?(Redis::CommandError)
-        failed, pause = e, [pause * 2 + 0.05, 1.0].min
-        sleep [pause, left].min
-      end
-    end
-  end
-
-  # One wait on a connection of its own. Its grant is renewed on the keeper: from there on it is kept.
-  def in_line(request, words, keep, seconds)
-    redis = open("lock-wait", seconds + @reply)
-    @monitor.synchronize do
-      raise Misuse, "#{request.key}: the locks are closed" if @closed # meanwhile
-
-      @waits << redis
-    end
-    start_watching
-    reply = Thread.handle_interrupt(Object => :immediate) do
-      redis.call(*words, "HOLDS", 1, "BLOCK", ms(seconds))
-    end
-    return unless reply
-
-    words = ["LOCK.RENEW", request.key, request.owner, "TOKEN", reply[0], *keep]
-    ask_until(RENEW, request.key, words, own: ->(on) { must_be_own(request.on = on, request, reply[0]) })
-  rescue Lost => e
-    raise if e.message.end_with?(TAKEN_OVER)
-
-    nil # the grant came, and went unseen
+    ask(grant, at_once) until (ready = ready?(grant))
   ensure
-    @monitor.synchronize { @waits.delete(redis) }
-    shut(redis) if redis
+    give_up(grant) unless ready || grant.lost?
   end
 
-  # After a call that may have been carried out though nobody knows: nothing stays granted, and nobody in line.
-  def give_back(request)
-    return if @closed # its connection, too
+  # Whether the user has the lock from now on. Waits until that, or the next call, is near.
+  def ready?(grant)
+    @lock.synchronize do
+      raise grant.error if grant.error
+      raise Lost, "#{grant.key}: #{grant.lost}" if grant.lost?
+      raise Misuse, "#{grant.key}: the locks are closed" if @closed
+      next true if grant.held?
 
-    words = ["LOCK.RELEASE", request.key, request.owner, "ALL"]
-    ask(words) { |redis| must_be_own(redis, request) }
-  rescue Lost
-    nil
-  rescue Misuse, Redis::CommandError, *GONE => e
-    give_up(words, request, e)
-  end
+      left = grant.deadline + @reply - RedisLock.now
+      raise in_line?(grant) ? busy(grant) : error(grant.key, @failure, ACQUIRE) if left <= 0
 
-  # A release that failed. The keeper must not keep on what it may not end, and another one leaves it out.
-  def give_up(words, request, error)
-    kind = meaning(error, RELEASE)
-    return if kind == :lost # it has nothing
-
-    @monitor.synchronize do
-      drop_keeper
-      # The next grant of a named owner must not be met by this: what it may hold ends with its lease.
-      return if kind != :passing || request.named || @closed
-
-      @left << [words, RedisLock.now + [request.lease, 10].max]
+      pause(left) unless grant.state == :asked && @session
+      false
     end
-    start_watching
   end
 
-  # Holding it.
+  def in_line?(grant) = @session && grant.state == :queued && grant.session == @session
+
+  # Until something changes. A thread may be interrupted here.
+  def pause(seconds) = Thread.handle_interrupt(Object => :immediate) { @changed.wait(@lock, seconds) }
+
+  def ask(grant, at_once)
+    session = @lock.synchronize { grant.state == :asked && @session } or return
+    sent, reply = call(acquire_words(grant, session, at_once))
+    @lock.synchronize { answered(grant, reply, sent, session) }
+  rescue *FAILED => e
+    @failure = e
+    raise error(grant.key, e, ACQUIRE) unless meaning(e, ACQUIRE) == :passing
+
+    @lock.synchronize { pause(0.05) }
+  end
+
+  def acquire_words(grant, session, at_once)
+    queue = at_once ? [] : ["QUEUE", ms(grant.deadline - RedisLock.now)]
+    ["LOCK.ACQUIRE", grant.key, grant.owner, *grant.mode, "PX", ms(@lease), "SESSION", session, "HOLDS", 1, *queue]
+  end
+
+  # Takes the reply to an ACQUIRE in a session. The loss of that grant may have been reported before.
+  def answered(grant, reply, sent, session)
+    return unless %i[asked queued].include?(grant.state)
+
+    case reply
+    when nil then grant.error = busy(grant)
+    when Integer then grant.state, grant.session = :queued, session if session == @session
+    else grant.granted(reply[0], sent + (reply[3] / 1000.0), session) unless @losses.key?(reply[0])
+    end
+  end
+
+  # Nothing stays held or queued in the name of this acquire.
+  def give_up(grant)
+    words = ["LOCK.RELEASE", grant.key, grant.owner, "ALL"]
+    @lock.synchronize { grant.state, @unfinished[grant.name] = :released, words }
+    call(words)
+    @lock.synchronize { @unfinished.delete(grant.name) }
+  rescue *FAILED
+    nil # the loop repeats it
+  ensure
+    @lock.synchronize { @grants.delete(grant.name) }
+  end
+
+  # Without a session: the wait is a call that blocks.
+  def acquire_fixed(grant)
+    words = ["LOCK.ACQUIRE", grant.key, grant.owner, *grant.mode, "PX", ms(grant.lease), "HOLDS", 1]
+    begin
+      left = [grant.deadline - RedisLock.now, 60.0].min
+      block = left.positive? ? ["BLOCK", ms(left)] : []
+      sent, reply = call([*words, *block], [left, 0].max)
+      # How long ago the grant of a wait came is not known: its lease begins anew.
+      sent, = call(renew(grant, reply[0], "PX", ms(grant.lease))) if reply && block.any?
+      grant.granted(reply[0], sent + grant.lease, nil) if reply
+      @failure = nil
+    rescue *FAILED => e
+      raise error(grant.key, @failure = e, ACQUIRE) unless meaning(e, ACQUIRE) == :passing
+
+      @lock.synchronize { pause(0.05) }
+    end until grant.state == :held || RedisLock.now >= grant.deadline + (@failure ? @reply : 0)
+    raise @failure ? error(grant.key, @failure, ACQUIRE) : busy(grant) unless grant.state == :held
+  ensure
+    call(["LOCK.RELEASE", grant.key, grant.owner, "ALL"]) rescue FAILED unless grant.state == :held
+  end
+
+  # Holding.
 
   def check(grant)
     grant.must_stand
-    fence = ["LOCK.FENCE", grant.key, grant.instance_variable_get(:@token)]
-    begin
-      _, sent = ask_until(RENEW, grant.key, grant.keep ? ["PING"] : fence)
-      ask_until(RENEW, grant.key, fence) if grant.keep && grant.named # others may have released it in its owner's name
-      @monitor.synchronize { grant.sent = [grant.sent, sent].max if grant.keep && grant.held? }
-    rescue Lost => e
-      lose(grant, e.message)
-    end
+    confirm(grant, ["LOCK.FENCE", grant.key, grant.raw_token])
+    limit = RedisLock.now + (2 * @reply) # after a suspension the loop has to poll first
+    @lock.synchronize { pause(0.05) until grant.held? || !grant.session || grant.lost? || RedisLock.now > limit }
     grant.must_stand
+    raise Unavailable, "#{grant.key}: the server is silent" unless grant.held?
   end
 
   def extend_lease(grant, seconds)
     grant.must_stand
-    raise Misuse, "#{grant.key}: the server renews it" if grant.keep
-    raise Misuse, "a lease is 0.001 s or more" unless seconds >= 0.001
+    raise Misuse, "#{grant.key}: the server renews it" if grant.session
+    raise Misuse, "a lease is more than 0 s" unless seconds.positive?
 
-    shorter(grant, seconds) do |unheard|
-      grant.renewed(*ask_until(RENEW, grant.key, [*grant.words("RENEW"), "PX", ms(seconds)], &unheard))
-    end
-  rescue Lost => e
-    lose(grant, e.message)
-    raise
+    grant.sure = [grant.sure, RedisLock.now + seconds].min # a shorter one may begin though its reply is lost
+    grant.sure = confirm(grant, renew(grant, grant.raw_token, "PX", ms(seconds))) + seconds
   end
 
-  # A shorter lease may begin though its answer does not come: no more is known until that has.
-  def shorter(grant, seconds)
-    before, mine, unheard = grant.known, [seconds, RedisLock.now], false
-    @monitor.synchronize { grant.known = mine if mine.sum < before.sum }
+  # Asks about a grant; returns when that was sent.
+  def confirm(grant, words)
+    limit = RedisLock.now + (2 * @reply)
     begin
-      yield -> { unheard = true }
-    rescue Error
-      @monitor.synchronize { grant.known = before if grant.known == mine && !unheard } # it was refused
-      raise
-    ensure
-      @monitor.synchronize { @changed.broadcast }
+      call(words)[0]
+    rescue *FAILED => e
+      sleep 0.05
+      retry if meaning(e, MOVE) == :passing && RedisLock.now < limit && !e.message.start_with?("NO")
+      lose(grant, e.message) if meaning(e, MOVE) == :lost
+      grant.must_stand
+      raise error(grant.key, e, ACQUIRE)
     end
   end
+
+  def renew(grant, token, *more) = ["LOCK.RENEW", grant.key, grant.owner, "TOKEN", token, *more]
 
   def release(grant)
-    grant.must_stand
-    deadline, unheard, kept_on = RedisLock.now + @release - @reply / 2, false, nil
-    hear(grant) if grant.keep
-    @monitor.synchronize do
-      grant.must_stand
-      grant.state = :released
-      @held.delete(grant)
-      kept_on = @keeper
-    end
-    words, token = [*grant.words("RELEASE"), "HOLDS", 0], grant.instance_variable_get(:@token)
+    @lock.synchronize { grant.must_stand && grant.state = :released }
+    session = grant.session ? ["SESSION", grant.session] : []
+    words = ["LOCK.RELEASE", grant.key, grant.owner, "HOLDS", 0, *session, "TOKEN", grant.raw_token]
+    limit, unanswered = RedisLock.now + (2 * @reply), false
     begin
-      sent = false
-      ask(words) do |redis|
-        # The server closes the connection that has kept it when another is to. On a later one, look first.
-        must_be_own(redis, grant, token) unless redis == kept_on
-        sent = true
-      end
+      call(words)
       nil
-    rescue Redis::CommandError, *GONE => e
+    rescue *FAILED => e
       kind = meaning(e, RELEASE)
-      return if kind == :lost && unheard # the call before was carried out, or it was lost: it is done
+      return if kind == :lost && unanswered # an earlier try got through
 
-      unheard ||= sent unless e.is_a?(Redis::CommandError)
-      if kind == :passing && RedisLock.now + 0.05 < deadline
-        sleep 0.05
-        retry
-      end
-      give_up(words, grant, e)
-      raise told(grant.key, e, RELEASE)
+      unanswered ||= !reply?(e)
+      sleep 0.05 if kind == :passing
+      retry if kind == :passing && RedisLock.now + @reply <= limit
+      leave(grant, words, kind) if grant.session
+      raise error(grant.key, e, RELEASE)
     end
+  ensure
+    @lock.synchronize { @grants.delete(grant.name) }
   end
 
-  # Whether the server has closed the keeper, which is how it tells a loss: a release alone would not know which.
-  def hear(grant)
-    ask(["PING"])
-  rescue Redis::TimeoutError, Redis::CommandError
+  # The server renews what nobody has released: the loop repeats the release, and one that is refused ends its lease.
+  def leave(grant, words, kind)
+    @lock.synchronize { @unfinished[grant.name] = words if kind == :passing }
+    call(renew(grant, grant.raw_token, "SESSION", 0, "PX", 1)) if %i[refused misuse].include?(kind)
+  rescue *FAILED
     nil
-  rescue *GONE
-    @monitor.synchronize { keeper } rescue nil # which loses it, where it is lost
-    grant
   end
 
-  def lose(grant, why)
-    @monitor.synchronize do
-      return unless grant.state == :held
+  # With the lock, or before the loop knows the grant.
+  def lose(grant, reason)
+    return unless grant.state == :held
 
-      grant.state, grant.why = :lost, why
-      @held.delete(grant)
-    end
-    grant.listeners.dup.each { |it| thread { it.call if grant.listeners.delete(it) } }
+    grant.lose(reason)
+    @grants.delete(grant.name)
+    @changed.broadcast
   end
 
-  # The keeper: the one connection on which the server keeps what this process holds.
+  # The loop: one thread polls the session, and does nothing else.
 
-  # The reply to a call, and when it was sent. Repeated while there is time, where what hinders it passes. The block
-  # is told of a call without a reply, and what is to be sent once is not repeated then.
-  def ask_until(kind, key, words, once: false, own: nil)
-    in_this_process
-    raise Misuse, "#{key}: the locks are closed" if @closed
-
-    deadline = RedisLock.now + @reply
-    begin
-      sent = false
-      ask(words) do |redis|
-        own&.call(redis)
-        sent = true
-      end
-    rescue Redis::CommandError => e
-      raise told(key, e, kind) unless meaning(e, kind) == :passing && RedisLock.now < deadline
-
-      sleep 0.05
-      retry
-    rescue *GONE => e
-      yield if block_given? && sent
-      raise Unavailable, "#{key}: #{e.message}" unless RedisLock.now < deadline && !(once && sent)
-
-      sleep 0.02
-      retry
-    end
-  end
-
-  # The block is told when it is about to be sent, and where.
-  def ask(words)
-    @monitor.synchronize do
+  def poll_on
+    pause = 0
+    until @closed
       begun = RedisLock.now
-      # Where the server was silent a moment ago, those who stood in line behind that call do not wait as long each.
-      raise Redis::TimeoutError, "no answer" if begun < @silent + @reply && Thread.current != @thread
-
-      redis = keeper
-      sent = RedisLock.now
-      Thread.handle_interrupt(Exception => :never) do
-        yield redis if block_given?
-        [redis.call(*words), sent]
-      end
-    rescue Redis::CommandError => e
-      drop_keeper if e.message.start_with?("READONLY", "MASTERDOWN", "UNBLOCKED") # a new one may find the new primary
-      raise
-    rescue *GONE
-      drop_keeper
-      @silent = RedisLock.now if RedisLock.now - begun > @reply / 2
-      raise
-    end
-  end
-
-  # On a new connection the server is told to go on with each grant, and tells of each whether it was lost.
-  def keeper
-    return @keeper if @keeper
-    raise Misuse, "the locks are closed" if @closed # while it was tried
-
-    redis = open("lock-keeper", @reply)
-    begin
-      id = client_id(redis)
-      @keeper_ids.clear if !id || @keeper_ids.any? { |it| it >= id } # by a server that counts anew
-      @keeper_ids << id if id
-      @held.select(&:keep).each { |grant| keep_on(redis, grant) }
-    rescue StandardError
-      shut(redis)
-      raise
-    end
-    @keeper = redis
-  end
-
-  def keep_on(redis, grant)
-    return lose(grant, TAKEN_OVER) if taken_over?(redis, grant, grant.instance_variable_get(:@token))
-
-    sent = RedisLock.now
-    grant.renewed(redis.call(*grant.words("RENEW"), "KEEP", ms(grant.keep)), sent)
-  rescue Redis::CommandError => e
-    raise unless meaning(e, RENEW) == :lost
-
-    lose(grant, e.message)
-  end
-
-  # Whether another connection than an earlier keeper keeps what others know of, by its token, or all that its owner has:
-  # who asked last has it.
-  def taken_over?(redis, it, token = nil)
-    return false unless it.named && (it.keep || !token) # a call-off may meet what another has kept
-    return false if @keeper_ids.empty? # the user may not ask for it
-
-    field, own = token ? ["token", token] : ["owner", it.owner]
-    mine = maps(redis.call("LOCK.HOLDERS", it.key)).find { |holder| holder[field].to_s.b == own.to_s.b }
-    mine && ![0, *@keeper_ids].include?(mine["kept-by"])
-  rescue Redis::CommandError
-    false
-  end
-
-  def must_be_own(redis, it, token = nil)
-    raise Lost, "#{it.key}: #{TAKEN_OVER}" if taken_over?(redis, it, token)
-  end
-
-  # RESP2 has a map as a flat array.
-  def maps(reply) = reply.map { |it| it.is_a?(Hash) ? it : Hash[*it] }
-
-  def client_id(redis)
-    redis.call("CLIENT", "ID")
-  rescue Redis::CommandError
-    nil # the user may not ask
-  end
-
-  def open(name, seconds)
-    redis = Redis.new(**@options, connect_timeout: @reply, read_timeout: seconds, write_timeout: @reply,
-                                  reconnect_attempts: 0)
-    begin
-      redis.call("CLIENT", "SETNAME", name)
-    rescue StandardError => e
-      return redis if meaning(e, ACQUIRE) != :passing && !e.message.start_with?("NOAUTH", "WRONGPASS")
-
-      shut(redis)
-      raise
-    end
-    redis
-  end
-
-  def drop_keeper
-    shut(@keeper) if @keeper
-    @keeper = nil
-  end
-
-  def shut(redis)
-    redis.close
-  rescue StandardError
-    nil
-  end
-
-  # Closes what a forked child has inherited, without a word: by TLS, that would end its parent's connection.
-  def leave(redis)
-    socket = redis._client.instance_variable_get(:@connection)&.instance_variable_get(:@sock)
-    socket ? socket.to_io.close : shut(redis)
-  rescue StandardError
-    nil
-  end
-
-  # The thread that asks the keeper how things are, and tells what was lost.
-
-  def watch(grant, on)
-    @monitor.synchronize do
-      raise Misuse, "#{grant.key}: the locks are closed" if @closed # meanwhile
-
-      start_watching # there may be no thread to be had
-      @held << grant
-      next if !grant.keep || !@keeper || @keeper == on
-
       begin
-        keep_on(@keeper, grant) # the one that has it was replaced meanwhile
-      rescue *GONE, Redis::CommandError
-        drop_keeper
+        @polling ||= connect
+        open_session unless @session
+        send_due
+        poll
+        pause = 0
+      rescue *FAILED => e
+        failed(e, begun)
+        break if @grants.empty? && meaning(e, ACQUIRE) == :refused
+
+        @lock.synchronize { @changed.wait(@lock, pause * rand(0.5..1.0)) } if pause.positive? && !@closed
+        pause = [[pause * 2, 0.05].max, 1].min
       end
+    end
+  ensure
+    shut(@polling) if @polling && @pid == Process.pid
+    @polling = nil
+  end
+
+  def open_session
+    id = @polling.call("LOCK.SESSION", "OPEN", "TIMEOUT", ms(@silence), "NAME", @service)
+    @lock.synchronize { @session, @seen, @excess = id, 0, nil }
+    @changed.broadcast
+  end
+
+  # Moves grants and waits that are in an earlier session, and repeats unfinished releases.
+  def send_due
+    all, unfinished = @lock.synchronize { [@grants.values, @unfinished.to_a] }
+    all.select { |it| it.state == :held && it.session != @session }.each do |grant|
+      due(renew(grant, grant.raw_token, "SESSION", @session)) do |sent, reply, e|
+        lose(grant, e.message) if e && meaning(e, MOVE) == :lost
+        grant.granted(reply[0], sent + (reply[3] / 1000.0), @session) if reply && grant.state == :held
+      end
+    end
+    all.select { |it| it.state == :queued && it.session != @session }.each do |grant|
+      due(acquire_words(grant, @session, false)) do |sent, reply, e|
+        e ? ended(grant, e) : answered(grant, reply, sent, @session)
+      end
+    end
+    unfinished.each do |name, words|
+      due(words) { |_, _, e| @unfinished.delete(name) unless e && meaning(e, RELEASE) == :passing }
+    end
+    find_strays if @excess && RedisLock.now > @excess + @lease
+  end
+
+  # One call on the polling connection. The block has the lock.
+  def due(words)
+    sent = RedisLock.now
+    begin
+      reply = @polling.call(*words)
+    rescue *REPLY => e
+      error = e
+    end
+    @lock.synchronize { yield sent, reply, error }
+    @changed.broadcast
+    raise error if error&.message&.start_with?("NOSESSION")
+  end
+
+  # Releases what the session has though nobody here knows of it: requests that arrived after they were given up.
+  def find_strays
+    all = @polling.call("LOCK.SESSION", "GRANTS", @session).map { |it| fields(it) }
+    @lock.synchronize do
+      all.each do |it|
+        name = [it["key"].b, it["owner"].b]
+        next if [@grants, @unfinished].any? { |known| known.keys.any? { |(key, owner)| [key.b, owner.b] == name } }
+
+        @unfinished[name] = ["LOCK.RELEASE", *name, "ALL", "TOKEN", it["token"]]
+      end
+      @excess = nil
     end
   end
 
-  def start_watching
-    @monitor.synchronize do
-      @thread = thread { @monitor.synchronize { look_after } } unless @thread&.alive?
+  def poll
+    now = RedisLock.now
+    known = @lock.synchronize { @grants.values.select { |it| it.state == :held && it.session == @session } }
+    block = known.any? { |it| it.sure <= now } ? 0.1 : @lease / 3.0
+    reply = @polling.send(:send_blocking_command, ["LOCK.SESSION", "POLL", @session, "BLOCK", ms(block)], block)
+    @lock.synchronize { polled(fields(reply), now, known) }
+    @changed.broadcast
+  end
+
+  def polled(reply, sent, known)
+    reply["events"].each { |number, *event| (@seen = number) && happened(known, *event) if number > @seen }
+    sure = sent + (reply["sure-ms"].negative? ? @lease : reply["sure-ms"] / 1000.0)
+    known.each do |grant|
+      next unless grant.state == :held && grant.session == @session
+
+      grant.sure, grant.tried = sure, nil if sure > grant.sure
+      silent(grant) if grant.sure <= sent && reply["events"].empty?
+    end
+    mine = @grants.values.count { |it| it.session == @session && %i[held released].include?(it.state) }
+    @excess = reply["grants"] > mine + @unfinished.size ? @excess || sent : nil
+  end
+
+  def happened(known, kind, key, owner, *parts)
+    grant = @grants[[key, owner]] || @grants.values.find { |it| it.owner == owner && it.key.b == key.b }
+    case kind
+    when "granted"
+      return @unfinished[[key, owner]] = ["LOCK.RELEASE", key, owner, "ALL", "TOKEN", parts[0]] unless grant
+      return unless %i[asked queued].include?(grant.state)
+
+      grant.granted(parts[0], 0.0, @session)
+      known << grant
+    when "ended" then ended(grant, Redis::CommandError.new(parts[0])) if grant
+    when "lost" then grant&.raw_token == parts[0] ? lose(grant, parts[1]) : lost_early(parts[0])
+    when "taken" then lose(grant, "taken over") if grant&.raw_token == parts[0] && parts[1] != @session
+    end
+  end
+
+  # A loss that is reported before the reply that names the grant. It counts until no call is under way.
+  def lost_early(token) = (@losses[token] = true if @calls.positive?)
+
+  # A wait left the line.
+  def ended(grant, error)
+    return unless %i[asked queued].include?(grant.state)
+    return grant.error = busy(grant) if %w[timeout cancelled].include?(error.message)
+    return grant.state = :asked if meaning(error, ACQUIRE) == :passing
+
+    grant.error = error(grant.key, error, ACQUIRE)
+  end
+
+  # The session has ended, or its connection. Only a try that began after `sure` tells silence: this process may have
+  # been suspended.
+  def failed(error, begun)
+    @lock.synchronize do
+      @failure = error
+      error.message.start_with?("NOSESSION") ? @session = nil : shut(@polling) && @polling = nil
+      refused = !@session && meaning(error, ACQUIRE) != :passing
+      @grants.each_value do |grant|
+        grant.error = error(grant.key, error, ACQUIRE) if refused && %i[asked queued].include?(grant.state)
+        next unless grant.state == :held && grant.session && grant.sure <= begun
+
+        grant.tried ||= begun
+        silent(grant) if RedisLock.now >= grant.tried + @reply
+      end
       @changed.broadcast
     end
   end
 
-  # One that can be ended: it inherits that an interrupt waits, and the end of the process would wait for it.
-  def thread(&work) = Thread.new { Thread.handle_interrupt(Object => :immediate, &work) }
+  def silent(grant)
+    @unfinished[grant.name] = ["LOCK.RELEASE", grant.key, grant.owner, "ALL", "TOKEN", grant.raw_token]
+    lose(grant, "the server was silent for a lease")
+  end
 
-  def look_after
-    until @closed
-      seconds = due - RedisLock.now
-      seconds.positive? ? @changed.wait(seconds) : look
+  # Connections.
+
+  # When the call was sent, and its reply, which comes within `wait` and the time of a reply.
+  def call(words, wait = 0)
+    redis = @lock.synchronize { (@calls += 1) && @idle.pop } || connect
+    sent = RedisLock.now
+    reply = wait.zero? ? redis.call(*words) : interruptible(redis, words, wait)
+    kept = true
+    [sent, reply]
+  rescue *REPLY => e
+    kept = !e.message.start_with?("READONLY", "MASTERDOWN", "UNBLOCKED") # a new one may find the new primary
+    raise
+  ensure
+    @lock.synchronize do
+      @losses.clear if (@calls -= 1).zero?
+      kept && !@closed && @idle.size < 8 ? @idle << redis : shut(redis)
     end
   end
 
-  # When the next look is due.
-  def due
-    return @looked + @pause if @pause.positive?
-    return @looked + 60 if @held.empty? && @waits.empty? && @left.empty?
-
-    paces = @held.map { |it| it.keep ? @looked + [it.lease, it.keep].min / 3.0 : it.sent + it.lease }
-    [[*paces, @looked + (@left.empty? ? 3.0 : 0.2)].min, @looked + 0.05].max
+  def interruptible(redis, words, wait)
+    Thread.handle_interrupt(Object => :immediate) { redis.send(:send_blocking_command, words, wait) }
   end
 
-  def look
-    now = RedisLock.now
-    # This process may have stood still: then a new connection is tried before it is judged, but once.
-    @late = now > due + 1 && !@late
-    begin
-      if @waits.any? || @left.any? || @held.any?(&:keep)
-        now = hear_of_all
-        send_what_is_left
-      end
-      @pause = 0.0
-    rescue *GONE, Redis::CommandError
-      now, @pause = RedisLock.now, [@pause * 2 + 0.05, 1.0].min
-      drop_keeper
-      @waits.each { |it| shut(it) } # whose reply may have been swallowed, too
-      return @looked = now if @late
-    end
-    ended = @held.select { |it| now >= it.sent + it.lease }
-    ended.each { |it| lose(it, it.keep ? "nothing has been heard of it for a lease" : "its lease has passed") }
-    @looked = now
+  def connect
+    Redis.new(**@options, connect_timeout: @reply, read_timeout: @reply, write_timeout: @reply, reconnect_attempts: 0)
   end
 
-  # A PONG tells of all that is kept. Where it comes late, this process may have stood still: then once more.
-  def hear_of_all
-    now = nil
-    2.times do
-      _, sent = ask(["PING"])
-      @held.each { |it| it.sent = [it.sent, sent].max if it.keep }
-      now = RedisLock.now
-      break if now - sent < @reply / 2
-    end
-    now
+  def shut(redis)
+    redis&.close
+    true
+  rescue StandardError
+    true
   end
 
-  def send_what_is_left
-    until @left.empty?
-      words, deadline = @left.first
-      begin
-        ask(words) if RedisLock.now < deadline
-      rescue Redis::CommandError => e
-        return if meaning(e, RELEASE) == :passing # else it is done, or may not be
-      end
-      @left.shift
-    end
-  end
+  # RESP2 has a map as a flat array.
+  def fields(reply) = reply.is_a?(Hash) ? reply : Hash[*reply]
 
   # Errors.
 
-  # What an error means to a call of this kind. Where no reply came, that passes.
+  # What an error means to a call of this kind. redis-rb 5 reports a wrong password as a failed connection.
   def meaning(error, kind)
-    return :passing unless error.is_a?(Redis::CommandError)
-
-    MEANINGS.find { |begins, _| error.message.start_with?(begins) }[1][kind]
+    is_reply = reply?(error) || error&.message&.match?(/\A(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)/)
+    is_reply ? MEANINGS.find { |begins, _| error.message.start_with?(begins) }[1][kind] : :passing
   end
 
-  def told(key, error, kind)
-    hint = error.message.start_with?("ERR unknown command") ? " (is the module lock loaded?)" : ""
-    KINDS[meaning(error, kind)].new("#{key}: #{error.message}#{hint}")
+  def reply?(error) = REPLY.any? { |it| error.is_a?(it) }
+
+  def error(key, cause, kind)
+    hint = ": is the module redis-lock loaded?" if cause&.message&.start_with?("ERR unknown")
+    KINDS.fetch(meaning(cause, kind), Misuse).new("#{key}: #{cause&.message || "no answer"}#{hint}")
   end
+
+  def busy(grant) = Busy.new("#{grant.key}: others hold the lock")
 
   def ms(seconds) = [(seconds * 1000).ceil, 1].max
 end

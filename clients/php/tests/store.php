@@ -432,13 +432,13 @@ function test_in_a_cluster(int $port): void
 
 function test_what_error_replies_mean(int $port): void
 {
-    $table = json_decode(file_get_contents(__DIR__.'/../../protocol/errors.json'), true)['errors'];
-    $theirs = array_map(fn ($it) => [$it['acquire'], $it['renew'], $it['release']], array_column($table, null, 'begins'));
-    same(count($table), count(RedisLockStore::MEANINGS));
+    $table = json_decode(file_get_contents(__DIR__.'/../../protocol/errors.json'), true)['sessions']['errors'];
+    $theirs = array_map(fn ($it) => [$it['acquire'], $it['move'], $it['release']], array_column($table, null, 'begins'));
+    same(count($table), count(RedisLock\Calls::MEANINGS));
     foreach ($theirs as $begins => $classes) {
-        same($classes, RedisLockStore::MEANINGS[$begins], $begins);
+        same($classes, RedisLock\Calls::MEANINGS[$begins], $begins);
     }
-    same(array_keys($theirs), array_keys(RedisLockStore::MEANINGS), 'the order of the table');
+    same(array_keys($theirs), array_keys(RedisLock\Calls::MEANINGS), 'the order of the table');
 }
 
 function test_the_first_screens_of_the_readme(int $port): void
@@ -446,7 +446,7 @@ function test_the_first_screens_of_the_readme(int $port): void
     preg_match_all('/```php\n(.*?)```/s', file_get_contents(__DIR__.'/../README.md'), $programs);
     check(count($programs[1]) >= 2, 'programs');
     foreach ($programs[1] as $number => $program) {
-        $program = str_replace(['6379', "require 'RedisLockStore.php'"], [(string) $port, 'require '.var_export(dirname(__DIR__).'/RedisLockStore.php', true)], $program);
+        $program = str_replace(['6379', "require 'RedisLock"], [(string) $port, "require '".dirname(__DIR__).'/RedisLock'], $program);
         $file = tempnam(sys_get_temp_dir(), 'readme');
         file_put_contents($file, $program);
         exec(PHP_BINARY.' '.$file.' 2>&1', $lines, $code);

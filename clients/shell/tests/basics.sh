@@ -4,9 +4,9 @@ test_basic_the_command_has_the_lock_and_its_status_comes_back() {
     redis_lock $KEY -- sh -c "redis-cli -p $port LOCK.FENCE \$LOCK_KEY \$LOCK_TOKEN; redis-cli -p $port LOCK.HOLDERS $KEY; exit 3" >"$folder/out"
     equal $? 3
     equal "$(head -n 1 "$folder/out")" OK
-    equal "$(sed -n '/^keep-ms$/{n;p;}' "$folder/out")" 30000
     equal "$(sed -n '/^lease-ms$/{n;p;}' "$folder/out")" 10000
-    check 'it is kept' [ "$(sed -n '/^kept-by$/{n;p;}' "$folder/out")" -gt 0 ]
+    check 'it is in a session' [ "$(sed -n '/^session$/{n;p;}' "$folder/out")" -gt 0 ]
+    equal "$(at "$port" LOCK.SESSION LIST)" ''
     check 'its owner says who' grep -Eq '^shell:[^:]+:[0-9]+:[0-9a-f-]{32,36}$' "$folder/out"
     is_free || exit 1
     equal "$(echo text | redis_lock $KEY cat)" text

@@ -60,6 +60,14 @@ eventually() {
     done
 }
 
+# The connection that polls the one session, and its end.
+polling() { at "$port" LOCK.SESSION LIST | sed -n '/^client-id$/{n;p;}'; }
+polled() { [[ $(polling) -gt ${cut:-0} ]]; }
+kill_polling() {
+    cut=$(polling)
+    at "$port" CLIENT KILL ID "$cut" >/dev/null
+}
+
 is() { [[ $("${@:2}" 2>/dev/null) == "$1" ]]; }
 at() { redis-cli -p "$1" "${@:2}"; }
 

@@ -146,10 +146,6 @@ END
     equal "$(command $shell "$folder/script" 2>&1)" closed
 }
 
-test_basic_a_key_that_ends_with_a_newline_may_be_used_again() {
-    equal "$(redis_lock $'line\n' $shell "$program" --reply 3s -p "$port" $'line\n' echo in 2>&1)" in
-}
-
 # As after a script's set -a.
 test_a_folder_of_the_environment_is_left_alone() {
     mkdir "$folder/precious"

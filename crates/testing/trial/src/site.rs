@@ -3,6 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{ms, wait_for};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -119,13 +120,21 @@ impl Site {
 
     /// The connection that polls the session of this lock; 0: none.
     pub(crate) fn poller_of(&self, key: &str) -> i64 {
-        let mut server = self.server().connection();
-        let holders = cmd!(server, "LOCK.HOLDERS", key).items();
-        let holder = holders.into_iter().next().expect("a holder").fields();
+        let holder = self.holder_of(key);
         let session = holder["session"].clone().int();
         let sessions = self.sessions();
         let polled = sessions.iter().find(|(id, _)| *id == session);
         polled.map_or(0, |(_, client)| *client)
+    }
+
+    /// The session in which this lock is held; 0: none.
+    pub(crate) fn session_of(&self, key: &str) -> i64 {
+        self.holder_of(key)["session"].clone().int()
+    }
+
+    fn holder_of(&self, key: &str) -> BTreeMap<String, redis::Value> {
+        let holders = cmd!(self.server().connection(), "LOCK.HOLDERS", key).items();
+        holders.into_iter().next().expect("a holder").fields()
     }
 
     /// The open sessions, and the connection that polls each; 0: none.
