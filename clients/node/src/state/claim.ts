@@ -1,0 +1,143 @@
+/** A claim: one acquire, which is first a wait and then a grant. */
+
+import type { LockError } from "../errors.ts";
+import type { Fault } from "./fault.ts";
+import type { SessionState } from "./session-state.ts";
+
+/** The words of a command. */
+export type Words = readonly (string | number)[];
+
+/** A wait is asked, in line or over (without a grant). A grant that is held and whose time has passed is unsure. */
+export type Phase = "asked" | "in line" | "over" | "held" | "lost" | "released";
+
+/** The shortest lease that the server renews. */
+export const LEAST_LEASE = 1000;
+const TEN_YEARS = 315_360_000_000;
+
+/** No two claims of a client have the same one. */
+export const nameOf = (key: string, owner: string): string => `${key}\0${owner}`;
+
+/** One owner for several locks. Without a name the next acquire uses a fresh one. */
+export interface TaskOwner {
+  name: string;
+}
+
+/** What a claim is for. All times are in ms. */
+export interface ClaimTerms {
+  readonly key: string;
+  readonly owner: string;
+  /** The words SHARED or LIMIT n. */
+  readonly mode: Words;
+  readonly lease: number;
+  /** The lease is not renewed: the grant leaves the session before the user has it. */
+  readonly isFixed: boolean;
+  /** 0: it does not wait; Infinity: without a limit. */
+  readonly wait: number;
+  /** The token of a grant to adopt, instead of a new one. */
+  readonly adopted?: number;
+  readonly task?: TaskOwner | undefined;
+}
+
+/** Who asks, to whom the `State` has a claim passed on. */
+export interface Caller {
+  /** The claim has changed: look again. */
+  changed(): void;
+  /** Another node of the cluster may have the grant. */
+  find(): void;
+}
+
+/** One acquire. The fields are changed by `State` alone. */
+export class Claim {
+  readonly terms: ClaimTerms;
+  readonly caller: Caller;
+  readonly key: string;
+  readonly owner: string;
+  readonly name: string;
+  /** The server that has the lock. */
+  server: SessionState;
+  phase: Phase = "asked";
+  /** Of the place, or of the grant; 0: none. */
+  session = 0;
+  lease: number;
+  token = 0;
+  holds = 1;
+  /** Of the loss. */
+  reason = "";
+  /** The user has the grant. */
+  isHandedOver = false;
+  /** Of one try: a dead connection takes half of the time at most. */
+  readonly limit: number;
+  /** The end of the caller's time. */
+  readonly end: number;
+  /** The end of asking without a reply. */
+  readonly askedEnd: number;
+  /** When the caller gives up at the latest. */
+  readonly last: number;
+  /** Among the waits. */
+  order = 0;
+  /** ACQUIREs without a reply, which the server may still carry out. */
+  open = 0;
+  /** Of the last try that failed. */
+  cause: Fault | undefined;
+  /** What ended the wait. */
+  failure: LockError | undefined;
+  /** See `State.sure`. */
+  ownSure = 0;
+  /** No POLL sent before makes it sure; Infinity while a RENEW of the user is unanswered. */
+  from = 0;
+  /** A RENEW takes it out of its session. */
+  leaves = false;
+  /** Another node of the cluster may have it: the reason of its loss if not. */
+  doubt = "";
+
+  constructor(terms: ClaimTerms, caller: Caller, server: SessionState, reply: number, at: number) {
+    this.terms = terms;
+    this.caller = caller;
+    ({ key: this.key, owner: this.owner, lease: this.lease } = terms);
+    this.name = nameOf(terms.key, terms.owner);
+    this.server = server;
+    const asking = Math.max(terms.wait, reply);
+    this.limit = Math.min(reply, asking / 2);
+    this.end = at + terms.wait;
+    this.askedEnd = at + asking;
+    this.last = at + terms.wait + reply;
+  }
+
+  get isWaiting(): boolean {
+    return this.phase === "asked" || this.phase === "in line";
+  }
+
+  /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
+  acquireCommand(session: number, at: number): Words {
+    const { mode, wait, adopted } = this.terms;
+    const lease = Math.ceil(Math.max(this.lease, LEAST_LEASE));
+    if (adopted !== undefined) {
+      return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted];
+    }
+    const words = ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", lease, "SESSION", session, "HOLDS", 1];
+    if (wait > 0) words.push("QUEUE", wait === Infinity ? 0 : Math.max(1, Math.floor(Math.min(this.end - at, TEN_YEARS))));
+    return words;
+  }
+
+  /** The user's own release. It alone names the session, so that the server reports no loss. */
+  releaseCommand(): Words {
+    const words = ["LOCK.RELEASE", this.key, this.owner, "HOLDS", this.holds, "TOKEN", this.token];
+    if (this.session) words.push("SESSION", this.session);
+    return words;
+  }
+
+  /** Makes sure that the owner neither holds the lock nor waits for it. */
+  cancelCommand(): Words {
+    return ["LOCK.RELEASE", this.key, this.owner, "ALL"];
+  }
+
+  /** Changes the grant. */
+  renewCommand(...words: Words): Words {
+    return ["LOCK.RENEW", this.key, this.owner, ...words, "TOKEN", this.token];
+  }
+
+  /** The task goes on with a fresh owner. */
+  renounceOwner(): void {
+    if (this.terms.task) this.terms.task.name = "";
+  }
+}
