@@ -3,6 +3,7 @@
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Common, Server } from "./server.ts";
 import { Fault } from "./state/fault.ts";
+import { now } from "./time.ts";
 
 const SLOTS = 16_384;
 
@@ -74,9 +75,14 @@ export class Servers {
 
   /** Asks all nodes that are known at once: one that hangs holds up nothing. */
   async #read(): Promise<Fault | undefined> {
-    for (const seed of this.#cluster?.seeds() ?? []) this.#at(seed);
+    const { reply: limit } = this.#common.settings;
+    for (const end = now() + limit; ;) {
+      for (const seed of this.#cluster?.seeds() ?? []) this.#at(seed);
+      if (this.#all.size > 0 || now() >= end) break;
+      await new Promise((resolve) => { setTimeout(resolve, 10); }); // the user's client is about to learn its first nodes
+    }
     const ask = async (server: Server): Promise<void> => {
-      const reply = await server.call(this.#common.settings.reply, ["CLUSTER", "SLOTS"]);
+      const reply = await server.call(limit, ["CLUSTER", "SLOTS"]);
       if (!Array.isArray(reply)) throw reply;
       const slots: Server[] = [];
       for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {
