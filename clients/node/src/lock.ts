@@ -1,9 +1,9 @@
 /** A lock: a key, a mode and options. Making one calls nothing. */
 
 import type { Core } from "./core.ts";
-import { LockBusy, LockError, attach } from "./errors.ts";
+import { LockBusy, attach } from "./errors.ts";
 import { Grant } from "./grant.ts";
-import { Holding, type Identity } from "./holding.ts";
+import { Holding } from "./holding.ts";
 import { type LockOptions, type Terms, checkKey, guard, termsOf } from "./options.ts";
 import type { Server } from "./server.ts";
 import type { TaskOwner, Words } from "./state/claim.ts";
@@ -22,13 +22,13 @@ export interface TaskHolds extends TaskOwner {
   readonly held: Map<string, Holding>;
 }
 
-/** Acquires a lock, or adopts a grant. */
-export async function acquire({ core, task }: Taker, key: string, terms: Terms, adopted?: Pick<Identity, "owner" | "adopted">): Promise<Grant> {
-  const { observer } = core.settings;
-  if (!observer?.acquired) return take(core, task, key, terms, adopted);
+/** Acquires a lock; with an owner and a token, adopts a grant. */
+export async function acquire(taker: Taker, key: string, terms: Terms, owner = "", adopted = 0): Promise<Grant> {
+  const { observer } = taker.core.settings;
+  if (!observer?.acquired) return take(taker, key, terms, owner, adopted);
   const begun = now();
   try {
-    const grant = await take(core, task, key, terms, adopted);
+    const grant = await take(taker, key, terms, owner, adopted);
     guard(() => observer.acquired?.(key, now() - begun));
     return grant;
   } catch (error) {
@@ -37,8 +37,7 @@ export async function acquire({ core, task }: Taker, key: string, terms: Terms, 
   }
 }
 
-async function take(core: Core, task: TaskHolds | undefined, key: string, terms: Terms,
-  adopted: Pick<Identity, "owner" | "adopted"> | undefined): Promise<Grant> {
+async function take({ core, task }: Taker, key: string, terms: Terms, owner: string, adopted: number): Promise<Grant> {
   if (terms.signal?.aborted) throw terms.signal.reason;
   const held = task?.held.get(key);
   if (held?.claim.phase === "held") {
@@ -46,8 +45,8 @@ async function take(core: Core, task: TaskHolds | undefined, key: string, terms:
     return new Grant(held);
   }
   const server = core.servers.only ?? await serverOf(core, key);
-  const owner = (task && core.state.usableOwner(task)) || core.freshOwner();
-  const holding = new Holding(core, server, { key, owner, task, ...adopted }, terms);
+  const name = owner || (task && core.state.usableOwner(task)) || core.freshOwner();
+  const holding = new Holding(core, server, key, name, terms, task, adopted);
   await holding.acquire();
   if (task) {
     for (const [of, it] of task.held) if (it.claim.phase !== "held") task.held.delete(of);
@@ -69,6 +68,7 @@ export class Lock {
   readonly #taker: Taker;
   readonly #mode: Words;
   readonly #options: LockOptions;
+  readonly #terms: Terms;
 
   /** @internal */
   constructor(taker: Taker, key: string, mode: Words, options: LockOptions) {
@@ -76,7 +76,7 @@ export class Lock {
     this.#taker = taker;
     this.#mode = mode;
     this.#options = options;
-    this.#terms(options);
+    this.#terms = this.#termsOf(options);
   }
 
   /**
@@ -84,7 +84,7 @@ export class Lock {
    * Whatever it rejects with, neither a hold nor a wait is left.
    */
   acquire(options?: LockOptions): Promise<Grant> {
-    return acquire(this.#taker, this.key, this.#terms(options ? { ...this.#options, ...options } : this.#options));
+    return acquire(this.#taker, this.key, options ? this.#termsOf({ ...this.#options, ...options }) : this.#terms);
   }
 
   /** Acquires the lock if it is free now; undefined if others hold it or wait for it. */
@@ -106,31 +106,35 @@ export class Lock {
     return runUnder([grant], () => work(grant));
   }
 
-  #terms(options: LockOptions): Terms {
+  #termsOf(options: LockOptions): Terms {
     return termsOf(options, this.#mode, this.#taker.core.settings.lease);
   }
 }
 
 /** Does the work, and releases the grants: the last one first. */
 export async function runUnder<T>(grants: readonly Grant[], work: () => T | Promise<T>): Promise<T> {
-  let failure: { readonly error: unknown } | undefined;
+  let result: T;
   try {
-    return await work();
+    result = await work();
   } catch (error) {
-    failure = { error };
+    const failure = await releaseAll(grants);
+    if (failure) attach(error, failure);
     throw error;
-  } finally {
-    await releaseAll(grants, failure);
   }
+  const failure = await releaseAll(grants);
+  if (failure) throw failure;
+  return result;
 }
 
-/** Releases grants, the last one first. An error is attached to that of the work, or thrown when all have been tried. */
-async function releaseAll(grants: readonly Grant[], failure: { readonly error: unknown } | undefined): Promise<void> {
-  let first: unknown;
-  for (const grant of [...grants].reverse()) {
-    await grant.release().catch((error: unknown) => { first ??= error; });
+/** Releases grants, the last one first. Resolves with the first error, when all have been tried. */
+async function releaseAll(grants: readonly Grant[]): Promise<unknown> {
+  let failure: unknown;
+  for (let i = grants.length - 1; i >= 0; i -= 1) {
+    try {
+      await grants[i]?.release();
+    } catch (error) {
+      failure ??= error;
+    }
   }
-  if (!first) return;
-  if (!failure) throw first;
-  if (first instanceof LockError) attach(failure.error, first);
+  return failure;
 }

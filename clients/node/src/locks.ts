@@ -78,7 +78,7 @@ export class Locks extends Maker {
    */
   adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
     const terms = { ...termsOf(options, [], this.taker.core.settings.lease), wait: 0 };
-    return acquire(this.taker, this.taker.prefix + checkKey(key), terms, { owner, adopted: token });
+    return acquire(this.taker, this.taker.prefix + checkKey(key), terms, owner, token);
   }
 
   /**
