@@ -2,16 +2,17 @@
 
 import type { Core, Target } from "./core.ts";
 import type { LockLost } from "./errors.ts";
-import { type Terms, guard } from "./options.ts";
+import type { Held } from "./grant.ts";
+import { type Terms, guard, time } from "./options.ts";
 import type { Server } from "./server.ts";
-import { type Caller, Claim, type TaskOwner, type Words } from "./state/claim.ts";
+import { type Caller, Claim, LEAST_LEASE, type TaskOwner, type Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import type { Answer } from "./state/grants.ts";
 import { misuse } from "./state/grants.ts";
 import type { State } from "./state/state.ts";
 import { Pauses, Sleeper, later, now } from "./time.ts";
 
-export class Holding implements Caller {
+export class Holding implements Caller, Held {
   readonly core: Core;
   readonly claim: Claim;
   readonly #terms: Terms;
@@ -43,6 +44,18 @@ export class Holding implements Caller {
     });
   }
 
+  get key(): string {
+    return this.claim.key;
+  }
+
+  get owner(): string {
+    return this.claim.owner;
+  }
+
+  get token(): number {
+    return this.claim.token;
+  }
+
   get remaining(): number {
     return this.core.use((state) => state.remaining(this.claim));
   }
@@ -72,7 +85,7 @@ export class Holding implements Caller {
       await this.#ask();
       if (this.#terms.isFixed) await this.renew(this.#terms.lease, true);
     } catch (error) {
-      await this.#giveUp();
+      await this.giveUp();
       throw error;
     }
     this.#taken = now();
@@ -129,8 +142,8 @@ export class Holding implements Caller {
     if (claim.phase === "asked") await (this.#sleeper ??= new Sleeper()).sleep(Math.min(pause, claim.askedEnd - now()));
   }
 
-  /** Makes sure that the owner neither holds the lock nor waits for it. */
-  async #giveUp(): Promise<void> {
+  /** Makes sure that the owner neither holds the lock nor waits for it. Not for a grant that the user has. */
+  async giveUp(): Promise<void> {
     const { core, claim } = this;
     const server = claim.server as Server;
     const call = core.state.beginCall(claim);
@@ -144,11 +157,6 @@ export class Holding implements Caller {
       if (isKnown) state.cancelAnswered(claim, reply);
       state.endCall(call);
     });
-  }
-
-  /** Gives up a grant that the user does not have. */
-  giveUp(): Promise<void> {
-    return this.#giveUp();
   }
 
   /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the answer. */
@@ -193,16 +201,22 @@ export class Holding implements Caller {
 
   async extend(lease: number): Promise<void> {
     const { isFixed } = this.#terms;
-    await this.renew(lease, isFixed);
+    await this.renew(time("a lease", lease, isFixed ? 1 : LEAST_LEASE), isFixed);
     if (this.#timer) this.#end();
   }
 
-  /** Lifts the token, for a quorum. */
-  raise(token: number): Promise<void> {
-    return this.#call((state) => state.raise(this.claim, token), (state, answer) => state.confirmed(this.claim, answer));
+  /** Lifts the token, for a quorum. False: the token is too far ahead of the server's clock. */
+  async raise(token: number): Promise<boolean> {
+    let isAhead = false;
+    await this.#call((state) => state.raise(this.claim, token), (state, answer) => {
+      isAhead = answer.reply instanceof Fault && answer.reply.word === "AHEAD";
+      if (!isAhead) state.confirmed(this.claim, answer);
+    });
+    return !isAhead;
   }
 
   async detach(lease: number): Promise<void> {
+    time("a lease", lease, 1);
     if (this.claim.holds > 1) throw misuse(this.claim.key, "its owner has other holds of it");
     await this.renew(lease, true);
     this.core.use((state) => state.letGo(this.claim));

@@ -4,9 +4,9 @@ import type { Core } from "./core.ts";
 import { LockBusy, attach } from "./errors.ts";
 import { Grant } from "./grant.ts";
 import { Holding } from "./holding.ts";
-import { type LockOptions, type Terms, checkKey, guard, termsOf } from "./options.ts";
+import { type LockOptions, type Observer, type Terms, guard } from "./options.ts";
 import type { Server } from "./server.ts";
-import type { TaskOwner, Words } from "./state/claim.ts";
+import type { TaskOwner } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import { now } from "./time.ts";
 
@@ -23,12 +23,16 @@ export interface TaskHolds extends TaskOwner {
 }
 
 /** Acquires a lock; with an owner and a token, adopts a grant. */
-export async function acquire(taker: Taker, key: string, terms: Terms, owner = "", adopted = 0): Promise<Grant> {
-  const { observer } = taker.core.settings;
-  if (!observer?.acquired) return take(taker, key, terms, owner, adopted);
+export async function acquire(taker: Taker, key: string, terms: Terms, owner?: string, adopted?: number): Promise<Grant> {
+  return observed(taker.core.settings.observer, key, () => take(taker, key, terms, owner, adopted));
+}
+
+/** Tells the observer how an acquire ends. */
+export async function observed(observer: Observer | undefined, key: string, acquiring: () => Promise<Grant>): Promise<Grant> {
+  if (!observer?.acquired) return acquiring();
   const begun = now();
   try {
-    const grant = await take(taker, key, terms, owner, adopted);
+    const grant = await acquiring();
     guard(() => observer.acquired?.(key, now() - begun));
     return grant;
   } catch (error) {
@@ -37,22 +41,26 @@ export async function acquire(taker: Taker, key: string, terms: Terms, owner = "
   }
 }
 
-async function take({ core, task }: Taker, key: string, terms: Terms, owner: string, adopted: number): Promise<Grant> {
+async function take({ core, task }: Taker, key: string, terms: Terms, owner = "", adopted = 0): Promise<Grant> {
   if (terms.signal?.aborted) throw terms.signal.reason;
   const held = task?.held.get(key);
   if (held?.claim.phase === "held") {
     await held.enter(terms.mode);
     return new Grant(held);
   }
-  const server = core.servers.only ?? await serverOf(core, key);
-  const name = owner || (task && core.state.usableOwner(task)) || core.freshOwner();
-  const holding = new Holding(core, server, key, name, terms, task, adopted);
-  await holding.acquire();
+  const name = owner || (task && core.state.usableOwner(task));
+  const holding = await hold(core, key, terms, name, adopted, task);
   if (task) {
     for (const [of, it] of task.held) if (it.claim.phase !== "held") task.held.delete(of);
     task.held.set(key, holding);
   }
   return new Grant(holding);
+}
+
+/** Acquires a lock for an owner; by default for a fresh one. */
+export async function hold(core: Core, key: string, terms: Terms, owner = "", adopted = 0, task?: TaskOwner): Promise<Holding> {
+  const server = core.servers.only ?? await serverOf(core, key);
+  return new Holding(core, server, key, owner || core.freshOwner(), terms, task, adopted).acquire();
 }
 
 async function serverOf(core: Core, key: string): Promise<Server> {
@@ -65,18 +73,19 @@ async function serverOf(core: Core, key: string): Promise<Server> {
 export class Lock {
   /** The key, with the prefix. */
   readonly key: string;
-  readonly #taker: Taker;
-  readonly #mode: Words;
   readonly #options: LockOptions;
   readonly #terms: Terms;
+  readonly #termsOf: (options: LockOptions) => Terms;
+  readonly #acquire: (key: string, terms: Terms) => Promise<Grant>;
 
   /** @internal */
-  constructor(taker: Taker, key: string, mode: Words, options: LockOptions) {
-    this.key = taker.prefix + checkKey(key);
-    this.#taker = taker;
-    this.#mode = mode;
+  constructor(key: string, options: LockOptions, termsOf: (options: LockOptions) => Terms,
+    acquire: (key: string, terms: Terms) => Promise<Grant>) {
+    this.key = key;
     this.#options = options;
-    this.#terms = this.#termsOf(options);
+    this.#terms = termsOf(options);
+    this.#termsOf = termsOf;
+    this.#acquire = acquire;
   }
 
   /**
@@ -84,7 +93,7 @@ export class Lock {
    * Whatever it rejects with, neither a hold nor a wait is left.
    */
   acquire(options?: LockOptions): Promise<Grant> {
-    return acquire(this.#taker, this.key, options ? this.#termsOf({ ...this.#options, ...options }) : this.#terms);
+    return this.#acquire(this.key, options ? this.#termsOf({ ...this.#options, ...options }) : this.#terms);
   }
 
   /** Acquires the lock if it is free now; undefined if others hold it or wait for it. */
@@ -104,10 +113,6 @@ export class Lock {
   async run<T>(work: (grant: Grant) => T | Promise<T>, options?: LockOptions): Promise<T> {
     const grant = await this.acquire(options);
     return runUnder([grant], () => work(grant));
-  }
-
-  #termsOf(options: LockOptions): Terms {
-    return termsOf(options, this.#mode, this.#taker.core.settings.lease);
   }
 }
 
