@@ -14,14 +14,15 @@ import { now } from "./time.ts";
 
 /**
  * A client of ioredis (`Redis`, by Sentinels too, or `Cluster`) or of node-redis (`createClient`, `createCluster`); or a
- * function that makes a client of node-redis, not connected yet, for each connection.
+ * function that makes a client of node-redis, not connected yet, for each connection. A `TestServer` is for unit tests.
  */
 export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedisCluster
-  | (() => NodeRedisClient | Promise<NodeRedisClient>);
+  | (() => NodeRedisClient | Promise<NodeRedisClient>) | Library;
 
 /** @internal */
 export function libraryOf(client: Client): Library {
   if (typeof client === "function") return ofFactory(client);
+  if ("open" in client && "fault" in client) return client;
   if ("isCluster" in client && client.isCluster === true) return ofIoredisCluster(client as IoredisCluster);
   if ("masters" in client) return ofNodeRedisCluster(client);
   if ("call" in client && "duplicate" in client) return ofIoredis(client as IoredisClient);
