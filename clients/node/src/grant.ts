@@ -1,37 +1,49 @@
 /** What an acquire returns: one hold of a lock. */
 
 import type { LockLost } from "./errors.ts";
-import type { Holding } from "./holding.ts";
-import { guard, time } from "./options.ts";
-import { LEAST_LEASE } from "./state/claim.ts";
+import { guard } from "./options.ts";
 import { misuse } from "./state/grants.ts";
+
+/** What an owner holds: on one server, or on a majority of several. */
+export interface Held {
+  readonly key: string;
+  readonly owner: string;
+  readonly token: number;
+  readonly remaining: number;
+  readonly loss: LockLost | undefined;
+  onLost(listener: (loss: LockLost) => void): () => void;
+  check(): Promise<void>;
+  extend(lease: number): Promise<void>;
+  detach(lease: number): Promise<void>;
+  release(): Promise<void>;
+}
 
 /** A hold of a lock, until its release or the loss of the lock. */
 export class Grant {
-  readonly #holding: Holding;
+  readonly #held: Held;
   #isReleased = false;
   #abort: AbortController | undefined;
   /** What takes this hold's listeners away from a grant that the owner may hold for longer. */
   #offs: (() => void)[] | undefined;
 
   /** @internal */
-  constructor(holding: Holding) {
-    this.#holding = holding;
+  constructor(held: Held) {
+    this.#held = held;
   }
 
   /** The key of the lock, with the prefix. */
   get key(): string {
-    return this.#holding.claim.key;
+    return this.#held.key;
   }
 
   /** The holder, to the server. */
   get owner(): string {
-    return this.#holding.claim.owner;
+    return this.#held.owner;
   }
 
   /** The fencing token, to be sent with each write: later grants of the lock have higher ones. */
   get token(): number {
-    return this.#holding.claim.token;
+    return this.#held.token;
   }
 
   /** Whether nobody else has the lock, by the clock alone. False also while the server is silent. */
@@ -41,12 +53,12 @@ export class Grant {
 
   /** For how many ms `held` stays true without another reply of the server. */
   get remaining(): number {
-    return this.#isReleased ? 0 : this.#holding.remaining;
+    return this.#isReleased ? 0 : this.#held.remaining;
   }
 
   /** The loss of the lock, with its reason; undefined if it is not lost. */
   get lost(): LockLost | undefined {
-    return this.#holding.loss;
+    return this.#held.loss;
   }
 
   /** Is aborted when the lock is lost, with LockLost as the reason. Pass it on to what the work calls. */
@@ -70,7 +82,7 @@ export class Grant {
       queueMicrotask(() => guard(() => listener(lost)));
       return () => {};
     }
-    const off = this.#holding.onLost(listener);
+    const off = this.#held.onLost(listener);
     (this.#offs ??= []).push(off);
     return off;
   }
@@ -78,14 +90,13 @@ export class Grant {
   /** Asks the server whether the grant stands. Use it before a step that matters. Rejects with LockLost if it does not. */
   async check(): Promise<void> {
     this.#requireHold();
-    await this.#holding.check();
+    await this.#held.check();
   }
 
   /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
   async extend(lease: number): Promise<void> {
     this.#requireHold();
-    time("a lease", lease, this.#holding.claim.terms.isFixed ? 1 : LEAST_LEASE);
-    await this.#holding.extend(lease);
+    await this.#held.extend(lease);
   }
 
   /**
@@ -94,7 +105,7 @@ export class Grant {
    */
   async detach(lease: number): Promise<void> {
     this.#requireHold();
-    await this.#holding.detach(time("a lease", lease, 1));
+    await this.#held.detach(lease);
     this.#end();
   }
 
@@ -105,7 +116,7 @@ export class Grant {
   async release(): Promise<void> {
     this.#requireHold();
     this.#end();
-    await this.#holding.release();
+    await this.#held.release();
   }
 
   /**

@@ -2,30 +2,23 @@
 
 import type { Core, Target } from "./core.ts";
 import type { LockLost } from "./errors.ts";
-import { type Terms, guard } from "./options.ts";
+import type { Held } from "./grant.ts";
+import { type Terms, guard, time } from "./options.ts";
 import type { Server } from "./server.ts";
-import { type Caller, Claim, type TaskOwner, type Words } from "./state/claim.ts";
+import { type Caller, Claim, LEAST_LEASE, type TaskOwner, type Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import type { Answer } from "./state/grants.ts";
 import { misuse } from "./state/grants.ts";
 import type { State } from "./state/state.ts";
 import { Pauses, Sleeper, later, now } from "./time.ts";
 
-/** Whose a claim is. */
-export interface Identity {
-  readonly key: string;
-  readonly owner: string;
-  readonly task?: TaskOwner | undefined;
-  /** The token of a grant to adopt. */
-  readonly adopted?: number;
-}
-
-export class Holding implements Caller {
+export class Holding implements Caller, Held {
   readonly core: Core;
   readonly claim: Claim;
   readonly #terms: Terms;
-  #target: Target;
-  readonly #sleeper = new Sleeper();
+  /** ASK led to where the next ACQUIRE goes. */
+  #isAsking = false;
+  #sleeper: Sleeper | undefined;
   /** When the user got it. */
   #taken = 0;
   #most = Infinity;
@@ -36,18 +29,31 @@ export class Holding implements Caller {
   /** The loss that was reported. */
   loss: LockLost | undefined;
 
-  /** Registers a wait at the server of the key. */
-  constructor(core: Core, server: Server, identity: Identity, terms: Terms) {
+  /** Registers a wait at the server of the key. `adopted`: the token of a grant to adopt, or 0. */
+  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms, task: TaskOwner | undefined, adopted: number) {
     this.core = core;
     this.#terms = terms;
-    this.#target = { server, isAsking: false };
     if (terms.onLost) this.onLost(terms.onLost);
     this.claim = core.use((state) => {
-      const claim = new Claim({ ...identity, ...terms }, this, server, core.settings.reply, state.at);
+      const claim = new Claim(key, owner, terms, this, server, core.settings.reply, state.at);
+      claim.task = task;
+      claim.adopted = adopted;
       state.ask(claim);
-      if (identity.task) identity.task.name = identity.owner;
+      if (task) task.name = owner;
       return claim;
     });
+  }
+
+  get key(): string {
+    return this.claim.key;
+  }
+
+  get owner(): string {
+    return this.claim.owner;
+  }
+
+  get token(): number {
+    return this.claim.token;
   }
 
   get remaining(): number {
@@ -61,7 +67,7 @@ export class Holding implements Caller {
   }
 
   changed(): void {
-    this.#sleeper.wake();
+    this.#sleeper?.wake();
     const { claim, core } = this;
     if (claim.phase !== "lost" || !claim.isHandedOver || this.loss) return;
     const loss = (this.loss = core.state.lost(claim));
@@ -79,7 +85,7 @@ export class Holding implements Caller {
       await this.#ask();
       if (this.#terms.isFixed) await this.renew(this.#terms.lease, true);
     } catch (error) {
-      await this.#giveUp();
+      await this.giveUp();
       throw error;
     }
     this.#taken = now();
@@ -94,32 +100,33 @@ export class Holding implements Caller {
   async #ask(): Promise<void> {
     const { core, claim } = this;
     const { signal } = this.#terms;
-    const pauses = new Pauses();
-    const wake = (): void => this.#sleeper.wake();
-    signal?.addEventListener("abort", wake);
+    let pauses: Pauses | undefined;
+    const wake = signal && ((): void => this.#sleeper?.wake());
+    if (wake) signal.addEventListener("abort", wake);
     try {
-      for (let server = claim.server as Server; ; server = claim.server as Server) {
+      for (;;) {
+        const server = claim.server as Server;
         if (signal?.aborted) throw signal.reason;
         const step = core.use((state) => state.step(claim));
         if (step === "done") return;
         if (!server.isRunning || (step !== "send" && claim.phase === "asked")) server.run();
         if (step !== "send") {
-          await this.#sleeper.sleep(step);
+          await (this.#sleeper ??= new Sleeper()).sleep(step);
           continue;
         }
         const { session } = server;
         const sent = core.state.at;
         const call = core.state.beginCall(claim);
         const limit = Math.min(claim.limit, claim.last - sent);
-        const reply = await server.call(limit, claim.acquireCommand(session, sent), this.#target.isAsking);
+        const reply = await server.call(limit, claim.acquireCommand(session, sent), this.#isAsking);
         core.use((state) => {
           state.answered(claim, server, session, sent, reply);
           state.endCall(call);
         });
-        if (reply instanceof Fault && reply.passing) await this.#again(server, reply, pauses.next());
+        if (reply instanceof Fault && reply.passing) await this.#again(server, reply, (pauses ??= new Pauses()).next());
       }
     } finally {
-      signal?.removeEventListener("abort", wake);
+      if (wake) signal.removeEventListener("abort", wake);
     }
   }
 
@@ -127,15 +134,16 @@ export class Holding implements Caller {
   async #again(server: Server, reply: Fault, pause: number): Promise<void> {
     const { core, claim } = this;
     if (!core.servers.only) {
-      this.#target.server = server;
-      await core.route(claim.key, this.#target, reply);
-      if (this.#target.server && claim.phase === "asked") claim.server = this.#target.server;
+      const target: Target = { server, isAsking: false };
+      await core.route(claim.key, target, reply);
+      this.#isAsking = target.isAsking;
+      if (target.server && claim.phase === "asked") claim.server = target.server;
     }
-    if (claim.phase === "asked") await this.#sleeper.sleep(Math.min(pause, claim.askedEnd - now()));
+    if (claim.phase === "asked") await (this.#sleeper ??= new Sleeper()).sleep(Math.min(pause, claim.askedEnd - now()));
   }
 
-  /** Makes sure that the owner neither holds the lock nor waits for it. */
-  async #giveUp(): Promise<void> {
+  /** Makes sure that the owner neither holds the lock nor waits for it. Not for a grant that the user has. */
+  async giveUp(): Promise<void> {
     const { core, claim } = this;
     const server = claim.server as Server;
     const call = core.state.beginCall(claim);
@@ -143,17 +151,12 @@ export class Holding implements Caller {
     const isKnown = core.use((state) => state.giveUp(claim));
     if (isKnown) {
       const limit = Math.min(core.settings.reply, claim.last - core.state.at);
-      reply = await server.call(limit, claim.cancelCommand(), this.#target.isAsking);
+      reply = await server.call(limit, claim.cancelCommand(), this.#isAsking);
     }
     core.use((state) => {
       if (isKnown) state.cancelAnswered(claim, reply);
       state.endCall(call);
     });
-  }
-
-  /** Gives up a grant that the user does not have. */
-  giveUp(): Promise<void> {
-    return this.#giveUp();
   }
 
   /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the answer. */
@@ -198,16 +201,22 @@ export class Holding implements Caller {
 
   async extend(lease: number): Promise<void> {
     const { isFixed } = this.#terms;
-    await this.renew(lease, isFixed);
+    await this.renew(time("a lease", lease, isFixed ? 1 : LEAST_LEASE), isFixed);
     if (this.#timer) this.#end();
   }
 
-  /** Lifts the token, for a quorum. */
-  raise(token: number): Promise<void> {
-    return this.#call((state) => state.raise(this.claim, token), (state, answer) => state.confirmed(this.claim, answer));
+  /** Lifts the token, for a quorum. False: the token is too far ahead of the server's clock. */
+  async raise(token: number): Promise<boolean> {
+    let isAhead = false;
+    await this.#call((state) => state.raise(this.claim, token), (state, answer) => {
+      isAhead = answer.reply instanceof Fault && answer.reply.word === "AHEAD";
+      if (!isAhead) state.confirmed(this.claim, answer);
+    });
+    return !isAhead;
   }
 
   async detach(lease: number): Promise<void> {
+    time("a lease", lease, 1);
     if (this.claim.holds > 1) throw misuse(this.claim.key, "its owner has other holds of it");
     await this.renew(lease, true);
     this.core.use((state) => state.letGo(this.claim));

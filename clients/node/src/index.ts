@@ -11,3 +11,4 @@ export { Lock } from "./lock.ts";
 export { type Client, Locks, Task } from "./locks.ts";
 export type { NodeRedisClient, NodeRedisCluster } from "./node-redis.ts";
 export type { LockOptions, LocksOptions, Observer } from "./options.ts";
+export { QuorumLocks } from "./quorum/locks.ts";

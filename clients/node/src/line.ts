@@ -77,7 +77,7 @@ export class Line {
 
   /** What comes together is sent together. */
   #join(): void {
-    if (this.#isCorked || !this.#connection.cork) return;
+    if (this.#isCorked || this.#calls === 1 || !this.#connection.cork) return;
     this.cork();
     process.nextTick(() => this.uncork());
   }

@@ -1,12 +1,12 @@
 /** A lock: a key, a mode and options. Making one calls nothing. */
 
 import type { Core } from "./core.ts";
-import { LockBusy, LockError, attach } from "./errors.ts";
+import { LockBusy, attach } from "./errors.ts";
 import { Grant } from "./grant.ts";
-import { Holding, type Identity } from "./holding.ts";
-import { type LockOptions, type Terms, checkKey, guard, termsOf } from "./options.ts";
+import { Holding } from "./holding.ts";
+import { type LockOptions, type Observer, type Terms, guard } from "./options.ts";
 import type { Server } from "./server.ts";
-import type { TaskOwner, Words } from "./state/claim.ts";
+import type { TaskOwner } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import { now } from "./time.ts";
 
@@ -22,13 +22,17 @@ export interface TaskHolds extends TaskOwner {
   readonly held: Map<string, Holding>;
 }
 
-/** Acquires a lock, or adopts a grant. */
-export async function acquire({ core, task }: Taker, key: string, terms: Terms, adopted?: Pick<Identity, "owner" | "adopted">): Promise<Grant> {
-  const { observer } = core.settings;
-  if (!observer?.acquired) return take(core, task, key, terms, adopted);
+/** Acquires a lock; with an owner and a token, adopts a grant. */
+export async function acquire(taker: Taker, key: string, terms: Terms, owner?: string, adopted?: number): Promise<Grant> {
+  return observed(taker.core.settings.observer, key, () => take(taker, key, terms, owner, adopted));
+}
+
+/** Tells the observer how an acquire ends. */
+export async function observed(observer: Observer | undefined, key: string, acquiring: () => Promise<Grant>): Promise<Grant> {
+  if (!observer?.acquired) return acquiring();
   const begun = now();
   try {
-    const grant = await take(core, task, key, terms, adopted);
+    const grant = await acquiring();
     guard(() => observer.acquired?.(key, now() - begun));
     return grant;
   } catch (error) {
@@ -37,23 +41,26 @@ export async function acquire({ core, task }: Taker, key: string, terms: Terms, 
   }
 }
 
-async function take(core: Core, task: TaskHolds | undefined, key: string, terms: Terms,
-  adopted: Pick<Identity, "owner" | "adopted"> | undefined): Promise<Grant> {
+async function take({ core, task }: Taker, key: string, terms: Terms, owner = "", adopted = 0): Promise<Grant> {
   if (terms.signal?.aborted) throw terms.signal.reason;
   const held = task?.held.get(key);
   if (held?.claim.phase === "held") {
     await held.enter(terms.mode);
     return new Grant(held);
   }
-  const server = core.servers.only ?? await serverOf(core, key);
-  const owner = (task && core.state.usableOwner(task)) || core.freshOwner();
-  const holding = new Holding(core, server, { key, owner, task, ...adopted }, terms);
-  await holding.acquire();
+  const name = owner || (task && core.state.usableOwner(task));
+  const holding = await hold(core, key, terms, name, adopted, task);
   if (task) {
     for (const [of, it] of task.held) if (it.claim.phase !== "held") task.held.delete(of);
     task.held.set(key, holding);
   }
   return new Grant(holding);
+}
+
+/** Acquires a lock for an owner; by default for a fresh one. */
+export async function hold(core: Core, key: string, terms: Terms, owner = "", adopted = 0, task?: TaskOwner): Promise<Holding> {
+  const server = core.servers.only ?? await serverOf(core, key);
+  return new Holding(core, server, key, owner || core.freshOwner(), terms, task, adopted).acquire();
 }
 
 async function serverOf(core: Core, key: string): Promise<Server> {
@@ -66,17 +73,19 @@ async function serverOf(core: Core, key: string): Promise<Server> {
 export class Lock {
   /** The key, with the prefix. */
   readonly key: string;
-  readonly #taker: Taker;
-  readonly #mode: Words;
   readonly #options: LockOptions;
+  readonly #terms: Terms;
+  readonly #termsOf: (options: LockOptions) => Terms;
+  readonly #acquire: (key: string, terms: Terms) => Promise<Grant>;
 
   /** @internal */
-  constructor(taker: Taker, key: string, mode: Words, options: LockOptions) {
-    this.key = taker.prefix + checkKey(key);
-    this.#taker = taker;
-    this.#mode = mode;
+  constructor(key: string, options: LockOptions, termsOf: (options: LockOptions) => Terms,
+    acquire: (key: string, terms: Terms) => Promise<Grant>) {
+    this.key = key;
     this.#options = options;
-    this.#terms(options);
+    this.#terms = termsOf(options);
+    this.#termsOf = termsOf;
+    this.#acquire = acquire;
   }
 
   /**
@@ -84,7 +93,7 @@ export class Lock {
    * Whatever it rejects with, neither a hold nor a wait is left.
    */
   acquire(options?: LockOptions): Promise<Grant> {
-    return acquire(this.#taker, this.key, this.#terms(options ? { ...this.#options, ...options } : this.#options));
+    return this.#acquire(this.key, options ? this.#termsOf({ ...this.#options, ...options }) : this.#terms);
   }
 
   /** Acquires the lock if it is free now; undefined if others hold it or wait for it. */
@@ -105,32 +114,32 @@ export class Lock {
     const grant = await this.acquire(options);
     return runUnder([grant], () => work(grant));
   }
-
-  #terms(options: LockOptions): Terms {
-    return termsOf(options, this.#mode, this.#taker.core.settings.lease);
-  }
 }
 
 /** Does the work, and releases the grants: the last one first. */
 export async function runUnder<T>(grants: readonly Grant[], work: () => T | Promise<T>): Promise<T> {
-  let failure: { readonly error: unknown } | undefined;
+  let result: T;
   try {
-    return await work();
+    result = await work();
   } catch (error) {
-    failure = { error };
+    const failure = await releaseAll(grants);
+    if (failure) attach(error, failure);
     throw error;
-  } finally {
-    await releaseAll(grants, failure);
   }
+  const failure = await releaseAll(grants);
+  if (failure) throw failure;
+  return result;
 }
 
-/** Releases grants, the last one first. An error is attached to that of the work, or thrown when all have been tried. */
-async function releaseAll(grants: readonly Grant[], failure: { readonly error: unknown } | undefined): Promise<void> {
-  let first: unknown;
-  for (const grant of [...grants].reverse()) {
-    await grant.release().catch((error: unknown) => { first ??= error; });
+/** Releases grants, the last one first. Resolves with the first error, when all have been tried. */
+async function releaseAll(grants: readonly Grant[]): Promise<unknown> {
+  let failure: unknown;
+  for (let i = grants.length - 1; i >= 0; i -= 1) {
+    try {
+      await grants[i]?.release();
+    } catch (error) {
+      failure ??= error;
+    }
   }
-  if (!first) return;
-  if (!failure) throw first;
-  if (first instanceof LockError) attach(failure.error, first);
+  return failure;
 }

@@ -1,26 +1,28 @@
 /** The locks of a process. */
 
 import { Core } from "./core.ts";
-import { LockLost, LockUnavailable } from "./errors.ts";
 import type { Grant } from "./grant.ts";
 import { type IoredisClient, type IoredisCluster, ofIoredis, ofIoredisCluster } from "./ioredis.ts";
 import type { Library } from "./library.ts";
 import { Lock, type Taker, acquire, runUnder } from "./lock.ts";
 import { type NodeRedisClient, type NodeRedisCluster, ofFactory, ofNodeRedis, ofNodeRedisCluster } from "./node-redis.ts";
+import { lead } from "./lead.ts";
 import { type LockOptions, type LocksOptions, checkKey, permits, settingsOf, termsOf } from "./options.ts";
+import type { Words } from "./state/claim.ts";
 import { misuse } from "./state/grants.ts";
-import { Pauses, Sleeper, now } from "./time.ts";
+import { now } from "./time.ts";
 
 /**
  * A client of ioredis (`Redis`, by Sentinels too, or `Cluster`) or of node-redis (`createClient`, `createCluster`); or a
- * function that makes a client of node-redis, not connected yet, for each connection.
+ * function that makes a client of node-redis, not connected yet, for each connection. A `TestServer` is for unit tests.
  */
 export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedisCluster
-  | (() => NodeRedisClient | Promise<NodeRedisClient>);
+  | (() => NodeRedisClient | Promise<NodeRedisClient>) | Library;
 
 /** @internal */
 export function libraryOf(client: Client): Library {
   if (typeof client === "function") return ofFactory(client);
+  if ("open" in client && "fault" in client) return client;
   if ("isCluster" in client && client.isCluster === true) return ofIoredisCluster(client as IoredisCluster);
   if ("masters" in client) return ofNodeRedisCluster(client);
   if ("call" in client && "duplicate" in client) return ofIoredis(client as IoredisClient);
@@ -40,17 +42,22 @@ abstract class Maker {
 
   /** A lock that one holder has alone. */
   lock(key: string, options: LockOptions = {}): Lock {
-    return new Lock(this.taker, key, [], options);
+    return this.#make(this.taker, key, [], options);
   }
 
   /** A lock that readers share, while `lock` of the same key is for writers. */
   shared(key: string, options: LockOptions = {}): Lock {
-    return new Lock(this.taker, key, ["SHARED"], options);
+    return this.#make(this.taker, key, ["SHARED"], options);
   }
 
   /** One of so many permits, if all callers give the same number: a semaphore. Each permit has an owner of its own. */
   permit(key: string, { of, ...options }: LockOptions & { readonly of: number }): Lock {
-    return new Lock({ ...this.taker, task: undefined }, key, permits(of), options);
+    return this.#make({ ...this.taker, task: undefined }, key, permits(of), options);
+  }
+
+  #make(taker: Taker, key: string, mode: Words, options: LockOptions): Lock {
+    const { lease } = taker.core.settings;
+    return new Lock(taker.prefix + checkKey(key), options, (given) => termsOf(given, mode, lease), (name, terms) => acquire(taker, name, terms));
   }
 }
 
@@ -78,7 +85,7 @@ export class Locks extends Maker {
    */
   adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
     const terms = { ...termsOf(options, [], this.taker.core.settings.lease), wait: 0 };
-    return acquire(this.taker, this.taker.prefix + checkKey(key), terms, { owner, adopted: token });
+    return acquire(this.taker, this.taker.prefix + checkKey(key), terms, owner, token);
   }
 
   /**
@@ -104,29 +111,8 @@ export class Locks extends Maker {
    * ended or the lock was lost. Resolves when the signal is aborted. Rejects when the work fails, unless by the loss, and
    * with an error of the lock that does not pass.
    */
-  async lead(key: string, work: (grant: Grant) => unknown, options: LockOptions = {}): Promise<void> {
-    const { signal } = options;
-    const lock = this.lock(key, options);
-    const sleeper = new Sleeper();
-    const wake = (): void => sleeper.wake();
-    signal?.addEventListener("abort", wake);
-    try {
-      for (let pauses = new Pauses(); !signal?.aborted;) {
-        try {
-          await lock.run(async (grant) => {
-            pauses = new Pauses();
-            await work(grant);
-          }, { wait: Infinity });
-        } catch (error) {
-          const isOfLoss = error instanceof Error && error.name === "AbortError" && error.cause instanceof LockLost;
-          if (signal?.aborted && (error === signal.reason || (error instanceof Error && error.name === "AbortError"))) return;
-          if (!(isOfLoss || error instanceof LockLost || error instanceof LockUnavailable)) throw error;
-        }
-        await sleeper.sleep(signal?.aborted ? 0 : pauses.next());
-      }
-    } finally {
-      signal?.removeEventListener("abort", wake);
-    }
+  lead(key: string, work: (grant: Grant) => unknown, options: LockOptions = {}): Promise<void> {
+    return lead(this.lock(key, options), work, options.signal);
   }
 
   /**

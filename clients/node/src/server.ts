@@ -87,7 +87,7 @@ export class Server extends SessionState {
   async #run(): Promise<void> {
     const { state, settings, library } = this.#common;
     let pauses = new Pauses();
-    for (let wasUnknown = false; ;) {
+    for (let wasUnknown = false; !state.isClosed;) {
       const began = now();
       const fault = await this.#round();
       const isUnknown = fault?.word === "NOSESSION";
@@ -98,11 +98,8 @@ export class Server extends SessionState {
         else if (fault) state.failed(this, began, fault);
       });
       const isOver = state.isClosed || (isBroken && state.isIdle(this)); // until it is needed
-      this.#observe(isOver ? undefined : isBroken ? fault : undefined);
-      if (isOver) {
-        this.#poller?.close();
-        return;
-      }
+      this.#observe(isBroken && !isOver ? fault : undefined);
+      if (isOver) break;
       if (!fault || (isUnknown && !wasUnknown)) {
         pauses = new Pauses();
         wasUnknown = isUnknown;
@@ -114,6 +111,7 @@ export class Server extends SessionState {
       if (least > 0) await new Promise((resolve) => { setTimeout(resolve, least); });
       if (!state.isClosed) await this.#rest.sleep(pause - least);
     }
+    this.#poller?.close();
   }
 
   #observe(fault: Fault | undefined): void {

@@ -24,8 +24,6 @@ export interface TaskOwner {
 
 /** What a claim is for. All times are in ms. */
 export interface ClaimTerms {
-  readonly key: string;
-  readonly owner: string;
   /** The words SHARED or LIMIT n. */
   readonly mode: Words;
   readonly lease: number;
@@ -33,9 +31,6 @@ export interface ClaimTerms {
   readonly isFixed: boolean;
   /** 0: it does not wait; Infinity: without a limit. */
   readonly wait: number;
-  /** The token of a grant to adopt, instead of a new one. */
-  readonly adopted?: number;
-  readonly task?: TaskOwner | undefined;
 }
 
 /** Who asks, to whom the `State` has a claim passed on. */
@@ -48,11 +43,14 @@ export interface Caller {
 
 /** One acquire. The fields are changed by `State` alone. */
 export class Claim {
-  readonly terms: ClaimTerms;
-  readonly caller: Caller;
   readonly key: string;
   readonly owner: string;
   readonly name: string;
+  readonly terms: ClaimTerms;
+  readonly caller: Caller;
+  task: TaskOwner | undefined;
+  /** The token of a grant to adopt, instead of a new one; 0: none. */
+  adopted = 0;
   /** The server that has the lock. */
   server: SessionState;
   phase: Phase = "asked";
@@ -90,12 +88,14 @@ export class Claim {
   /** Another node of the cluster may have it: the reason of its loss if not. */
   doubt = "";
 
-  constructor(terms: ClaimTerms, caller: Caller, server: SessionState, reply: number, at: number) {
+  constructor(key: string, owner: string, terms: ClaimTerms, caller: Caller, server: SessionState, reply: number, at: number) {
+    this.key = key;
+    this.owner = owner;
+    this.name = nameOf(key, owner);
     this.terms = terms;
     this.caller = caller;
-    ({ key: this.key, owner: this.owner, lease: this.lease } = terms);
-    this.name = nameOf(terms.key, terms.owner);
     this.server = server;
+    this.lease = terms.lease;
     const asking = Math.max(terms.wait, reply);
     this.limit = Math.min(reply, asking / 2);
     this.end = at + terms.wait;
@@ -109,11 +109,9 @@ export class Claim {
 
   /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
   acquireCommand(session: number, at: number): Words {
-    const { mode, wait, adopted } = this.terms;
+    const { mode, wait } = this.terms;
     const lease = Math.ceil(Math.max(this.lease, LEAST_LEASE));
-    if (adopted !== undefined) {
-      return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted];
-    }
+    if (this.adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", this.adopted];
     const words = ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", lease, "SESSION", session, "HOLDS", 1];
     if (wait > 0) words.push("QUEUE", wait === Infinity ? 0 : Math.max(1, Math.floor(Math.min(this.end - at, TEN_YEARS))));
     return words;
@@ -138,6 +136,6 @@ export class Claim {
 
   /** The task goes on with a fresh owner. */
   renounceOwner(): void {
-    if (this.terms.task) this.terms.task.name = "";
+    if (this.task) this.task.name = "";
   }
 }
