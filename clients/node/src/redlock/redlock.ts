@@ -5,7 +5,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { LockBusy, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
 import type { Grant } from "../grant.ts";
 import { Locks } from "../locks.ts";
-import type { QuorumGrant } from "../quorum/grant.ts";
 import { now } from "../time.ts";
 import { ExecutionError, type ExecutionResult, errorsOf, isForeign, statsOf } from "./errors.ts";
 import { Lock } from "./lock.ts";
@@ -16,8 +15,6 @@ import { type RedlockClient, Source } from "./source.ts";
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
 /** The work under a lock. */
 export type Routine<T> = (signal: RedlockAbortSignal) => Promise<T>;
-
-type Held = Grant | QuorumGrant;
 
 /** The longest duration, in ms: ten years. */
 const LONGEST = 315_360_000_000;
@@ -32,7 +29,7 @@ export class Redlock extends EventEmitter {
   readonly clients: Set<RedlockClient>;
   readonly settings: Settings;
   readonly #clients: readonly RedlockClient[];
-  readonly #held = new WeakMap<Lock, readonly Held[]>();
+  readonly #held = new WeakMap<Lock, readonly Grant[]>();
 
   /** The third argument of node-redlock, its scripts, is not used. */
   constructor(clients: Iterable<RedlockClient>, settings: Partial<Settings> = {}, _scripts?: unknown) {
@@ -144,11 +141,11 @@ export class Redlock extends EventEmitter {
   }
 
   /** Acquires the resources one after the other. Their duration begins when all are there. */
-  async #take(keys: readonly string[], duration: number, end: number, isFixed: boolean): Promise<readonly Held[]> {
+  async #take(keys: readonly string[], duration: number, end: number, isFixed: boolean): Promise<readonly Grant[]> {
     const { locks } = Source.of(this.#clients);
     const isOne = keys.length === 1;
     const last = isOne ? end : Math.min(end, now() + PATIENCE);
-    const grants: Held[] = [];
+    const grants: Grant[] = [];
     try {
       for (const key of keys) {
         const wait = Math.max(0, last - now());
@@ -165,7 +162,7 @@ export class Redlock extends EventEmitter {
     }
   }
 
-  #lockOf(resources: string[], grants: readonly Held[], duration: number, { driftFactor }: Settings): Lock {
+  #lockOf(resources: string[], grants: readonly Grant[], duration: number, { driftFactor }: Settings): Lock {
     const lease = Math.min(duration, LONGEST);
     const drift = Math.round(driftFactor * lease) + 2;
     const remaining = Math.min(lease, ...grants.map((grant) => grant.remaining));
@@ -179,12 +176,12 @@ export class Redlock extends EventEmitter {
   }
 
   /** What stands behind a lock. One that was made by hand, of what another process has sent, is taken over. */
-  async #grantsOf(lock: Lock): Promise<readonly Held[]> {
+  async #grantsOf(lock: Lock): Promise<readonly Grant[]> {
     const known = this.#held.get(lock);
     if (known) return known;
     const { locks } = Source.of(this.#clients);
     const owners = lock.value.split(" ");
-    const grants: Held[] = [];
+    const grants: Grant[] = [];
     for (const [at, key] of inOrder(lock.resources).entries()) {
       const owner = owners[at], token = lock.tokens.get(key);
       if (!(locks instanceof Locks)) throw new LockMisuse(`${key}: a lock on several servers cannot be taken over`, { key });

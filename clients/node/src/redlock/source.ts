@@ -17,14 +17,13 @@ export class Source {
   private constructor(clients: readonly RedlockClient[], first: RedlockClient) {
     this.clients = clients;
     this.locks = clients.length === 1 ? new Locks(first, { service: "redlock" }) : new QuorumLocks(clients, { service: "redlock" });
-    // A process that only ends its clients is to end, too.
-    const open = new Set(clients);
+    // A process that only ends its clients is to end, too. A client of a server that is down may end without an event.
+    const ended = new Set<RedlockClient>();
     for (const client of clients) {
-      const ended = (): void => {
-        open.delete(client);
-        if (open.size === 0) void this.close();
+      const end = (): void => {
+        if (ended.add(client).size > clients.length / 2) void this.close();
       };
-      for (const event of ["end", "disconnect"]) (client as unknown as EventEmitter).once(event, ended);
+      for (const event of ["end", "disconnect"]) (client as unknown as EventEmitter).once(event, end);
     }
   }
 

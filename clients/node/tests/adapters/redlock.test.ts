@@ -64,8 +64,8 @@ async function most<T>(setup: Setup, key: string, ask: (server: Server) => Promi
   const all = await Promise.all((await setup.serversOf(key)).map(ask));
   return all.find((it) => all.filter((other) => other === it).length > all.length / 2);
 }
-const owner = (setup: Setup, key: string): Promise<string | undefined> =>
-  most(setup, key, async (server) => (await server.info(key))?.["owner"] as string | undefined);
+const token = (setup: Setup, key: string): Promise<number | undefined> =>
+  most(setup, key, async (server) => (await server.info(key))?.["token"] as number | undefined);
 async function lastsFor(setup: Setup, key: string, duration: number): Promise<void> {
   assert(await most(setup, key, async (server) => {
     const ms = await server.redis.pttl(key);
@@ -82,7 +82,8 @@ for (const [name, start] of Object.entries(setups)) {
     const first = await redlock.acquire(["{r}a"], LONG);
     assert(first instanceof Lock && first.redlock === redlock);
     assert.deepEqual(first.resources, ["{r}a"]);
-    assert.equal(await owner(setup, "{r}a"), first.value);
+    assert.equal(await token(setup, "{r}a"), first.tokens.get("{r}a"));
+    assert((await Promise.all((await setup.serversOf("{r}a")).map((it) => it.info("{r}a")))).some((it) => it?.["owner"] === first.value));
     await lastsFor(setup, "{r}a", LONG);
     assert(first.expiration <= Date.now() + LONG * 0.99 && first.expiration > Date.now() + LONG * 0.9);
     const lock = await first.extend(3 * LONG);
@@ -102,9 +103,10 @@ for (const [name, start] of Object.entries(setups)) {
     const setup = await start();
     const redlock = make(setup, { retryCount: 1, retryDelay: 50, retryJitter: 0 });
     let lock = await redlock.acquire(["{r}b", "{r}a", "{r}b"], LONG);
-    const owners = [await owner(setup, "{r}a"), await owner(setup, "{r}b")];
-    assert.equal(lock.value, owners.join(" "));
-    for (const key of ["{r}a", "{r}b"]) await lastsFor(setup, key, LONG);
+    for (const key of ["{r}a", "{r}b"]) {
+      assert.equal(await token(setup, key), lock.tokens.get(key));
+      await lastsFor(setup, key, LONG);
+    }
     lock = await lock.extend(2 * LONG);
     for (const key of ["{r}a", "{r}b"]) await lastsFor(setup, key, 2 * LONG);
     // Another that overlaps gets none, and changes nothing.
@@ -139,24 +141,24 @@ for (const [name, start] of Object.entries(setups)) {
     const second = await redlock.acquire(["{r}d"], LONG, { retryCount: 5 });
     await isFree(setup, "{r}e");
     for (const it of [lock, several]) await failsWith(it.release(), 1);
-    assert.equal(await owner(setup, "{r}d"), second.value);
+    assert.equal(await token(setup, "{r}d"), second.tokens.get("{r}d"));
   });
 
   test(`${name}: using holds its lock while it works, and releases it`, async () => {
     const setup = await start();
     const redlock = make(setup);
     let inside = 0;
-    const values = await Promise.all([0, 1].map((number) =>
+    const tokens = await Promise.all([0, 1].map((number) =>
       redlock.using(["{r}x"], 500, { automaticExtensionThreshold: 200, retryCount: 50 }, async (signal) => {
         inside += 1;
         assert.equal(inside, 1);
-        const value = await owner(setup, "{r}x");
+        const fence = await token(setup, "{r}x");
         await pause(number ? 100 : 1500);
-        assert(!signal.aborted && value && await owner(setup, "{r}x") === value);
+        assert(!signal.aborted && fence && await token(setup, "{r}x") === fence);
         inside -= 1;
-        return value;
+        return fence;
       })));
-    assert.notEqual(values[0], values[1]);
+    assert.notEqual(tokens[0], tokens[1]);
     await isFree(setup, "{r}x");
     const failed = new Error("the work has failed");
     await assert.rejects(redlock.using(["{r}x"], 5000, async () => { throw failed; }), failed);
