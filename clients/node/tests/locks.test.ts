@@ -232,11 +232,13 @@ test("leading, without a signal too", async () => {
   const abort = new AbortController();
   let terms = 0;
   const leading = locks.lead(KEY, async (grant) => {
-    const lost = new Promise((_, reject) => grant.signal.addEventListener("abort", () => reject(grant.lost)));
+    const lost = new Promise<void>((resolve) => { grant.signal.addEventListener("abort", () => resolve()); });
     terms += 1;
     if (terms === 1) await server.redis.del(KEY);
     if (terms === 3) abort.abort();
-    if (terms !== 2) await lost;
+    if (terms === 2) return;
+    await lost;
+    throw grant.lost;
   }, { signal: abort.signal });
   await eventually(() => terms === 3, "three terms");
   await server.redis.del(KEY); // its work ends by the loss
