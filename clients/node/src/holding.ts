@@ -70,7 +70,7 @@ export class Holding implements Caller, Held {
     this.#sleeper?.wake();
     const { claim, core } = this;
     if (claim.phase !== "lost" || !claim.isHandedOver || this.loss) return;
-    const loss = (this.loss = core.state.lost(claim));
+    const loss = (this.loss = core.state.lost(claim) as LockLost);
     const { observer } = core.settings;
     clearTimeout(this.#timer);
     queueMicrotask(() => { // the loop runs no code of the user

@@ -146,7 +146,7 @@ export class Server extends SessionState {
       if (broken || this.session !== session) return broken;
     }
     const collected = this.#hasWoken ? await this.#collect() : 0;
-    const block = collected > 0 ? 0 : this.#common.use(() => state.block(this));
+    const block = collected > 0 || this.isDown ? 0 : this.#common.use(() => state.block(this));
     const sent = this.#common.use(() => state.at);
     const poll = ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])];
     const polling = this.#session().call(reply + block, poll);

@@ -1,6 +1,6 @@
 /** What waits and grants both need: claims, calls under way, reported losses, and releases that are not finished. */
 
-import { LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
+import { type LockError, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
 import { type Claim, type TaskOwner, type Words, nameOf } from "./claim.ts";
 import { Fault } from "./fault.ts";
 import type { SessionState } from "./session-state.ts";
@@ -122,8 +122,11 @@ export class Ledger {
     if (phase !== "held") throw new LockMisuse(`${key}: it was released already`, { key });
   }
 
-  lost({ key, reason }: Claim): LockLost {
-    return new LockLost(`${key}: the lock was lost: ${reason}. Stop the work under it`, { key, reason });
+  /** One error for each loss. */
+  lost(claim: Claim): LockError {
+    const { key, reason } = claim;
+    claim.failure ??= new LockLost(`${key}: the lock was lost: ${reason}. Stop the work under it`, { key, reason });
+    return claim.failure;
   }
 
   unavailable({ key, server, cause }: Claim): LockUnavailable {
