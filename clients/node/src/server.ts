@@ -3,9 +3,8 @@
 import { Line } from "./line.ts";
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, guard } from "./options.ts";
-import type { Words } from "./state/claim.ts";
+import { SessionState, type Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
-import { SessionState } from "./state/session-state.ts";
 import type { State } from "./state/state.ts";
 import { Pauses, Sleeper, now } from "./time.ts";
 

@@ -10,9 +10,8 @@ import { beforeEach, test } from "node:test";
 import {
   LockBusy, LockDeadlock, type LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable,
 } from "../src/errors.ts";
-import { Claim, type ClaimTerms, type TaskOwner } from "../src/state/claim.ts";
+import { Claim, type ClaimTerms, SessionState, type TaskOwner } from "../src/state/claim.ts";
 import { Fault } from "../src/state/fault.ts";
-import { SessionState } from "../src/state/session-state.ts";
 import { State } from "../src/state/state.ts";
 
 const NO_REPLY = Fault.none("timeout", true);

@@ -1,10 +1,9 @@
 /** What becomes of a grant that the user has. */
 
 import { type LockError, LockMisuse } from "../errors.ts";
-import type { Claim, Words } from "./claim.ts";
+import type { Claim, SessionState, Words } from "./claim.ts";
 import { Fault } from "./fault.ts";
 import { Ledger, grantOf, releaseOf } from "./ledger.ts";
-import type { SessionState } from "./session-state.ts";
 
 /** What became of a call about a grant. */
 export interface Answer {

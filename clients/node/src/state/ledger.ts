@@ -1,9 +1,8 @@
 /** What waits and grants both need: claims, calls under way, reported losses, and releases that are not finished. */
 
 import { type LockError, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
-import { type Claim, type TaskOwner, type Words, nameOf } from "./claim.ts";
+import { type Claim, type SessionState, type TaskOwner, type Words, nameOf } from "./claim.ts";
 import { Fault } from "./fault.ts";
-import type { SessionState } from "./session-state.ts";
 
 /** A release that the loop repeats until it is answered. Without a token, it cancels a wait too. */
 interface Unfinished {

@@ -3,11 +3,10 @@
  * go in with the time, and commands that are due come out.
  */
 
-import { type Claim, type Words, nameOf } from "./claim.ts";
+import { type Claim, type SessionState, type Words, nameOf } from "./claim.ts";
 import { Fault } from "./fault.ts";
 import { misuse } from "./grants.ts";
 import { releaseOf } from "./ledger.ts";
-import type { SessionState } from "./session-state.ts";
 import { Waits } from "./waits.ts";
 
 /** A command that is sent before a POLL, and what its reply, to a sending at this time, changes. */

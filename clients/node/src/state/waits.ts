@@ -1,11 +1,10 @@
 /** Waits: acquires that have no grant yet. */
 
 import { LockBusy, type LockError } from "../errors.ts";
-import type { Claim, Phase } from "./claim.ts";
+import type { Claim, Phase, SessionState } from "./claim.ts";
 import { Fault } from "./fault.ts";
 import { Grants, misuse } from "./grants.ts";
 import { grantOf, releaseOf } from "./ledger.ts";
-import type { SessionState } from "./session-state.ts";
 
 /** How soon a caller looks again at a grant that the next POLL makes sure. */
 const SOON = 5;
