@@ -16,7 +16,7 @@ export interface LocksModuleOptions extends LocksOptions {
   readonly client: Client;
   /** The application's end also ends the client, after the locks. */
   readonly closeClient?: boolean | undefined;
-  /** How long the application's end waits for methods that work under a lock, before it takes the lock away: 10 s. */
+  /** How long the application's end waits for methods that work under a lock: 10 s. */
   readonly drainTimeout?: number | undefined;
 }
 
@@ -95,16 +95,22 @@ export class LocksRunner implements OnApplicationShutdown {
     });
   }
 
-  /** Nest calls this when the servers have closed: no request is in flight any more. */
+  /**
+   * Nest calls this when the servers have closed: no request is in flight any more. It takes no lock away from other work
+   * either: the locks of work that takes longer end after it, or a lease after the process.
+   */
   async onApplicationShutdown(): Promise<void> {
     const { client, closeClient = false, drainTimeout = 10_000 } = this.#options;
-    const drained = new AbortController();
-    const drain = async (): Promise<void> => {
-      while (this.#underWay.size > 0) await Promise.all(this.#underWay);
-      drained.abort();
-    };
-    await Promise.race([drain(), pause(drainTimeout, undefined, { signal: drained.signal }).catch(() => {})]);
-    await this.locks.close();
-    if (closeClient && typeof client === "object") await endClient(client);
+    const drained = this.#drained();
+    const ended = drained.then(async () => {
+      await this.locks.close();
+      if (closeClient && typeof client === "object") await endClient(client);
+    });
+    const isDrained = await Promise.race([drained.then(() => true), pause(drainTimeout, false, { ref: false })]);
+    if (isDrained) await ended;
+  }
+
+  async #drained(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 }
