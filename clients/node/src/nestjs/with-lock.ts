@@ -26,7 +26,7 @@ export interface WithLockOptions extends Omit<LockOptions, "signal"> {
 }
 
 type Method<A extends unknown[], R> = (...given: A) => R;
-/** The key, or several, or what makes them of the method's arguments. */
+/** The key, or several, or a function that makes them of the method's first arguments. */
 export type KeyOf<A extends unknown[]> = string | readonly string[] | ((...given: A) => string | readonly string[]);
 
 /**
@@ -47,15 +47,15 @@ export function WithLock<A extends any[]>(key: KeyOf<A>, given: WithLockOptions 
       : shared ? locks.shared(only, options) : locks.lock(only, options);
     return (work) => lock.run((grant) => work([grant]));
   };
-  return <R>(target: object, property: string | symbol, descriptor: TypedPropertyDescriptor<Method<A, Promise<R>>>): void => {
+  return <R>(target: object, property: string | symbol, descriptor: TypedPropertyDescriptor<Method<[...A, ...any[]], Promise<R>>>): void => {
     const method = descriptor.value;
     const name = String(property);
     if (typeof method !== "function") throw new TypeError("WithLock is for methods");
     Inject(runnerToken(locksName))(target, place);
-    const locked = async function (this: Record<typeof place, LocksRunner>, ...args: A): Promise<R | undefined> {
+    const locked = async function (this: Record<typeof place, LocksRunner>, ...args: [...A, ...any[]]): Promise<R | undefined> {
       const runner = this[place];
       if (!runner) throw new LockMisuse(`${name}: nothing was injected; is the object made by Nest, with LocksModule imported?`);
-      const found = typeof key === "function" ? key.apply(this, args) : key;
+      const found = typeof key === "function" ? key.apply(this, args as unknown as A) : key;
       const keys = typeof found === "string" ? [found] : found;
       if (keys.length !== 1 && !isExclusive) {
         throw new LockMisuse(`${name}: several locks are acquired exclusively; \`shared\` and \`of\` go with one key`);
@@ -79,7 +79,7 @@ export function WithLock<A extends any[]>(key: KeyOf<A>, given: WithLockOptions 
     };
     Object.defineProperty(locked, "name", { value: name });
     copyMetadata(method, locked);
-    descriptor.value = locked as unknown as Method<A, Promise<R>>;
+    descriptor.value = locked as unknown as Method<[...A, ...any[]], Promise<R>>;
   };
 }
 

@@ -74,9 +74,9 @@ class Orders {
     return isLater ? {} : { later: this.gate.pass().then(() => this.start(true)) };
   }
 
-  @WithLock("sales")
+  @WithLock((id: number) => `seats:${id}`)
   @Transactional(commits)
-  async sell(): Promise<void> {}
+  async sell(_id: number, _buyer: string): Promise<void> {}
 
   @WithLock("report", { ifBusy: "skip" })
   async report(): Promise<string> {
@@ -107,6 +107,10 @@ class Orders {
 
   @WithLock("stream")
   async stream(): Promise<unknown> { return of(1); }
+
+  // @ts-expect-error: the key is made of the method's arguments
+  @WithLock((id: string) => id)
+  async mistyped(_id: number): Promise<void> {}
 
   @WithLock("failed")
   async fail(error: Error): Promise<void> {
@@ -195,7 +199,7 @@ test("a tick on two instances runs once, though the work is short and their cloc
 
 test("above a transaction the lock is released after the commit", async () => {
   const server = await startServer();
-  await (await modules(server)).get(Orders).sell();
+  await (await modules(server)).get(Orders).sell(42, "ann");
   assert.deepEqual(commits.splice(0), ["commit held=true"]);
 });
 
