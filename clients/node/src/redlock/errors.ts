@@ -45,10 +45,10 @@ export function statsOf(clients: readonly RedlockClient[], resources: number, er
   return { membershipSize: clients.length, quorumSize: Math.floor(clients.length / 2) + 1, votesFor, votesAgainst };
 }
 
-/** An error of each client: those of a quorum are in its `cause`. */
+/** An error of each client: those of a quorum are in the `cause`, if all are known. */
 export function errorsOf(clients: readonly RedlockClient[], error: unknown): readonly unknown[] {
   const { cause } = Object(error) as { cause?: unknown };
-  return cause instanceof AggregateError ? cause.errors : clients.map(() => error);
+  return cause instanceof AggregateError && cause.errors.length === clients.length ? cause.errors : clients.map(() => error);
 }
 
 function voteOf(error: unknown, resources: number): Error {

@@ -1,10 +1,15 @@
 /** What an acquire of a Redlock returns. */
 
 import type { ExecutionResult, ExecutionStats } from "./errors.ts";
-import type { Redlock } from "./redlock.ts";
+
+/** What a lock needs of its `Redlock`. */
+export interface Operations {
+  release(lock: Lock): Promise<ExecutionResult>;
+  extend(existing: Lock, duration: number): Promise<Lock>;
+}
 
 export class Lock {
-  readonly redlock: Redlock;
+  readonly redlock: Operations;
   readonly resources: string[];
   /** The owner, as LOCK.INFO shows it. Of several resources: their owners, in the order of the sorted names. */
   readonly value: string;
@@ -14,7 +19,7 @@ export class Lock {
   /** The fencing token of each resource: later holders have higher ones. */
   readonly tokens: ReadonlyMap<string, number>;
 
-  constructor(redlock: Redlock, resources: string[], value: string, attempts: ReadonlyArray<Promise<ExecutionStats>>,
+  constructor(redlock: Operations, resources: string[], value: string, attempts: ReadonlyArray<Promise<ExecutionStats>>,
     expiration: number, tokens: ReadonlyMap<string, number> = new Map()) {
     this.redlock = redlock;
     this.resources = resources;

@@ -38,6 +38,7 @@ export class Redlock extends EventEmitter {
     this.clients = new Set(clients);
     this.#clients = [...this.clients];
     if (this.#clients.length === 0) throw new Error("Redlock must be instantiated with at least one redis client.");
+    if (this.#clients.length === 2) throw new LockMisuse("two clients: both servers would have to be up; use one, or at least three");
     this.settings = settingsOf(settings);
   }
 

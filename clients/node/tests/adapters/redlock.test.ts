@@ -194,6 +194,7 @@ test("settings and their checks are those of node-redlock, and each call may hav
   }
   await assert.rejects(redlock.using(["a"], 500, async () => {}), /at least 100ms greater/);
   assert.throws(() => new Redlock([]), /at least one redis client/);
+  assert.throws(() => new Redlock([...clients, newRedis({ port: 1 } as Server)]), /use one, or at least three/);
   const lock = await redlock.acquire(["a"], 10_000, { driftFactor: 0.5 });
   assert(lock.expiration <= Date.now() + 5000);
   const long = await redlock.acquire(["b"], Math.floor(Number.MAX_SAFE_INTEGER / 10)); // cut to ten years
