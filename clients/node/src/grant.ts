@@ -113,10 +113,10 @@ export class Grant {
    * Gives this hold back. Rejects with LockLost if the lock was lost before, with LockUnavailable without an answer in two
    * reply timeouts (then the session repeats the release), and with LockMisuse the second time.
    */
-  async release(): Promise<void> {
-    this.#requireHold();
+  release(): Promise<void> {
+    if (this.#isReleased) return Promise.reject(misuse(this.key, "it was released already"));
     this.#end();
-    await this.#held.release();
+    return this.#held.release();
   }
 
   /**

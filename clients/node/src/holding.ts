@@ -81,53 +81,52 @@ export class Holding implements Caller, Held {
 
   /** Acquires the lock, or rejects having neither a hold nor a place in line. */
   async acquire(): Promise<this> {
+    const { signal, isFixed, lease, maxHold } = this.#terms;
+    const wake = signal && ((): void => this.#sleeper?.wake());
+    if (wake) signal.addEventListener("abort", wake);
     try {
-      await this.#ask();
-      if (this.#terms.isFixed) await this.renew(this.#terms.lease, true);
+      for (let pauses: Pauses | undefined; ;) {
+        if (signal?.aborted) throw signal.reason;
+        const step = this.core.use((state) => state.step(this.claim));
+        if (step === "done") break;
+        const server = this.claim.server as Server;
+        if (!server.isRunning || (step !== "send" && this.claim.phase === "asked")) server.run();
+        const fault = step === "send" ? await this.#ask(server) : await this.#sleep(step);
+        if (fault) await this.#again(server, fault, (pauses ??= new Pauses()).next());
+      }
+      if (isFixed) await this.renew(lease, true);
     } catch (error) {
       await this.giveUp();
       throw error;
+    } finally {
+      if (wake) signal.removeEventListener("abort", wake);
     }
     this.#taken = now();
-    if (this.#terms.isFixed || this.#terms.maxHold < Infinity) {
-      this.#most = this.#taken + this.#terms.maxHold;
+    if (isFixed || maxHold < Infinity) {
+      this.#most = this.#taken + maxHold;
       this.#end();
     }
     return this;
   }
 
-  /** Asks until there is a grant. The loop brings the events of a place in line. */
-  async #ask(): Promise<void> {
+  /** Sends the ACQUIRE. Resolves with the error, if it passes. */
+  async #ask(server: Server): Promise<Fault | undefined> {
     const { core, claim } = this;
-    const { signal } = this.#terms;
-    let pauses: Pauses | undefined;
-    const wake = signal && ((): void => this.#sleeper?.wake());
-    if (wake) signal.addEventListener("abort", wake);
-    try {
-      for (;;) {
-        const server = claim.server as Server;
-        if (signal?.aborted) throw signal.reason;
-        const step = core.use((state) => state.step(claim));
-        if (step === "done") return;
-        if (!server.isRunning || (step !== "send" && claim.phase === "asked")) server.run();
-        if (step !== "send") {
-          await (this.#sleeper ??= new Sleeper()).sleep(step);
-          continue;
-        }
-        const { session } = server;
-        const sent = core.state.at;
-        const call = core.state.beginCall(claim);
-        const limit = Math.min(claim.limit, claim.last - sent);
-        const reply = await server.call(limit, claim.acquireCommand(session, sent), this.#isAsking);
-        core.use((state) => {
-          state.answered(claim, server, session, sent, reply);
-          state.endCall(call);
-        });
-        if (reply instanceof Fault && reply.passing) await this.#again(server, reply, (pauses ??= new Pauses()).next());
-      }
-    } finally {
-      if (wake) signal.removeEventListener("abort", wake);
-    }
+    const { session } = server;
+    const sent = core.state.at;
+    const call = core.state.beginCall(claim);
+    const limit = Math.min(claim.limit, claim.last - sent);
+    const reply = await server.call(limit, claim.acquireCommand(session, sent), this.#isAsking);
+    core.use((state) => {
+      state.answered(claim, server, session, sent, reply);
+      state.endCall(call);
+    });
+    return reply instanceof Fault && reply.passing ? reply : undefined;
+  }
+
+  /** The loop brings the events of a place in line, which end the pause. */
+  #sleep(ms: number): Promise<undefined> {
+    return (this.#sleeper ??= new Sleeper()).sleep(ms);
   }
 
   /** After a passing error: finds where to ask next, and pauses. */
@@ -139,7 +138,7 @@ export class Holding implements Caller, Held {
       this.#isAsking = target.isAsking;
       if (target.server && claim.phase === "asked") claim.server = target.server;
     }
-    if (claim.phase === "asked") await (this.#sleeper ??= new Sleeper()).sleep(Math.min(pause, claim.askedEnd - now()));
+    if (claim.phase === "asked") await this.#sleep(Math.min(pause, claim.askedEnd - now()));
   }
 
   /** Makes sure that the owner neither holds the lock nor waits for it. Not for a grant that the user has. */
@@ -223,18 +222,18 @@ export class Holding implements Caller, Held {
     clearTimeout(this.#timer);
   }
 
-  async release(): Promise<void> {
+  release(): Promise<void> {
     const { observer } = this.core.settings;
-    let failure: unknown;
-    try {
-      await this.#call((state) => state.release(this.claim), (state, answer) => state.released(this.claim, answer));
-    } catch (error) {
-      failure = error;
+    const released = this.#call((state) => state.release(this.claim), (state, answer) => state.released(this.claim, answer));
+    if (!this.#timer && !observer?.released) return released;
+    const end = (error?: unknown): void => {
+      if (this.claim.phase !== "held") clearTimeout(this.#timer);
+      if (observer?.released) guard(() => observer.released?.(this.claim.key, now() - this.#taken, error));
+    };
+    return released.then(end, (error: unknown) => {
+      end(error);
       throw error;
-    } finally {
-      if (this.#timer && this.claim.phase !== "held") clearTimeout(this.#timer);
-      if (observer?.released) guard(() => observer.released?.(this.claim.key, now() - this.#taken, failure));
-    }
+    });
   }
 
   /** Ends the grant at its maximum time, and at the end of a fixed lease. */

@@ -3,63 +3,89 @@
 import type { Address, Connection, Library } from "./library.ts";
 import type { Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
-import { later } from "./time.ts";
+import { later, now } from "./time.ts";
+
+/** A call under way. */
+interface Flight {
+  readonly words: Words;
+  readonly limit: number;
+  readonly end: number;
+  readonly resolve: (reply: unknown) => void;
+  isSent: boolean;
+}
 
 export class Line {
   /** It takes no more calls. */
   isOver = false;
   readonly #library: Library;
   readonly #connection: Connection;
-  #opening: Promise<unknown> | undefined;
   #isOpen = false;
   #isCorked = false;
-  #calls = 0;
+  readonly #flights = new Set<Flight>();
+  /** One timer for all calls, at the earliest end. */
+  #timer: NodeJS.Timeout | undefined;
+  #due = Infinity;
 
   constructor(library: Library, at: Address | undefined, limit: number) {
     this.#library = library;
     this.#connection = library.open(at, limit, () => { this.isOver = true; });
-    this.#opening = this.#connection.ready.then(
-      () => { this.#isOpen = !this.isOver; },
-      (error: unknown) => {
-        this.isOver = true;
-        return library.fault(error, false);
-      },
-    );
+    this.#connection.ready.then(() => {
+      this.#isOpen = !this.isOver;
+      for (const flight of this.#flights) this.#send(flight);
+    }, (error: unknown) => {
+      this.isOver = true;
+      for (const flight of this.#flights) this.#done(flight, library.fault(error, false));
+    });
   }
 
   /** Sends a command once. Resolves with the reply, or a Fault. */
   call(limit: number, words: Words): Promise<unknown> {
-    this.#calls += 1;
     return new Promise((resolve) => {
-      let isSent = false;
-      let isDone = false;
-      const done = (reply: unknown): void => {
-        if (isDone) return;
-        isDone = true;
-        clearTimeout(timer);
-        this.#calls -= 1;
-        if (this.isOver && this.#calls === 0) this.close();
-        resolve(reply);
-      };
-      const timer = later(limit, () => {
-        if (isDone) return;
-        this.isOver = true;
-        done(Fault.none(isSent ? `no reply in ${Math.round(limit)} ms` : "no connection in time", isSent));
-      });
-      const send = (): void => {
-        if (isDone) return;
-        isSent = true;
-        this.#join();
-        this.#connection.send(words).then(done, (error: unknown) => {
-          const fault = this.#library.fault(error, true);
-          // The address may lead to a new primary.
-          if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
-          done(fault);
-        });
-      };
-      if (this.#isOpen) send();
-      else void this.#opening?.then((fault) => (this.#isOpen ? send() : done(fault ?? Fault.none("the connection was closed", false))));
+      const flight: Flight = { words, limit, end: now() + limit, resolve, isSent: false };
+      this.#flights.add(flight);
+      if (flight.end < this.#due) this.#watch(flight.end);
+      if (this.#isOpen) this.#send(flight);
     });
+  }
+
+  #send(flight: Flight): void {
+    flight.isSent = true;
+    this.#join();
+    this.#connection.send(flight.words).then((reply) => this.#done(flight, reply), (error: unknown) => {
+      const fault = this.#library.fault(error, true);
+      // The address may lead to a new primary.
+      if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
+      this.#done(flight, fault);
+    });
+  }
+
+  #done(flight: Flight, reply: unknown): void {
+    if (!this.#flights.delete(flight)) return;
+    if (this.isOver && this.#flights.size === 0) this.close();
+    flight.resolve(reply);
+  }
+
+  #watch(end: number): void {
+    clearTimeout(this.#timer);
+    this.#due = end;
+    this.#timer = later(end - now(), () => this.#expire());
+  }
+
+  /** Ends the calls whose time is over. */
+  #expire(): void {
+    const at = now();
+    let next = Infinity;
+    for (const flight of this.#flights) {
+      if (flight.end > at) {
+        next = Math.min(next, flight.end);
+        continue;
+      }
+      this.isOver = true;
+      const text = flight.isSent ? `no reply in ${Math.round(flight.limit)} ms` : "no connection in time";
+      this.#done(flight, Fault.none(text, flight.isSent));
+    }
+    this.#due = Infinity;
+    if (next < Infinity) this.#watch(next);
   }
 
   /** What is sent from now on is sent together, at `uncork`. */
@@ -77,7 +103,7 @@ export class Line {
 
   /** What comes together is sent together. */
   #join(): void {
-    if (this.#isCorked || this.#calls === 1 || !this.#connection.cork) return;
+    if (this.#isCorked || this.#flights.size === 1 || !this.#connection.cork) return;
     this.cork();
     process.nextTick(() => this.uncork());
   }
@@ -85,6 +111,7 @@ export class Line {
   close(): void {
     this.isOver = true;
     this.#isOpen = false;
+    if (this.#flights.size === 0) clearTimeout(this.#timer);
     this.#connection.close();
   }
 }

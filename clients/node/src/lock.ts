@@ -23,22 +23,22 @@ export interface TaskHolds extends TaskOwner {
 }
 
 /** Acquires a lock; with an owner and a token, adopts a grant. */
-export async function acquire(taker: Taker, key: string, terms: Terms, owner?: string, adopted?: number): Promise<Grant> {
+export function acquire(taker: Taker, key: string, terms: Terms, owner?: string, adopted?: number): Promise<Grant> {
   return observed(taker.core.settings.observer, key, () => take(taker, key, terms, owner, adopted));
 }
 
 /** Tells the observer how an acquire ends. */
-export async function observed(observer: Observer | undefined, key: string, acquiring: () => Promise<Grant>): Promise<Grant> {
+export function observed(observer: Observer | undefined, key: string, acquiring: () => Promise<Grant>): Promise<Grant> {
   if (!observer?.acquired) return acquiring();
   const begun = now();
-  try {
-    const grant = await acquiring();
-    guard(() => observer.acquired?.(key, now() - begun));
+  const end = (error?: unknown): void => guard(() => observer.acquired?.(key, now() - begun, error));
+  return acquiring().then((grant) => {
+    end();
     return grant;
-  } catch (error) {
-    guard(() => observer.acquired?.(key, now() - begun, error));
+  }, (error: unknown) => {
+    end(error);
     throw error;
-  }
+  });
 }
 
 async function take({ core, task }: Taker, key: string, terms: Terms, owner = "", adopted = 0): Promise<Grant> {
@@ -112,34 +112,27 @@ export class Lock {
    */
   async run<T>(work: (grant: Grant) => T | Promise<T>, options?: LockOptions): Promise<T> {
     const grant = await this.acquire(options);
-    return runUnder([grant], () => work(grant));
+    return await runUnder([grant], () => work(grant));
   }
 }
 
 /** Does the work, and releases the grants: the last one first. */
 export async function runUnder<T>(grants: readonly Grant[], work: () => T | Promise<T>): Promise<T> {
-  let result: T;
+  let result: T | undefined;
+  let failure: { readonly error: unknown } | undefined;
   try {
     result = await work();
   } catch (error) {
-    const failure = await releaseAll(grants);
-    if (failure) attach(error, failure);
-    throw error;
+    failure = { error };
   }
-  const failure = await releaseAll(grants);
-  if (failure) throw failure;
-  return result;
-}
-
-/** Releases grants, the last one first. Resolves with the first error, when all have been tried. */
-async function releaseAll(grants: readonly Grant[]): Promise<unknown> {
-  let failure: unknown;
   for (let i = grants.length - 1; i >= 0; i -= 1) {
     try {
       await grants[i]?.release();
     } catch (error) {
-      failure ??= error;
+      if (failure) attach(failure.error, error);
+      failure ??= { error };
     }
   }
-  return failure;
+  if (failure) throw failure.error;
+  return result as T;
 }
