@@ -14,17 +14,16 @@ import { Locks } from "redis-lock-client";
 
 const Redlock = redlock.default ?? redlock;
 const LEASE_MS = 30_000;
-const HOUR_MS = 3_600_000;
 
 // Each way gives a contender's view of a lock: it takes the lock, works, and gives it back.
 const ways = {
   // This project's client, as its README shows it.
   client(port) {
     const redis = new Redis(port);
-    const locks = new Locks(redis, { service: "contenders" });
+    const locks = new Locks(redis, { service: "contenders", lease: LEASE_MS });
     return {
       handle(key) {
-        const lock = locks.lock(key, { lease: LEASE_MS, wait: HOUR_MS });
+        const lock = locks.lock(key);
         return (work) => lock.run(work);
       },
       close: () => locks.close().then(() => redis.disconnect()),

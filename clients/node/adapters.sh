@@ -1,15 +1,15 @@
 #!/bin/sh
-# Packs the client and tests what stands on it, as users get it: quorums, metrics, the API of node-redlock, the NestJS
-# module.
+# Packs the client and tests its adapters as users get them: the NestJS module, metrics, the API of node-redlock, and the
+# first programs of their READMEs.
 # usage: [KEEP_MODULES=1] [FORM=short] adapters.sh [TEST ...]
-#        TEST, such as quorum, for tests/adapters/quorum.test.ts; all by default, with FORM=short those of no faults
+#        TEST, such as redlock, for tests/adapters/redlock.test.ts; by default all, with FORM=short those without faults
 #        KEEP_MODULES=1: modules that are here are kept, as in the short form
 set -eu
 cd "$(dirname -- "$0")"
 
 if [ "${FORM:-}" = short ]; then
     [ ! -d node_modules ] || KEEP_MODULES=1
-    [ $# -gt 0 ] || set -- nestjs otel quorum redlock
+    [ $# -gt 0 ] || set -- nestjs otel redlock
 fi
 [ "${KEEP_MODULES:-0}" = 1 ] || ../../scripts/building.sh npm ci --silent --no-audit --no-fund
 packed=build/packed

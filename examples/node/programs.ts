@@ -37,7 +37,7 @@ async function stock(redis: Redis, locks: Locks, options: Options): Promise<void
   const keys = ["lock:{stock}", "{stock}:left", "{stock}:sold"];
   const counts = { sold: 0, refused: 0, stale_refused: 0 };
   const attempt = (buyer: string) =>
-    locks.lock(keys[0], { lease: 10_000, wait: 60_000 }).run(async (lock) => {
+    locks.lock(keys[0], { wait: 60_000 }).run(async (lock) => {
       const left = Number(await redis.get(keys[1]));
       if (left === 0) return "refused";
       await pause(2);
@@ -59,30 +59,34 @@ async function stock(redis: Redis, locks: Locks, options: Options): Promise<void
   tell(counts);
 }
 
-async function seat(redis: Redis, locks: Locks, options: Options): Promise<void> {
-  const lock = "lock:{seat}", paid = "{seat}:paid", owner = `seat:${options.user}`;
-  // The hold is the user's: nothing keeps it but its lease, and a process that ends lets go of it.
-  const hold = { fixed: true, lease: Number(options["lease-ms"] ?? 1000) };
-  const token = Number(options.token);
+async function seat(redis: Redis, _: Locks, options: Options): Promise<void> {
+  const lock = "lock:{seat}", paid = "{seat}:paid";
+  // The hold is the user's, not a process's: plain commands, in which the owner is the user. Only the lease ends it.
+  const owner = `seat:${options.user}`;
+  const { token } = options;
   if (options.do === "hold") {
-    const grant = await locks.lock(lock, { ...hold, owner, wait: Number(options["wait-ms"]) }).tryAcquire();
-    if (!grant) return tell({ seat: "taken" });
-    if (await redis.exists(paid)) {
-      await grant.release();
-      return tell({ seat: "sold" });
+    const wait = Number(options["wait-ms"]);
+    const waiting = redis.duplicate(); // a connection of its own, since the call blocks it
+    const words = ["HOLDS", 1, "PX", options["lease-ms"], ...(wait ? ["BLOCK", wait] : [])];
+    const grant = (await waiting.call("LOCK.ACQUIRE", lock, owner, ...words).finally(() => waiting.disconnect())) as [number] | null;
+    if (!grant) {
+      tell({ seat: "taken" });
+    } else if (await redis.exists(paid)) {
+      await redis.call("LOCK.RELEASE", lock, owner, "ALL", "TOKEN", grant[0]);
+      tell({ seat: "sold" });
+    } else {
+      tell({ seat: "held", token: grant[0] });
     }
-    await grant.detach();
-    tell({ seat: "held", token: grant.token });
   } else if (options.do === "extend") {
     try {
-      await (await locks.adopt(lock, owner, token, hold)).detach();
+      await redis.call("LOCK.RENEW", lock, owner, "PX", options["lease-ms"], "TOKEN", token);
       tell({ seat: "extended" });
     } catch (error) {
-      if (!(error instanceof LockLost)) throw error;
+      if (!["NOTHELD", "NOTOWNER", "FENCED"].includes(firstWord(error))) throw error;
       tell({ seat: "lapsed" });
     }
   } else if (await written(redis, WRITE, [lock, paid], token, options.user)) {
-    await (await locks.adopt(lock, owner, token, { fixed: true })).release();
+    await redis.call("LOCK.RELEASE", lock, owner, "ALL", "TOKEN", token);
     tell({ seat: "paid" });
   } else {
     tell({ seat: "lapsed" });
@@ -93,7 +97,7 @@ async function job(redis: Redis, locks: Locks, options: Options): Promise<void> 
   const [step, log, done] = ["step", "log", "done"].map((end) => `{job}:${options.run}:${end}`);
   const keys = ["lock:{job}", step, log, done];
   let steps = 0;
-  const outcome = await locks.lock(keys[0], { lease: Number(options["lease-ms"]), wait: 60_000 }).run(async (lock) => {
+  const outcome = await locks.lock(keys[0], { wait: 60_000 }).run(async (lock) => {
     if (await redis.exists(done)) return { job: "skipped" };
     const last = Number(options.steps);
     for (let next = Number(await redis.get(step)) + 1; next <= last; next += 1) {
@@ -115,7 +119,7 @@ async function fence(redis: Redis, locks: Locks, options: Options): Promise<void
   const lockKey = "lock:{order}", told = (done: boolean) => (done ? "written" : "refused");
   const database = await connected(options.sql);
   let writes: Promise<object> | undefined;
-  await locks.lock(lockKey, { lease: Number(options["lease-ms"]), wait: 60_000 }).run(async (lock) => {
+  await locks.lock(lockKey, { wait: 60_000 }).run(async (lock) => {
     const { token } = lock;
     const ways = Object.entries(waysToSell(lockKey, token, options.name));
     const free = new Map<string, number | undefined>();
@@ -257,7 +261,8 @@ try {
 }
 const redis = new Redis({ port: Number(options.port) });
 redis.on("error", () => {}); // what is asked of it fails
-const locks = new Locks(redis, { service: "examples" });
+const lease = options.do ? undefined : options["lease-ms"];
+const locks = new Locks(redis, { service: "examples", lease: lease ? Number(lease) : undefined });
 process.once("SIGTERM", () => {
   ends = true;
   void locks.close().then(() => process.exit(143));

@@ -1,29 +1,37 @@
-/** The errors of this package: one family, with what caused an error in its `cause`. */
+/** The errors of this package. Each names the lock, the words of the server or the network, and what to do. */
 
 /** Any error of this package. The classes below say which. */
 export class LockError extends Error {
   /** The key of the lock, where the error is about one. */
   readonly key: string | undefined;
 
-  constructor(message: string, options: { key?: string | undefined; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.key = options.key;
+  constructor(message: string, { key, cause }: { key?: string | undefined; cause?: unknown } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.key = key;
   }
 }
 
-/** Others hold the lock, or are in line for it, and the time to wait is over. */
+/** Other owners hold the lock or wait for it, and the time to wait is over. */
 export class LockBusy extends LockError {}
-/** The grant has ended otherwise than by its release, or nothing is known of it any more. */
-export class LockLost extends LockError {}
-/** Waiting would create a deadlock cycle. Release what the task holds, and begin again. */
+/** The grant ended otherwise than by its release: stop the work under the lock. */
+export class LockLost extends LockError {
+  /** Why it was lost: one word or a few. */
+  readonly reason: string;
+
+  constructor(message: string, { reason = "", ...options }: { key?: string; cause?: unknown; reason?: string } = {}) {
+    super(message, options);
+    this.reason = reason;
+  }
+}
+/** Waiting would create a deadlock cycle: release another lock of the task first. */
 export class LockDeadlock extends LockError {}
-/** The lock has more holders than the call bears. */
+/** The lock has more holders than the call allows: release it first, then acquire it. */
 export class LockNotAlone extends LockError {}
-/** The server refuses: no right, wrong password, memory full, no module. */
+/** The server refuses: no right, wrong password, memory full, a limit is reached, the module is not loaded. */
 export class LockRefused extends LockError {}
-/** The server could not be reached, or gave no answer, in time. */
+/** No answer, or only passing errors, until the time was over. The last one is the `cause`. */
 export class LockUnavailable extends LockError {}
-/** A wrong argument, a key of another type, closed locks, a release without a hold. */
+/** A wrong argument, a key of another type, a second release, closed locks. */
 export class LockMisuse extends LockError {}
 
 const names = { LockError, LockBusy, LockLost, LockDeadlock, LockNotAlone, LockRefused, LockUnavailable, LockMisuse };
@@ -31,92 +39,8 @@ for (const [name, { prototype }] of Object.entries(names)) {
   Object.defineProperty(prototype, "name", { value: name, configurable: true, writable: true });
 }
 
-/** An error reply of the server. */
-export class ServerReply extends Error {
-  override readonly name = "ServerReply";
-
-  /** The server says that it is not the primary any more, or was none at that moment. */
-  get isOfReplica(): boolean {
-    return /^(READONLY|MASTERDOWN|UNBLOCKED)/.test(this.message);
-  }
-}
-
-/** The connection has closed, or could not be opened, before a reply came. */
-export class NoReply extends Error {
-  override readonly name = "NoReply";
-}
-
-/** The kinds of calls, for what an error reply means. */
-export type Kind = "acquire" | "renew" | "release";
-/** What an error reply means. */
-export type Class = "lost" | "misuse" | "not-alone" | "deadlock" | "refused" | "passing";
-
-const always = (it: Class): readonly [Class, Class, Class] => [it, it, it];
-
-/** What begins an error reply, and what it means to an acquire, a renewal and a release: the first that fits counts. */
-const MEANINGS: readonly (readonly [string, readonly [Class, Class, Class]])[] = [
-  ["NOTHELD", always("lost")],
-  ["NOTOWNER", always("lost")],
-  ["FENCED", always("lost")],
-  ["WRONGTYPE", ["misuse", "lost", "lost"]],
-  ["NOTALONE", ["not-alone", "not-alone", "misuse"]],
-  ["DEADLOCK", ["deadlock", "misuse", "misuse"]],
-  ["MAXWAITERS", always("refused")],
-  ["OOM", always("refused")],
-  ["NOPERM", ["refused", "passing", "refused"]],
-  ["NOAUTH", ["refused", "passing", "refused"]],
-  ["WRONGPASS", ["refused", "passing", "refused"]],
-  ["DENIED", ["refused", "passing", "refused"]],
-  ["NOPROTO", ["refused", "passing", "refused"]],
-  ["AHEAD", always("refused")],
-  ["ERR unknown command", always("refused")],
-  ["ERR invalid password", ["refused", "passing", "refused"]],
-  ["ERR AUTH", ["refused", "passing", "refused"]],
-  ["ERR Protocol error: unauthenticated", ["refused", "passing", "refused"]],
-  ["ERR KEEP needs the command CLIENT", always("refused")],
-  ["ERR no fencing token is left", always("refused")],
-  ["ERR a fault inside the module", ["refused", "passing", "refused"]],
-  ["ERR max number of clients", always("passing")],
-  ["ERR", always("misuse")],
-  ["CROSSSLOT", always("misuse")],
-  ["LOADING", always("passing")],
-  ["BUSY", always("passing")],
-  ["NOREPLICAS", always("passing")],
-  ["MISCONF", always("passing")],
-  ["READONLY", always("passing")],
-  ["MASTERDOWN", always("passing")],
-  ["UNBLOCKED", always("passing")],
-  ["CLUSTERDOWN", always("passing")],
-  ["TRYAGAIN", always("passing")],
-  ["MOVED", always("passing")],
-  ["ASK", always("passing")],
-  ["REDIRECT", always("passing")],
-];
-
-/** What an error reply to such a call means. */
-export function meaning(text: string, kind: Kind): Class {
-  const [, [acquire, renew, release]] = MEANINGS.find(([begins]) => text.startsWith(begins)) ?? ["", always("misuse")];
-  return { acquire, renew, release }[kind];
-}
-
-const CLASSES = {
-  lost: LockLost,
-  misuse: LockMisuse,
-  "not-alone": LockNotAlone,
-  deadlock: LockDeadlock,
-  refused: LockRefused,
-  passing: LockUnavailable,
-};
-
-/** The error that users get for an error reply. */
-export function errorOf(reply: ServerReply, kind: Kind, key?: string): LockError {
-  const hint = reply.message.startsWith("ERR unknown command") ? " (is the module lock loaded?)" : "";
-  const message = `${key === undefined ? "" : `${key}: `}${reply.message}${hint}`;
-  return new CLASSES[meaning(reply.message, kind)](message, { key, cause: reply });
-}
-
-/** Adds what else went wrong to an error of the work, which stays what is thrown. */
-export function attach(error: unknown, more: LockError): void {
+/** Adds an error of the lock to one of the work, which stays what is thrown. */
+export function attach(error: unknown, more: unknown): void {
   if (error instanceof Error && error !== more && error.cause === undefined && Object.isExtensible(error)) {
     Object.defineProperty(error, "cause", { value: more, configurable: true, writable: true, enumerable: false });
   }

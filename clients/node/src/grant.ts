@@ -1,167 +1,140 @@
 /** What an acquire returns: one hold of a lock. */
 
-import { LockLost, LockMisuse } from "./errors.ts";
-import type { Holding, Mode } from "./holding.ts";
-import { now } from "./time.ts";
+import type { LockLost } from "./errors.ts";
+import { guard } from "./options.ts";
+import { misuse } from "./state/grants.ts";
 
-/** What changes of a grant. */
-export interface Change {
-  readonly lease?: number | undefined;
-  readonly mode?: Mode;
-  /** 0: nobody renews it any more. */
-  readonly keep?: number;
+/** What an owner holds: on one server, or on a majority of several. */
+export interface Held {
+  readonly key: string;
+  readonly owner: string;
+  readonly token: number;
+  readonly remaining: number;
+  readonly loss: LockLost | undefined;
+  onLost(listener: (loss: LockLost) => void): () => void;
+  check(): Promise<void>;
+  extend(lease: number): Promise<void>;
+  detach(lease: number): Promise<void>;
+  release(): Promise<void>;
 }
 
-/** Who carries out what is asked of a grant: for one server, or for a quorum. */
-export interface GrantCalls {
-  check(holding: Holding): Promise<void>;
-  renew(holding: Holding, change: Change): Promise<void>;
-  detach(holding: Holding): Promise<void>;
-  release(holding: Holding, signal?: AbortSignal): Promise<void>;
-  guard(listener: () => void): void;
-  unheard(holding: Holding, error: unknown): void;
-}
-
-/** One hold of a lock. It is held until it is released, or lost. */
+/** A hold of a lock, until its release or the loss of the lock. */
 export class Grant {
-  readonly #calls: GrantCalls;
-  readonly #holding: Holding;
+  readonly #held: Held;
   #isReleased = false;
   #abort: AbortController | undefined;
-  /** What takes this hold's listeners away from a grant that others may hold for longer. */
-  #offs: Set<() => void> | undefined;
+  /** What takes this hold's listeners away from a grant that the owner may hold for longer. */
+  #offs: (() => void)[] | undefined;
 
   /** @internal */
-  constructor(calls: GrantCalls, holding: Holding) {
-    this.#calls = calls;
-    this.#holding = holding;
+  constructor(held: Held) {
+    this.#held = held;
   }
 
-  /** The key of the lock. */
+  /** The key of the lock, with the prefix. */
   get key(): string {
-    return this.#holding.name;
+    return this.#held.key;
   }
 
-  /** The owner, as LOCK.INFO tells it. */
+  /** The holder, to the server. */
   get owner(): string {
-    return this.#holding.owner;
+    return this.#held.owner;
   }
 
-  /** The fencing token, to be sent with each write: it rises from grant to grant. */
+  /** The fencing token, to be sent with each write: later grants of the lock have higher ones. */
   get token(): number {
-    return this.#holding.token;
+    return this.#held.token;
   }
 
-  /** Whether this hold is neither released nor told as lost. Asks nobody. */
+  /** Whether nobody else has the lock, by the clock alone. False also while the server is silent. */
   get held(): boolean {
-    return !this.#isReleased && this.#holding.isLive;
+    return this.remaining > 0;
   }
 
-  /** For how many ms nobody else gets the lock, as far as is known without asking. */
+  /** For how many ms `held` stays true without another reply of the server. */
   get remaining(): number {
-    return this.held ? Math.max(0, this.#holding.knownUntil - now()) : 0;
+    return this.#isReleased ? 0 : this.#held.remaining;
   }
 
-  /** How many holds the owner has in this grant; more than 1 in a task that took the lock again. */
-  get holds(): number {
-    return this.#holding.isLive ? this.#holding.count : 0;
+  /** The loss of the lock, with its reason; undefined if it is not lost. */
+  get lost(): LockLost | undefined {
+    return this.#held.loss;
   }
 
-  /** Aborted as soon as the grant is lost, with LockLost as the reason. Pass it on to what the work calls. */
+  /** Is aborted when the lock is lost, with LockLost as the reason. Pass it on to what the work calls. */
   get signal(): AbortSignal {
     if (!this.#abort) {
       const abort = (this.#abort = new AbortController());
-      if (this.#holding.loss) abort.abort(this.#holding.loss);
-      else if (!this.#isReleased) this.#listen((loss) => abort.abort(loss));
+      if (this.lost) abort.abort(this.lost);
+      else this.onLost((loss) => abort.abort(loss));
     }
     return this.#abort.signal;
   }
 
   /**
-   * Calls back once, when the grant is lost; at once where it is already. Returns a function that takes the
-   * listener away.
+   * Calls back when the lock is lost, not when it is released; soon if it is lost already. Returns a function that takes
+   * the listener away.
    */
   onLost(listener: (loss: LockLost) => void): () => void {
-    const loss = this.#holding.loss;
+    const { lost } = this;
     if (this.#isReleased) return () => {};
-    if (!loss) return this.#listen((it) => this.#calls.guard(() => listener(it)));
-    this.#calls.guard(() => listener(loss));
-    return () => {};
+    if (lost) {
+      queueMicrotask(() => guard(() => listener(lost)));
+      return () => {};
+    }
+    const off = this.#held.onLost(listener);
+    (this.#offs ??= []).push(off);
+    return off;
   }
 
-  /**
-   * Asks the server whether the grant stands. Rejects with LockLost when it does not, and with LockUnavailable
-   * when there is no answer.
-   */
+  /** Asks the server whether the grant stands. Use it before a step that matters. Rejects with LockLost if it does not. */
   async check(): Promise<void> {
-    this.#mustBeHeld();
-    await this.#calls.check(this.#holding);
-    this.#mustBeHeld();
+    this.#requireHold();
+    await this.#held.check();
+  }
+
+  /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
+  async extend(lease: number): Promise<void> {
+    this.#requireHold();
+    await this.#held.extend(lease);
   }
 
   /**
-   * Sets the lease, and has it begin anew. Without an argument its present length. With `fixed` it is not renewed
-   * from then on: the lock is held for so long, and no longer.
+   * Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, for a caller of
+   * `Locks.adopt` with its key, owner and token.
    */
-  async extend(lease?: number, { fixed = false }: { readonly fixed?: boolean } = {}): Promise<void> {
-    this.#mustBeHeld();
-    await this.#calls.renew(this.#holding, { lease, ...(fixed && { keep: 0 }) });
-  }
-
-  /** Goes on as a reader: those who wait for the lock as readers get in. For a lock that was taken once. */
-  async downgrade(): Promise<void> {
-    this.#mustBeHeld();
-    await this.#calls.renew(this.#holding, { mode: "shared" });
-  }
-
-  /**
-   * Lets go of the grant without giving the lock back: it stays for a lease, for whoever calls `locks.adopt` with
-   * its key, owner and token.
-   */
-  async detach(): Promise<void> {
-    this.#mustBeHeld();
-    await this.#calls.detach(this.#holding);
+  async detach(lease: number): Promise<void> {
+    this.#requireHold();
+    await this.#held.detach(lease);
     this.#end();
   }
 
   /**
-   * Gives this hold back. Rejects with LockLost when the grant had been lost, with LockUnavailable when there
-   * was no answer (then the lock comes free within a lease), and with LockMisuse the second time.
+   * Gives this hold back. Rejects with LockLost if the lock was lost before, with LockUnavailable without an answer in two
+   * reply timeouts (then the session repeats the release), and with LockMisuse the second time.
    */
-  async release(options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (this.#isReleased) throw new LockMisuse(`${this.key}: released already`, { key: this.key });
+  release(): Promise<void> {
+    if (this.#isReleased) return Promise.reject(misuse(this.key, "it was released already"));
     this.#end();
-    await this.#calls.release(this.#holding, options.signal);
+    return this.#held.release();
   }
 
   /**
-   * For `await using`: gives this hold back, unless that was done. Never rejects, for that would replace an
-   * error of the work; where the work should hear of a loss at its end, let it end with `await grant.release()`.
+   * For `await using`: gives this hold back, unless that was done. It never rejects, because that would replace an error of
+   * the work. End the block with `await grant.release()` where a loss is to be thrown.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#isReleased) return;
-    await this.release().catch((error: unknown) => this.#calls.unheard(this.#holding, error));
+    if (!this.#isReleased) await this.release().catch(() => {});
   }
 
-  #listen(listener: (loss: LockLost) => void): () => void {
-    const offs = (this.#offs ??= new Set());
-    const off = this.#holding.onLost(listener);
-    offs.add(off);
-    return () => {
-      off();
-      offs.delete(off);
-    };
-  }
-
-  /** From now on this is not held, and hears of nothing. */
+  /** From now on this hold hears of nothing. */
   #end(): void {
     this.#isReleased = true;
     for (const off of this.#offs ?? []) off();
     this.#offs = undefined;
   }
 
-  #mustBeHeld(): void {
-    if (this.#isReleased) throw new LockMisuse(`${this.key}: released already`, { key: this.key });
-    if (this.#holding.loss) throw this.#holding.loss;
+  #requireHold(): void {
+    if (this.#isReleased) throw misuse(this.key, "it was released already");
   }
 }

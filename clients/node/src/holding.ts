@@ -1,332 +1,270 @@
-/** What the client knows of one grant: an unbroken ownership of a lock by one owner. */
+/** What a caller holds, or acquires: one claim, and the calls about it. */
 
-import { type LockError, LockLost, LockMisuse } from "./errors.ts";
-import type { Keeper } from "./keeper.ts";
-import type { Line } from "./line.ts";
-import type { Wish } from "./options.ts";
-import { Stop, TimeUp } from "./stop.ts";
-import { type Timer, later, now } from "./time.ts";
+import type { Core, Target } from "./core.ts";
+import type { LockLost } from "./errors.ts";
+import type { Held } from "./grant.ts";
+import { type Terms, guard, time } from "./options.ts";
+import type { Server } from "./server.ts";
+import { type Caller, Claim, LEAST_LEASE, type TaskOwner, type Words } from "./state/claim.ts";
+import { Fault } from "./state/fault.ts";
+import type { Answer } from "./state/grants.ts";
+import { misuse } from "./state/grants.ts";
+import type { State } from "./state/state.ts";
+import { Pauses, Sleeper, later, now } from "./time.ts";
 
-/** The modes of a lock: alone, with other readers, or with at most so many holders. */
-export type Mode = "exclusive" | "shared" | { readonly limit: number };
+export class Holding implements Caller, Held {
+  readonly core: Core;
+  readonly claim: Claim;
+  readonly #terms: Terms;
+  /** ASK led to where the next ACQUIRE goes. */
+  #isAsking = false;
+  #sleeper: Sleeper | undefined;
+  /** When the user got it. */
+  #taken = 0;
+  #most = Infinity;
+  #timer: NodeJS.Timeout | undefined;
+  /** Callers whose turn comes after the call about the grant that is under way. */
+  #turns: (() => void)[] | undefined;
+  #listeners: Set<(loss: LockLost) => void> | undefined;
+  /** The loss that was reported. */
+  loss: LockLost | undefined;
 
-/** How a command says it. */
-export const modeWords = (mode: Mode): (string | number)[] =>
-  mode === "exclusive" ? [] : mode === "shared" ? ["SHARED"] : ["LIMIT", mode.limit];
-
-/** One acquire. */
-export interface Request {
-  readonly name: string;
-  readonly mode: Mode;
-  readonly owner: string;
-  /** Whether the user gave the owner: it comes back, here or elsewhere. */
-  readonly isNamed: boolean;
-  readonly wish: Wish;
-  /** Until when there has to be an answer. */
-  readonly limit: number;
-  readonly turn?: Turn;
-  /** Called before the call ends where a release of what the owner has may come after that. */
-  readonly onLate?: () => void;
-}
-
-export interface Terms {
-  /** The key as the server knows it, and as the user does. */
-  readonly key: string;
-  readonly name: string;
-  readonly owner: string;
-  /** Whether others may use the owner, of which no connection tells. */
-  readonly isNamed: boolean;
-  readonly token: number;
-  readonly lease: number;
-  /** How long the process may be silent; 0 for a lease that nobody renews. */
-  readonly keep: number;
-  /** How long a reply may take. */
-  readonly reply: number;
-}
-
-/** What an owner has that others use, too: one of them may keep it by now. */
-export interface Common {
-  readonly key: string;
-  readonly owner: string;
-  /** None: whatever it has. */
-  readonly token: number | undefined;
-  /** The connection that kept it last. */
-  readonly keptOn: Line | undefined;
-}
-
-/** Lets calls go one after the other. */
-export class Turn {
-  #last: Promise<unknown> = Promise.resolve();
-  /** How many are not done. */
-  #pending = 0;
-  /** What is given back before the next call. */
-  #clearing: Promise<unknown> | undefined;
-
-  /** When all that have come before are done. */
-  get free(): Promise<unknown> {
-    return this.#last.then(() => this.#clearing);
-  }
-
-  /** Whether anything is under way. */
-  get isBusy(): boolean {
-    return this.#pending > 0 || this.#clearing !== undefined;
-  }
-
-  /** Whether what was left is being given back. */
-  get isClearing(): boolean {
-    return this.#clearing !== undefined;
-  }
-
-  /** Does this when its turn has come. */
-  take<T>(change: () => Promise<T>): Promise<T> {
-    this.#pending += 1;
-    const start = (): Promise<T> => (this.#clearing ? this.#clearing.then(start) : change());
-    const done = this.#last.then(start);
-    const end = (): void => { this.#pending -= 1; };
-    this.#last = done.then(end, end);
-    return done;
-  }
-
-  /** The same, unless that is after `until`, for which `late` gives the error, or the call is stopped before. */
-  async takeBy<T>(until: number, change: () => Promise<T>, late: (cause: TimeUp) => Error, stop = new Stop()): Promise<T> {
-    let hasCome = false;
-    let isLate = false;
-    let tell = (): void => {};
-    const come = new Promise<void>((resolve) => { tell = resolve; });
-    const done = this.take(async () => {
-      if (isLate) return undefined as T; // nobody hears of it
-      hasCome = true;
-      tell();
-      return change();
-    });
-    done.catch(() => {});
-    try {
-      await stop.race(come, until);
-    } catch (error) {
-      isLate = true;
-      if (!hasCome) throw error instanceof TimeUp ? late(error) : error;
-    }
-    return done;
-  }
-
-  /** The next turn comes when this is done, too: what gives back what was left. */
-  clear<T>(task: Promise<T>): Promise<T> {
-    const clearing = (this.#clearing = Promise.allSettled([this.#clearing, task]).then(() => {
-      if (this.#clearing === clearing) this.#clearing = undefined;
-    }));
-    return task;
-  }
-}
-
-export class Holding {
-  readonly key: string;
-  readonly name: string;
-  readonly owner: string;
-  readonly isNamed: boolean;
-  readonly token: number;
-  lease: number;
-  keep: number;
-  /** How many holds the owner has. */
-  count = 1;
-  /** How many of them are in use, or on their way. */
-  #inUse = 1;
-  /** Calls that change the count go out one after the other: each says what it is to be. */
-  readonly turn: Turn;
-  /** Called when a grant is told as lost though no server has said so, with what kept it: that need not keep it any more. */
-  onUnheard: ((keeper: Keeper | undefined) => void) | undefined;
-  /** Called when a release may come after the next call of the owner. */
-  onLate: (() => void) | undefined;
-  /** The keeper of a kept grant. */
-  keeper: Keeper | undefined;
-  /** Whether the keeper's present connection keeps it, so that its PINGs tell of it. */
-  isKept = false;
-  /** Whether it is this process's to keep: another connection that keeps it by now was asked later. */
-  wasKept = false;
-  /** The connection that kept it last: the server closes that when another one is to keep it. */
-  keptOn: Line | undefined;
-  /** A call is on its way that ends the keeping: nothing asks for it again behind that. */
-  isEnding = false;
-  /** The sending of the last call by which the grant itself was known to stand. */
-  proof: number;
-  /** When the client learned of the grant. */
-  readonly since = now();
-  readonly #reply: number;
-  #loss: LockLost | undefined;
-  #isReleased = false;
-  #listeners = new Set<(loss: LockLost) => void>();
-  #ends: (() => void)[] = [];
-  #timer: Timer | undefined;
-  /** When a grant that is held at most so long ends. */
-  #last = Infinity;
-  /** When it ends if a call was carried out whose answer has not come. */
-  #mayEnd = Infinity;
-  /** What gives it its end at the server. */
-  #tail: Timer | undefined;
-
-  constructor(terms: Terms, proof: number, turn = new Turn()) {
-    this.key = terms.key;
-    this.name = terms.name;
-    this.owner = terms.owner;
-    this.isNamed = terms.isNamed;
-    this.token = terms.token;
-    this.lease = terms.lease;
-    this.keep = terms.keep;
-    this.#reply = terms.reply;
-    this.proof = proof;
-    this.turn = turn;
-  }
-
-  get loss(): LockLost | undefined {
-    return this.#loss;
-  }
-
-  /** What its calls look after where somebody else may keep it by now, in the name of the same owner. */
-  get common(): Common | undefined {
-    return this.isNamed && this.wasKept ? this : undefined;
-  }
-
-  get isLive(): boolean {
-    return !this.#loss && !this.#isReleased;
-  }
-
-  /** Until when nobody else has the lock, as far as the client knows. */
-  get knownUntil(): number {
-    const keeper = this.isKept && this.keeper ? this.keeper.proven : -Infinity;
-    return Math.min(this.#last, this.#mayEnd, Math.max(this.proof, keeper) + this.lease);
-  }
-
-  /** A reply to a call for this grant, sent then, says that it stands. */
-  proved(sent: number, lease: number): void {
-    this.lease = lease;
-    this.proof = Math.max(this.proof, sent);
-    this.goesOn();
-  }
-
-  /** A call that sets this lease is on its way. */
-  mayEndIn(lease: number): void {
-    this.#mayEnd = Math.min(this.#mayEnd, now() + lease);
-    this.watch();
-  }
-
-  /** No call that has set another lease is without its answer. */
-  goesOn(): void {
-    this.#mayEnd = Infinity;
-    if (this.#timer) this.watch();
-    if (this.isKept) this.unwatch();
-  }
-
-  /** A renewal set the end of a lease that nobody renews: it may have become nearer. */
-  setFixed(sent: number, lease: number): void {
-    this.lease = lease;
-    this.proof = sent;
-    this.#mayEnd = Infinity;
-    this.keep = 0;
-    this.keptOn = undefined;
-    this.watch();
-  }
-
-  /** From now on the grant is lost at the end of what is known, but not before `least` ms, unless more becomes known. */
-  watch(least = 0): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    if (!this.isLive) return;
-    this.#timer = later(Math.max(least, this.knownUntil - now()), () => {
-      this.#timer = undefined;
-      if (now() < this.knownUntil) return this.watch();
-      const isUnheard = this.keep > 0 || now() >= this.#mayEnd;
-      if (isUnheard) this.loseUnheard("nothing was heard of it for a whole lease");
-      else this.lose("the lease has ended");
-    }, { patience: this.keep ? this.#reply : 0 });
-  }
-
-  /** The keeper tells of it again. */
-  unwatch(): void {
-    if (this.keep === 0 || this.#last < Infinity || this.#mayEnd < Infinity) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
-  }
-
-  /** Ends at this time, whoever keeps it until then. */
-  endAt(last: number): void {
-    this.#last = last;
-    this.watch();
-  }
-
-  /** When it ends, whoever keeps it until then; Infinity: there is no such end. */
-  get last(): number {
-    return this.#last;
-  }
-
-  /** Has this done when no more than a lease is left until the end, where it has one. */
-  atLastLease(end: () => void): void {
-    this.#tail?.cancel();
-    if (this.#last === Infinity || !this.isLive) return;
-    this.#tail = later(this.#last - this.lease - now(), () => {
-      if (this.isLive) end();
+  /** Registers a wait at the server of the key. `adopted`: the token of a grant to adopt, or 0. */
+  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms, task: TaskOwner | undefined, adopted: number) {
+    this.core = core;
+    this.#terms = terms;
+    if (terms.onLost) this.onLost(terms.onLost);
+    this.claim = core.use((state) => {
+      const claim = new Claim(key, owner, terms, this, server, core.settings.reply, state.at);
+      claim.task = task;
+      claim.adopted = adopted;
+      state.ask(claim);
+      if (task) task.name = owner;
+      return claim;
     });
   }
 
-  lose(why: string, cause?: LockError | Error): void {
-    if (!this.isLive) return;
-    this.#loss = new LockLost(`${this.name}: ${why}`, { key: this.name, cause });
-    this.#end();
-    const listeners = [...this.#listeners];
-    this.#listeners.clear();
-    for (const listener of listeners) listener(this.#loss);
+  get key(): string {
+    return this.claim.key;
   }
 
-  /** The same where no server has said so. */
-  loseUnheard(why: string): void {
-    if (!this.isLive) return;
-    const { keeper } = this;
-    this.lose(why);
-    this.onUnheard?.(keeper);
+  get owner(): string {
+    return this.claim.owner;
   }
 
-  mustBeLive(): void {
-    if (!this.isLive) throw this.#loss ?? new LockMisuse(`${this.name}: released already`, { key: this.name });
+  get token(): number {
+    return this.claim.token;
   }
 
-  /** No other hold is in use, or on its way. */
-  mustBeTheLast(): void {
-    if (this.#inUse > 1) throw new LockMisuse(`${this.name}: taken more than once: only the last hold is let go of`, { key: this.name });
+  get remaining(): number {
+    return this.core.use((state) => state.remaining(this.claim));
   }
 
-  /** A hold is wanted: the grant must not end before that is decided. */
-  claim(): void {
-    this.#inUse += 1;
-  }
-
-  /** A hold is not wanted any more. Without any the grant is not held, whatever the server knows. */
-  unclaim(): void {
-    this.#inUse -= 1;
-    if (this.#inUse === 0) this.released();
-  }
-
-  /** Nothing is kept or told any more. */
-  released(): void {
-    if (!this.isLive) return;
-    this.#isReleased = true;
-    this.#end();
-    this.#listeners.clear();
-  }
-
+  /** Calls back when the grant is lost. Returns a function that takes the listener away. */
   onLost(listener: (loss: LockLost) => void): () => void {
-    if (this.isLive) this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    (this.#listeners ??= new Set()).add(listener);
+    return () => this.#listeners?.delete(listener);
   }
 
-  /** Calls back once, when the grant is neither held nor watched any more. */
-  whenEnded(end: () => void): void {
-    if (this.isLive) this.#ends.push(end);
-    else end();
+  changed(): void {
+    this.#sleeper?.wake();
+    const { claim, core } = this;
+    if (claim.phase !== "lost" || !claim.isHandedOver || this.loss) return;
+    const loss = (this.loss = core.state.lost(claim) as LockLost);
+    const { observer } = core.settings;
+    clearTimeout(this.#timer);
+    queueMicrotask(() => { // the loop runs no code of the user
+      for (const listener of this.#listeners ?? []) guard(() => listener(loss));
+      if (observer?.lost) guard(() => observer.lost?.(claim.key, loss));
+    });
   }
 
+  /** Acquires the lock, or rejects having neither a hold nor a place in line. */
+  async acquire(): Promise<this> {
+    const { signal, isFixed, lease, maxHold } = this.#terms;
+    const wake = signal && ((): void => this.#sleeper?.wake());
+    if (wake) signal.addEventListener("abort", wake);
+    try {
+      for (let pauses: Pauses | undefined; ;) {
+        if (signal?.aborted) throw signal.reason;
+        const step = this.core.use((state) => state.step(this.claim));
+        if (step === "done") break;
+        const server = this.claim.server as Server;
+        if (!server.isRunning || (step !== "send" && this.claim.phase === "asked")) server.run();
+        const fault = step === "send" ? await this.#ask(server) : await this.#sleep(step);
+        if (fault) await this.#again(server, fault, (pauses ??= new Pauses()).next());
+      }
+      if (isFixed) await this.renew(lease, true);
+    } catch (error) {
+      await this.giveUp();
+      throw error;
+    } finally {
+      if (wake) signal.removeEventListener("abort", wake);
+    }
+    this.#taken = now();
+    if (isFixed || maxHold < Infinity) {
+      this.#most = this.#taken + maxHold;
+      this.#end();
+    }
+    return this;
+  }
+
+  /** Sends the ACQUIRE. Resolves with the error, if it passes. */
+  async #ask(server: Server): Promise<Fault | undefined> {
+    const { core, claim } = this;
+    const { session } = server;
+    const sent = core.state.at;
+    const call = core.state.beginCall(claim);
+    const limit = Math.min(claim.limit, claim.last - sent);
+    const reply = await server.call(limit, claim.acquireCommand(session, sent), this.#isAsking);
+    core.use((state) => {
+      state.answered(claim, server, session, sent, reply);
+      state.endCall(call);
+    });
+    return reply instanceof Fault && reply.passing ? reply : undefined;
+  }
+
+  /** The loop brings the events of a place in line, which end the pause. */
+  #sleep(ms: number): Promise<undefined> {
+    return (this.#sleeper ??= new Sleeper()).sleep(ms);
+  }
+
+  /** After a passing error: finds where to ask next, and pauses. */
+  async #again(server: Server, reply: Fault, pause: number): Promise<void> {
+    const { core, claim } = this;
+    if (!core.servers.only) {
+      const target: Target = { server, isAsking: false };
+      await core.route(claim.key, target, reply);
+      this.#isAsking = target.isAsking;
+      if (target.server && claim.phase === "asked") claim.server = target.server;
+    }
+    if (claim.phase === "asked") await this.#sleep(Math.min(pause, claim.askedEnd - now()));
+  }
+
+  /** Makes sure that the owner neither holds the lock nor waits for it. Not for a grant that the user has. */
+  async giveUp(): Promise<void> {
+    const { core, claim } = this;
+    const server = claim.server as Server;
+    const call = core.state.beginCall(claim);
+    let reply: unknown;
+    const isKnown = core.use((state) => state.giveUp(claim));
+    if (isKnown) {
+      const limit = Math.min(core.settings.reply, claim.last - core.state.at);
+      reply = await server.call(limit, claim.cancelCommand(), this.#isAsking);
+    }
+    core.use((state) => {
+      if (isKnown) state.cancelAnswered(claim, reply);
+      state.endCall(call);
+    });
+  }
+
+  /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the answer. */
+  async #call(before: (state: State) => Words, after: (state: State, answer: Answer) => void): Promise<void> {
+    const { core, claim } = this;
+    if (this.#turns) await new Promise<void>((turn) => { this.#turns?.push(turn); });
+    else this.#turns = [];
+    try {
+      const words = core.use(before);
+      const call = core.state.beginCall(claim);
+      const answer = await core.repeat(claim.key, () => words);
+      core.use((state) => {
+        try {
+          after(state, answer);
+        } finally {
+          state.endCall(call);
+        }
+      });
+    } finally {
+      const next = this.#turns.shift();
+      if (next) next();
+      else this.#turns = undefined;
+    }
+  }
+
+  check(): Promise<void> {
+    return this.#call((state) => state.check(this.claim), (state, answer) => state.confirmed(this.claim, answer));
+  }
+
+  /** Adds a hold. */
+  enter(mode: Words): Promise<void> {
+    return this.#call((state) => state.enter(this.claim, mode), (state, answer) => {
+      state.confirmed(this.claim, answer);
+      this.claim.holds += 1;
+    });
+  }
+
+  /** Gives the grant this lease. `leaves`: it also takes the grant out of its session. */
+  renew(lease: number, leaves: boolean): Promise<void> {
+    return this.#call((state) => state.renew(this.claim, lease, leaves), (state, answer) => state.confirmed(this.claim, answer));
+  }
+
+  async extend(lease: number): Promise<void> {
+    const { isFixed } = this.#terms;
+    await this.renew(time("a lease", lease, isFixed ? 1 : LEAST_LEASE), isFixed);
+    if (this.#timer) this.#end();
+  }
+
+  /** Lifts the token, for a quorum. False: the token is too far ahead of the server's clock. */
+  async raise(token: number): Promise<boolean> {
+    let isAhead = false;
+    await this.#call((state) => state.raise(this.claim, token), (state, answer) => {
+      isAhead = answer.reply instanceof Fault && answer.reply.word === "AHEAD";
+      if (!isAhead) state.confirmed(this.claim, answer);
+    });
+    return !isAhead;
+  }
+
+  async detach(lease: number): Promise<void> {
+    time("a lease", lease, 1);
+    if (this.claim.holds > 1) throw misuse(this.claim.key, "its owner has other holds of it");
+    await this.renew(lease, true);
+    this.core.use((state) => state.letGo(this.claim));
+    clearTimeout(this.#timer);
+  }
+
+  release(): Promise<void> {
+    const { observer } = this.core.settings;
+    const released = this.#call((state) => state.release(this.claim), (state, answer) => state.released(this.claim, answer));
+    if (!this.#timer && !observer?.released) return released;
+    const end = (error?: unknown): void => {
+      if (this.claim.phase !== "held") clearTimeout(this.#timer);
+      if (observer?.released) guard(() => observer.released?.(this.claim.key, now() - this.#taken, error));
+    };
+    return released.then(end, (error: unknown) => {
+      end(error);
+      throw error;
+    });
+  }
+
+  /** Ends the grant at its maximum time, and at the end of a fixed lease. */
   #end(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    this.#tail?.cancel();
-    this.keeper?.leave(this);
-    for (const end of this.#ends.splice(0)) end();
+    const { core, claim } = this;
+    clearTimeout(this.#timer);
+    const next = core.use((state) => state.endByTime(claim, this.#most));
+    if (typeof next === "number") {
+      if (next < Infinity) this.#timer = later(next, () => this.#end()).unref();
+    } else {
+      void core.repeat(claim.key, () => next).then(({ reply }) => core.use((state) => state.ended(claim, reply)));
+    }
+  }
+
+  /** Asks for the grant where its key is now: a node of the cluster has deleted or redirected it. */
+  find(): void {
+    void this.#find();
+  }
+
+  async #find(): Promise<void> {
+    const { core, claim } = this;
+    const call = core.state.beginCall(claim);
+    let session = 0;
+    const outcome = await core.repeat(claim.key, (server) => {
+      ({ session } = server);
+      if (!session) server.run();
+      return session ? claim.renewCommand("SESSION", session) : undefined;
+    });
+    core.use((state) => {
+      state.found(claim, outcome.server ?? claim.server, session, outcome);
+      state.endCall(call);
+    });
   }
 }

@@ -1,113 +1,117 @@
-/** One connection, with a limit to its silence. */
+/** A connection to one server, which all calls share. */
 
-import type { Driver, OpenOptions, Opening, Socket, Words } from "./driver.ts";
-import { NoReply } from "./errors.ts";
-import { type Timer, later, now } from "./time.ts";
+import type { Address, Connection, Library } from "./library.ts";
+import type { Words } from "./state/claim.ts";
+import { Fault } from "./state/fault.ts";
+import { later, now } from "./time.ts";
 
-/** A connection on which each reply, or another one before it, has to come within `reply` ms. */
+/** A call under way. */
+interface Flight {
+  readonly words: Words;
+  readonly limit: number;
+  readonly end: number;
+  readonly resolve: (reply: unknown) => void;
+  isSent: boolean;
+}
+
 export class Line {
-  /** Called once, when the connection has closed for whatever reason. */
-  onClose: ((why: Error) => void) | undefined;
-  readonly #reply: number;
-  readonly #opening: Opening;
-  #socket: Socket | undefined;
-  #why: Error | undefined;
-  /** Whether it was closed here because an answer did not come. */
-  wasSilent = false;
-  #unanswered = 0;
-  #heard = 0;
-  #watch: Timer | undefined;
-  /** Rejects the calls that are under way when the connection is closed here. */
-  #calls = new Set<(error: Error) => void>();
+  /** It takes no more calls. */
+  isOver = false;
+  readonly #library: Library;
+  readonly #connection: Connection;
+  #isOpen = false;
+  #isCorked = false;
+  readonly #flights = new Set<Flight>();
+  /** One timer for all calls, at the earliest end. */
+  #timer: NodeJS.Timeout | undefined;
+  #due = Infinity;
 
-  private constructor(driver: Driver, options: Omit<OpenOptions, "closed">) {
-    this.#reply = options.ms;
-    this.#opening = driver.open({ ...options, closed: (why) => this.#closed(why) });
-  }
-
-  /** Rejects with ServerReply or NoReply, within `ms`. */
-  static async open(driver: Driver, options: Omit<OpenOptions, "closed">): Promise<Line> {
-    const line = new Line(driver, options);
-    const ready = line.#opening.ready;
-    try {
-      line.#socket = await new Promise<Socket>((resolve, reject) => {
-        const silent = (): void => reject(new NoReply(`no connection within ${options.ms} ms`));
-        const timer = later(options.ms, silent, { patience: options.ms, ref: true });
-        ready.finally(() => timer.cancel()).then(resolve, reject);
-      });
-    } catch (error) {
-      line.#opening.destroy();
-      throw error;
-    }
-    line.#heard = now();
-    if (driver.unref) line.#socket.unref();
-    return line;
-  }
-
-  get open(): boolean {
-    return this.#socket !== undefined && this.#why === undefined;
-  }
-
-  /** Whether it has answered, or was opened, in the last `reply` ms. */
-  get wasHeard(): boolean {
-    return now() - this.#heard < this.#reply;
-  }
-
-  /** Sends a command that is to be answered soon. Rejects with ServerReply or NoReply. */
-  send(words: Words): Promise<unknown> {
-    if (this.#unanswered === 0) this.#heard = now();
-    this.#watch ??= later(this.#reply, this.#look, { patience: this.#reply });
-    return this.#send(words, 1);
-  }
-
-  /** Sends a command that may take any time. Rejects with ServerReply or NoReply. */
-  sendPatiently(words: Words): Promise<unknown> {
-    return this.#send(words, 0);
-  }
-
-  #send(words: Words, watched: number): Promise<unknown> {
-    if (!this.#socket || this.#why) return Promise.reject(this.#why ?? new NoReply("not connected"));
-    const reply = this.#socket.send(words);
-    this.#unanswered += watched;
-    return new Promise((resolve, reject) => {
-      this.#calls.add(reject);
-      const done = (): void => {
-        this.#calls.delete(reject);
-        this.#unanswered -= watched;
-        this.#heard = now();
-      };
-      reply.then(
-        (value) => { done(); resolve(value); },
-        (error: unknown) => { done(); reject(error as Error); },
-      );
+  constructor(library: Library, at: Address | undefined, limit: number) {
+    this.#library = library;
+    this.#connection = library.open(at, limit, () => { this.isOver = true; });
+    this.#connection.ready.then(() => {
+      this.#isOpen = !this.isOver;
+      for (const flight of this.#flights) this.#send(flight);
+    }, (error: unknown) => {
+      this.isOver = true;
+      for (const flight of this.#flights) this.#done(flight, library.fault(error, false));
     });
   }
 
-  /** Closes at once. What is not answered is rejected with NoReply. */
-  close(why = "closed here"): void {
-    this.#closed(new NoReply(why));
+  /** Sends a command once. Resolves with the reply, or a Fault. */
+  call(limit: number, words: Words): Promise<unknown> {
+    return new Promise((resolve) => {
+      const flight: Flight = { words, limit, end: now() + limit, resolve, isSent: false };
+      this.#flights.add(flight);
+      if (flight.end < this.#due) this.#watch(flight.end);
+      if (this.#isOpen) this.#send(flight);
+    });
   }
 
-  #look = (): void => {
-    this.#watch = undefined;
-    if (this.#why || this.#unanswered === 0) return;
-    const silent = now() - this.#heard;
-    if (silent >= this.#reply) {
-      this.wasSilent = true;
-      this.close(`no answer within ${this.#reply} ms`);
-    } else {
-      this.#watch = later(this.#reply - silent, this.#look, { patience: this.#reply });
-    }
-  };
+  #send(flight: Flight): void {
+    flight.isSent = true;
+    this.#join();
+    this.#connection.send(flight.words).then((reply) => this.#done(flight, reply), (error: unknown) => {
+      const fault = this.#library.fault(error, true);
+      // The address may lead to a new primary.
+      if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
+      this.#done(flight, fault);
+    });
+  }
 
-  #closed(why: Error): void {
-    if (this.#why) return;
-    this.#why = why instanceof NoReply ? why : new NoReply("the connection has closed", { cause: why });
-    this.#watch?.cancel();
-    this.#watch = undefined;
-    this.#opening.destroy();
-    for (const reject of this.#calls) reject(this.#why);
-    this.#calls.clear();
-    this.onClose?.(this.#why);
+  #done(flight: Flight, reply: unknown): void {
+    if (!this.#flights.delete(flight)) return;
+    if (this.isOver && this.#flights.size === 0) this.close();
+    flight.resolve(reply);
+  }
+
+  #watch(end: number): void {
+    clearTimeout(this.#timer);
+    this.#due = end;
+    this.#timer = later(end - now(), () => this.#expire());
+  }
+
+  /** Ends the calls whose time is over. */
+  #expire(): void {
+    const at = now();
+    let next = Infinity;
+    for (const flight of this.#flights) {
+      if (flight.end > at) {
+        next = Math.min(next, flight.end);
+        continue;
+      }
+      this.isOver = true;
+      const text = flight.isSent ? `no reply in ${Math.round(flight.limit)} ms` : "no connection in time";
+      this.#done(flight, Fault.none(text, flight.isSent));
+    }
+    this.#due = Infinity;
+    if (next < Infinity) this.#watch(next);
+  }
+
+  /** What is sent from now on is sent together, at `uncork`. */
+  cork(): void {
+    if (!this.#isOpen || this.#isCorked) return;
+    this.#isCorked = true;
+    this.#connection.cork?.();
+  }
+
+  uncork(): void {
+    if (!this.#isCorked) return;
+    this.#isCorked = false;
+    this.#connection.uncork?.();
+  }
+
+  /** What comes together is sent together. */
+  #join(): void {
+    if (this.#isCorked || this.#flights.size === 1 || !this.#connection.cork) return;
+    this.cork();
+    process.nextTick(() => this.uncork());
+  }
+
+  close(): void {
+    this.isOver = true;
+    this.#isOpen = false;
+    if (this.#flights.size === 0) clearTimeout(this.#timer);
+    this.#connection.close();
   }
 }

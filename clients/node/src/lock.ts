@@ -1,66 +1,105 @@
-/** A lock: a name, a mode and options. Making one calls nothing. */
+/** A lock: a key, a mode and options. Making one calls nothing. */
 
-import type { Calls } from "./calls.ts";
-import { LockBusy, LockError, LockMisuse, attach } from "./errors.ts";
+import type { Core } from "./core.ts";
+import { LockBusy, attach } from "./errors.ts";
 import { Grant } from "./grant.ts";
-import type { Mode } from "./holding.ts";
-import { type LockOptions, type Wish, checkKey, freshOwner } from "./options.ts";
-import type { Scope } from "./scope.ts";
-import type { Stop } from "./stop.ts";
-import { later } from "./time.ts";
+import { Holding } from "./holding.ts";
+import { type LockOptions, type Observer, type Terms, guard } from "./options.ts";
+import type { Server } from "./server.ts";
+import type { TaskOwner } from "./state/claim.ts";
+import { Fault } from "./state/fault.ts";
+import { now } from "./time.ts";
 
-/** How long work may take to end after it was told that its lock is lost. */
-const FAREWELL = 1000;
-
-/** Whoever takes locks: a `Locks`, where each acquire is an owner, or a task. */
+/** Whoever acquires locks: a `Locks`, where each acquire has an owner of its own, or a task. */
 export interface Taker {
-  readonly scope: Scope;
-  /** Throws LockMisuse where the options make no sense. */
-  wish(options: LockOptions): Wish;
-  take(name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant>;
+  readonly core: Core;
+  readonly prefix: string;
+  readonly task?: TaskHolds | undefined;
 }
 
-/** Acquires for an owner of its own, or for one that the user has named. */
-export async function takeAlone(calls: Calls, service: string, name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant> {
-  const { owner: named } = wish;
-  if (named !== undefined) return calls.owners.of(named).take(name, mode, wish, stop);
-  return new Grant(calls, await calls.acquire({ name, mode, owner: freshOwner(service), isNamed: false, wish, limit: calls.limitOf(wish) }, stop));
+/** What a task holds. */
+export interface TaskHolds extends TaskOwner {
+  readonly held: Map<string, Holding>;
 }
 
-/** A lock on one key. */
-export class Lock<Options extends LockOptions = LockOptions> {
-  /** The key, as the user's client knows it. */
+/** Acquires a lock; with an owner and a token, adopts a grant. */
+export function acquire(taker: Taker, key: string, terms: Terms, owner?: string, adopted?: number): Promise<Grant> {
+  return observed(taker.core.settings.observer, key, () => take(taker, key, terms, owner, adopted));
+}
+
+/** Tells the observer how an acquire ends. */
+export function observed(observer: Observer | undefined, key: string, acquiring: () => Promise<Grant>): Promise<Grant> {
+  if (!observer?.acquired) return acquiring();
+  const begun = now();
+  const end = (error?: unknown): void => guard(() => observer.acquired?.(key, now() - begun, error));
+  return acquiring().then((grant) => {
+    end();
+    return grant;
+  }, (error: unknown) => {
+    end(error);
+    throw error;
+  });
+}
+
+async function take({ core, task }: Taker, key: string, terms: Terms, owner = "", adopted = 0): Promise<Grant> {
+  if (terms.signal?.aborted) throw terms.signal.reason;
+  const held = task?.held.get(key);
+  if (held?.claim.phase === "held") {
+    await held.enter(terms.mode);
+    return new Grant(held);
+  }
+  const name = owner || (task && core.state.usableOwner(task));
+  const holding = await hold(core, key, terms, name, adopted, task);
+  if (task) {
+    for (const [of, it] of task.held) if (it.claim.phase !== "held") task.held.delete(of);
+    task.held.set(key, holding);
+  }
+  return new Grant(holding);
+}
+
+/** Acquires a lock for an owner; by default for a fresh one. */
+export async function hold(core: Core, key: string, terms: Terms, owner = "", adopted = 0, task?: TaskOwner): Promise<Holding> {
+  const server = core.servers.only ?? await serverOf(core, key);
+  return new Holding(core, server, key, owner || core.freshOwner(), terms, task, adopted).acquire();
+}
+
+async function serverOf(core: Core, key: string): Promise<Server> {
+  const found = await core.servers.find(key);
+  if (found instanceof Fault) throw found.error(key, core.library.address);
+  return found;
+}
+
+/** A lock of one key. */
+export class Lock {
+  /** The key, with the prefix. */
   readonly key: string;
-  readonly #taker: Taker;
-  readonly #mode: Mode;
-  readonly #options: Options;
+  readonly #options: LockOptions;
+  readonly #terms: Terms;
+  readonly #termsOf: (options: LockOptions) => Terms;
+  readonly #acquire: (key: string, terms: Terms) => Promise<Grant>;
 
   /** @internal */
-  constructor(taker: Taker, key: string, mode: Mode, options: Options) {
-    this.key = checkKey(key);
-    this.#taker = taker;
-    this.#mode = mode;
+  constructor(key: string, options: LockOptions, termsOf: (options: LockOptions) => Terms,
+    acquire: (key: string, terms: Terms) => Promise<Grant>) {
+    this.key = key;
     this.#options = options;
-    this.#wish(options);
+    this.#terms = termsOf(options);
+    this.#termsOf = termsOf;
+    this.#acquire = acquire;
   }
 
   /**
-   * Takes the lock. Rejects with LockBusy when others have it and the time to wait is over, with the reason of
-   * the signal when that was aborted, or with another LockError: then neither a hold nor a wait is left.
+   * Acquires the lock: waits in line until the time to wait is over (LockBusy) or the signal is aborted (its reason).
+   * Whatever it rejects with, neither a hold nor a wait is left.
    */
-  async acquire(options: Partial<Options> = {}): Promise<Grant> {
-    const { scope } = this.#taker;
-    return scope.acquiring(this.key, async () => {
-      const all = { ...this.#options, ...options };
-      const wish = this.#wish(all);
-      return scope.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
-    });
+  acquire(options?: LockOptions): Promise<Grant> {
+    return this.#acquire(this.key, options ? this.#termsOf({ ...this.#options, ...options }) : this.#terms);
   }
 
-  /** Like `acquire`, but undefined when others have it. */
-  async tryAcquire(options: Partial<Options> = {}): Promise<Grant | undefined> {
+  /** Acquires the lock if it is free now; undefined if others hold it or wait for it. */
+  async tryAcquire(options?: LockOptions): Promise<Grant | undefined> {
     try {
-      return await this.acquire(options);
+      return await this.acquire({ ...options, wait: 0 });
     } catch (error) {
       if (error instanceof LockBusy) return undefined;
       throw error;
@@ -68,65 +107,32 @@ export class Lock<Options extends LockOptions = LockOptions> {
   }
 
   /**
-   * Does the work while holding the lock, and gives the lock back. An error of the work is what is thrown,
-   * with what went wrong with the lock as its `cause`; where the work succeeds, an error of the lock is. When the
-   * lock is lost, `grant.signal` is aborted, and the work has a second to end before LockLost is thrown.
+   * Works under the lock, and releases it. An error of the work is thrown as it is, with what went wrong with the lock as
+   * its `cause`; if the work succeeds, an error of the lock is thrown. When the lock is lost, `grant.signal` is aborted.
    */
-  async run<T>(work: (grant: Grant) => T | Promise<T>, options: Partial<Options> = {}): Promise<T> {
-    return runUnder(await this.acquire(options), work);
-  }
-
-  #wish(options: LockOptions): Wish {
-    // To the server one permit is one owner: two in one name would be one place, and the release of one the end of both.
-    if (typeof this.#mode === "object" && options.owner !== undefined) {
-      throw new LockMisuse(`${this.key}: a permit has an owner of its own`, { key: this.key });
-    }
-    return this.#taker.wish(options);
+  async run<T>(work: (grant: Grant) => T | Promise<T>, options?: LockOptions): Promise<T> {
+    const grant = await this.acquire(options);
+    return await runUnder([grant], () => work(grant));
   }
 }
 
-/** Does the work, and gives the grant back. */
-export const runUnder = <T>(grant: Grant, work: (grant: Grant) => T | Promise<T>): Promise<T> => runAll([grant], () => work(grant));
-
-/** Does the work under all of them, and gives them back: the last one first, and all in the time of one. */
-export async function runAll<T>(grants: readonly Grant[], work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
-  let result: { readonly value: T } | undefined;
+/** Does the work, and releases the grants: the last one first. */
+export async function runUnder<T>(grants: readonly Grant[], work: () => T | Promise<T>): Promise<T> {
+  let result: T | undefined;
   let failure: { readonly error: unknown } | undefined;
   try {
-    result = { value: await orLost(grants, async () => work(grants)) };
+    result = await work();
   } catch (error) {
     failure = { error };
   }
-  const releases = await Promise.allSettled([...grants].reverse().map((grant) => grant.release()));
-  for (const release of releases) {
-    if (release.status === "fulfilled") continue;
-    const error: unknown = release.reason;
-    if (!failure || isNewsOf(failure.error, error)) throw error;
-    if (error instanceof LockError) attach(failure.error, error);
+  for (let i = grants.length - 1; i >= 0; i -= 1) {
+    try {
+      await grants[i]?.release();
+    } catch (error) {
+      if (failure) attach(failure.error, error);
+      failure ??= { error };
+    }
   }
   if (failure) throw failure.error;
-  return (result as { readonly value: T }).value;
-}
-
-/** Whether an error of the work only says that it was told of this loss. */
-function isNewsOf(error: unknown, loss: unknown): boolean {
-  return error === loss || (error instanceof Error && error.name === "AbortError" && error.cause === loss);
-}
-
-/** Settles as the work does, but no later than a second after a loss. */
-function orLost<T>(grants: readonly Grant[], work: () => Promise<T>): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    let farewell: { cancel(): void } | undefined;
-    const offs = grants.map((grant) => grant.onLost((loss) => {
-      farewell ??= later(FAREWELL, () => reject(loss), { ref: true });
-    }));
-    const end = (): void => {
-      for (const off of offs) off();
-      farewell?.cancel();
-    };
-    work().then(
-      (value) => { end(); resolve(value); },
-      (error: unknown) => { end(); reject(error as Error); },
-    );
-  });
+  return result as T;
 }

@@ -1,153 +1,129 @@
 /** The locks of a process. */
 
-import { Calls } from "./calls.ts";
-import { type Client, driverOf } from "./client.ts";
-import { LockError, LockUnavailable, ServerReply, errorOf } from "./errors.ts";
-import { Grant } from "./grant.ts";
-import { Lock, type Taker, runAll, takeAlone } from "./lock.ts";
-import { type LockOptions, type LocksOptions, checkKey, checkLimit, checkToken, wishOf } from "./options.ts";
-import { inOrder, leadBy, once } from "./recipes.ts";
-import { fieldsOf } from "./replies.ts";
-import { Stop } from "./stop.ts";
-import { Task } from "./task.ts";
+import { Core } from "./core.ts";
+import type { Grant } from "./grant.ts";
+import { type IoredisClient, type IoredisCluster, ofIoredis, ofIoredisCluster } from "./ioredis.ts";
+import type { Library } from "./library.ts";
+import { Lock, type Taker, acquire, runUnder } from "./lock.ts";
+import { type NodeRedisClient, type NodeRedisCluster, ofFactory, ofNodeRedis, ofNodeRedisCluster } from "./node-redis.ts";
+import { lead } from "./lead.ts";
+import { type LockOptions, type LocksOptions, checkKey, permits, settingsOf, termsOf } from "./options.ts";
+import type { Words } from "./state/claim.ts";
+import { misuse } from "./state/grants.ts";
 import { now } from "./time.ts";
 
-/** One of those who hold a lock. */
-export interface Holder {
-  readonly owner: string;
-  readonly token: number;
-  readonly holds: number;
-  /** How long it has held the lock, and how long its lease has left; in ms. */
-  readonly heldFor: number;
-  readonly remaining: number;
-  readonly lease: number;
-  /** How many holders it bears; 0: any number. */
-  readonly limit: number;
+/**
+ * A client of ioredis (`Redis`, by Sentinels too, or `Cluster`) or of node-redis (`createClient`, `createCluster`); or a
+ * function that makes a client of node-redis, not connected yet, for each connection. A `TestServer` is for unit tests.
+ */
+export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedisCluster
+  | (() => NodeRedisClient | Promise<NodeRedisClient>) | Library;
+
+/** @internal */
+export function libraryOf(client: Client): Library {
+  if (typeof client === "function") return ofFactory(client);
+  if ("open" in client && "fault" in client) return client;
+  if ("isCluster" in client && client.isCluster === true) return ofIoredisCluster(client as IoredisCluster);
+  if ("masters" in client) return ofNodeRedisCluster(client);
+  if ("call" in client && "duplicate" in client) return ofIoredis(client as IoredisClient);
+  if ("sendCommand" in client && "duplicate" in client && "isOpen" in client) return ofNodeRedis(client as NodeRedisClient);
+  throw misuse("Locks", "it takes a client of ioredis or node-redis, or a function that makes one");
 }
 
-/** The locks of a process, on its Redis client. One for each client is enough. */
-export class Locks {
-  readonly #calls: Calls;
-  readonly #service: string;
-  readonly #options: LocksOptions;
-  readonly #taker: Taker;
+/** Makes the locks of one owner, or of one for each acquire. */
+abstract class Maker {
+  /** @internal */
+  protected readonly taker: Taker;
 
-  constructor(client: Client, options: LocksOptions = {}) {
-    wishOf({}, options);
-    this.#options = options;
-    this.#service = options.service ?? "app";
-    this.#calls = new Calls(driverOf(client, options), options);
-    this.#taker = {
-      scope: this.#calls,
-      wish: (given) => wishOf(given, options),
-      take: (name, mode, wish, stop) => takeAlone(this.#calls, this.#service, name, mode, wish, stop),
-    };
+  /** @internal */
+  constructor(taker: Taker) {
+    this.taker = taker;
   }
 
   /** A lock that one holder has alone. */
   lock(key: string, options: LockOptions = {}): Lock {
-    return new Lock(this.#taker, key, "exclusive", options);
+    return this.#make(this.taker, key, [], options);
   }
 
   /** A lock that readers share, while `lock` of the same key is for writers. */
   shared(key: string, options: LockOptions = {}): Lock {
-    return new Lock(this.#taker, key, "shared", options);
+    return this.#make(this.taker, key, ["SHARED"], options);
   }
 
-  /** A permit of a semaphore that has `of` of them. */
-  permit(key: string, options: LockOptions & { readonly of: number }): Lock {
-    const { of, ...others } = options;
-    return new Lock(this.#taker, key, { limit: checkLimit(of) }, others);
+  /** One of so many permits, if all callers give the same number: a semaphore. Each permit has an owner of its own. */
+  permit(key: string, { of, ...options }: LockOptions & { readonly of: number }): Lock {
+    return this.#make({ ...this.taker, task: undefined }, key, permits(of), options);
   }
 
-  /** A task: one owner for several locks. */
+  #make(taker: Taker, key: string, mode: Words, options: LockOptions): Lock {
+    const { lease } = taker.core.settings;
+    return new Lock(taker.prefix + checkKey(key), options, (given) => termsOf(given, mode, lease), (name, terms) => acquire(taker, name, terms));
+  }
+}
+
+/**
+ * One owner for all locks of one piece of work. It enters a lock again that it holds, and the server finds a deadlock
+ * among tasks. Pass it along with the work; never share it between two.
+ */
+export class Task extends Maker {}
+
+/** The locks of a process on one server or cluster. One for each client is enough. */
+export class Locks extends Maker {
+  constructor(client: Client, options: LocksOptions = {}) {
+    const library = libraryOf(client);
+    super({ core: new Core(library, settingsOf(options)), prefix: options.prefix ?? library.prefix });
+  }
+
+  /** Makes an owner for several locks: for re-entry, and so that deadlocks are found. */
   task(): Task {
-    return new Task({ calls: this.#calls, defaults: this.#options, service: this.#service });
+    return new Task({ ...this.taker, task: { name: "", held: new Map() } });
   }
 
   /**
-   * Takes a grant over that another process, or an earlier request, has let go of with `detach`. Rejects with LockLost
-   * when it is not there any more. A `lease` that is given begins now; without one the grant keeps its own.
+   * Takes over a grant that another process has detached. Without a fixed lease the server renews it from now on. One
+   * release gives back all its holds. Rejects with LockLost if it is gone. The key is without the prefix.
    */
-  async adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
-    const wish = wishOf(options, this.#options);
-    checkToken(token);
-    checkKey(key);
-    return this.#calls.stoppable(options.signal, (stop) =>
-      this.#calls.owners.adopt(owner, key, token, wish, options.lease !== undefined, stop));
+  adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
+    const terms = { ...termsOf(options, [], this.taker.core.settings.lease), wait: 0 };
+    return acquire(this.taker, this.taker.prefix + checkKey(key), terms, owner, token);
   }
 
   /**
-   * The same, for a moment: without counting holds with others that go on with this grant, whose release ends it for all.
-   * @internal
+   * Works under the locks of several keys, or rejects having acquired none. They are acquired in one order, so that two
+   * callers never wait for each other. They have one owner and one time to wait.
    */
-  async adoptBeside(key: string, owner: string, token: number, options: LockOptions): Promise<Grant> {
-    const wish = wishOf(options, this.#options);
-    const request = { name: key, mode: "exclusive", owner, isNamed: true, wish, limit: this.#calls.limitOf(wish) } as const;
-    return this.#calls.stoppable(options.signal, async (stop) =>
-      new Grant(this.#calls, await this.#calls.adopt(request, token, options.lease !== undefined, stop)));
-  }
-
-  /**
-   * Does the work while holding all the locks, or rejects having taken none. They are taken in one order, so that
-   * two who do this never wait for each other; `wait` is for all together.
-   */
-  async all<T>(keys: readonly string[], options: LockOptions, work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
-    return runAll(await inOrder(this.task(), keys, options), work);
-  }
-
-  /**
-   * Leads: waits for the lock for ever, works while it holds it, and begins again when the work has ended or the lock
-   * was lost. Resolves when the signal is aborted; rejects when the work fails.
-   */
-  lead(key: string, options: LockOptions & { readonly signal: AbortSignal }, work: (grant: Grant) => unknown): Promise<void> {
-    return leadBy(this, key, work, options);
-  }
-
-  /**
-   * Gives what `look` finds. Where it finds nothing, one of all who ask does the work, while the others wait for it,
-   * for up to `wait`, and look again.
-   */
-  once<T>(key: string, options: LockOptions, look: () => Promise<T | undefined>, work: (grant: Grant) => Promise<T>): Promise<T> {
-    return once(this, key, look, work, options);
-  }
-
-  /** Who holds the lock now, the lowest token first. */
-  async holders(key: string): Promise<Holder[]> {
-    const reply = (await this.#answered(key, () => this.#calls.look("LOCK.HOLDERS", key))) as unknown[];
-    return reply.map(fieldsOf).map((fields) => {
-      const number = (name: string): number => Number(fields.get(name));
-      return { owner: String(fields.get("owner")), token: number("token"), holds: number("holds"), heldFor: number("held-ms"),
-        remaining: number("ttl-ms"), lease: number("lease-ms"), limit: number("limit") };
+  async all<T>(keys: readonly string[], work: (grants: readonly Grant[]) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
+    const task = this.task();
+    const end = now() + (options.wait ?? Infinity);
+    const grants: Grant[] = [];
+    return runUnder(grants, async () => {
+      for (const key of [...new Set(keys)].sort()) {
+        grants.push(await task.lock(key, options).acquire({ wait: Math.max(0, end - now()) }));
+      }
+      const lost = grants.find((grant) => grant.lost); // while the others were waited for
+      if (lost) throw lost.lost;
+      return work(grants);
     });
   }
 
-  /** Frees the lock, whoever holds it. True when somebody did. Its holders hear at once that they have lost it. */
-  async forceUnlock(key: string): Promise<boolean> {
-    return Number(await this.#answered(key, () => this.#calls.delete(key))) > 0;
+  /**
+   * Elects a leader: waits for the lock as long as it takes, works while it holds it, and begins again when the work has
+   * ended or the lock was lost. Resolves when the signal is aborted. Rejects when the work fails, unless by the loss, and
+   * with an error of the lock that does not pass.
+   */
+  lead(key: string, work: (grant: Grant) => unknown, options: LockOptions = {}): Promise<void> {
+    return lead(this.lock(key, options), work, options.signal);
   }
 
   /**
-   * Releases all that is held, calls off all waits, and closes the connections of the locks, not the user's client;
-   * within 2 s, whatever the server does. What is held is told as lost.
+   * Ends all waits, releases all locks and closes the connections of the locks, not the client. Call it when the work has
+   * stopped. It takes at most two reply timeouts; what could not be released is free a lease later.
    */
   close(): Promise<void> {
-    return this.#calls.close();
+    return this.taker.core.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  async #answered(key: string, ask: () => Promise<unknown>): Promise<unknown> {
-    this.#calls.mustBeOpen();
-    checkKey(key);
-    try {
-      return await new Stop().race(ask(), now() + this.#calls.servers.reply);
-    } catch (error) {
-      if (error instanceof LockError) throw error;
-      if (error instanceof ServerReply) throw errorOf(error, "acquire", key);
-      throw new LockUnavailable(`${key}: the server gave no answer in time`, { key, cause: error });
-    }
   }
 }

@@ -1,10 +1,9 @@
 /** Connections of node-redis (the packages redis and @redis/client). */
 
-import type { Address, Driver, OpenOptions, Opening, Socket, Words } from "./driver.ts";
-import { NoReply, ServerReply } from "./errors.ts";
-import { later } from "./time.ts";
+import { type Address, type Connection, type Library, textOf } from "./library.ts";
+import { type Fault, understood } from "./state/fault.ts";
 
-/** A client of `createClient` or `createClientPool`'s clients. */
+/** A client of `createClient`. */
 export interface NodeRedisClient {
   readonly isOpen: boolean;
   connect(): Promise<unknown>;
@@ -23,7 +22,6 @@ interface Source extends NodeRedisClient {
 export interface NodeRedisCluster {
   readonly masters: readonly { readonly host: string; readonly port: number }[];
   nodeClient(node: never): unknown;
-  sendCommand(key: string | undefined, isReadonly: boolean | undefined, words: string[]): Promise<unknown>;
 }
 
 interface ClusterOptions {
@@ -31,14 +29,13 @@ interface ClusterOptions {
   readonly nodeAddressMap?: Readonly<Record<string, Address>> | ((address: string) => Address | undefined);
 }
 
-/** What differs from the user's client: nothing is queued unseen, and nothing comes back by itself. */
-function settings(source: Source, { name, ms, at }: OpenOptions): object {
-  const socket = { ...source.options?.socket, ...at, reconnectStrategy: false, connectTimeout: 10 * ms,
-    socketTimeout: undefined, keepAlive: true, keepAliveInitialDelay: 10_000 };
+/** What differs from the user's client: nothing is repeated, and nothing comes back by itself. */
+function settings({ options }: Source, at: Address | undefined, limit: number): object {
   return {
     ...(at && { url: undefined }),
-    socket,
-    name,
+    // Each call has its own limit, and a process that was suspended would take this one as passed.
+    socket: { ...options?.socket, ...at, reconnectStrategy: false, connectTimeout: 10 * limit, socketTimeout: undefined,
+      keepAlive: true, keepAliveInitialDelay: 10_000 },
     keyPrefix: undefined,
     readonly: false,
     pingInterval: undefined,
@@ -47,119 +44,73 @@ function settings(source: Source, { name, ms, at }: OpenOptions): object {
     clientSideCache: undefined,
     emitInvalidate: false,
     maintNotifications: "disabled",
-    commandOptions: { timeout: undefined },
+    commandOptions: {},
   };
 }
 
-function understood(error: unknown): Error {
-  const text = error instanceof Error ? error.message : String(error);
-  for (let it: object | null = Object(error) as object; it; it = Object.getPrototypeOf(it) as object | null) {
-    if (it.constructor.name === "ErrorReply") return new ServerReply(text);
+function faultOf(error: unknown, isSent: boolean): Fault {
+  let isReply = false; // the library's classes of error replies are its own
+  for (let it: object | null = Object(error) as object; it && !isReply; it = Object.getPrototypeOf(it) as object | null) {
+    isReply = it.constructor.name === "ErrorReply";
   }
-  return new NoReply(text, { cause: error });
+  return understood(error, isReply, isSent);
 }
 
-const textOf = (words: Words): string[] => words.map(String);
-
-function openFrom(make: () => NodeRedisClient | Promise<NodeRedisClient>, { closed }: OpenOptions): Opening {
+function openFrom(make: () => NodeRedisClient | Promise<NodeRedisClient>, closed: (error: unknown) => void): Connection {
   let redis: NodeRedisClient | undefined;
-  let wasReady = false;
-  let destroyed = false;
-  const destroy = (): void => {
-    destroyed = true;
-    try {
-      if (redis?.isOpen) redis.destroy();
-    } catch {
-      // it has closed already
-    }
+  let isClosed = false;
+  const close = (): void => {
+    isClosed = true;
+    if (redis?.isOpen) redis.destroy();
   };
-  const opened = async (): Promise<Socket> => {
-    try {
-      const client = (redis = await make());
-      client.on("error", (error: Error) => {
-        if (wasReady) closed(error);
-      });
-      client.on("end", () => {
-        if (wasReady) closed(new NoReply("the connection has closed"));
-      });
-      if (destroyed) throw new NoReply("called off");
-      await client.connect();
-      wasReady = true;
-      return {
-        send: (words) => client.sendCommand(textOf(words)).catch((error: unknown) => { throw understood(error); }),
-        destroy,
-        unref: () => (client as { unref?(): void }).unref?.(),
-      };
-    } catch (error) {
-      throw understood(error);
-    }
+  const connect = async (): Promise<void> => {
+    redis = await make();
+    redis.on("error", closed);
+    redis.on("end", closed);
+    if (isClosed) throw new Error("the connection was closed");
+    await redis.connect();
   };
-  return { ready: opened(), destroy };
+  return {
+    ready: connect(),
+    send: (words) => redis?.sendCommand(words.map(String)) ?? Promise.reject(new Error("the connection is not open")),
+    close,
+  };
 }
 
 const text = (prefix: unknown): string => (prefix === undefined ? "" : String(prefix));
 
-export function driverOfNodeRedis(client: NodeRedisClient): Driver {
+export function ofNodeRedis(client: NodeRedisClient): Library {
   const source = client as Source;
-  const prefix = text(source.options?.keyPrefix);
-  const { path, host, port } = (source.options?.socket ?? {}) as { path?: string; host?: string; port?: number };
+  const { path, host = "localhost", port = 6379 } = (source.options?.socket ?? {}) as { path?: string; host?: string; port?: number };
   return {
-    prefix,
-    server: path ?? (host === undefined && port === undefined ? "" : `${host ?? "localhost"}:${port ?? 6379}`),
-    open: (options) => openFrom(() => source.duplicate(settings(source, options)), options),
-    look: (command, key) => client.sendCommand([command, prefix + key]).catch((error: unknown) => { throw understood(error); }),
+    address: path ?? textOf({ host, port }),
+    prefix: text(source.options?.keyPrefix),
+    open: (at, limit, closed) => openFrom(() => source.duplicate(settings(source, at, limit)), closed),
+    fault: faultOf,
   };
 }
 
-export function driverOfNodeRedisCluster(cluster: NodeRedisCluster): Driver {
+export function ofNodeRedisCluster(cluster: NodeRedisCluster): Library {
   const { keyPrefix, nodeAddressMap: map } = (cluster as { readonly _options?: ClusterOptions })._options ?? {};
-  const prefix = text(keyPrefix);
-  let source: Source | undefined; // a client of any node: what a connection is made like
-  const anyNode = async (): Promise<Source> => {
-    const [node] = cluster.masters;
-    if (node) source = (await (cluster as { nodeClient(it: unknown): unknown }).nodeClient(node)) as Source;
-    if (!source) throw new NoReply("the cluster's client knows no node: is it connected?");
-    return source;
-  };
+  let source: Source | undefined; // a client of any node: its settings are those of all
   return {
-    prefix,
-    server: "",
+    address: "cluster",
+    prefix: text(keyPrefix),
     cluster: {
-      seeds: () => Promise.resolve(cluster.masters.map(({ host, port }) => ({ host, port }))),
-      seen(address) {
-        const name = `${address.host}:${address.port}`;
-        return (typeof map === "function" ? map(name) : map?.[name]) ?? address;
-      },
+      seeds: () => cluster.masters.map(({ host, port }) => ({ host, port })),
+      seen: (address) => (typeof map === "function" ? map(textOf(address)) : map?.[textOf(address)]) ?? address,
     },
-    open: (options) => openFrom(async () => {
-      const like = source ?? (await anyNode());
-      return like.duplicate(settings(like, options));
-    }, options),
-    look: (command, key) => cluster.sendCommand(prefix + key, false, [command, prefix + key])
-      .catch((error: unknown) => { throw understood(error); }),
+    open: (at, limit, closed) => openFrom(async () => {
+      const [node] = cluster.masters;
+      if (node) source = (await (cluster as { nodeClient(it: unknown): unknown }).nodeClient(node)) as Source;
+      if (!source) throw new Error("the client of the cluster knows no node: is it connected?");
+      return source.duplicate(settings(source, at, limit));
+    }, closed),
+    fault: faultOf,
   };
 }
 
-/** A connection of a client that the user makes each time, of any library, not connected yet. */
-export function driverOfFactory(make: () => NodeRedisClient | Promise<NodeRedisClient>): Driver {
-  return {
-    prefix: "",
-    server: "",
-    open: (options) => openFrom(make, options),
-    async look(command, key, ms) {
-      const client = await make();
-      client.on("error", () => {});
-      // Else it might try to connect for ever, and nobody hears of it.
-      const end = later(ms, () => { if (client.isOpen) client.destroy(); }, { ref: true });
-      try {
-        await client.connect();
-        return await client.sendCommand([command, key]);
-      } catch (error) {
-        throw understood(error);
-      } finally {
-        end.cancel();
-        if (client.isOpen) client.destroy();
-      }
-    },
-  };
+/** A client of node-redis that the user makes for each connection. */
+export function ofFactory(make: () => NodeRedisClient | Promise<NodeRedisClient>): Library {
+  return { address: "the server", prefix: "", open: (_at, _limit, closed) => openFrom(make, closed), fault: faultOf };
 }

@@ -1,66 +1,46 @@
-/** Time: always of the monotonic clock, in milliseconds. */
+/** Time: in milliseconds, of the monotonic clock. */
 
 /** The longest delay that Node's timers take: 24.8 days. */
 const LONGEST_DELAY = 2 ** 31 - 1;
-/** A timer that comes later than this tells that the process stood still. */
-const STOOD_STILL = 1000;
 
 export const now = (): number => performance.now();
 
-/** Something that can be called off. */
-export interface Timer {
-  cancel(): void;
-}
-
 /**
- * Calls back once, after any number of milliseconds, and not before what the sockets have received by then
- * has been read. A process that stood still gets `patience` more, for it has to be told what happened meanwhile.
- * Keeps no process alive, unless `ref` is set.
+ * Calls back after so long, and after what the sockets have received by then was read: a process that was suspended
+ * finds its replies there.
  */
-export function later(ms: number, callback: () => void, { patience = 0, ref = false } = {}): Timer {
-  const due = now() + Math.max(0, ms);
-  let timer: NodeJS.Timeout | undefined;
-  let immediate: NodeJS.Immediate | undefined;
-  const arm = (delay: number): void => {
-    timer = setTimeout(fire, Math.min(delay, LONGEST_DELAY));
-    if (!ref) timer.unref();
-  };
-  const fire = (): void => {
-    const late = now() - due;
-    if (late < -1) {
-      arm(-late);
-    } else if (late > STOOD_STILL && patience > 0) {
-      const more = patience;
-      patience = 0;
-      arm(more);
-    } else {
-      immediate = setImmediate(callback); // after the sockets were read
-    }
-  };
-  if (ms < Infinity) arm(due - now());
-  return {
-    cancel() {
-      clearTimeout(timer);
-      clearImmediate(immediate);
-    },
-  };
+export function later(ms: number, callback: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(callback), Math.min(ms, LONGEST_DELAY));
 }
 
-/** Near a limit the pauses are no shorter than this. */
-const SHORTEST = 20;
+/** The times between tries: none at first, then from 50 ms growing to 1 s, with jitter. */
+export class Pauses {
+  #tries = 0;
 
-/** Pauses that grow from 50 ms to 1 s, with jitter. */
-export class Pace {
-  #next = 50;
+  next(): number {
+    this.#tries += 1;
+    if (this.#tries === 1) return 0;
+    return Math.min(50 * 2 ** (this.#tries - 2), 1000) * (0.5 + Math.random() / 2);
+  }
+}
 
-  /** Before a limit they take no more than half of what is left: the last try needs time for its answer. */
-  next(until = Infinity): number {
-    const ms = this.#next * (0.5 + Math.random() / 2);
-    this.#next = Math.min(1000, this.#next * 2);
-    return Math.min(ms, Math.max(SHORTEST, (until - now()) / 2));
+/** A pause that can be ended early. */
+export class Sleeper {
+  #wake: (() => void) | undefined;
+
+  wake(): void {
+    this.#wake?.();
   }
 
-  reset(): void {
-    this.#next = 50;
+  sleep(ms: number): Promise<undefined> {
+    if (ms <= 0) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const timer = ms < Infinity ? later(ms, () => this.wake()) : undefined;
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        resolve(undefined);
+      };
+    });
   }
 }

@@ -12,7 +12,7 @@ const root = path.resolve(import.meta.dirname, "../..");
 const version = (name: string): string =>
   (JSON.parse(readFileSync(path.join(root, "node_modules", name, "package.json"), "utf8")) as { version: string }).version;
 
-test("the README's first screen works when pasted into an empty project", { timeout: 120_000 }, async () => {
+test("the README's first program works in a default project, and the types in all forms", { timeout: 120_000 }, async () => {
   const server = await startServer();
   const project = mkdtempSync(path.join(tmpdir(), "redis-lock-client-"));
   ends.push(() => rmSync(project, { recursive: true }));
@@ -28,18 +28,23 @@ test("the README's first screen works when pasted into an empty project", { time
     assert(inside.includes(`package/${name}`), name);
   }
   assert(!inside.some((name) => /tests|trial|node_modules/.test(name)));
-  write("package.json", '{ "private": true, "type": "module" }');
+  run("npm", "init", "--yes"); // a CommonJS project
   run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline", `./${file}`, `ioredis@${version("ioredis")}`);
 
-  const [, first = ""] = /```ts\n([^]*?)```/.exec(readFileSync(path.join(root, "README.md"), "utf8")) ?? [];
+  const readme = readFileSync(path.join(root, "README.md"), "utf8");
+  const programs = [...readme.matchAll(/```ts\n([^]*?)```/g)].map(([, text = ""]) => text);
+  const [first = ""] = programs;
   const pasted = first.replace("new Redis()", `new Redis(${server.port})`);
   assert.notEqual(pasted, first);
-  write("paste.mjs", pasted);
-  write("paste.ts", pasted);
-  assert.match(run(process.execPath, "paste.mjs"), /^fence writes with \d{16}\n$/);
+  write("first.mjs", pasted);
+  write("first.mts", pasted);
+  assert.match(run(process.execPath, "first.mjs"), /^fence writes with \d{16}\n$/);
+  write("unit.mjs", programs.find((text) => text.includes("TestServer")) ?? "");
+  assert.equal(run(process.execPath, "unit.mjs"), "");
 
   // CommonJS, and one family of errors for both.
-  write("both.cjs", `const { Locks, LockMisuse } = require("redis-lock-client");
+  write("both.js", `const { Locks, LockMisuse } = require("redis-lock-client");
+    const { TestServer } = require("redis-lock-client/testing");
     const { Redis } = require("ioredis");
     import("redis-lock-client").then(async (esm) => {
       const redis = new Redis(${server.port}), locks = new Locks(redis);
@@ -47,8 +52,9 @@ test("the README's first screen works when pasted into an empty project", { time
       await locks.close();
       redis.disconnect();
       await locks.lock("a").acquire().catch((error) => console.log(error instanceof esm.LockMisuse, esm.LockMisuse === LockMisuse));
+      new Locks(new TestServer());
     });`);
-  assert.equal(run(process.execPath, "both.cjs"), "held\ntrue true\n");
+  assert.equal(run(process.execPath, "both.js"), "held\ntrue true\n");
 
   // The types, with nothing skipped, of both forms.
   for (const name of ["node_modules/typescript", "node_modules/@types"]) {
@@ -56,12 +62,21 @@ test("the README's first screen works when pasted into an empty project", { time
   }
   write("use.cts", `import { Redis } from "ioredis";
     import { Locks, type Grant } from "redis-lock-client";
+    import { TestServer } from "redis-lock-client/testing";
     export const held = (redis: Redis): Promise<Grant | undefined> => new Locks(redis).lock("a", { wait: 5 }).tryAcquire();
+    export const standIn = (): Locks => new Locks(new TestServer());
     export async function using(redis: Redis): Promise<number> {
       await using grant = await new Locks(redis).permit("a", { of: 2 }).acquire();
       return grant.token;
     }`);
-  write("tsconfig.json", JSON.stringify({ files: ["paste.ts", "use.cts"], compilerOptions: { strict: true, noEmit: true,
-    module: "nodenext", target: "es2022", lib: ["es2022", "esnext.disposable"], types: ["node"], exactOptionalPropertyTypes: true } }));
-  run(process.execPath, "node_modules/typescript/bin/tsc");
+  const compile = (files: string[], more: object): string => {
+    write("tsconfig.json", JSON.stringify({ files, compilerOptions: { strict: true, noEmit: true, target: "es2022",
+      lib: ["es2022", "esnext.disposable"], types: ["node"], exactOptionalPropertyTypes: true, ...more } }));
+    return run(process.execPath, "node_modules/typescript/bin/tsc");
+  };
+  compile(["first.mts", "use.cts"], { module: "nodenext" });
+  write("old.ts", `import { Locks, QuorumLocks } from "redis-lock-client";
+    import { TestServer } from "redis-lock-client/testing";
+    export const all: unknown[] = [Locks, QuorumLocks, TestServer];`);
+  compile(["old.ts"], { module: "commonjs", moduleResolution: "node10", esModuleInterop: true, skipLibCheck: true });
 });

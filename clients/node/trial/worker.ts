@@ -1,10 +1,11 @@
-/** The worker of the trial: does what JSON lines on standard input say, all at the same time. */
+/** The worker of the trial: does what JSON lines on standard input say, all at the same time. Its argument is the library. */
 
 import { createInterface } from "node:readline";
+import { createClient, createCluster } from "@redis/client";
 import { Cluster, Redis } from "ioredis";
 import {
-  type Grant, LockBusy, LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable, Locks,
-  type Task,
+  type Client, type Grant, LockBusy, LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused,
+  LockUnavailable, Locks, type Task,
 } from "../src/index.ts";
 
 interface Where { readonly url?: string; readonly sentinels?: readonly string[]; readonly master?: string; readonly cluster?: readonly string[] }
@@ -28,12 +29,44 @@ interface Request {
   readonly ms?: number;
 }
 
-const opened = new Map<string, { locks: Locks; tasks: Map<string, Task>; end: () => void }>();
+const isNodeRedis = process.argv[2] === "node-redis";
+const sites = new Map<string, Site>();
 const grants = new Map<number, Grant>();
 const calls = new Map<number, AbortController>();
 
 const tell = (line: object): void => { process.stdout.write(`${JSON.stringify(line)}\n`); };
 const log = (text: unknown): void => { process.stderr.write(`${String(text)}\n`); };
+
+/** A client with its locks. All locks of a session have one lease, so those of another lease are others. */
+class Site {
+  readonly tasks = new Map<string, Task>();
+  readonly #client: Client;
+  readonly #request: Request;
+  readonly #end: () => unknown;
+  readonly #locks = new Map<string, Locks>();
+
+  constructor(request: Request) {
+    this.#request = request;
+    [this.#client, this.#end] = clientOf(request);
+  }
+
+  of(lease: number, silence: number): Locks {
+    const name = silence ? `${lease} ${silence}` : "";
+    let locks = this.#locks.get(name);
+    if (!locks) {
+      const { service, reply_ms: replyTimeout } = this.#request;
+      locks = new Locks(this.#client, { service, replyTimeout, ...(silence && { lease: Math.max(lease, 1000), silence }),
+        observer: { connection: (server, error) => log(`${server}: ${error === undefined ? "back" : String(error)}`) } });
+      this.#locks.set(name, locks);
+    }
+    return locks;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#locks.values()].map((locks) => locks.close()));
+    await this.#end();
+  }
+}
 
 function known<T>(map: ReadonlyMap<unknown, T>, name: unknown): T {
   const it = map.get(name);
@@ -46,32 +79,63 @@ function address(text: string): { host: string; port: number } {
   return { host, port: Number(port) };
 }
 
-function clientOf({ url, sentinels, master, cluster }: Where, password: string | null | undefined): Redis | Cluster {
-  // The locks open connections of their own: the client's is never needed.
+/** A client, and what ends it. */
+function clientOf(request: Request): [Client, () => unknown] {
+  return isNodeRedis ? nodeRedisOf(request) : ioredisOf(request);
+}
+
+function ioredisOf({ server: { url, sentinels, master, cluster } = {}, password }: Request): [Client, () => unknown] {
   const login = { ...(password && { password }), lazyConnect: true, retryStrategy: () => 100, maxRetriesPerRequest: 1 };
-  if (cluster) return new Cluster(cluster.map(address), { redisOptions: login, lazyConnect: true, clusterRetryStrategy: () => 100 });
-  if (sentinels) return new Redis({ ...login, sentinels: sentinels.map(address), name: master ?? "" });
-  return new Redis(url ?? "", login);
+  const client = cluster
+    ? new Cluster(cluster.map(address), { redisOptions: login, lazyConnect: true, clusterRetryStrategy: () => 100 })
+    : sentinels ? new Redis({ ...login, sentinels: sentinels.map(address), name: master ?? "" }) : new Redis(url ?? "", login);
+  client.on("error", log);
+  return [client as Redis, () => client.disconnect()];
+}
+
+function nodeRedisOf({ server: { url, sentinels, master, cluster } = {}, password }: Request): [Client, () => unknown] {
+  const login = password ? { password } : {};
+  if (cluster) {
+    const client = createCluster({ rootNodes: cluster.map((it) => ({ url: `redis://${it}` })), defaults: login });
+    client.on("error", log);
+    client.connect().catch(log);
+    return [client, () => client.destroy()];
+  }
+  if (!sentinels) return [createClient({ ...(url && { url }), ...login }), () => {}];
+  return [async () => createClient({ ...login, socket: { ...(await primaryOf(sentinels, master)), reconnectStrategy: false } }), () => {}];
+}
+
+/** Asks the Sentinels where the primary is. */
+async function primaryOf(sentinels: readonly string[], master = ""): Promise<{ host: string; port: number }> {
+  return Promise.any(sentinels.map(async (sentinel) => {
+    const client = createClient({ socket: { ...address(sentinel), reconnectStrategy: false } });
+    client.on("error", () => {});
+    try {
+      await client.connect();
+      const [host = "", port] = (await client.sendCommand(["SENTINEL", "get-master-addr-by-name", master])) as unknown as string[];
+      return { host, port: Number(port) };
+    } finally {
+      if (client.isOpen) client.destroy();
+    }
+  }));
 }
 
 const actions: Record<string, (request: Request) => object | Promise<object>> = {
-  open({ name = "", server = {}, service = "trial", password, reply_ms: replyTimeout }) {
-    const client = clientOf(server, password);
-    client.on("error", log);
-    const locks = new Locks(client as Redis, { service, replyTimeout, onEvent: (event) => log(JSON.stringify(event)) });
-    opened.set(name, { locks, tasks: new Map(), end: () => client.disconnect() });
+  open(request) {
+    sites.set(request.name ?? "", new Site(request));
     return { ok: true };
   },
 
   async acquire(request) {
-    const { id, key = "", mode = "exclusive", wait_ms: wait = 0, lease_ms: lease, keep_ms: keep = 30_000, task: name } = request;
-    const { locks, tasks } = known(opened, request.locks);
+    const { id, key = "", mode = "exclusive", wait_ms: wait = 0, lease_ms: lease = 0, keep_ms: silence = 0, task: name } = request;
+    const site = known(sites, request.locks);
+    const locks = site.of(lease, silence);
     const abort = new AbortController();
     calls.set(id, abort);
     try {
       let taker: Locks | Task = locks;
-      if (name) tasks.set(name, (taker = tasks.get(name) ?? locks.task()));
-      const options = { wait: wait < 0 ? Infinity : wait, lease, ...(keep ? { keep } : { fixed: true }), signal: abort.signal };
+      if (name) site.tasks.set(name, (taker = site.tasks.get(name) ?? locks.task()));
+      const options = { wait: wait < 0 ? Infinity : wait, ...(!silence && { fixed: lease }), signal: abort.signal };
       const lock = mode === "exclusive" ? taker.lock(key, options)
         : mode === "shared" ? taker.shared(key, options) : taker.permit(key, { ...options, of: mode.limit });
       const grant = await lock.acquire();
@@ -108,9 +172,7 @@ const actions: Record<string, (request: Request) => object | Promise<object>> = 
   fork: () => ({ error: "unsupported" }),
 
   async close({ locks }) {
-    const { locks: it, end } = known(opened, locks);
-    await it.close();
-    end();
+    await known(sites, locks).close();
     return { ok: true };
   },
 };

@@ -1,4 +1,4 @@
-/** What clients of a web application are told of a lock that could not be had. */
+/** What clients of a web application get when a lock cannot be acquired. */
 
 import { type ArgumentsHost, Catch, type ExceptionFilter } from "@nestjs/common";
 import { LockBusy, LockDeadlock, LockError, LockUnavailable } from "../errors.ts";
@@ -9,13 +9,13 @@ interface Response {
   send(body: unknown): unknown;
 }
 
-/** Answers 409 where others have the lock, 503 where the server cannot be reached, and 500 to all else that is wrong with a lock. */
+/** Answers 409 while others hold the lock, 503 while the server cannot be reached, and 500 for other errors of locks. */
 export class LockErrorFilter implements ExceptionFilter<LockError> {
   catch(error: LockError, host: ArgumentsHost): void {
     if (host.getType() !== "http") throw error;
     const isBusy = error instanceof LockBusy || error instanceof LockDeadlock;
     const statusCode = isBusy ? 409 : error instanceof LockUnavailable ? 503 : 500;
-    // The key may tell what is nobody's business.
+    // The error's message names the key, which may be nobody's business.
     const message = isBusy ? "Conflict" : statusCode === 503 ? "Service Unavailable" : "Internal Server Error";
     host.switchToHttp().getResponse<Response>().status(statusCode).send({ statusCode, message, error: error.name });
   }

@@ -1,68 +1,116 @@
-/** The locks of an application: what is done under them, and their end after all else has ended. */
+/** The locks of an application: methods that work under them, and their end after all else has ended. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as pause } from "node:timers/promises";
 import type { OnApplicationShutdown } from "@nestjs/common";
-import { type Client, endClient } from "../client.ts";
+import { endClient } from "../end-client.ts";
+import { LockMisuse } from "../errors.ts";
 import type { Grant } from "../grant.ts";
-import { Locks } from "../locks.ts";
+import { type Client, Locks } from "../locks.ts";
 import type { LocksOptions } from "../options.ts";
-import { Stop } from "../stop.ts";
 import { now } from "../time.ts";
 
 /** All times are in milliseconds. */
 export interface LocksModuleOptions extends LocksOptions {
   /** A client of ioredis or node-redis, as `new Locks` takes it. */
   readonly client: Client;
-  /** At the application's end also the client is ended, after the locks. */
+  /** The application's end also ends the client, after the locks. */
   readonly closeClient?: boolean | undefined;
-  /** At the application's end, how long methods that work under a lock may go on before it is taken away: 10 s. */
+  /** How long the application's end waits for methods that work under a lock: 10 s. */
   readonly drainTimeout?: number | undefined;
 }
 
-const grants = new AsyncLocalStorage<readonly Grant[]>();
-
-/** The grant under which the present method works: of this key, or the one that was taken last. */
-export function currentGrant(key?: string): Grant | undefined {
-  const present = grants.getStore() ?? [];
-  return key === undefined ? present.at(-1) : present.findLast((grant) => grant.key === key);
+/** Where a method works under locks. */
+interface Inside {
+  readonly runner: LocksRunner;
+  readonly grants: readonly Grant[];
+  /** Where its caller works. */
+  readonly outer: Inside | undefined;
+  /** The method has returned, though something that it called may still run. */
+  isOver: boolean;
 }
+
+const inside = new AsyncLocalStorage<Inside>();
+
+function* places(): Generator<Inside> {
+  for (let place = inside.getStore(); place; place = place.outer) yield place;
+}
+
+/** The grant under which the present method works: of this key, or of the lock that was acquired last. */
+export function currentGrant(key?: string): Grant | undefined {
+  for (const { runner, grants } of places()) {
+    const found = key === undefined ? grants.at(-1) : grants.find((grant) => grant.key === runner.nameOf(key));
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** Acquires locks, does the work, and releases them. */
+export type Hold<T> = (work: (grants: readonly Grant[]) => Promise<T>) => Promise<T>;
 
 export class LocksRunner implements OnApplicationShutdown {
   readonly locks: Locks;
   readonly #options: LocksModuleOptions;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #underWay = new Set<Promise<void>>();
 
   constructor(options: LocksModuleOptions) {
     this.locks = new Locks(options.client, options);
     this.#options = options;
   }
 
-  /** Does what takes locks, and has the application's end wait for it. */
-  async run<T>(call: (locks: Locks) => Promise<T>): Promise<T> {
-    const running = call(this.locks);
-    this.#underWay.add(running);
-    try {
-      return await running;
-    } finally {
-      this.#underWay.delete(running);
+  /** The key with the prefix. */
+  nameOf(key: string): string {
+    return this.locks.lock(key).key;
+  }
+
+  /** Rejects a method that would wait for the lock of its own caller. */
+  refuseReentry(keys: readonly string[], method: string): void {
+    const names = keys.map((key) => this.nameOf(key));
+    for (const { runner, grants, isOver } of places()) {
+      const held = !isOver && runner === this && grants.find((grant) => names.includes(grant.key));
+      if (!held) continue;
+      throw new LockMisuse(`${held.key}: ${method} is called by a method that holds this lock, so it would wait for itself.`
+        + " Move the work of both to a method without a lock of its own", { key: held.key });
     }
   }
 
-  /** Does the work with `currentGrant` telling of these grants. */
-  static under<T>(taken: readonly Grant[], work: () => T): T {
-    return grants.run([...(grants.getStore() ?? []), ...taken], work);
+  /**
+   * Works under locks. The result is there when the work has ended. Work that succeeds keeps them until `atLeast` ms after
+   * it began.
+   */
+  run<T>(hold: Hold<T>, work: () => Promise<T>, atLeast: number): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const running = hold(async (grants) => {
+        const end = now() + atLeast;
+        const place: Inside = { runner: this, grants, outer: inside.getStore(), isOver: false };
+        const result = await inside.run(place, work).finally(() => { place.isOver = true; });
+        const left = end - now();
+        if (left > 0 && grants.every((grant) => !grant.lost)) {
+          resolve(result);
+          await pause(left);
+        }
+        return result;
+      }).then(resolve, reject).finally(() => { this.#underWay.delete(running); });
+      this.#underWay.add(running);
+    });
   }
 
-  /** Nest calls this when the servers have closed: no request is in flight any more. */
+  /**
+   * Nest calls this when the servers have closed: no request is in flight any more. It takes no lock away from other work
+   * either: the locks of work that takes longer end after it, or a lease after the process.
+   */
   async onApplicationShutdown(): Promise<void> {
     const { client, closeClient = false, drainTimeout = 10_000 } = this.#options;
-    const until = now() + drainTimeout;
-    while (this.#underWay.size > 0 && now() < until) {
-      await new Stop().race(Promise.allSettled(this.#underWay), until).catch(() => {});
-    }
-    await this.locks.close();
-    if (closeClient && typeof client === "object") {
-      await new Stop().race(endClient(client), now() + (this.#options.closeTimeout ?? 2000)).catch(() => {});
-    }
+    const drained = this.#drained();
+    const ended = drained.then(async () => {
+      await this.locks.close();
+      if (closeClient && typeof client === "object") await endClient(client);
+    });
+    const isDrained = await Promise.race([drained.then(() => true), pause(drainTimeout, false, { ref: false })]);
+    if (isDrained) await ended;
+  }
+
+  async #drained(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 }

@@ -2,11 +2,10 @@
 
 import { Inject } from "@nestjs/common";
 import { LockBusy, LockMisuse } from "../errors.ts";
-import type { Lock } from "../lock.ts";
 import type { Locks } from "../locks.ts";
-import type { LockOptions } from "../options.ts";
+import { type LockOptions, time } from "../options.ts";
 import { runnerToken } from "./module.ts";
-import { LocksRunner } from "./runner.ts";
+import type { Hold, LocksRunner } from "./runner.ts";
 
 export interface WithLockOptions extends Omit<LockOptions, "signal"> {
   /** The name of the locks, where the application has several. */
@@ -14,61 +13,77 @@ export interface WithLockOptions extends Omit<LockOptions, "signal"> {
   /** Shared with other readers, or one of so many permits. */
   readonly shared?: boolean | undefined;
   readonly of?: number | undefined;
-  /** What a call does when others have the lock and the time to wait is over: it rejects with LockBusy, or does nothing. */
+  /**
+   * What a call does that finds others at work for all of `wait`: it rejects with LockBusy, or it does nothing and resolves
+   * with undefined. With "skip" it does not wait, unless `wait` says so.
+   */
   readonly ifBusy?: "throw" | "skip" | undefined;
+  /**
+   * A call that succeeds keeps its lock until so many ms after it began: 0, or 500 with "skip". So a short job runs once
+   * though the clocks of the instances differ.
+   */
+  readonly atLeast?: number | undefined;
 }
 
 type Method<A extends unknown[], R> = (...given: A) => R;
-/** The key, or several, or what makes them of the method's arguments. */
+/** The key, or several, or a function that makes them of the method's first arguments. */
 export type KeyOf<A extends unknown[]> = string | readonly string[] | ((...given: A) => string | readonly string[]);
 
 /**
- * Has the method hold the lock while it works. It returns a promise; `currentGrant()` tells it of its grant: the fencing
- * token, and the signal that tells of a loss. Several keys are taken in one order, or none.
+ * The method holds the lock while it works, and returns a promise. `currentGrant()` is its grant, with the fencing token and
+ * the signal of a loss. Several keys are acquired in one order, all or none. A method that is called by one that holds
+ * the same lock rejects with LockMisuse: it would wait for itself.
  */
-export function WithLock<A extends any[]>(key: KeyOf<A>, { locks: name, shared, of, ifBusy, ...options }: WithLockOptions = {}) {
-  const place = Symbol(`LocksRunner ${name ?? ""}`);
-  const modeOf = (locks: Locks, it: string): Lock =>
-    of !== undefined ? locks.permit(it, { ...options, of }) : shared ? locks.shared(it, options) : locks.lock(it, options);
-  return <R>(target: object, property: string | symbol, descriptor: TypedPropertyDescriptor<Method<A, Promise<R>>>): void => {
+export function WithLock<A extends any[]>(key: KeyOf<A>, given: WithLockOptions = {}) {
+  const { locks: locksName, shared, of, ifBusy = "throw", atLeast = ifBusy === "skip" ? 500 : 0, ...rest } = given;
+  const options = ifBusy === "skip" ? { wait: 0, ...rest } : rest;
+  const isExclusive = !shared && of === undefined;
+  time("atLeast", atLeast, 0);
+  const place = Symbol(`LocksRunner ${locksName ?? ""}`);
+  const holdOf = <R>(locks: Locks, keys: readonly string[]): Hold<R> => {
+    const [only = ""] = keys;
+    if (keys.length !== 1) return (work) => locks.all(keys, work, options);
+    const lock = of !== undefined ? locks.permit(only, { ...options, of })
+      : shared ? locks.shared(only, options) : locks.lock(only, options);
+    return (work) => lock.run((grant) => work([grant]));
+  };
+  return <R>(target: object, property: string | symbol, descriptor: TypedPropertyDescriptor<Method<[...A, ...any[]], Promise<R>>>): void => {
     const method = descriptor.value;
+    const name = String(property);
     if (typeof method !== "function") throw new TypeError("WithLock is for methods");
-    Inject(runnerToken(name))(target, place);
-    const locked = async function (this: Record<typeof place, LocksRunner>, ...given: A): Promise<R | undefined> {
+    Inject(runnerToken(locksName))(target, place);
+    const locked = async function (this: Record<typeof place, LocksRunner>, ...args: [...A, ...any[]]): Promise<R | undefined> {
       const runner = this[place];
-      if (!runner) throw new LockMisuse(`${String(property)}: nothing was injected; is the object made by Nest, with LocksModule imported?`);
-      const found = typeof key === "function" ? key.apply(this, given) : key;
-      if (typeof found !== "string" && (shared || of !== undefined)) {
-        throw new LockMisuse(`${String(property)}: several locks are taken exclusively; \`shared\` and \`of\` go with one key`);
+      if (!runner) throw new LockMisuse(`${name}: nothing was injected; is the object made by Nest, with LocksModule imported?`);
+      const found = typeof key === "function" ? key.apply(this, args as unknown as A) : key;
+      const keys = typeof found === "string" ? [found] : found;
+      if (keys.length !== 1 && !isExclusive) {
+        throw new LockMisuse(`${name}: several locks are acquired exclusively; \`shared\` and \`of\` go with one key`);
       }
+      runner.refuseReentry(keys, name);
       let hasBegun = false;
       const work = async (): Promise<R> => {
         hasBegun = true;
-        return promised(await method.apply(this, given), property);
+        const result = await method.apply(this, args);
+        if (typeof (result as { subscribe?: unknown } | undefined)?.subscribe === "function") {
+          throw new LockMisuse(`${name}: an Observable works after the method has returned, without its lock; return a promise`);
+        }
+        return result;
       };
       try {
-        return await runner.run((locks) => (typeof found === "string"
-          ? modeOf(locks, found).run((grant) => LocksRunner.under([grant], work))
-          : locks.all(found, options, (grants) => LocksRunner.under(grants, work))));
+        return await runner.run(holdOf<R>(runner.locks, keys), work, atLeast);
       } catch (error) {
         if (ifBusy === "skip" && !hasBegun && error instanceof LockBusy) return undefined;
         throw error;
       }
     };
-    Object.defineProperty(locked, "name", { value: method.name });
+    Object.defineProperty(locked, "name", { value: name });
     copyMetadata(method, locked);
-    descriptor.value = locked as unknown as Method<A, Promise<R>>;
+    descriptor.value = locked as unknown as Method<[...A, ...any[]], Promise<R>>;
   };
 }
 
-function promised<R>(result: R, property: string | symbol): R {
-  if (typeof (result as { subscribe?: unknown } | undefined)?.subscribe === "function") {
-    throw new LockMisuse(`${String(property)}: an Observable works after the method has returned, without its lock; return a promise`);
-  }
-  return result;
-}
-
-/** What decorators below this one have noted on the method, such as its route. */
+/** What decorators below this one have set on the method, such as its route. */
 function copyMetadata(from: object, to: object): void {
   const { getOwnMetadataKeys, getOwnMetadata, defineMetadata } = Reflect as unknown as {
     getOwnMetadataKeys(of: object): unknown[];

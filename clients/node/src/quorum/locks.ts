@@ -1,100 +1,140 @@
-/** Locks on several independent servers that decide together. */
+/** Locks that a majority of several servers keep together. */
 
-import { type Client, driverOf } from "../client.ts";
-import { LockMisuse } from "../errors.ts";
+import { Core } from "../core.ts";
+import { LockBusy, type LockError, LockMisuse, LockRefused, LockUnavailable } from "../errors.ts";
 import { Grant } from "../grant.ts";
-import { Lock, type Taker, runAll } from "../lock.ts";
-import { type LockOptions, type LocksOptions, checkKey, checkToken, wishOf } from "../options.ts";
-import { inOrder, leadBy } from "../recipes.ts";
-import type { OnVotes } from "./part.ts";
-import { QuorumCalls, type QuorumWish } from "./calls.ts";
-
-/** All times are in milliseconds. */
-export interface QuorumOptions extends Omit<LockOptions, "keep" | "owner" | "replicas"> {
-  /** Told of each time that all servers are asked: to take the lock, to renew it, to give it back. */
-  readonly onVotes?: OnVotes | undefined;
-}
-
-/** The least lease that is renewed, in ms: round trips have to fit in it many times. */
-const LEAST_RENEWED = 100;
-
-function wishFor(options: QuorumOptions, defaults: LocksOptions): QuorumWish {
-  for (const name of ["owner", "replicas", "keep"]) {
-    if ((options as Record<string, unknown>)[name]) throw new LockMisuse(`on several servers there is no option ${name}`);
-  }
-  return { ...wishOf(options, defaults, LEAST_RENEWED), onVotes: options.onVotes };
-}
+import { lead } from "../lead.ts";
+import { Lock, observed } from "../lock.ts";
+import { type Client, libraryOf } from "../locks.ts";
+import { type LockOptions, type LocksOptions, type Settings, type Terms, checkKey, settingsOf, termsOf } from "../options.ts";
+import { Pauses, now } from "../time.ts";
+import { Ballot, type Member, PATIENCE } from "./ballot.ts";
+import { QuorumHolding } from "./grant.ts";
 
 /**
- * Locks on three independent servers, or a larger odd number of them: a lock is held while more than half of them have
- * granted it, all with one fencing token. This process renews it; no server is another's replica.
+ * Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
+ * from being acquired, or loses one. Each server renews its part for as long as the process polls its session there.
  */
 export class QuorumLocks {
-  readonly #calls: QuorumCalls;
-  readonly #options: LocksOptions;
-  readonly #taker: Taker;
-
-  /** With `even` also two servers, or a larger even number: they bear no more failures than one server less does. */
-  constructor(clients: readonly Client[], { even = false, ...options }: LocksOptions & { readonly even?: boolean } = {}) {
-    if (clients.length < (even ? 2 : 3) || (clients.length % 2 === 0 && !even)) {
-      throw new LockMisuse("a quorum has three servers, or a larger odd number of them");
-    }
-    const drivers = clients.map((client) => driverOf(client, options));
-    const addresses = drivers.map(({ server }) => server).filter((it) => it !== "");
-    if (new Set(clients).size < clients.length || new Set(addresses).size < addresses.length) {
-      throw new LockMisuse("a server has only one voice in a quorum");
-    }
-    wishFor({}, options);
-    this.#options = options;
-    this.#calls = new QuorumCalls(drivers, options);
-    this.#taker = {
-      scope: this.#calls,
-      wish: (given) => wishFor(given, options),
-      take: async (name, _mode, wish, stop) => new Grant(this.#calls, await this.#calls.acquire(name, wish as QuorumWish, stop)),
-    };
-  }
-
-  /** A lock that one holder has alone. */
-  lock(key: string, options: QuorumOptions = {}): Lock<QuorumOptions> {
-    return new Lock<QuorumOptions>(this.#taker, key, "exclusive", options);
-  }
+  readonly #members: readonly Member[];
+  readonly #settings: Settings;
+  readonly #prefix: string;
 
   /**
-   * Takes a grant over that another process, or an earlier request, has let go of with `detach`. Rejects with LockLost
-   * when a majority does not have it any more. The lease begins now.
+   * `clients` are those of at least three servers that fail by themselves: none is a replica of another. All processes name
+   * them in the same order.
    */
-  async adopt(key: string, owner: string, token: number, options: QuorumOptions = {}): Promise<Grant> {
-    const wish = wishFor(options, this.#options);
-    checkToken(token);
-    return this.#calls.stoppable(options.signal, async (stop) =>
-      new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, stop)));
+  constructor(clients: readonly Client[], options: LocksOptions = {}) {
+    if (clients.length < 3) throw new LockMisuse("a quorum has at least 3 servers");
+    const { connection } = options.observer ?? {};
+    this.#settings = settingsOf(options);
+    const settings = { ...this.#settings, observer: connection && { connection: connection.bind(options.observer) } };
+    this.#members = clients.map((client, i) => {
+      const library = libraryOf(client);
+      return { name: `server ${i + 1} (${library.address})`, core: new Core(library, settings) };
+    });
+    this.#prefix = options.prefix ?? this.#members[0]?.core.library.prefix ?? "";
   }
 
-  /**
-   * Does the work while holding all the locks, or rejects having taken none. They are taken in one order, so that
-   * two who do this never wait for each other; `wait` is for all together.
-   */
-  async all<T>(keys: readonly string[], options: QuorumOptions, work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
-    return runAll(await inOrder(this, keys, options), work);
+  /** A lock that one holder has alone. Its waiters queue at the first server that answers. */
+  lock(key: string, options: LockOptions = {}): Lock {
+    return new Lock(this.#prefix + checkKey(key), options, (given) => termsOf(given, [], this.#settings.lease),
+      (name, terms) => observed(this.#settings.observer, name, () => this.#acquire(name, terms)));
   }
 
-  /**
-   * Leads: waits for the lock for ever, works while it holds it, and begins again when the work has ended or the lock
-   * was lost. Resolves when the signal is aborted; rejects when the work fails.
-   */
-  lead(key: string, options: QuorumOptions & { readonly signal: AbortSignal }, work: (grant: Grant) => unknown): Promise<void> {
-    return leadBy(this, key, work, options);
+  /** Elects a leader, as `Locks.lead` does. */
+  lead(key: string, work: (grant: Grant) => unknown, options: LockOptions = {}): Promise<void> {
+    return lead(this.lock(key, options), work, options.signal);
   }
 
-  /**
-   * Releases all that is held, calls off all attempts, and closes the connections of the locks, not the user's clients;
-   * within 2 s, whatever the servers do. What is held is told as lost.
-   */
-  close(): Promise<void> {
-    return this.#calls.close();
+  /** Ends all waits, releases all locks and closes the connections of the locks, not the clients. */
+  async close(): Promise<void> {
+    await Promise.all(this.#members.map(({ core }) => core.close()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+
+  /**
+   * Asks all servers at once. A caller that gets no majority gives back what it has, and waits in line at the first server
+   * that answers. Only the first in that line keeps what it has while it waits for the other servers, so no two callers
+   * wait for each other. Where callers disagree about the first server, the end of their turns parts them.
+   */
+  async #acquire(key: string, terms: Terms): Promise<Grant> {
+    const { signal } = terms;
+    signal?.throwIfAborted();
+    const end = now() + terms.wait;
+    const left = (): number => Math.max(0, end - now());
+    const ballot = new Ballot(this.#members, key, terms);
+    let lock: QuorumHolding | undefined;
+    let pauses = new Pauses();
+    try {
+      for (let isStuck = terms.wait === 0; ;) {
+        await ballot.askRest(0);
+        let { first } = ballot;
+        const isTurn = first?.holding !== undefined;
+        if (isTurn && left() > 0 && ballot.granted < ballot.majority) {
+          ballot.leaveLines(); // where it would wait behind itself
+          await ballot.askRest(turnTime(left()));
+        }
+        // Callers in line at the first server come before, unless the line there does not move.
+        const token = isTurn || isStuck ? await ballot.raise() : 0;
+        if (token) {
+          const owner = ballot.votes.find((vote) => vote.has(token))?.holding?.owner ?? "";
+          lock = new QuorumHolding(key, owner, token, ballot.majority, this.#settings.observer);
+          for (const vote of ballot.votes) lock.join(vote);
+          if (terms.onLost) lock.onLost(terms.onLost);
+          return new Grant(lock);
+        }
+        const failure = failureOf(ballot, key, left() === 0);
+        await ballot.giveBack();
+        signal?.throwIfAborted();
+        if (failure) throw failure;
+        let rest = turnTime(left());
+        if (!first || isTurn) { // too few servers answer, or the turn is over
+          first = undefined;
+          isStuck = false;
+          rest = Math.min(pauses.next(), left());
+        } else {
+          pauses = new Pauses();
+          isStuck = true;
+          if (!first.isInLine) {
+            ballot.leaveLines();
+            ballot.ask(first, left(), true);
+          }
+        }
+        for (const over = now() + rest; !first?.holding && (await ballot.next(over)););
+        isStuck &&= !first?.holding;
+        signal?.throwIfAborted();
+        if (left() === 0) throw failureOf(ballot, key, true);
+      }
+    } finally {
+      ballot.finish(lock && ((vote) => lock?.join(vote)));
+    }
+  }
+}
+
+/**
+ * How long the first in line waits for the other servers before it joins the end of the line. It is also how long the
+ * others wait before they see whether a majority is free all the same.
+ */
+function turnTime(left: number): number {
+  return Math.min(1000 + 1000 * Math.random(), Math.max(left / 2, PATIENCE), left);
+}
+
+/** Why the acquire fails: because it would not do better later, or its time is over. */
+function failureOf(ballot: Ballot, key: string, isOver: boolean): LockError | undefined {
+  const { votes, majority } = ballot;
+  const refusals = votes.filter((vote) => vote.isRefusal);
+  const what = votes.map(({ member, error }) => (error === undefined ? "" : `; ${member.name}: ${(error as Error).message}`)).join("");
+  const options = { key, cause: new AggregateError(votes.map((vote) => vote.error)) };
+  const text = `${key}: no majority of the servers${what}`;
+  const [refusal] = refusals;
+  if (refusal && votes.length - refusals.length < majority) {
+    return new ((refusal.error as LockError).constructor as typeof LockError)(text, options);
+  }
+  if (votes.some((vote) => vote.refused) && ballot.granted >= majority) return new LockRefused(text, options);
+  if (!isOver) return undefined;
+  return ballot.count((vote) => vote.isAnswer) >= majority ? new LockBusy(text, options) : new LockUnavailable(text, options);
 }

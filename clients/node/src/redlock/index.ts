@@ -5,7 +5,7 @@
  */
 
 export { ExecutionError, type ExecutionResult, type ExecutionStats, ResourceLockedError } from "./errors.ts";
-export type { RedlockClient } from "./clients.ts";
+export type { RedlockClient } from "./source.ts";
 export { Lock } from "./lock.ts";
 export { type RedlockAbortSignal, Redlock, Redlock as default } from "./redlock.ts";
 export type { Settings } from "./settings.ts";

@@ -1,20 +1,25 @@
 /** What an acquire of a Redlock returns. */
 
 import type { ExecutionResult, ExecutionStats } from "./errors.ts";
-import type { Redlock } from "./redlock.ts";
+
+/** What a lock needs of its `Redlock`. */
+export interface Operations {
+  release(lock: Lock): Promise<ExecutionResult>;
+  extend(existing: Lock, duration: number): Promise<Lock>;
+}
 
 export class Lock {
-  readonly redlock: Redlock;
+  readonly redlock: Operations;
   readonly resources: string[];
-  /** The owner, as LOCK.INFO tells it; of several resources on several clients, the owners with a blank between them. */
+  /** The owner, as LOCK.INFO shows it. Of several resources: their owners, in the order of the sorted names. */
   readonly value: string;
   readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
   /** Until when the lock may be trusted, by the wall clock. */
   expiration: number;
-  /** The fencing token of each resource: it rises from holder to holder. Empty where the lock was made by hand. */
+  /** The fencing token of each resource: later holders have higher ones. */
   readonly tokens: ReadonlyMap<string, number>;
 
-  constructor(redlock: Redlock, resources: string[], value: string, attempts: ReadonlyArray<Promise<ExecutionStats>>,
+  constructor(redlock: Operations, resources: string[], value: string, attempts: ReadonlyArray<Promise<ExecutionStats>>,
     expiration: number, tokens: ReadonlyMap<string, number> = new Map()) {
     this.redlock = redlock;
     this.resources = resources;
@@ -24,12 +29,12 @@ export class Lock {
     this.tokens = tokens;
   }
 
-  /** Gives the lock back. Rejects with ExecutionError where it was lost before, or too few clients answer. */
+  /** Releases the lock. Rejects with ExecutionError if it was lost before, or if too few clients answer. */
   release(): Promise<ExecutionResult> {
     return this.redlock.release(this);
   }
 
-  /** The lock for so long from now on; this one is over. */
+  /** The lock for so long from now on; this object is over. */
   extend(duration: number): Promise<Lock> {
     return this.redlock.extend(this, duration);
   }

@@ -1,110 +1,106 @@
-/** The API of node-redlock 5 on locks that are fair, kept by the server, and fenced. */
+/** The API of node-redlock 5 on the locks of redis-lock. */
 
 import { EventEmitter } from "node:events";
-import { endClient } from "../client.ts";
-import { LockBusy, LockLost, LockUnavailable } from "../errors.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { LockBusy, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
 import type { Grant } from "../grant.ts";
-import { YEARS } from "../options.ts";
-import { inOrder } from "../recipes.ts";
-import { Stop } from "../stop.ts";
+import { Locks } from "../locks.ts";
 import { now } from "../time.ts";
-import { type RedlockClient, type Source, sourceOf } from "./clients.ts";
-import { ExecutionError, type ExecutionResult } from "./errors.ts";
+import { ExecutionError, type ExecutionResult, errorsOf, isForeign, statsOf } from "./errors.ts";
 import { Lock } from "./lock.ts";
 import { type Settings, attemptsOf, pauseOf, settingsOf, windowOf } from "./settings.ts";
-import { Ballot, isForeign } from "./votes.ts";
+import { type RedlockClient, Source } from "./source.ts";
 
-/** Aborted when the lock is lost, with what went wrong in `error`. */
+/** Aborted when the lock is lost, with the reason in `error`. */
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
-/** What is done under a lock. */
+/** The work under a lock. */
 export type Routine<T> = (signal: RedlockAbortSignal) => Promise<T>;
 
-/** The least lease that the server keeps, in ms. */
-const LEAST_KEPT = 1000;
+/** The longest duration, in ms: ten years. */
+const LONGEST = 315_360_000_000;
+/** How long the first of several resources are held, at most, while the others are waited for. */
+const PATIENCE = 30_000;
+/** For the one call that takes a lock of another process over. */
+const MOMENT = 2000;
 
-/** What stands behind a lock. */
-interface Held {
-  readonly grants: readonly Grant[];
-  readonly ballot: Ballot;
-  /** Whether the lock was made by hand, of what another process has told: it is let go of after each operation. */
-  readonly isByHand?: boolean;
-}
+const inOrder = (resources: readonly string[]): string[] => [...new Set(resources)].sort();
 
 export class Redlock extends EventEmitter {
   readonly clients: Set<RedlockClient>;
   readonly settings: Settings;
   readonly #clients: readonly RedlockClient[];
-  readonly #held = new WeakMap<Lock, Held>();
+  readonly #held = new WeakMap<Lock, readonly Grant[]>();
 
   /** The third argument of node-redlock, its scripts, is not used. */
   constructor(clients: Iterable<RedlockClient>, settings: Partial<Settings> = {}, _scripts?: unknown) {
     super();
-    this.on("error", () => {}); // errors of a minority are for those who want to hear of them
+    this.on("error", () => {}); // without a listener an error of a minority would end the process
     this.clients = new Set(clients);
     this.#clients = [...this.clients];
     if (this.#clients.length === 0) throw new Error("Redlock must be instantiated with at least one redis client.");
+    if (this.#clients.length === 2) throw new LockMisuse("two clients: both servers would have to be up; use one, or at least three");
     this.settings = settingsOf(settings);
   }
 
-  /** Gives back what is held, and ends the clients. */
+  /** Releases all locks, and ends the clients. */
   async quit(): Promise<void> {
-    await this.#source.close();
-    await Promise.all(this.#clients.map(endClient));
+    await Source.of(this.#clients).end();
   }
 
   /**
-   * Takes all resources for `duration` ms, in one order wherever that is done, or none. Rejects with ExecutionError when
-   * the time that the settings allow is over.
+   * Acquires all resources for `duration` ms, or none. Rejects with ExecutionError when the time that the settings allow
+   * is over.
    */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     mustBeInteger(duration);
-    return this.#acquire(resources, duration, this.#settingsOf(settings), true);
+    return this.#acquire(resources, duration, settingsOf(settings, this.settings), true);
   }
 
-  /** Gives the lock back. Rejects with ExecutionError where it was lost before, or too few clients answer. */
+  /** Releases the lock. Rejects with ExecutionError if it was lost before, or if too few clients answer. */
   async release(lock: Lock, _settings?: Partial<Settings>): Promise<ExecutionResult> {
-    lock.expiration = 0;
     const start = Date.now();
-    return this.#with(lock, async ({ grants, ballot }) => {
-      const all = await Promise.allSettled(grants.map((grant) => grant.release()));
+    const { resources } = lock;
+    try {
+      const all = await Promise.allSettled((await this.#grantsOf(lock)).map((grant) => grant.release()));
       const failed = all.find((it) => it.status === "rejected");
-      if (failed) throw ballot.failed(failed.reason);
-      return { attempts: [ballot.stats()], start };
-    });
+      if (failed) throw failed.reason;
+      return { attempts: [Promise.resolve(statsOf(this.#clients, resources.length))], start };
+    } catch (error) {
+      throw this.#failed(error, resources);
+    } finally {
+      lock.expiration = 0;
+    }
   }
 
   /** The lock for so long from now on, as a new object; the given one is over. */
   async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
     mustBeInteger(duration);
     if (existing.expiration < Date.now()) throw new ExecutionError("Cannot extend an already-expired lock.", []);
-    const all = this.#settingsOf(settings);
-    return this.#with(existing, async (held) => {
-      const { grants, ballot } = held;
-      const end = now() + windowOf(all);
-      for (;;) {
-        try {
-          await Promise.all(grants.map((grant) => grant.extend(Math.min(duration, YEARS), { fixed: true })));
-          break;
-        } catch (error) {
-          if (!(error instanceof LockUnavailable) || now() >= end) throw ballot.failed(error);
-          await new Stop().pause(pauseOf(all), end);
-        }
+    const all = settingsOf(settings, this.settings);
+    const end = now() + windowOf(all);
+    for (;;) {
+      try {
+        const grants = await this.#grantsOf(existing);
+        await Promise.all(grants.map((grant) => grant.extend(Math.min(duration, LONGEST))));
+        existing.expiration = 0;
+        return this.#lockOf(existing.resources, grants, duration, all);
+      } catch (error) {
+        if (!(error instanceof LockUnavailable) || now() >= end) throw this.#failed(error, existing.resources);
+        await sleep(Math.min(pauseOf(all), end - now()));
       }
-      existing.expiration = 0;
-      return this.#lockOf(existing.resources, held, duration, all);
-    });
+    }
   }
 
   /**
-   * Does the work under a lock that holds for as long as that takes, and gives its result. Where the lock is lost, the
-   * signal is aborted, and tells why in `error`.
+   * Works under a lock that is held for as long as that takes, and resolves with the result. When the lock is lost, the
+   * signal is aborted, with the reason in `error`.
    */
   async using<T>(resources: string[], duration: number, settings: Partial<Settings>, routine?: Routine<T>): Promise<T>;
   async using<T>(resources: string[], duration: number, routine: Routine<T>): Promise<T>;
   async using<T>(resources: string[], duration: number, settingsOrRoutine: Partial<Settings> | Routine<T> | undefined,
     optional?: Routine<T>): Promise<T> {
     mustBeInteger(duration);
-    const settings = this.#settingsOf(typeof settingsOrRoutine === "object" ? settingsOrRoutine : undefined);
+    const settings = settingsOf(typeof settingsOrRoutine === "object" ? settingsOrRoutine : undefined, this.settings);
     const routine = optional ?? settingsOrRoutine;
     if (typeof routine !== "function") throw new Error("INVARIANT: routine is not a function.");
     if (settings.automaticExtensionThreshold > duration - 100) {
@@ -113,9 +109,9 @@ export class Redlock extends EventEmitter {
     const controller = new AbortController();
     const signal = controller.signal as RedlockAbortSignal;
     const lock = await this.#acquire(resources, duration, settings, false);
-    for (const grant of this.#held.get(lock)?.grants ?? []) {
+    for (const grant of await this.#grantsOf(lock)) {
       grant.onLost((loss) => {
-        signal.error ??= this.#ballot(resources).failed(loss);
+        signal.error ??= this.#failed(loss, resources);
         controller.abort();
       });
     }
@@ -123,54 +119,43 @@ export class Redlock extends EventEmitter {
     try {
       result = await routine(signal);
     } catch (error) {
-      await lock.release().catch(() => {}); // the error of the work is what is told
+      await lock.release().catch(() => {}); // the error of the work is the one to report
       throw error;
     }
     await lock.release();
     return result;
   }
 
-  get #source(): Source {
-    return sourceOf(this.#clients);
-  }
-
-  #settingsOf(settings: Partial<Settings> = {}): Settings {
-    return settingsOf(settings, this.settings);
-  }
-
-  #ballot(resources: readonly string[]): Ballot {
-    return new Ballot(this.#clients, resources.length, (error) => this.emit("error", error));
-  }
-
-  /** Waits in line for the time in which node-redlock asks again and again. */
-  async #acquire(resources: string[], duration: number, settings: Settings, fixed: boolean): Promise<Lock> {
-    const ballot = this.#ballot(resources);
+  /** Waits in line for as long as node-redlock would try again and again. */
+  async #acquire(resources: string[], duration: number, settings: Settings, isFixed: boolean): Promise<Lock> {
     const end = now() + windowOf(settings);
     for (;;) {
       try {
-        const grants = await this.#take(resources, Math.min(duration, YEARS), Math.max(0, end - now()), fixed, ballot);
-        return this.#lockOf(resources, { grants, ballot }, duration, settings);
+        const grants = await this.#take(inOrder(resources), Math.min(duration, LONGEST), end, isFixed);
+        return this.#lockOf(resources, grants, duration, settings);
       } catch (error) {
-        const mayChange = error instanceof LockBusy || error instanceof LockUnavailable || isForeign(error);
-        if (mayChange && now() < end) {
-          await new Stop().pause(pauseOf(settings), end); // what is no lock has no line
-          continue;
-        }
-        const attempts = attemptsOf(settings);
-        throw ballot.failed(error, mayChange && attempts < Infinity ? attempts : 1);
+        const mayChange = [LockBusy, LockLost, LockUnavailable].some((kind) => error instanceof kind) || isForeign(error);
+        if (!mayChange || now() >= end) throw this.#failed(error, resources, mayChange ? attemptsOf(settings) : 1);
+        await sleep(Math.max(0, Math.min(pauseOf(settings), end - now()))); // a key of another type has no line
       }
     }
   }
 
-  async #take(resources: readonly string[], lease: number, wait: number, fixed: boolean, ballot: Ballot): Promise<Grant[]> {
-    const locks = this.#source.forOne(ballot);
-    ballot.begin();
-    const [only] = resources;
-    if (only !== undefined && fixed && resources.length === 1) return [await locks.lock(only, { lease, fixed, wait }).acquire()];
-    // What was taken first must not end while another is waited for: it is kept until all are there.
-    const grants = await inOrder(locks, resources, { lease: Math.max(lease, LEAST_KEPT), wait });
+  /** Acquires the resources one after the other. Their duration begins when all are there. */
+  async #take(keys: readonly string[], duration: number, end: number, isFixed: boolean): Promise<readonly Grant[]> {
+    const { locks } = Source.of(this.#clients);
+    const isOne = keys.length === 1;
+    const last = isOne ? end : Math.min(end, now() + PATIENCE);
+    const grants: Grant[] = [];
     try {
-      if (fixed) await Promise.all(grants.map((grant) => grant.extend(lease, { fixed })));
+      for (const key of keys) {
+        const wait = Math.max(0, last - now());
+        const fixed = isFixed ? Math.min(isOne ? duration : duration + wait, LONGEST) : undefined;
+        grants.push(await locks.lock(key, { wait, fixed }).acquire());
+      }
+      if (isFixed && !isOne) await Promise.all(grants.map((grant) => grant.extend(duration)));
+      const lost = grants.find((grant) => grant.lost);
+      if (lost) throw lost.lost;
       return grants;
     } catch (error) {
       await Promise.allSettled(grants.map((grant) => grant.release()));
@@ -178,40 +163,45 @@ export class Redlock extends EventEmitter {
     }
   }
 
-  #lockOf(resources: string[], held: Held, duration: number, { driftFactor }: Settings): Lock {
-    const { grants, ballot } = held;
-    const lease = Math.min(duration, YEARS);
-    const remaining = Math.min(lease, ...grants.map((grant) => grant.remaining));
+  #lockOf(resources: string[], grants: readonly Grant[], duration: number, { driftFactor }: Settings): Lock {
+    const lease = Math.min(duration, LONGEST);
     const drift = Math.round(driftFactor * lease) + 2;
-    const value = [...new Set(grants.map(({ owner }) => owner))].join(" ");
-    const tokens = new Map(grants.map(({ key, token }) => [key, token]));
-    const lock = new Lock(this, resources, value, [ballot.stats()], Math.floor(Date.now() + remaining - drift), tokens);
-    if (!held.isByHand) this.#held.set(lock, held);
+    const remaining = Math.min(lease, ...grants.map((grant) => grant.remaining));
+    const keys = inOrder(resources);
+    const tokens = new Map(grants.map(({ token }, at) => [keys[at] as string, token]));
+    const value = grants.map(({ owner }) => owner).join(" ");
+    const stats = Promise.resolve(statsOf(this.#clients, resources.length));
+    const lock = new Lock(this, resources, value, [stats], Math.floor(Date.now() + remaining - drift), tokens);
+    this.#held.set(lock, grants);
     return lock;
   }
 
-  /** Does this with what stands behind the lock. One that was made by hand is found by its value. */
-  async #with<T>(lock: Lock, operate: (held: Held) => Promise<T>): Promise<T> {
+  /** What stands behind a lock. One that was made by hand, of what another process has sent, is taken over. */
+  async #grantsOf(lock: Lock): Promise<readonly Grant[]> {
     const known = this.#held.get(lock);
-    known?.ballot.begin();
-    if (known) return operate(known);
-    const ballot = this.#ballot(lock.resources);
+    if (known) return known;
+    const { locks } = Source.of(this.#clients);
+    const owners = lock.value.split(" ");
     const grants: Grant[] = [];
-    try {
-      for (const resource of new Set(lock.resources)) {
-        const grant = await this.#source.adopt(resource, lock.value);
-        if (!grant) throw new LockLost(`${resource}: not held by this lock`, { key: resource });
-        grants.push(grant);
-      }
-      return await operate({ grants, ballot, isByHand: true });
-    } catch (error) {
-      throw error instanceof ExecutionError ? error : ballot.failed(error);
-    } finally {
-      for (const grant of grants) if (grant.held) await grant.detach().catch(() => {});
+    for (const [at, key] of inOrder(lock.resources).entries()) {
+      const owner = owners[at], token = lock.tokens.get(key);
+      if (!(locks instanceof Locks)) throw new LockMisuse(`${key}: a lock on several servers cannot be taken over`, { key });
+      if (!owner || !token) throw new LockMisuse(`${key}: a lock is taken over by its resources, value and tokens`, { key });
+      grants.push(await locks.adopt(key, owner, token, { fixed: Math.max(MOMENT, lock.expiration - Date.now()) }));
     }
+    this.#held.set(lock, grants);
+    return grants;
+  }
+
+  /** The error for so many attempts that ended like this. */
+  #failed(error: unknown, { length }: readonly string[], attempts = 1): ExecutionError {
+    const stats = statsOf(this.#clients, length, errorsOf(this.#clients, error));
+    for (const vote of stats.votesAgainst.values()) this.emit("error", vote);
+    return new ExecutionError("The operation was unable to achieve a quorum during its retry window.",
+      Array.from({ length: attempts }, () => Promise.resolve(stats)), { cause: error });
   }
 }
 
 function mustBeInteger(duration: number): void {
-  if (Math.floor(duration) !== duration) throw new Error("Duration must be an integer value in milliseconds.");
+  if (!Number.isInteger(duration)) throw new Error("Duration must be an integer value in milliseconds.");
 }

@@ -1,14 +1,14 @@
 /** The settings of node-redlock, and the time that they allow. */
 
 export interface Settings {
-  /** By how much clocks may differ in speed: what a lock's `expiration` is earlier than its end. */
+  /** By how much clocks may differ in speed: the `expiration` of a lock is earlier than its end by this part. */
   readonly driftFactor: number;
-  /** How many more attempts there are time for after the first; -1: for ever. */
+  /** For how many more attempts there is time after the first; -1: without a limit. */
   readonly retryCount: number;
   /** The time between two attempts, in ms, and how much longer or shorter it may be by chance. */
   readonly retryDelay: number;
   readonly retryJitter: number;
-  /** Checked, and not needed otherwise: `using` holds its lock without extensions. */
+  /** Checked, and not needed otherwise: the server renews the lock of `using`. */
   readonly automaticExtensionThreshold: number;
 }
 
@@ -20,11 +20,10 @@ const DEFAULTS: Settings = Object.freeze({
   automaticExtensionThreshold: 500,
 });
 
-/** These settings where they are numbers, else those. */
-export function settingsOf(given: Partial<Settings>, others: Settings = DEFAULTS): Settings {
-  const names = Object.keys(DEFAULTS) as (keyof Settings)[];
-  return Object.fromEntries(names.map((name) => [name, typeof given[name] === "number" ? given[name] : others[name]])) as
-    unknown as Settings;
+/** The given settings that are numbers; for all others `others`. */
+export function settingsOf(given: Partial<Settings> = {}, others: Settings = DEFAULTS): Settings {
+  const numbers = Object.entries(given).filter(([name, value]) => name in DEFAULTS && typeof value === "number");
+  return { ...others, ...Object.fromEntries(numbers) };
 }
 
 /** How many attempts the settings allow. */
@@ -34,11 +33,8 @@ export const attemptsOf = ({ retryCount }: Settings): number => (retryCount === 
 export const pauseOf = ({ retryDelay, retryJitter }: Settings): number =>
   Math.max(0, retryDelay + Math.floor((Math.random() * 2 - 1) * retryJitter));
 
-/** For how long all attempts may go on, in ms. */
+/** How long all attempts together may take, in ms. */
 export function windowOf(settings: Settings): number {
   const attempts = attemptsOf(settings);
-  if (attempts === Infinity) return Infinity;
-  let window = 0;
-  for (let pause = 1; pause < attempts; pause += 1) window += pauseOf(settings);
-  return window;
+  return attempts === Infinity ? Infinity : (attempts - 1) * settings.retryDelay;
 }

@@ -6,15 +6,15 @@ import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Controller, Get, type INestApplication, Inject, Injectable, Module, Param, type Provider, Scope, SetMetadata } from "@nestjs/common";
 import { Test, type TestingModule } from "@nestjs/testing";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { of } from "rxjs";
-import { LockBusy, LockLost, LockMisuse, LockUnavailable, Locks } from "redis-lock-client";
+import { LockBusy, LockMisuse, LockUnavailable, Locks } from "redis-lock-client";
 import { InjectLocks, LockErrorFilter, LocksModule, type LocksModuleExtras, type LocksModuleOptions, WithLock, currentGrant,
   getLocksToken } from "redis-lock-client/nestjs";
 import { type Server, ends, eventually, startServer } from "../servers.ts";
-import { newRedis } from "./five.ts";
+import { newRedis } from "./support.ts";
 
-/** Something that the tests open and close. */
+/** Where methods wait until the test opens it. */
 class Gate {
   #open: () => void = () => {};
   readonly opened = new Promise<void>((resolve) => { this.#open = resolve; });
@@ -27,6 +27,20 @@ class Gate {
     await this.opened;
   }
 }
+
+/** As decorators of database libraries: the method is a transaction. */
+function Transactional(log: string[]) {
+  return (_: object, __: string, descriptor: TypedPropertyDescriptor<any>): void => {
+    const method = descriptor.value;
+    descriptor.value = async function (this: unknown, ...given: unknown[]): Promise<unknown> {
+      const result = await method.apply(this, given);
+      await pause(50);
+      log.push(`commit held=${currentGrant()?.held}`);
+      return result;
+    };
+  };
+}
+const commits: string[] = [];
 
 @Injectable()
 class Orders {
@@ -46,10 +60,23 @@ class Orders {
     this.most = Math.max(this.most, this.inside);
     await pause(20);
     this.inside -= 1;
-    const grant = currentGrant();
-    assert(grant?.held);
-    return `${id} ${grant.key} ${grant.token > 1e15}`;
+    return `${id} ${currentGrant()?.key} ${(currentGrant()?.token ?? 0) > 1e15}`;
   }
+
+  @WithLock((id: number) => `orders:${id}`, { wait: Infinity })
+  async payTwice(id: number): Promise<string> { return this.pay(id); }
+
+  @WithLock("audit")
+  async audit(id: number): Promise<string> { return this.pay(id); }
+
+  @WithLock("started")
+  async start(isLater = false): Promise<{ later?: Promise<unknown> }> {
+    return isLater ? {} : { later: this.gate.pass().then(() => this.start(true)) };
+  }
+
+  @WithLock((id: number) => `seats:${id}`)
+  @Transactional(commits)
+  async sell(_id: number, _buyer: string): Promise<void> {}
 
   @WithLock("report", { ifBusy: "skip" })
   async report(): Promise<string> {
@@ -57,13 +84,19 @@ class Orders {
     return "reported";
   }
 
-  @WithLock((...ids: string[]) => ids.map((id) => `account:${id}`))
+  @WithLock("tick", { ifBusy: "skip" })
+  async tick(error?: Error): Promise<string> {
+    if (error) throw error;
+    return "ticked";
+  }
+
+  @WithLock((...ids: string[]) => ids.map((id) => `account:${id}`), { wait: 0 })
   async transfer(...ids: string[]): Promise<(string | undefined)[]> {
     await this.gate.pass();
     return ids.map((id) => currentGrant(`account:${id}`)?.key);
   }
 
-  @WithLock("import", { of: 2 })
+  @WithLock("import", { of: 2, wait: 0 })
   async import(): Promise<void> { await this.gate.pass(); }
 
   @WithLock("page", { shared: true })
@@ -75,11 +108,9 @@ class Orders {
   @WithLock("stream")
   async stream(): Promise<unknown> { return of(1); }
 
-  @WithLock("lost")
-  async lose(): Promise<void> {
-    await this.locks.forceUnlock("lost");
-    await eventually(() => currentGrant()?.signal.aborted, "the loss");
-  }
+  // @ts-expect-error: the key is made of the method's arguments
+  @WithLock((id: string) => id)
+  async mistyped(_id: number): Promise<void> {}
 
   @WithLock("failed")
   async fail(error: Error): Promise<void> {
@@ -89,7 +120,7 @@ class Orders {
 
   @WithLock("outer", { ifBusy: "skip" })
   async outer(): Promise<void> {
-    await this.locks.lock("outer").acquire();
+    await this.locks.lock("outer", { wait: 0 }).acquire();
   }
 }
 
@@ -109,20 +140,19 @@ async function modules(server: Server, imports = [LocksModule.forRoot({ client: 
 
 test("Locks are injected, and methods work under a lock", async () => {
   const server = await startServer();
-  const testing = await modules(server, undefined, [PerRequest]);
+  const testing = await modules(server, [LocksModule.forRoot({ client: newRedis(server, { keyPrefix: "shop:" }) })], [PerRequest]);
   const orders = testing.get(Orders);
-  assert.equal(await (await testing.resolve(PerRequest)).work(), "per request");
-  assert(orders.locks instanceof Locks);
+  assert.equal(await (await testing.resolve(PerRequest)).work(), "shop:per request");
   assert.equal(orders.locks, testing.get(Locks));
   const all = await Promise.all(Array.from({ length: 10 }, () => orders.pay(42)));
-  assert(all.every((it) => it === "42 orders:42 true"), all[0]);
+  assert(all.every((it) => it === "42 shop:orders:42 true"), all[0]);
   assert.equal(orders.most, 1);
   assert.equal(currentGrant(), undefined);
   assert.equal(orders.pay.name, "pay");
-  await server.waitUntilFree("orders:42");
+  await server.waitUntilFree("shop:orders:42");
 });
 
-test("what is busy is skipped where that is said, and rejects else; modes are those of the client", async () => {
+test("a busy lock is skipped where that is said, else it rejects; modes are those of the client", async () => {
   const server = await startServer();
   const testing = await modules(server);
   const orders = testing.get(Orders), gate = testing.get(Gate);
@@ -134,13 +164,43 @@ test("what is busy is skipped where that is said, and rejects else; modes are th
   await assert.rejects(orders.transfer("0", "a"), LockBusy);
   await assert.rejects(orders.import(), LockBusy);
   gate.open();
-  const [report, keys] = await Promise.all(reports);
-  assert.equal(report, "reported");
-  assert.deepEqual(keys, ["account:b", "account:a"]);
-  await assert.rejects(orders.lose(), LockLost);
+  assert.deepEqual((await Promise.all(reports)).slice(0, 2), ["reported", ["account:b", "account:a"]]);
   await assert.rejects(orders.stream(), LockMisuse);
-  await assert.rejects(orders.readAll(), LockMisuse, "several are taken exclusively");
-  await assert.rejects(orders.outer(), LockBusy, "what the work itself wanted is not skipped");
+  await assert.rejects(orders.readAll(), LockMisuse, "several are acquired exclusively");
+  await assert.rejects(orders.outer(), LockBusy, "only the method's own lock is skipped");
+});
+
+test("a method that is called under its own lock rejects at once, however long it may wait", async () => {
+  const server = await startServer();
+  const testing = await modules(server);
+  const orders = testing.get(Orders), gate = testing.get(Gate);
+  await assert.rejects(orders.payTwice(1), (error: Error) => error instanceof LockMisuse && /pay is called by a method that holds/.test(error.message));
+  assert.equal(await orders.payTwice(1).catch(() => orders.pay(1)), "1 orders:1 true", "nothing is left");
+  assert.equal(await orders.audit(1), "1 orders:1 true", "another lock");
+  const { later } = await orders.start();
+  gate.open();
+  await later; // it runs when its caller has returned
+});
+
+test("a tick on two instances runs once, though the work is short and their clocks differ", async () => {
+  const server = await startServer();
+  const one = (await modules(server)).get(Orders), two = (await modules(server)).get(Orders);
+  const begun = performance.now();
+  assert.equal(await one.tick(), "ticked");
+  assert(performance.now() - begun < 400, "the caller does not wait for the end of the lock");
+  await pause(30);
+  assert.equal(await two.tick(), undefined);
+  await server.waitUntilFree("tick");
+  assert(performance.now() - begun >= 500);
+  const failure = new Error("mine");
+  await assert.rejects(one.tick(failure), failure);
+  assert.equal(await two.tick(), "ticked", "a run that failed may be repeated at once");
+});
+
+test("above a transaction the lock is released after the commit", async () => {
+  const server = await startServer();
+  await (await modules(server)).get(Orders).sell(42, "ann");
+  assert.deepEqual(commits.splice(0), ["commit held=true"]);
 });
 
 test("an error of the method is not hidden by one of the release", async () => {
@@ -153,11 +213,11 @@ test("an error of the method is not hidden by one of the release", async () => {
   await server.order("pause");
   gate.open();
   await failing;
-  assert(mine.cause instanceof LockUnavailable, String(mine.cause));
   await server.order("resume");
+  assert(mine.cause instanceof LockUnavailable, String(mine.cause));
 });
 
-test("forRootAsync, by a factory, a class or what there is, and several by name", async () => {
+test("forRootAsync, by a factory, a class or an existing one, and several by name", async () => {
   const server = await startServer();
   class Factory {
     createLocksOptions(): LocksModuleOptions { return { client: newRedis(server), service: "by-class" }; }
@@ -189,8 +249,7 @@ test("forRootAsync, by a factory, a class or what there is, and several by name"
 
 test("without the module Nest says what is missing, and without Nest the decorator does", async () => {
   await assert.rejects(Test.createTestingModule({ providers: [Gate, Orders] }).compile(), /Nest can't resolve dependencies|UnknownDependencies/);
-  const orders = new Orders(new Gate(), undefined as unknown as Locks);
-  await assert.rejects(orders.pay(1), LockMisuse);
+  await assert.rejects(new Orders(new Gate(), undefined as unknown as Locks).pay(1), LockMisuse);
 });
 
 @Controller("seats")
@@ -202,7 +261,7 @@ class Seats {
   }
 
   @Get(":id")
-  @WithLock((id: string) => `seats:${id}`)
+  @WithLock((id: string) => `seats:${id}`, { wait: 0 })
   @SetMetadata("note", "kept")
   async sell(@Param("id") id: string): Promise<{ id: string; held: boolean }> {
     await this.gate.pass();
@@ -225,7 +284,7 @@ Promise<{ app: INestApplication; gate: Gate; url: string; redis: Redis }> {
   return { app, gate: app.get(Gate), url: await app.getUrl(), redis };
 }
 
-test("a running application answers 409 while others have the lock", async () => {
+test("a running application answers 409 while others hold the lock, and 503 while the server is down", async () => {
   const server = await startServer();
   const { gate, url } = await application(server);
   const first = fetch(`${url}/seats/1`);
@@ -236,14 +295,6 @@ test("a running application answers 409 while others have the lock", async () =>
   gate.open();
   assert.deepEqual(await (await first).json(), { id: "1", held: true });
   assert.equal(Reflect.getMetadata("note", Seats.prototype.sell), "kept");
-  assert.equal((await fetch(`${url}/seats/1`)).status, 200);
-});
-
-test("503 where the server is gone", async () => {
-  const server = await startServer();
-  const { url, gate } = await application(server);
-  gate.open();
-  assert.equal((await fetch(`${url}/seats/1`)).status, 200);
   await server.order("kill");
   assert.equal((await fetch(`${url}/seats/1`)).status, 503);
 });
@@ -267,22 +318,23 @@ test("at the application's end a request in flight keeps its lock, then the lock
   await eventually(() => order.includes("client"), "the client's end");
   assert.equal(order[0], "request");
   assert.equal(await server.info("seats:1"), undefined);
-  await eventually(async () => (await server.named("lock-keeper")).length === 0, "no connection");
 });
 
-test("work that is no request may end, too, for as long as is set; then it is told of its loss", async () => {
+test("the application's end waits for other work, for `drainTimeout`, and never takes its lock away", async () => {
   const server = await startServer();
   for (const drainTimeout of [20_000, 200]) {
     const { app, gate } = await application(server, { drainTimeout });
-    const report = app.get(Orders).report().then((it) => it, (error: unknown) => error);
+    const report = app.get(Orders).report();
     await eventually(() => gate.entered === 1, "the work");
     const closed = app.close();
     await pause(400);
-    assert.equal((await server.info("report")) !== undefined, drainTimeout === 20_000);
-    if (drainTimeout === 20_000) gate.open();
+    if (drainTimeout === 200) await closed;
+    assert(await server.info("report"));
+    gate.open();
     await closed;
-    const told = await report;
-    assert(drainTimeout === 20_000 ? told === "reported" : told instanceof LockLost, String(told));
-    assert.equal(await server.info("report"), undefined);
+    assert.equal(await report, "reported");
+    await server.waitUntilFree("report");
+    const sessions = async (): Promise<unknown[]> => (await server.redis.call("LOCK.SESSION", "LIST")) as unknown[];
+    await eventually(async () => (await sessions()).length === 0, "the end of the locks");
   }
 });

@@ -1,0 +1,76 @@
+/** The stand-in for unit tests. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Grant, LockBusy, LockLost, Locks } from "../src/index.ts";
+import { TestServer } from "../src/testing.ts";
+
+test("locks in memory: first come, first served, with rising tokens", async () => {
+  const server = new TestServer();
+  await using locks = new Locks(server);
+  const lock = locks.lock("k");
+  let held = await lock.acquire();
+  assert(held.held);
+  await held.check();
+  await held.extend(20_000);
+  assert.equal(await lock.tryAcquire(), undefined);
+  await assert.rejects(lock.acquire({ wait: 30 }), LockBusy);
+  const waits: Promise<Grant>[] = [];
+  for (let i = 1; i <= 3; i += 1) {
+    waits.push(lock.acquire());
+    while (server.waiters("k").length < i) await new Promise(setImmediate);
+  }
+  for (const wait of waits) {
+    await held.release();
+    const next = await wait;
+    assert(next.token > held.token);
+    held = next;
+    assert.deepEqual(server.holders("k"), [held.owner]);
+  }
+  await held.release();
+  assert.deepEqual(server.holders("k"), []);
+});
+
+test("a lock is lost when the test says so", async () => {
+  const server = new TestServer();
+  await using locks = new Locks(server);
+  const lock = locks.lock("k");
+  const lost = lock.run((grant) => new Promise((_, reject) => {
+    grant.signal.addEventListener("abort", () => reject(new Error("stopped")));
+    assert(server.lose("k"));
+  }));
+  await assert.rejects(lost, (error) => error instanceof Error && error.message === "stopped" && error.cause instanceof LockLost);
+  assert(!server.lose("k"));
+  await lock.run((grant) => grant.check());
+});
+
+test("sharing, permits, tasks, fixed leases, adoption and cancelling", async () => {
+  const server = new TestServer();
+  await using locks = new Locks(server);
+  await locks.shared("k").run(() => locks.shared("k").run(async () => {
+    assert.equal(server.holders("k").length, 2);
+    assert.equal(await locks.lock("k").tryAcquire(), undefined);
+  }));
+  await locks.permit("p", { of: 2 }).run(() => locks.permit("p", { of: 2 }).run(async () => {
+    assert.equal(await locks.permit("p", { of: 2 }).tryAcquire(), undefined);
+  }));
+  const task = locks.task();
+  await task.lock("k").run(() => task.lock("k").run(() => assert.equal(server.holders("k").length, 1)));
+  const fixed = await locks.lock("k", { fixed: 30 }).acquire();
+  const abort = new AbortController();
+  const cancelled = assert.rejects(locks.lock("k").acquire({ signal: abort.signal }), { name: "AbortError" });
+  while (server.waiters("k").length === 0) await new Promise(setImmediate);
+  abort.abort();
+  await cancelled;
+  assert.deepEqual(server.waiters("k"), []);
+  await (await locks.lock("k").acquire()).release(); // when the fixed lease has ended
+  while (!fixed.lost) await new Promise(setImmediate);
+  assert.equal(fixed.lost.reason, "expired");
+  const grant = await locks.lock("k").acquire();
+  await grant.detach(10_000);
+  await (await locks.adopt("k", grant.owner, grant.token)).release();
+  const held = await locks.lock("k").acquire();
+  await locks.close();
+  assert(!held.held);
+  assert.deepEqual(server.holders("k"), []);
+});
