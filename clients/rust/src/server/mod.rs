@@ -1,96 +1,205 @@
-//! Locks kept by one server at a time: which one a call about a key goes to, and by which connection.
+//! Sends commands over connections of redis-rs, each within a time limit. Nothing is repeated here.
 
-mod call_error;
-pub(crate) mod calls;
-mod cancel;
 mod cluster;
-pub(crate) mod commands;
-mod direct;
-mod keeper;
-mod line;
-mod link;
-mod node;
-mod pool;
-mod rescue;
-mod sentinel;
-mod slots;
-mod takeover;
-mod waiting;
+mod sentinels;
 
-pub(crate) use call_error::CallError;
-pub(crate) use calls::{Answered, SentTo};
-pub(crate) use cancel::Pending;
-pub(crate) use cluster::Cluster;
-pub(crate) use direct::{Direct, Times};
-pub(crate) use keeper::Keeper;
-pub(crate) use line::Own;
-pub(crate) use link::Link;
-pub(crate) use node::{Common, Node};
-pub(crate) use rescue::release_rest;
-pub(crate) use sentinel::Sentinel;
+pub(crate) use cluster::Servers;
 
-use std::sync::Arc;
+use crate::state::{Fault, Reply};
+use sentinels::Sentinels;
+use redis::aio::MultiplexedConnection;
+use futures_util::future::BoxFuture;
+use redis::sentinel::SentinelClient;
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle, Id};
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
-/// The way to the server that keeps a lock.
-pub(crate) enum Route {
-    /// Always the same one.
-    Single(Arc<Node>),
-    /// The primary that the Sentinels name.
-    Sentinel(Box<Sentinel>),
-    /// The node of the cluster that serves the key.
-    Cluster(Box<Cluster>),
+/// The runtime of the sessions, on a thread of its own: user code that blocks a runtime stops none of them.
+pub(crate) fn background() -> &'static Handle {
+    static RUNTIME: OnceLock<Handle> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let handle = runtime.handle().clone();
+        let thread = std::thread::Builder::new().name("redis-lock".to_owned());
+        thread.spawn(move || runtime.block_on(pending::<()>())).expect("a thread");
+        handle
+    })
 }
 
-impl Route {
-    /// The server that has the key, as far as is known.
-    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
-        match self {
-            Self::Single(node) => Ok(Arc::clone(node)),
-            Self::Sentinel(sentinel) => sentinel.primary().await,
-            Self::Cluster(cluster) => cluster.node(key).await,
+/// One server, or the primary that Sentinels name.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    source: Source,
+    reply: Duration,
+    /// The connection of each runtime: one that is shut down takes its own along, and no other.
+    links: Mutex<HashMap<Id, Arc<Link>>>,
+}
+
+enum Source {
+    One(Client),
+    Sentinels(Sentinels),
+}
+
+#[derive(Default)]
+struct Link {
+    connection: OnceCell<MultiplexedConnection>,
+    has_answered: AtomicBool,
+}
+
+impl Server {
+    pub(crate) fn one(client: Client, reply: Duration) -> Self {
+        let address = client.get_connection_info().addr().to_string();
+        Self::new(address, Source::One(client), reply)
+    }
+
+    pub(crate) fn of_sentinels(client: SentinelClient, master: &str, reply: Duration) -> Self {
+        Self::new(format!("primary of {master}"), Source::Sentinels(Sentinels::new(client)), reply)
+    }
+
+    fn new(address: String, source: Source, reply: Duration) -> Self {
+        Self { address, source, reply, links: Mutex::default() }
+    }
+
+    /// Connects, within the time of a reply.
+    fn connect(&self) -> BoxFuture<'_, Result<MultiplexedConnection, Fault>> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.reply))
+            .set_response_timeout(None);
+        Box::pin(async move {
+            let client = match &self.source {
+                Source::One(client) => client.clone(),
+                Source::Sentinels(sentinels) => sentinels.client().await?,
+            };
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            connection.map_err(|error| not_sent(&error))
+        })
+    }
+
+    /// Sends a command once, over the connection of this runtime. `asking`: the server is one that ASK named.
+    pub(crate) async fn call(&self, limit: Duration, asking: bool, command: &Cmd) -> Reply {
+        if limit.is_zero() {
+            return Err(Fault::no_reply("no time was left", false));
+        }
+        let runtime = Handle::current().id();
+        let link = Arc::clone(self.links().entry(runtime).or_default());
+        let sending = async {
+            let connection = link.connection.get_or_try_init(|| self.connect()).await?;
+            let mut connection = connection.clone();
+            if asking {
+                let commands = [redis::cmd("ASKING"), command.clone()];
+                let mut replies = send(&mut connection, &commands).await;
+                return replies.pop().expect("a reply to each");
+            }
+            reply_of(connection.send_packed_command(command).await)
+        };
+        let reply = timeout(limit, sending).await.unwrap_or_else(|_| {
+            Err(Fault::no_reply("no answer in time", link.connection.initialized()))
+        });
+        self.heed(runtime, &link, &reply);
+        reply
+    }
+
+    /// Lets go of a connection that may be dead or lead to an old primary.
+    fn heed(&self, runtime: Id, link: &Arc<Link>, reply: &Reply) {
+        let has_answered = link.has_answered.load(Ordering::Relaxed);
+        let is_bad = match reply {
+            Ok(_) if has_answered => return,
+            Ok(_) => {
+                link.has_answered.store(true, Ordering::Relaxed);
+                return;
+            }
+            Err(fault) => fault.is("READONLY") || fault.is_broken() && (has_answered || !fault.may_arrive()),
+        };
+        let mut links = self.links();
+        if is_bad && links.get(&runtime).is_some_and(|current| Arc::ptr_eq(current, link)) {
+            links.remove(&runtime);
         }
     }
 
-    /// Where the answer [`CallError::Ask`] leads, for one call.
-    pub(crate) fn asked_to(&self, said_by: &Node, address: &str) -> Result<Arc<Node>, CallError> {
-        match self {
-            Self::Cluster(cluster) => cluster.at(&cluster::full_address(said_by, address)),
-            Self::Single(_) | Self::Sentinel(_) => Err(CallError::silence()),
-        }
+    fn links(&self) -> MutexGuard<'_, HashMap<Id, Arc<Link>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all connections.
+    /// Closes the connections, once nothing uses them.
     pub(crate) fn close(&self) {
-        match self {
-            Self::Single(node) => node.close(),
-            Self::Sentinel(sentinel) => sentinel.close(),
-            Self::Cluster(cluster) => cluster.close(),
-        }
+        self.links().clear();
+    }
+}
+
+/// The connection of a session, which only its loop uses.
+pub(crate) struct Poller {
+    server: Arc<Server>,
+    connection: Option<MultiplexedConnection>,
+}
+
+impl Poller {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        Self { server, connection: None }
     }
 
-    /// Takes note of what a failure says about where the key is.
-    pub(crate) fn learn(&self, key: &[u8], node: &Node, error: CallError) -> CallError {
-        match (self, &error) {
-            (Self::Sentinel(sentinel), CallError::Broken(_) | CallError::Passing(_)) => {
-                sentinel.forget();
+    /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
+    pub(crate) async fn send(&mut self, limit: Duration, commands: &[Cmd]) -> Vec<Reply> {
+        let all = |fault: Fault| vec![Err(fault); commands.len()];
+        if self.connection.is_none() {
+            match timeout(self.server.reply, self.server.connect()).await {
+                Ok(Ok(connection)) => self.connection = Some(connection),
+                Ok(Err(fault)) => return all(fault),
+                Err(_) => return all(Fault::no_reply("no connection in time", false)),
             }
-            (Self::Cluster(cluster), CallError::Moved(address, _)) => {
-                cluster.has_moved(key, node, address);
-            }
-            (Self::Cluster(cluster), CallError::Broken(_) | CallError::Passing(_)) => {
-                cluster.forget();
-            }
-            _ => {}
         }
-        error
+        let connection = self.connection.as_mut().expect("connected");
+        let sent = timeout(limit, send(connection, commands)).await;
+        sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
     }
 
-    /// Whether it is known by now that another server is the right one. A server that has lost a slot
-    /// tells those who wait for a key of it.
-    pub(crate) async fn has_left(&self, node: &Node) -> bool {
-        match self {
-            Self::Sentinel(sentinel) => sentinel.has_left(node).await,
-            Self::Single(_) | Self::Cluster(_) => false,
+    /// Lets go of the connection.
+    pub(crate) fn close(&mut self) {
+        self.connection = None;
+    }
+}
+
+async fn send(connection: &mut MultiplexedConnection, commands: &[Cmd]) -> Vec<Reply> {
+    if let [command] = commands {
+        return vec![reply_of(connection.send_packed_command(command).await)];
+    }
+    let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+    for command in commands {
+        pipeline.add_command(command.clone());
+    }
+    match connection.send_packed_commands(&pipeline, 0, commands.len()).await {
+        Ok(values) => values.into_iter().map(|value| reply_of(Ok(value))).collect(),
+        Err(error) => vec![Err(fault_of(&error)); commands.len()],
+    }
+}
+
+fn reply_of(reply: Result<Value, RedisError>) -> Reply {
+    match reply.and_then(Value::extract_error) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(fault_of(&error)),
+    }
+}
+
+/// What an error of redis-rs means to a call that was sent.
+fn fault_of(error: &RedisError) -> Fault {
+    match error.code() {
+        Some(code) => Fault::reply(&format!("{code} {}", error.detail().unwrap_or_default())),
+        None => Fault::no_reply(error, true),
+    }
+}
+
+/// What an error of redis-rs means to a connection that did not come to be.
+fn not_sent(error: &RedisError) -> Fault {
+    match error.kind() {
+        _ if error.code().is_some() => fault_of(error),
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
+            Fault::refused(error)
         }
+        _ => Fault::no_reply(error, false),
     }
 }

@@ -1,0 +1,268 @@
+//! Asks for a lock until there is a grant or an error.
+
+use crate::core::{Core, Target, now};
+use crate::error::{Error, Failure};
+use crate::guard::Guard;
+use crate::hold::Hold;
+use crate::locks::Locks;
+use crate::pauses::Pauses;
+use crate::server::background;
+use crate::state::claim::cancel_command;
+use crate::state::{Asked, Caller, Claim, Fault, Mode, Name, Phase, Reply, Step, TaskOwner};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// How a lock is acquired.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) mode: Mode,
+    /// A lease that is not renewed.
+    pub(crate) fixed: Option<Duration>,
+    pub(crate) at_most: Option<Duration>,
+    /// None: without a limit.
+    pub(crate) wait: Option<Duration>,
+    /// What is wrong with them.
+    pub(crate) wrong: Option<&'static str>,
+}
+
+/// The owner for whom a lock is acquired.
+pub(crate) enum For {
+    /// A fresh one.
+    Anybody,
+    Task(Arc<TaskOwner>),
+    /// That of the grant to adopt, which has this token.
+    Adopter(Arc<str>, u64),
+}
+
+/// Runs a call on the runtime of its caller, or in the background if there is none: dropping the returned future leaves
+/// the call running.
+pub(crate) async fn run<T: Send + 'static>(
+    operation: &'static str,
+    key: &[u8],
+    call: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let runtime = Handle::try_current().unwrap_or_else(|_| background().clone());
+    match runtime.spawn(Box::pin(call)).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Fault::no_reply("this runtime is shutting down", false).failure("tokio").of(operation, key)),
+        },
+    }
+}
+
+/// Acquires a lock.
+pub(crate) async fn acquire(locks: &Locks, key: Arc<[u8]>, whose: For, terms: Terms) -> Result<Guard, Error> {
+    let given_up = CancellationToken::new();
+    let _dropped = given_up.clone().drop_guard();
+    let locks = locks.clone();
+    let call = {
+        let key = Arc::clone(&key);
+        async move { taking(locks, key, whose, terms, given_up).await }
+    };
+    run("acquire", &key, call).await
+}
+
+async fn taking(
+    locks: Locks,
+    key: Arc<[u8]>,
+    whose: For,
+    terms: Terms,
+    given_up: CancellationToken,
+) -> Result<Guard, Error> {
+    let begun = Instant::now();
+    let core = locks.core();
+    let taken = take(&locks, &key, whose, &terms, &given_up).await;
+    if let Some(observer) = &core.options.observer {
+        match &taken {
+            Err(_) if given_up.is_cancelled() => observer.cancelled(&key, begun.elapsed()),
+            taken => observer.acquired(&key, begun.elapsed(), taken.as_ref().err()),
+        }
+    }
+    taken
+}
+
+async fn take(
+    locks: &Locks,
+    key: &Arc<[u8]>,
+    whose: For,
+    terms: &Terms,
+    given_up: &CancellationToken,
+) -> Result<Guard, Error> {
+    let core = locks.core();
+    let failed = |failure: Failure| failure.of("acquire", key);
+    if let Some(wrong) = terms.wrong {
+        return Err(failed(Failure::misuse(wrong)));
+    }
+    let routed = core.route(key, None, core.options.reply).await;
+    let target = routed.map_err(|fault| failed(fault.failure("cluster")))?;
+    let mut asking = Asking::new(core, key, whose, terms, target).map_err(failed)?;
+    if let Err(failure) = asking.ask(given_up).await {
+        asking.give_up().await;
+        return Err(failed(failure));
+    }
+    let hold = Arc::new(Hold::new(locks, asking.id, asking.name.clone(), terms.at_most));
+    let Some(lease) = terms.fixed else {
+        asking.is_over = true;
+        hold.start(false);
+        return Ok(Guard::new(hold));
+    };
+    if let Err(error) = hold.renew("acquire", lease, true).await {
+        asking.give_up().await;
+        return Err(error);
+    }
+    asking.is_over = true;
+    hold.start(true);
+    Ok(Guard::new(hold))
+}
+
+/// A wait. If it is dropped before it is over, it is given up.
+struct Asking {
+    core: Arc<Core>,
+    id: u64,
+    name: Name,
+    caller: Arc<Caller>,
+    target: Target,
+    /// The ACQUIRE under way.
+    asked: Option<Asked>,
+    is_over: bool,
+}
+
+impl Asking {
+    fn new(core: &Arc<Core>, key: &Arc<[u8]>, whose: For, terms: &Terms, target: Target) -> Result<Self, Failure> {
+        let mut known = core.lock();
+        let (task, adopted) = match whose {
+            For::Anybody => (None, None),
+            For::Task(task) => (Some(task), None),
+            For::Adopter(owner, token) => (None, Some((owner, token))),
+        };
+        let used = task.as_ref().and_then(|task| known.state.usable_owner(task));
+        let owner = adopted.as_ref().map(|(owner, _)| Arc::clone(owner)).or(used);
+        let owner = owner.unwrap_or_else(|| known.owner());
+        if let Some(task) = &task {
+            task.set(Some(Arc::clone(&owner)));
+        }
+        let name = Name { key: Arc::clone(key), owner };
+        let mut claim = Claim::new(name.clone(), terms.wait, core.options.reply, known.state.at);
+        claim.mode = terms.mode;
+        claim.lease = terms.fixed.unwrap_or(core.options.lease);
+        claim.is_fixed = terms.fixed.is_some();
+        claim.adopts = adopted.map(|(_, token)| token);
+        claim.task = task;
+        claim.node = target.node;
+        let caller = Arc::clone(&claim.caller);
+        let id = known.state.ask(claim)?;
+        drop(known);
+        Ok(Self { core: Arc::clone(core), id, name, caller, target, asked: None, is_over: false })
+    }
+
+    /// Asks until there is a grant or an error. The loop brings the events of a place in line.
+    async fn ask(&mut self, given_up: &CancellationToken) -> Result<(), Failure> {
+        let mut pauses = Pauses::default();
+        loop {
+            let rest = match self.next(given_up)? {
+                Step::Done => return Ok(()),
+                Step::Rest(rest) => rest,
+                Step::Send => match self.send(&mut pauses).await {
+                    Some(pause) => pause,
+                    None => continue,
+                },
+            };
+            tokio::select! {
+                () = self.caller.changed.notified() => {}
+                () = sleep(rest) => {}
+                () = given_up.cancelled() => {}
+            }
+        }
+    }
+
+    /// The next step. An ACQUIRE is registered.
+    fn next(&mut self, given_up: &CancellationToken) -> Result<Step, Failure> {
+        let mut known = self.core.lock();
+        let claim = known.state.claims.get_mut(&self.id).expect("asked for");
+        let is_asked = claim.phase == Phase::Asked;
+        if is_asked {
+            claim.node = self.target.node; // the key is there now
+        }
+        let node = claim.node;
+        let step = known.state.next_step(self.id)?;
+        if step == Step::Done {
+            return Ok(step);
+        }
+        if given_up.is_cancelled() {
+            return Err(Fault::no_reply("given up", false).failure(&known.state.nodes[node].address));
+        }
+        if !known.loops[node].is_running || step != Step::Send && is_asked {
+            known.run(node);
+        }
+        if step == Step::Send {
+            let call = known.state.begin_call(self.name.clone());
+            let (session, sent) = (known.state.nodes[node].session, known.state.at);
+            self.asked = Some(Asked { id: self.id, call, node, session, sent });
+        }
+        Ok(step)
+    }
+
+    /// Sends the ACQUIRE. It returns how long to pause before it is sent again; none: the state has changed.
+    async fn send(&mut self, pauses: &mut Pauses) -> Option<Duration> {
+        let asked = self.asked.expect("registered");
+        let (command, limit, asked_end, server) = {
+            let known = self.core.lock();
+            let claim = &known.state.claims[&self.id];
+            let command = claim.acquire_command(asked.session, asked.sent);
+            let limit = claim.limit.min(claim.last.saturating_sub(asked.sent));
+            (command, limit, claim.asked_end, Arc::clone(&known.loops[asked.node].server))
+        };
+        let reply = server.call(limit, self.target.is_asking, &command).await;
+        self.asked = None;
+        self.core.lock().state.answered(&asked, &reply);
+        let fault = reply.err().filter(Fault::is_passing)?;
+        let last = Some((Target { node: asked.node, ..self.target }, &fault));
+        if let Ok(target) = self.core.route(&self.name.key, last, limit).await {
+            self.target = target;
+        }
+        Some(pauses.next().min(asked_end.saturating_sub(now())))
+    }
+
+    /// Makes sure that the owner neither holds the lock nor waits for it.
+    async fn give_up(mut self) {
+        self.is_over = true;
+        give_up(Arc::clone(&self.core), self.id, self.name.clone(), self.target.is_asking).await;
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            self.core.lock().state.answered(&asked, &unknown());
+        }
+        if !self.is_over {
+            background().spawn(give_up(Arc::clone(&self.core), self.id, self.name.clone(), false));
+        }
+    }
+}
+
+fn unknown() -> Reply {
+    Err(Fault::no_reply("its runtime was shut down", true))
+}
+
+async fn give_up(core: Arc<Core>, id: u64, name: Name, is_asking: bool) {
+    let (call, limit, server) = {
+        let mut known = core.lock();
+        let Some(claim) = known.state.claims.get(&id) else { return };
+        let (node, last) = (claim.node, claim.last);
+        if !known.state.give_up(id) {
+            return known.state.remove(id);
+        }
+        let limit = core.options.reply.min(last.saturating_sub(known.state.at));
+        (known.state.begin_call(name.clone()), limit, Arc::clone(&known.loops[node].server))
+    };
+    let reply = server.call(limit, is_asking, &cancel_command(&name)).await;
+    let mut known = core.lock();
+    known.state.cancel_answered(&name, &reply);
+    known.state.end_call(call);
+    known.state.remove(id);
+}
