@@ -54,16 +54,18 @@ pub(crate) async fn run<T: Send + 'static>(
     }
 }
 
-/// Acquires a lock.
-pub(crate) async fn acquire(locks: &Locks, key: Arc<[u8]>, whose: For, terms: Terms) -> Result<Guard, Error> {
-    let given_up = CancellationToken::new();
-    let _dropped = given_up.clone().drop_guard();
-    let locks = locks.clone();
-    let call = {
-        let key = Arc::clone(&key);
-        async move { taking(locks, key, whose, terms, given_up).await }
-    };
-    run("acquire", &key, call).await
+/// Acquires a lock, until it is given up or dropped.
+pub(crate) async fn acquire(
+    locks: &Locks,
+    key: Arc<[u8]>,
+    whose: For,
+    terms: Terms,
+    given_up: &CancellationToken,
+) -> Result<Guard, Error> {
+    let dropped = given_up.child_token();
+    let taking = taking(locks.clone(), Arc::clone(&key), whose, terms, dropped.clone());
+    let _dropped = dropped.drop_guard();
+    run("acquire", &key, taking).await
 }
 
 async fn taking(

@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// How a lock will be acquired. It can be used any number of times.
 #[derive(Clone)]
@@ -80,16 +81,42 @@ impl Lock {
         self.acquire_within(Some(Duration::ZERO)).await
     }
 
+    /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
+    ///
+    /// # Errors
+    /// Every [`ErrorKind`].
+    pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
+        let given_up = CancellationToken::new();
+        let stopping = async {
+            stop.await;
+            given_up.cancel();
+            std::future::pending().await
+        };
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.acquire_until(self.terms.wait, &given_up) => acquired,
+            never = stopping => never,
+        };
+        match acquired {
+            Err(_) if given_up.is_cancelled() => Ok(None),
+            acquired => acquired.map(Some),
+        }
+    }
+
     async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
+        self.acquire_until(wait, &CancellationToken::new()).await
+    }
+
+    async fn acquire_until(&self, wait: Option<Duration>, given_up: &CancellationToken) -> Result<Guard, Error> {
         let terms = Terms { wait, ..self.terms.clone() };
         let (key, mode) = (Arc::clone(&self.key), terms.mode);
         let Some(task) = self.task.as_ref().filter(|_| !matches!(mode, Mode::Permits(_))) else {
-            return acquire(&self.locks, key, For::Anybody, terms).await;
+            return acquire(&self.locks, key, For::Anybody, terms, given_up).await;
         };
         if let Some(held) = task.held(&key) {
             return crate::guard::enter(&held, mode).await;
         }
-        let guard = acquire(&self.locks, key, For::Task(task.owner()), terms).await?;
+        let guard = acquire(&self.locks, key, For::Task(task.owner()), terms, given_up).await?;
         task.remember(guard.hold());
         Ok(guard)
     }
@@ -102,7 +129,7 @@ impl Lock {
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
         let whose = For::Adopter(owner.into().into(), token);
         let terms = Terms { wait: Some(Duration::ZERO), ..self.terms.clone() };
-        acquire(&self.locks, Arc::clone(&self.key), whose, terms).await
+        acquire(&self.locks, Arc::clone(&self.key), whose, terms, &CancellationToken::new()).await
     }
 
     /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.

@@ -176,12 +176,8 @@ fn lock(worker: &Shared, request: &Value) -> Result<Lock, (&'static str, String)
 
 async fn acquire(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
     let lock = lock(worker, request)?;
-    let guard = tokio::select! {
-        biased;
-        guard = lock.acquire() => guard.map_err(|error| told(&error))?,
-        () = cancelled.cancelled() => return Err(("cancelled", String::new())),
-    };
-    let guard = Arc::new(guard);
+    let acquired = lock.acquire_unless(cancelled.cancelled()).await.map_err(|error| told(&error))?;
+    let guard = Arc::new(acquired.ok_or(("cancelled", String::new()))?);
     let (token, owner, lost) = (guard.token(), guard.owner().to_owned(), guard.cancellation());
     let number = {
         let mut worker = with(worker);

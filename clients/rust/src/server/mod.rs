@@ -13,7 +13,6 @@ use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
 use std::collections::HashMap;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Id};
@@ -46,11 +45,7 @@ enum Source {
     Sentinels(Sentinels),
 }
 
-#[derive(Default)]
-struct Link {
-    connection: OnceCell<MultiplexedConnection>,
-    has_answered: AtomicBool,
-}
+type Link = OnceCell<MultiplexedConnection>;
 
 impl Server {
     pub(crate) fn one(client: Client, reply: Duration) -> Self {
@@ -89,7 +84,7 @@ impl Server {
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
         let sending = async {
-            let connection = link.connection.get_or_try_init(|| self.connect()).await?;
+            let connection = link.get_or_try_init(|| self.connect()).await?;
             let mut connection = connection.clone();
             if asking {
                 let commands = [redis::cmd("ASKING"), command.clone()];
@@ -99,7 +94,7 @@ impl Server {
             reply_of(connection.send_packed_command(command).await)
         };
         let reply = timeout(limit, sending).await.unwrap_or_else(|_| {
-            Err(Fault::no_reply("no answer in time", link.connection.initialized()))
+            Err(Fault::no_reply("no answer in time", link.initialized()))
         });
         self.heed(runtime, &link, &reply);
         reply
@@ -107,18 +102,11 @@ impl Server {
 
     /// Lets go of a connection that may be dead or lead to an old primary.
     fn heed(&self, runtime: Id, link: &Arc<Link>, reply: &Reply) {
-        let has_answered = link.has_answered.load(Ordering::Relaxed);
-        let is_bad = match reply {
-            Ok(_) if has_answered => return,
-            Ok(_) => {
-                link.has_answered.store(true, Ordering::Relaxed);
-                return;
+        if reply.as_ref().is_err_and(|fault| fault.is_broken() || fault.is("READONLY")) {
+            let mut links = self.links();
+            if links.get(&runtime).is_some_and(|current| Arc::ptr_eq(current, link)) {
+                links.remove(&runtime);
             }
-            Err(fault) => fault.is("READONLY") || fault.is_broken() && (has_answered || !fault.may_arrive()),
-        };
-        let mut links = self.links();
-        if is_bad && links.get(&runtime).is_some_and(|current| Arc::ptr_eq(current, link)) {
-            links.remove(&runtime);
         }
     }
 

@@ -123,10 +123,6 @@ impl State {
         (!is_used).then_some(owner)
     }
 
-    /// The claim of this name, a wait or a grant that is held.
-    fn named(&self, name: &Name) -> Option<&Claim> {
-        self.names.get(name).map(|id| &self.claims[id])
-    }
 
     fn claim(&mut self, id: Id) -> &mut Claim {
         self.claims.get_mut(&id).expect("a claim that its caller has")
