@@ -28,6 +28,15 @@ pub(crate) struct Terms {
     pub(crate) wrong: Option<&'static str>,
 }
 
+impl Terms {
+    pub(crate) fn set_fixed(&mut self, lease: Duration) {
+        self.fixed = Some(lease);
+        if lease < Duration::from_millis(1) {
+            self.wrong = Some("a lease is at least 1 millisecond");
+        }
+    }
+}
+
 /// The owner for whom a lock is acquired.
 pub(crate) enum For {
     /// A fresh one.
@@ -106,19 +115,16 @@ async fn take(
         asking.give_up().await;
         return Err(failed(failure));
     }
-    let hold = Arc::new(Hold::new(locks, asking.id, asking.name.clone(), terms.at_most));
-    let Some(lease) = terms.fixed else {
-        asking.is_over = true;
-        hold.start(false);
-        return Ok(Guard::new(hold));
-    };
-    if let Err(error) = hold.renew("acquire", lease, true).await {
-        asking.give_up().await;
+    asking.is_over = true;
+    let guard = Guard::new(Arc::new(Hold::new(locks, asking.id, asking.name.clone(), terms.at_most)));
+    if let Some(lease) = terms.fixed
+        && let Err(error) = guard.hold().renew("acquire", lease, true).await
+    {
+        guard.give_up().await;
         return Err(error);
     }
-    asking.is_over = true;
-    hold.start(true);
-    Ok(Guard::new(hold))
+    guard.hold().start(terms.fixed.is_some());
+    Ok(guard)
 }
 
 /// A wait. If it is dropped before it is over, it is given up.
@@ -232,7 +238,8 @@ impl Asking {
     /// Makes sure that the owner neither holds the lock nor waits for it.
     async fn give_up(mut self) {
         self.is_over = true;
-        give_up(Arc::clone(&self.core), self.id, self.name.clone(), self.target.is_asking).await;
+        give_up(&self.core, self.id, &self.name, self.target.is_asking).await;
+        self.core.lock().state.remove(self.id);
     }
 }
 
@@ -242,7 +249,11 @@ impl Drop for Asking {
             self.core.lock().state.answered(&asked, &unknown());
         }
         if !self.is_over {
-            background().spawn(give_up(Arc::clone(&self.core), self.id, self.name.clone(), false));
+            let (core, id, name) = (Arc::clone(&self.core), self.id, self.name.clone());
+            background().spawn(async move {
+                give_up(&core, id, &name, false).await;
+                core.lock().state.remove(id);
+            });
         }
     }
 }
@@ -251,20 +262,20 @@ fn unknown() -> Reply {
     Err(Fault::no_reply("its runtime was shut down", true))
 }
 
-async fn give_up(core: Arc<Core>, id: u64, name: Name, is_asking: bool) {
+/// Makes sure that the owner of a claim neither holds the lock nor waits for it.
+pub(crate) async fn give_up(core: &Arc<Core>, id: u64, name: &Name, is_asking: bool) {
     let (call, limit, server) = {
         let mut known = core.lock();
-        let Some(claim) = known.state.claims.get(&id) else { return };
+        let claim = &known.state.claims[&id];
         let (node, last) = (claim.node, claim.last);
         if !known.state.give_up(id) {
-            return known.state.remove(id);
+            return;
         }
         let limit = core.options.reply.min(last.saturating_sub(known.state.at));
         (known.state.begin_call(name.clone()), limit, Arc::clone(&known.loops[node].server))
     };
-    let reply = server.call(limit, is_asking, &cancel_command(&name)).await;
+    let reply = server.call(limit, is_asking, &cancel_command(name)).await;
     let mut known = core.lock();
-    known.state.cancel_answered(&name, &reply);
+    known.state.cancel_answered(name, &reply);
     known.state.end_call(call);
-    known.state.remove(id);
 }

@@ -4,6 +4,7 @@ use crate::core::{Core, Options};
 use crate::error::{Error, Failure};
 use crate::locks::Locks;
 use crate::observer::Observer;
+use crate::quorum::Quorum;
 use crate::server::{Server, Servers};
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
@@ -124,6 +125,23 @@ impl Builder {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
         let servers = Servers::cluster(nodes, self.options.reply);
         servers.map(|servers| self.on(servers)).ok_or_else(|| Failure::misuse("a cluster has nodes").of("open", b""))
+    }
+
+    /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All
+    /// processes name them in the same order.
+    ///
+    /// # Errors
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or fewer than three servers.
+    pub fn quorum<S: IntoConnectionInfo>(self, servers: impl IntoIterator<Item = S>) -> Result<Quorum, Error> {
+        let servers = all(servers).and_then(|all| all.into_iter().map(Client::open).collect::<Result<Vec<_>, _>>());
+        let servers = servers.map_err(|error| unusable(&error))?;
+        if servers.len() < 3 {
+            return Err(Failure::misuse("a quorum has at least 3 servers").of("open", b""));
+        }
+        Ok(Quorum::new(self.options, servers.len(), |place, options| {
+            let client = &servers[place];
+            (client.get_connection_info().addr().to_string(), Self { options }.client(client))
+        }))
     }
 
     fn on(self, servers: Servers) -> Locks {

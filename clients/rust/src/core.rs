@@ -176,11 +176,9 @@ impl Core {
         server.call(limit, to.is_asking, command).await
     }
 
-    /// Has the observer called, on a thread of its own.
+    /// Has the observer called.
     pub(crate) fn observe(&self, tell: impl FnOnce(&dyn Observer) + Send + 'static) {
-        if let Some(observer) = self.options.observer.clone() {
-            background().spawn_blocking(move || tell(&*observer));
-        }
+        observe(self.options.observer.as_ref(), tell);
     }
 
     /// Sends a release that belongs to another node.
@@ -206,6 +204,13 @@ impl Core {
         let mut known = self.lock();
         known.state.found(id, node, session, &answer);
         known.state.end_call(call);
+    }
+}
+
+/// Has an observer called, on a thread of its own.
+pub(crate) fn observe(observer: Option<&Arc<dyn Observer>>, tell: impl FnOnce(&dyn Observer) + Send + 'static) {
+    if let Some(observer) = observer.cloned() {
+        background().spawn_blocking(move || tell(&*observer));
     }
 }
 

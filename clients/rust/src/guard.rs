@@ -3,7 +3,7 @@
 use crate::acquire::run;
 use crate::error::{Error, Failure};
 use crate::hold::Hold;
-use crate::state::claim::LEAST_LEASE;
+use crate::server::background;
 use crate::state::Mode;
 use std::fmt;
 use std::sync::Arc;
@@ -106,13 +106,8 @@ impl Guard {
     /// As [`check`](Self::check); [`Misuse`](crate::ErrorKind::Misuse) for a lease below a millisecond, or below a
     /// second where the server renews it.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        let is_fixed = self.hold.is_fixed();
-        if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
-            let why = "a lease is at least 1 millisecond, and 1 second where the session renews it";
-            return Err(Failure::misuse(why).of("extend", self.key()));
-        }
         let hold = Arc::clone(&self.hold);
-        run("extend", self.key(), async move { hold.renew("extend", lease, is_fixed).await }).await
+        run("extend", self.key(), async move { hold.extend(lease).await }).await
     }
 
     /// Enters the lock once more. The lock is free when all its guards have released it.
@@ -150,6 +145,15 @@ impl Guard {
         self.is_open = false;
         let hold = Arc::clone(&self.hold);
         run("release", self.key(), async move { hold.release().await }).await
+    }
+}
+
+impl Guard {
+    /// Gives back a grant that the user does not have.
+    pub(crate) async fn give_up(mut self) {
+        self.is_open = false;
+        let hold = Arc::clone(&self.hold);
+        let _ = background().spawn(async move { hold.give_up().await }).await;
     }
 }
 

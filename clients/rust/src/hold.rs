@@ -1,9 +1,11 @@
 //! What is done with a grant.
 
+use crate::acquire::give_up;
 use crate::core::{Core, now};
 use crate::error::{Error, Failure};
 use crate::locks::Locks;
 use crate::server::background;
+use crate::state::claim::{LEAST_LEASE, command};
 use crate::state::time::FAR;
 use crate::state::{Answer, Caller, End, Fault, Mode, Name, State, Time};
 use redis::Cmd;
@@ -41,10 +43,6 @@ impl Hold {
 
     pub(crate) fn token(&self) -> u64 {
         self.core().lock().state.claims[&self.id].token
-    }
-
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.core().lock().state.claims[&self.id].is_fixed
     }
 
     /// Fails if the grant is lost or released.
@@ -129,6 +127,16 @@ impl Hold {
         Ok(())
     }
 
+    /// Gives the grant another lease, from now on.
+    pub(crate) async fn extend(&self, lease: Duration) -> Result<(), Error> {
+        let is_fixed = self.core().lock().state.claims[&self.id].is_fixed;
+        if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
+            let why = "a lease is at least 1 millisecond, and 1 second where the session renews it";
+            return Err(Failure::misuse(why).of("extend", &self.name.key));
+        }
+        self.renew("extend", lease, is_fixed).await
+    }
+
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(&self, lease: Duration) -> Result<(), Error> {
         let is_entered = self.core().lock().state.claims[&self.id].holds > 1;
@@ -149,6 +157,30 @@ impl Hold {
             observer.released(&self.name.key, self.taken.elapsed(), released.as_ref().err());
         }
         released
+    }
+
+    /// Gives back a grant that the user does not have.
+    pub(crate) async fn give_up(&self) {
+        give_up(self.core(), self.id, &self.name, false).await;
+    }
+
+    /// Lifts the token of the grant. After any failure but that the token is too far ahead of the server's clock, which
+    /// is true, it is not known which token the grant has: it has to be given up.
+    pub(crate) async fn raise(&self, token: u64) -> Result<(), (Error, bool)> {
+        let command = |state: &mut State, id: u64| {
+            let mut command = command("LOCK.RENEW", &self.name);
+            command.arg("TOKEN").arg(state.claims[&id].token).arg("RAISE").arg(token);
+            state.require_held(id).map(|()| command)
+        };
+        let mut is_ahead = false;
+        let raised = |state: &mut State, id: u64, answer: &Answer| {
+            is_ahead = answer.reply.as_ref().is_err_and(|fault| fault.is("AHEAD"));
+            state.confirmed(id, answer)?;
+            state.raised(id, token);
+            Ok(())
+        };
+        let result = self.call("raise", command, raised).await;
+        result.map_err(|error| (error, is_ahead))
     }
 
     /// Gives a hold back in the background.

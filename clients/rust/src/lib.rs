@@ -10,6 +10,7 @@ mod lock;
 mod locks;
 mod observer;
 mod pauses;
+pub mod quorum;
 mod server;
 mod session;
 pub mod several;
@@ -22,6 +23,7 @@ pub use guard::Guard;
 pub use lock::Lock;
 pub use locks::Locks;
 pub use observer::Observer;
+pub use quorum::Quorum;
 pub use task::Task;
 
 /// The library that connects: what addresses are made of.

@@ -45,10 +45,7 @@ impl Lock {
 
     /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it.
     pub fn fixed(mut self, lease: Duration) -> Self {
-        self.terms.fixed = Some(lease);
-        if lease < Duration::from_millis(1) {
-            self.terms.wrong = Some("a lease is at least 1 millisecond");
-        }
+        self.terms.set_fixed(lease);
         self
     }
 
@@ -56,6 +53,10 @@ impl Lock {
     pub fn at_most(mut self, most: Duration) -> Self {
         self.terms.at_most = Some(most);
         self
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// The key of the lock.

@@ -16,8 +16,12 @@ impl Pauses {
             return Duration::ZERO;
         }
         let longest = 50_u64 << (self.tries - 2).min(5);
-        let half = longest.min(1000) / 2;
-        let random = u64::from(Uuid::new_v4().as_bytes()[0]);
-        Duration::from_millis(half + half * random / 256)
+        let half = Duration::from_millis(longest.min(1000) / 2);
+        half + random(half)
     }
+}
+
+/// A random part of a time.
+pub(crate) fn random(time: Duration) -> Duration {
+    time * u32::from(Uuid::new_v4().as_bytes()[0]) / 256
 }
