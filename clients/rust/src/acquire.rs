@@ -58,7 +58,9 @@ pub(crate) async fn run<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Fault::no_reply("this runtime is shutting down", false).failure("tokio").of(operation, key)),
+            Err(_) => Err(Fault::no_reply("this runtime is shutting down", false)
+                .failure("tokio")
+                .of(operation, key)),
         },
     }
 }
@@ -72,7 +74,13 @@ pub(crate) async fn acquire(
     given_up: &CancellationToken,
 ) -> Result<Guard, Error> {
     let dropped = given_up.child_token();
-    let taking = taking(locks.clone(), Arc::clone(&key), whose, terms, dropped.clone());
+    let taking = taking(
+        locks.clone(),
+        Arc::clone(&key),
+        whose,
+        terms,
+        dropped.clone(),
+    );
     let _dropped = dropped.drop_guard();
     run("acquire", &key, taking).await
 }
@@ -116,7 +124,12 @@ async fn take(
         return Err(failed(failure));
     }
     asking.is_over = true;
-    let guard = Guard::new(Arc::new(Hold::new(locks, asking.id, asking.name.clone(), terms.at_most)));
+    let guard = Guard::new(Arc::new(Hold::new(
+        locks,
+        asking.id,
+        asking.name.clone(),
+        terms.at_most,
+    )));
     if let Some(lease) = terms.fixed
         && let Err(error) = guard.hold().renew("acquire", lease, true).await
     {
@@ -140,20 +153,34 @@ struct Asking {
 }
 
 impl Asking {
-    fn new(core: &Arc<Core>, key: &Arc<[u8]>, whose: For, terms: &Terms, target: Target) -> Result<Self, Failure> {
+    fn new(
+        core: &Arc<Core>,
+        key: &Arc<[u8]>,
+        whose: For,
+        terms: &Terms,
+        target: Target,
+    ) -> Result<Self, Failure> {
         let mut known = core.lock();
         let (task, adopted) = match whose {
             For::Anybody => (None, None),
             For::Task(task) => (Some(task), None),
             For::Adopter(owner, token) => (None, Some((owner, token))),
         };
-        let used = task.as_ref().and_then(|task| known.state.usable_owner(task));
-        let owner = adopted.as_ref().map(|(owner, _)| Arc::clone(owner)).or(used);
+        let used = task
+            .as_ref()
+            .and_then(|task| known.state.usable_owner(task));
+        let owner = adopted
+            .as_ref()
+            .map(|(owner, _)| Arc::clone(owner))
+            .or(used);
         let owner = owner.unwrap_or_else(|| known.owner());
         if let Some(task) = &task {
             task.set(Some(Arc::clone(&owner)));
         }
-        let name = Name { key: Arc::clone(key), owner };
+        let name = Name {
+            key: Arc::clone(key),
+            owner,
+        };
         let mut claim = Claim::new(name.clone(), terms.wait, core.options.reply, known.state.at);
         claim.mode = terms.mode;
         claim.lease = terms.fixed.unwrap_or(core.options.lease);
@@ -164,7 +191,15 @@ impl Asking {
         let caller = Arc::clone(&claim.caller);
         let id = known.state.ask(claim)?;
         drop(known);
-        Ok(Self { core: Arc::clone(core), id, name, caller, target, asked: None, is_over: false })
+        Ok(Self {
+            core: Arc::clone(core),
+            id,
+            name,
+            caller,
+            target,
+            asked: None,
+            is_over: false,
+        })
     }
 
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
@@ -201,7 +236,9 @@ impl Asking {
             return Ok(step);
         }
         if given_up.is_cancelled() {
-            return Err(Fault::no_reply("given up", false).failure(&known.state.nodes[node].address));
+            return Err(
+                Fault::no_reply("given up", false).failure(&known.state.nodes[node].address)
+            );
         }
         if !known.loops[node].is_running || step != Step::Send && is_asked {
             known.run(node);
@@ -209,7 +246,13 @@ impl Asking {
         if step == Step::Send {
             let call = known.state.begin_call(self.name.clone());
             let (session, sent) = (known.state.nodes[node].session, known.state.at);
-            self.asked = Some(Asked { id: self.id, call, node, session, sent });
+            self.asked = Some(Asked {
+                id: self.id,
+                call,
+                node,
+                session,
+                sent,
+            });
         }
         Ok(step)
     }
@@ -222,13 +265,24 @@ impl Asking {
             let claim = &known.state.claims[&self.id];
             let command = claim.acquire_command(asked.session, asked.sent);
             let limit = claim.limit.min(claim.last.saturating_sub(asked.sent));
-            (command, limit, claim.asked_end, Arc::clone(&known.loops[asked.node].server))
+            (
+                command,
+                limit,
+                claim.asked_end,
+                Arc::clone(&known.loops[asked.node].server),
+            )
         };
         let reply = server.call(limit, self.target.is_asking, &command).await;
         self.asked = None;
         self.core.lock().state.answered(&asked, &reply);
         let fault = reply.err().filter(Fault::is_passing)?;
-        let last = Some((Target { node: asked.node, ..self.target }, &fault));
+        let last = Some((
+            Target {
+                node: asked.node,
+                ..self.target
+            },
+            &fault,
+        ));
         if let Ok(target) = self.core.route(&self.name.key, last, limit).await {
             self.target = target;
         }
@@ -272,7 +326,11 @@ pub(crate) async fn give_up(core: &Arc<Core>, id: u64, name: &Name, is_asking: b
             return;
         }
         let limit = core.options.reply.min(last.saturating_sub(known.state.at));
-        (known.state.begin_call(name.clone()), limit, Arc::clone(&known.loops[node].server))
+        (
+            known.state.begin_call(name.clone()),
+            limit,
+            Arc::clone(&known.loops[node].server),
+        )
     };
     let reply = server.call(limit, is_asking, &cancel_command(name)).await;
     let mut known = core.lock();

@@ -22,7 +22,11 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         let program = std::env::current_exe().unwrap_or_default();
-        let service = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let service = program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let options = Options {
             service,
             prefix: String::new(),
@@ -106,9 +110,18 @@ impl Builder {
                 .set_redis_connection_info(server.redis_settings().clone())
                 .set_tcp_settings(server.tcp_settings().clone());
             if let ConnectionAddr::TcpTls { insecure, .. } = server.addr() {
-                node = node.set_tls_mode(if *insecure { TlsMode::Insecure } else { TlsMode::Secure });
+                node = node.set_tls_mode(if *insecure {
+                    TlsMode::Insecure
+                } else {
+                    TlsMode::Secure
+                });
             }
-            let client = SentinelClient::build(all(sentinels)?, master.clone(), Some(node), SentinelServerType::Master)?;
+            let client = SentinelClient::build(
+                all(sentinels)?,
+                master.clone(),
+                Some(node),
+                SentinelServerType::Master,
+            )?;
             Ok((master, client))
         };
         let (master, client) = build().map_err(|error| unusable(&error))?;
@@ -121,10 +134,15 @@ impl Builder {
     ///
     /// # Errors
     /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or no node.
-    pub fn cluster<S: IntoConnectionInfo>(self, nodes: impl IntoIterator<Item = S>) -> Result<Locks, Error> {
+    pub fn cluster<S: IntoConnectionInfo>(
+        self,
+        nodes: impl IntoIterator<Item = S>,
+    ) -> Result<Locks, Error> {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
         let servers = Servers::cluster(nodes, self.options.reply);
-        servers.map(|servers| self.on(servers)).ok_or_else(|| Failure::misuse("a cluster has nodes").of("open", b""))
+        servers
+            .map(|servers| self.on(servers))
+            .ok_or_else(|| Failure::misuse("a cluster has nodes").of("open", b""))
     }
 
     /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All
@@ -132,16 +150,30 @@ impl Builder {
     ///
     /// # Errors
     /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or fewer than three servers.
-    pub fn quorum<S: IntoConnectionInfo>(self, servers: impl IntoIterator<Item = S>) -> Result<Quorum, Error> {
-        let servers = all(servers).and_then(|all| all.into_iter().map(Client::open).collect::<Result<Vec<_>, _>>());
+    pub fn quorum<S: IntoConnectionInfo>(
+        self,
+        servers: impl IntoIterator<Item = S>,
+    ) -> Result<Quorum, Error> {
+        let servers = all(servers).and_then(|all| {
+            all.into_iter()
+                .map(Client::open)
+                .collect::<Result<Vec<_>, _>>()
+        });
         let servers = servers.map_err(|error| unusable(&error))?;
         if servers.len() < 3 {
             return Err(Failure::misuse("a quorum has at least 3 servers").of("open", b""));
         }
-        Ok(Quorum::new(self.options, servers.len(), |place, options| {
-            let client = &servers[place];
-            (client.get_connection_info().addr().to_string(), Self { options }.client(client))
-        }))
+        Ok(Quorum::new(
+            self.options,
+            servers.len(),
+            |place, options| {
+                let client = &servers[place];
+                (
+                    client.get_connection_info().addr().to_string(),
+                    Self { options }.client(client),
+                )
+            },
+        ))
     }
 
     fn on(self, servers: Servers) -> Locks {
@@ -153,12 +185,16 @@ fn unusable(error: &RedisError) -> Error {
     Failure::misuse(error.to_string()).of("open", b"")
 }
 
-fn all<S: IntoConnectionInfo>(places: impl IntoIterator<Item = S>) -> Result<Vec<ConnectionInfo>, RedisError> {
+fn all<S: IntoConnectionInfo>(
+    places: impl IntoIterator<Item = S>,
+) -> Result<Vec<ConnectionInfo>, RedisError> {
     places.into_iter().map(S::into_connection_info).collect()
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("service", &self.options.service).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("service", &self.options.service)
+            .finish_non_exhaustive()
     }
 }

@@ -90,7 +90,11 @@ impl Core {
             loops: TaskTracker::new(),
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
-            known: Mutex::new(Known { state, loops: Vec::new(), owners: 0 }),
+            known: Mutex::new(Known {
+                state,
+                loops: Vec::new(),
+                owners: 0,
+            }),
         })
     }
 
@@ -122,7 +126,10 @@ impl Core {
             Some(server) => server,
             None => self.servers.find(key, limit).await?,
         };
-        Ok(Target { node: self.lock().node_of(&server), is_asking })
+        Ok(Target {
+            node: self.lock().node_of(&server),
+            is_asking,
+        })
     }
 
     /// Sends a command about a key until it is answered, for two reply timeouts. The command is none while there is no
@@ -134,7 +141,11 @@ impl Core {
     ) -> (usize, Answer) {
         let (reply, end) = (self.options.reply, now() + 2 * self.options.reply);
         let (mut pauses, mut target) = (Pauses::default(), None);
-        let mut answer = Answer { sent: now(), reply: Ok(redis::Value::Nil), was_open: false };
+        let mut answer = Answer {
+            sent: now(),
+            reply: Ok(redis::Value::Nil),
+            was_open: false,
+        };
         loop {
             let last = target.zip(answer.reply.as_ref().err());
             let limit = reply.min(end.saturating_sub(now()));
@@ -160,10 +171,26 @@ impl Core {
     pub(crate) async fn call_node(self: &Arc<Self>, node: usize, command: &Cmd) -> Reply {
         let end = now() + 2 * self.options.reply;
         let mut pauses = Pauses::default();
-        let mut answer = Answer { sent: now(), reply: Ok(redis::Value::Nil), was_open: false };
+        let mut answer = Answer {
+            sent: now(),
+            reply: Ok(redis::Value::Nil),
+            was_open: false,
+        };
         loop {
-            answer.reply = self.send(Target { node, is_asking: false }, command, end).await;
-            let is_over = answer.reply.as_ref().is_err_and(|fault| fault.is("NOSESSION"));
+            answer.reply = self
+                .send(
+                    Target {
+                        node,
+                        is_asking: false,
+                    },
+                    command,
+                    end,
+                )
+                .await;
+            let is_over = answer
+                .reply
+                .as_ref()
+                .is_err_and(|fault| fault.is("NOSESSION"));
             if is_over || !repeats(&mut answer, &mut pauses, end).await {
                 return answer.reply;
             }
@@ -208,7 +235,10 @@ impl Core {
 }
 
 /// Has an observer called, on a thread of its own.
-pub(crate) fn observe(observer: Option<&Arc<dyn Observer>>, tell: impl FnOnce(&dyn Observer) + Send + 'static) {
+pub(crate) fn observe(
+    observer: Option<&Arc<dyn Observer>>,
+    tell: impl FnOnce(&dyn Observer) + Send + 'static,
+) {
     if let Some(observer) = observer.cloned() {
         background().spawn_blocking(move || tell(&*observer));
     }
@@ -216,7 +246,9 @@ pub(crate) fn observe(observer: Option<&Arc<dyn Observer>>, tell: impl FnOnce(&d
 
 /// Pauses before a command is sent again. It returns false if the answer is final or the time is over.
 async fn repeats(answer: &mut Answer, pauses: &mut Pauses, end: Time) -> bool {
-    let Err(fault) = &answer.reply else { return false };
+    let Err(fault) = &answer.reply else {
+        return false;
+    };
     let pause = pauses.next();
     if !fault.is_passing() || now() + pause >= end {
         return false;
@@ -234,11 +266,19 @@ impl Locked<'_> {
     }
 
     fn node_of(&mut self, server: &Arc<Server>) -> usize {
-        let known = self.loops.iter().position(|it| Arc::ptr_eq(&it.server, server));
+        let known = self
+            .loops
+            .iter()
+            .position(|it| Arc::ptr_eq(&it.server, server));
         known.unwrap_or_else(|| {
             self.state.nodes.push(Node::new(&server.address));
             let (server, needed) = (Arc::clone(server), Arc::default());
-            self.loops.push(Loop { server, is_running: false, is_down: false, needed });
+            self.loops.push(Loop {
+                server,
+                is_running: false,
+                is_down: false,
+                needed,
+            });
             self.loops.len() - 1
         })
     }
@@ -249,18 +289,27 @@ impl Locked<'_> {
         self.loops[node].needed.notify_one();
         if !self.loops[node].is_running && !self.state.is_closed {
             self.loops[node].is_running = true;
-            let running = self.core.loops.track_future(crate::session::run(core, node));
+            let running = self
+                .core
+                .loops
+                .track_future(crate::session::run(core, node));
             background().spawn(running);
         }
     }
 
     /// Wakes the caller of an acquire, and reports a loss.
     fn wake(&mut self, id: u64) {
-        let Some(claim) = self.state.claims.get(&id) else { return };
+        let Some(claim) = self.state.claims.get(&id) else {
+            return;
+        };
         let caller: &Caller = &claim.caller;
         caller.changed.notify_one();
         if claim.phase == Phase::Lost && claim.is_handed_over && !caller.lost.is_cancelled() {
-            let failure = self.state.require_held(id).err().unwrap_or_else(Failure::closed);
+            let failure = self
+                .state
+                .require_held(id)
+                .err()
+                .unwrap_or_else(Failure::closed);
             let error = failure.of("hold", &claim.name.key);
             let _ = caller.loss.set(error.clone());
             caller.lost.cancel();

@@ -70,7 +70,10 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: ErrorKind, cause: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, cause: cause.into() }
+        Self {
+            kind,
+            cause: cause.into(),
+        }
     }
 
     pub(crate) fn misuse(cause: impl Into<Cow<'static, str>>) -> Self {
@@ -83,7 +86,11 @@ impl Failure {
 
     /// The error of a call about this key.
     pub(crate) fn of(self, operation: &'static str, key: &[u8]) -> Error {
-        Error { operation, key: String::from_utf8_lossy(key).into_owned(), failure: self }
+        Error {
+            operation,
+            key: String::from_utf8_lossy(key).into_owned(),
+            failure: self,
+        }
     }
 }
 
@@ -109,7 +116,14 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}: {}", self.operation, self.key, self.kind().meaning(), self.failure.cause)
+        write!(
+            f,
+            "{} {}: {}: {}",
+            self.operation,
+            self.key,
+            self.kind().meaning(),
+            self.failure.cause
+        )
     }
 }
 

@@ -33,7 +33,10 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, is_open: true }
+        Self {
+            hold,
+            is_open: true,
+        }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -74,7 +77,8 @@ impl Guard {
     /// by a release.
     pub async fn lost(&self) -> Error {
         self.hold.caller.lost.cancelled().await;
-        self.loss().unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+        self.loss()
+            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
     }
 
     /// The error with the reason, if the lock is lost.
@@ -107,7 +111,12 @@ impl Guard {
     /// second where the server renews it.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let hold = Arc::clone(&self.hold);
-        run("extend", self.key(), async move { hold.extend(lease).await }).await
+        run(
+            "extend",
+            self.key(),
+            async move { hold.extend(lease).await },
+        )
+        .await
     }
 
     /// Enters the lock once more. The lock is free when all its guards have released it.
@@ -153,7 +162,9 @@ impl Guard {
     pub(crate) async fn give_up(mut self) {
         self.is_open = false;
         let hold = Arc::clone(&self.hold);
-        let _ = background().spawn(async move { hold.give_up().await }).await;
+        let _ = background()
+            .spawn(async move { hold.give_up().await })
+            .await;
     }
 }
 
@@ -176,7 +187,10 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(self.key());
         let mut debug = f.debug_struct("Guard");
-        debug.field("key", &key).field("token", &self.token()).field("remaining", &self.remaining());
+        debug
+            .field("key", &key)
+            .field("token", &self.token())
+            .field("remaining", &self.remaining());
         debug.finish_non_exhaustive()
     }
 }

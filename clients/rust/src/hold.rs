@@ -30,7 +30,15 @@ impl Hold {
     pub(crate) fn new(locks: &Locks, id: u64, name: Name, at_most: Option<Duration>) -> Self {
         let caller = Arc::clone(&locks.core().lock().state.claims[&id].caller);
         let most = at_most.map_or(FAR, |most| now() + most);
-        Self { locks: locks.clone(), id, name, caller, turn: Mutex::default(), taken: Instant::now(), most }
+        Self {
+            locks: locks.clone(),
+            id,
+            name,
+            caller,
+            turn: Mutex::default(),
+            taken: Instant::now(),
+            most,
+        }
     }
 
     fn core(&self) -> &Arc<Core> {
@@ -55,7 +63,11 @@ impl Hold {
     pub(crate) fn remaining(&self) -> Duration {
         let known = self.core().lock();
         let is_held = known.state.require_held(self.id).is_ok();
-        if is_held { known.state.sure(self.id).saturating_sub(known.state.at) } else { Duration::ZERO }
+        if is_held {
+            known.state.sure(self.id).saturating_sub(known.state.at)
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
@@ -73,7 +85,9 @@ impl Hold {
                     End::Over => return,
                     End::Lasts(lasts) => lasts,
                     End::Release(command) => {
-                        let (_, answer) = core.call_about(&hold.name.key, |_| Some(command.clone())).await;
+                        let (_, answer) = core
+                            .call_about(&hold.name.key, |_| Some(command.clone()))
+                            .await;
                         return core.lock().state.ended(hold.id, &answer.reply);
                     }
                 };
@@ -100,14 +114,22 @@ impl Hold {
             let command = before(&mut known.state, self.id).map_err(failed)?;
             (command, known.state.begin_call(self.name.clone()))
         };
-        let mut under_way = UnderWay { hold: self, call, after: Some(after) };
-        let (_, answer) = self.core().call_about(&self.name.key, |_| Some(command.clone())).await;
+        let mut under_way = UnderWay {
+            hold: self,
+            call,
+            after: Some(after),
+        };
+        let (_, answer) = self
+            .core()
+            .call_about(&self.name.key, |_| Some(command.clone()))
+            .await;
         under_way.answered(&answer).map_err(failed)
     }
 
     /// Asks the server whether the grant stands.
     pub(crate) async fn check(&self) -> Result<(), Error> {
-        self.call("check", |state, id| state.check(id), State::confirmed).await
+        self.call("check", |state, id| state.check(id), State::confirmed)
+            .await
     }
 
     /// Adds a hold.
@@ -117,12 +139,23 @@ impl Hold {
             state.claims.get_mut(&id).expect("held").holds += 1;
             Ok(())
         };
-        self.call("acquire", |state, id| state.enter(id, mode), entered).await
+        self.call("acquire", |state, id| state.enter(id, mode), entered)
+            .await
     }
 
     /// Gives the grant this lease. `leaves`: it also takes the grant out of its session.
-    pub(crate) async fn renew(&self, operation: &'static str, lease: Duration, leaves: bool) -> Result<(), Error> {
-        self.call(operation, |state, id| state.renew(id, lease, leaves), State::confirmed).await?;
+    pub(crate) async fn renew(
+        &self,
+        operation: &'static str,
+        lease: Duration,
+        leaves: bool,
+    ) -> Result<(), Error> {
+        self.call(
+            operation,
+            |state, id| state.renew(id, lease, leaves),
+            State::confirmed,
+        )
+        .await?;
         self.caller.changed.notify_one();
         Ok(())
     }
@@ -147,14 +180,19 @@ impl Hold {
         let left = |state: &mut State, id: u64, answer: &Answer| {
             state.confirmed(id, answer).map(|()| state.let_go(id))
         };
-        self.call("detach", |state, id| state.renew(id, lease, true), left).await
+        self.call("detach", |state, id| state.renew(id, lease, true), left)
+            .await
     }
 
     /// Gives a hold back.
     pub(crate) async fn release(&self) -> Result<(), Error> {
         let released = self.call("release", State::release, State::released).await;
         if let Some(observer) = &self.core().options.observer {
-            observer.released(&self.name.key, self.taken.elapsed(), released.as_ref().err());
+            observer.released(
+                &self.name.key,
+                self.taken.elapsed(),
+                released.as_ref().err(),
+            );
         }
         released
     }
@@ -169,7 +207,11 @@ impl Hold {
     pub(crate) async fn raise(&self, token: u64) -> Result<(), (Error, bool)> {
         let command = |state: &mut State, id: u64| {
             let mut command = command("LOCK.RENEW", &self.name);
-            command.arg("TOKEN").arg(state.claims[&id].token).arg("RAISE").arg(token);
+            command
+                .arg("TOKEN")
+                .arg(state.claims[&id].token)
+                .arg("RAISE")
+                .arg(token);
             state.require_held(id).map(|()| command)
         };
         let mut is_ahead = false;
@@ -210,7 +252,9 @@ struct UnderWay<'a, A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> 
 
 impl<A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> UnderWay<'_, A> {
     fn answered(&mut self, answer: &Answer) -> Result<(), Failure> {
-        let Some(after) = self.after.take() else { return Ok(()) };
+        let Some(after) = self.after.take() else {
+            return Ok(());
+        };
         let mut known = self.hold.core().lock();
         let result = after(&mut known.state, self.hold.id, answer);
         known.state.end_call(self.call);
@@ -221,6 +265,10 @@ impl<A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> UnderWay<'_, A>
 impl<A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> Drop for UnderWay<'_, A> {
     fn drop(&mut self) {
         let reply = Err(Fault::no_reply("its runtime was shut down", true));
-        let _ = self.answered(&Answer { sent: now(), reply, was_open: true });
+        let _ = self.answered(&Answer {
+            sent: now(),
+            reply,
+            was_open: true,
+        });
     }
 }

@@ -30,11 +30,23 @@ impl Lock {
         let wrong = if options.lease.min(options.silence) < LEAST_LEASE {
             Some("the lease and the silence of a client are at least 1 second")
         } else {
-            let is_wrong = matches!(mode, Mode::Permits(most) if most == 0 || most > i32::MAX.unsigned_abs());
+            let is_wrong =
+                matches!(mode, Mode::Permits(most) if most == 0 || most > i32::MAX.unsigned_abs());
             is_wrong.then_some("a semaphore has 1 to 2^31 - 1 permits")
         };
-        let terms = Terms { mode, fixed: None, at_most: None, wait: None, wrong };
-        Self { locks: locks.clone(), task: task.cloned(), key: locks.core().key(key), terms }
+        let terms = Terms {
+            mode,
+            fixed: None,
+            at_most: None,
+            wait: None,
+            wrong,
+        };
+        Self {
+            locks: locks.clone(),
+            task: task.cloned(),
+            key: locks.core().key(key),
+            terms,
+        }
     }
 
     /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy).
@@ -108,10 +120,21 @@ impl Lock {
         self.acquire_until(wait, &CancellationToken::new()).await
     }
 
-    async fn acquire_until(&self, wait: Option<Duration>, given_up: &CancellationToken) -> Result<Guard, Error> {
-        let terms = Terms { wait, ..self.terms.clone() };
+    async fn acquire_until(
+        &self,
+        wait: Option<Duration>,
+        given_up: &CancellationToken,
+    ) -> Result<Guard, Error> {
+        let terms = Terms {
+            wait,
+            ..self.terms.clone()
+        };
         let (key, mode) = (Arc::clone(&self.key), terms.mode);
-        let Some(task) = self.task.as_ref().filter(|_| !matches!(mode, Mode::Permits(_))) else {
+        let Some(task) = self
+            .task
+            .as_ref()
+            .filter(|_| !matches!(mode, Mode::Permits(_)))
+        else {
             return acquire(&self.locks, key, For::Anybody, terms, given_up).await;
         };
         if let Some(held) = task.held(&key) {
@@ -129,8 +152,18 @@ impl Lock {
     /// [`Lost`](ErrorKind::Lost) if the grant has ended.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
         let whose = For::Adopter(owner.into().into(), token);
-        let terms = Terms { wait: Some(Duration::ZERO), ..self.terms.clone() };
-        acquire(&self.locks, Arc::clone(&self.key), whose, terms, &CancellationToken::new()).await
+        let terms = Terms {
+            wait: Some(Duration::ZERO),
+            ..self.terms.clone()
+        };
+        acquire(
+            &self.locks,
+            Arc::clone(&self.key),
+            whose,
+            terms,
+            &CancellationToken::new(),
+        )
+        .await
     }
 
     /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.
@@ -139,7 +172,10 @@ impl Lock {
     /// Those of the work, as they are. As [`acquire`](Self::acquire). [`Lost`](ErrorKind::Lost) if the lock was lost
     /// before the release and the work had succeeded. When the release gets no answer, the work is done all the same, and
     /// its result is returned.
-    pub async fn with<T, E: From<Error>>(&self, work: impl AsyncFnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
+    pub async fn with<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
         let guard = self.acquire().await?;
         let worked = tokio::select! {
             biased;
@@ -169,7 +205,12 @@ impl Lock {
         loop {
             let guard = match self.acquire().await {
                 Ok(guard) => guard,
-                Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Lost | ErrorKind::Busy) => {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Unavailable | ErrorKind::Lost | ErrorKind::Busy
+                    ) =>
+                {
                     tracing::warn!(%error, "nobody can lead");
                     tokio::time::sleep(pauses.next()).await;
                     continue;
@@ -192,6 +233,9 @@ impl Lock {
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(&self.key);
-        f.debug_struct("Lock").field("key", &key).field("terms", &self.terms).finish_non_exhaustive()
+        f.debug_struct("Lock")
+            .field("key", &key)
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
     }
 }

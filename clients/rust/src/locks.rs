@@ -56,7 +56,9 @@ impl Locks {
     }
 
     pub(crate) fn of(core: Arc<Core>) -> Self {
-        Self { client: Arc::new(Owned(core)) }
+        Self {
+            client: Arc::new(Owned(core)),
+        }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -93,7 +95,9 @@ impl Locks {
     pub async fn close(&self) -> Result<(), Error> {
         let core = Arc::clone(self.core());
         let closing = background().spawn(async move { close(&core).await });
-        closing.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        closing
+            .await
+            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 }
 
@@ -106,7 +110,11 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         }
         let grants = known.state.close();
         let nodes = known.state.nodes.iter().enumerate();
-        let sessions = nodes.flat_map(|(node, it)| it.sessions().into_iter().map(move |session| (node, session)));
+        let sessions = nodes.flat_map(|(node, it)| {
+            it.sessions()
+                .into_iter()
+                .map(move |session| (node, session))
+        });
         (grants, sessions.collect::<Vec<_>>())
     };
     core.closing.cancel();
@@ -119,7 +127,14 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let mut releases = Vec::new();
     for id in grants {
         let known = core.lock();
-        let Some(claim) = known.state.claims.get(&id).filter(|claim| !closed.contains(&claim.session)) else { continue };
+        let Some(claim) = known
+            .state
+            .claims
+            .get(&id)
+            .filter(|claim| !closed.contains(&claim.session))
+        else {
+            continue;
+        };
         releases.push((Arc::clone(&claim.name.key), claim.release_command()));
     }
     let releasing = releases.into_iter().map(|(key, command)| async move {
@@ -145,6 +160,8 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").field("service", &self.core().options.service).finish_non_exhaustive()
+        f.debug_struct("Locks")
+            .field("service", &self.core().options.service)
+            .finish_non_exhaustive()
     }
 }

@@ -27,7 +27,9 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
         if broken.is_some() {
             poller.close();
         }
-        let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else { return };
+        let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else {
+            return;
+        };
         if fault.is_none() || is_unknown && !was_unknown {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
@@ -37,7 +39,16 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
         }
         let pause = pauses.next();
         // Grants that are unsure are about to be judged.
-        rest(&core, node, if is_unsure { pause.min(Duration::from_millis(100)) } else { pause }).await;
+        rest(
+            &core,
+            node,
+            if is_unsure {
+                pause.min(Duration::from_millis(100))
+            } else {
+                pause
+            },
+        )
+        .await;
     }
 }
 
@@ -103,7 +114,8 @@ async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(),
         (known.state.nodes[node].session, known.state.at, due)
     };
     if !due.is_empty() {
-        let (commands, then): (Vec<Cmd>, Vec<_>) = due.into_iter().map(|due| (due.command, due.then)).unzip();
+        let (commands, then): (Vec<Cmd>, Vec<_>) =
+            due.into_iter().map(|due| (due.command, due.then)).unzip();
         let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
         let replies = poller.send(limit * many, &commands).await;
         let mut known = core.lock();
@@ -111,7 +123,11 @@ async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(),
             known.state.apply(node, session, sent, then, reply);
         }
         drop(known);
-        if let Some(broken) = replies.into_iter().filter_map(Result::err).find(Fault::is_broken) {
+        if let Some(broken) = replies
+            .into_iter()
+            .filter_map(Result::err)
+            .find(Fault::is_broken)
+        {
             return Err(broken);
         }
     }
@@ -124,7 +140,11 @@ async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(),
     };
     let mut poll = about_session("POLL", session);
     poll.arg("BLOCK").arg(millis(block));
-    let reply = poller.send(limit + block, &[poll]).await.pop().expect("a reply")?;
+    let reply = poller
+        .send(limit + block, &[poll])
+        .await
+        .pop()
+        .expect("a reply")?;
     let mut known = core.lock();
     if known.state.nodes[node].session == session {
         known.state.polled(node, sent, &reply);
@@ -137,7 +157,11 @@ async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
     let mut open = redis::cmd("LOCK.SESSION");
     open.arg("OPEN").arg("TIMEOUT").arg(millis(options.silence));
     open.arg("NAME").arg(&options.service);
-    let reply = poller.send(options.reply, &[open]).await.pop().expect("a reply")?;
+    let reply = poller
+        .send(options.reply, &[open])
+        .await
+        .pop()
+        .expect("a reply")?;
     match crate::state::reply::number(&reply) {
         0 => Err(Fault::no_reply("OPEN answered no session", false)),
         session => Ok(session),
@@ -149,8 +173,17 @@ async fn relocate(core: &Arc<Core>, node: usize) {
     let claims = {
         let known = core.lock();
         let claims = known.state.claims_on(node);
-        let key = |id: &u64| known.state.claims.get(id).map(|claim| Arc::clone(&claim.name.key));
-        claims.into_iter().filter_map(|id| Some((id, key(&id)?))).collect::<Vec<_>>()
+        let key = |id: &u64| {
+            known
+                .state
+                .claims
+                .get(id)
+                .map(|claim| Arc::clone(&claim.name.key))
+        };
+        claims
+            .into_iter()
+            .filter_map(|id| Some((id, key(&id)?)))
+            .collect::<Vec<_>>()
     };
     core.servers.refresh();
     for (id, key) in claims {

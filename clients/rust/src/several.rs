@@ -20,7 +20,11 @@ pub async fn acquire(locks: &[Lock], wait: Option<Duration>) -> Result<Vec<Guard
     for place in order {
         let lock = locks[place].clone();
         let left = wait.map(|wait| wait.saturating_sub(begun.elapsed()));
-        let lock = if let Some(left) = left { lock.wait(left) } else { lock };
+        let lock = if let Some(left) = left {
+            lock.wait(left)
+        } else {
+            lock
+        };
         match lock.acquire().await {
             Ok(guard) => taken.push((place, guard)),
             Err(error) => {
@@ -46,7 +50,10 @@ pub async fn acquire(locks: &[Lock], wait: Option<Duration>) -> Result<Vec<Guard
 pub async fn release(guards: Vec<Guard>) -> Result<(), Error> {
     let mut outcome = Ok(());
     for guard in guards.into_iter().rev() {
-        if outcome.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Unavailable) {
+        if outcome
+            .as_ref()
+            .is_err_and(|error: &Error| error.kind() == ErrorKind::Unavailable)
+        {
             continue; // drops the guard
         }
         outcome = outcome.and(guard.release().await);

@@ -21,7 +21,11 @@ pub struct Task {
 
 impl Task {
     pub(crate) fn new(locks: Locks) -> Self {
-        Self { locks, owner: Arc::default(), held: Arc::default() }
+        Self {
+            locks,
+            owner: Arc::default(),
+            held: Arc::default(),
+        }
     }
 
     /// As [`Locks::lock`]. If the task holds the lock already, an acquire adds a hold, which has a guard of its own.
@@ -62,6 +66,8 @@ impl Task {
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("owner", &self.owner).finish_non_exhaustive()
+        f.debug_struct("Task")
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
     }
 }

@@ -46,7 +46,8 @@ async fn main() {
         tokio::spawn(async move {
             let outcome = serve(&worker, &request, cancelled).await;
             with(&worker).calls.remove(&id);
-            let mut answer = outcome.unwrap_or_else(|(class, text)| json!({ "error": class, "text": text }));
+            let mut answer =
+                outcome.unwrap_or_else(|(class, text)| json!({ "error": class, "text": text }));
             answer["id"] = id.into();
             println!("{answer}");
         });
@@ -62,7 +63,10 @@ async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -
     let ok = json!({ "ok": true });
     match request["do"].as_str().unwrap_or_default() {
         "open" => {
-            let site = Site { request: request.clone(), locks: HashMap::new() };
+            let site = Site {
+                request: request.clone(),
+                locks: HashMap::new(),
+            };
             with(worker).sites.insert(text(&request["name"]), site);
             Ok(ok)
         }
@@ -85,7 +89,11 @@ async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -
                 }
                 tokio::task::yield_now().await;
             };
-            guard.release().await.map(|()| ok).map_err(|error| told(&error))
+            guard
+                .release()
+                .await
+                .map(|()| ok)
+                .map_err(|error| told(&error))
         }
         "check" => {
             let guard = with(worker).grants.get(&number(&request["grant"])).cloned();
@@ -117,7 +125,11 @@ async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -
 impl Site {
     fn locks(&mut self, request: &Value) -> Result<Locks, Error> {
         let which = (number(&request["lease_ms"]), number(&request["keep_ms"]));
-        let which = if which.1 == 0 { (10_000, 30_000) } else { which }; // fixed
+        let which = if which.1 == 0 {
+            (10_000, 30_000)
+        } else {
+            which
+        }; // fixed
         if let Some(known) = self.locks.get(&which) {
             return Ok(known.clone());
         }
@@ -134,10 +146,15 @@ fn open(request: &Value, (lease, silence): (u64, u64)) -> Result<Locks, Error> {
         .reply_time(millis(&request["reply_ms"]))
         .lease(Duration::from_millis(lease))
         .silence(Duration::from_millis(silence));
-    let login = request["password"].as_str().map_or_else(String::new, |password| format!(":{password}@"));
+    let login = request["password"]
+        .as_str()
+        .map_or_else(String::new, |password| format!(":{password}@"));
     let urls = |places: &Value, login: &str| {
         let places = places.as_array().cloned().unwrap_or_default();
-        places.iter().map(|place| format!("redis://{login}{}/", text(place))).collect::<Vec<_>>()
+        places
+            .iter()
+            .map(|place| format!("redis://{login}{}/", text(place)))
+            .collect::<Vec<_>>()
     };
     if let Some(url) = server["url"].as_str() {
         return builder.single(url.replacen("redis://", &format!("redis://{login}"), 1));
@@ -146,16 +163,25 @@ fn open(request: &Value, (lease, silence): (u64, u64)) -> Result<Locks, Error> {
         return builder.cluster(urls(&server["cluster"], &login));
     }
     let sentinels = urls(&server["sentinels"], "");
-    builder.sentinel(text(&server["master"]), sentinels, format!("redis://{login}-/"))
+    builder.sentinel(
+        text(&server["master"]),
+        sentinels,
+        format!("redis://{login}-/"),
+    )
 }
 
 fn lock(worker: &Shared, request: &Value) -> Result<Lock, (&'static str, String)> {
     let (name, key) = (text(&request["locks"]), text(&request["key"]));
     let mut worker = with(worker);
-    let site = worker.sites.get_mut(&name).ok_or(("misuse", "no such locks".to_owned()))?;
+    let site = worker
+        .sites
+        .get_mut(&name)
+        .ok_or(("misuse", "no such locks".to_owned()))?;
     let locks = site.locks(request).map_err(|error| told(&error))?;
     let mode = &request["mode"];
-    let permits = mode["limit"].as_u64().and_then(|limit| limit.try_into().ok());
+    let permits = mode["limit"]
+        .as_u64()
+        .and_then(|limit| limit.try_into().ok());
     let task = request["task"].as_str().map(|task| {
         let task = worker.tasks.entry((name, task.to_owned()));
         task.or_insert_with(|| locks.task()).clone()
@@ -167,7 +193,11 @@ fn lock(worker: &Shared, request: &Value) -> Result<Lock, (&'static str, String)
         (None, None) if mode == "shared" => locks.shared(key),
         (None, None) => locks.lock(key),
     };
-    let lock = if number(&request["keep_ms"]) == 0 { lock.fixed(millis(&request["lease_ms"])) } else { lock };
+    let lock = if number(&request["keep_ms"]) == 0 {
+        lock.fixed(millis(&request["lease_ms"]))
+    } else {
+        lock
+    };
     Ok(match request["wait_ms"].as_i64() {
         Some(..0) => lock,
         _ => lock.wait(millis(&request["wait_ms"])),
@@ -176,9 +206,16 @@ fn lock(worker: &Shared, request: &Value) -> Result<Lock, (&'static str, String)
 
 async fn acquire(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
     let lock = lock(worker, request)?;
-    let acquired = lock.acquire_unless(cancelled.cancelled()).await.map_err(|error| told(&error))?;
+    let acquired = lock
+        .acquire_unless(cancelled.cancelled())
+        .await
+        .map_err(|error| told(&error))?;
     let guard = Arc::new(acquired.ok_or(("cancelled", String::new()))?);
-    let (token, owner, lost) = (guard.token(), guard.owner().to_owned(), guard.cancellation());
+    let (token, owner, lost) = (
+        guard.token(),
+        guard.owner().to_owned(),
+        guard.cancellation(),
+    );
     let number = {
         let mut worker = with(worker);
         worker.last_grant += 1;

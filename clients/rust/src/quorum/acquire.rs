@@ -1,8 +1,8 @@
 //! Asks all servers, and waits in line at the first one that answers.
 
+use super::Shared;
 use super::ballot::{Ballot, PATIENCE};
 use super::guard::{QuorumGuard, Together};
-use super::Shared;
 use crate::acquire::Terms;
 use crate::error::Error;
 use crate::pauses::{Pauses, random};

@@ -56,13 +56,22 @@ struct Reply {
 }
 
 enum What {
-    Asked { asks: u64, result: Result<Guard, Error> },
-    Raised { token: u64, result: Result<(), Error>, is_ahead: bool },
+    Asked {
+        asks: u64,
+        result: Result<Guard, Error>,
+    },
+    Raised {
+        token: u64,
+        result: Result<(), Error>,
+        is_ahead: bool,
+    },
 }
 
 impl Vote {
     fn is_busy(&self) -> bool {
-        self.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Busy)
+        self.error
+            .as_ref()
+            .is_some_and(|error| error.kind() == ErrorKind::Busy)
     }
 
     /// The grant stands, and the server has acknowledged the token.
@@ -72,14 +81,28 @@ impl Vote {
 
     /// The server can be raised to a token, as far as is known.
     fn can_have(&self, token: u64) -> bool {
-        self.guard.is_some() && self.token <= token && self.refused.is_none_or(|refused| token < refused)
+        self.guard.is_some()
+            && self.token <= token
+            && self.refused.is_none_or(|refused| token < refused)
     }
 }
 
 impl Ballot {
-    pub(super) fn new(quorum: Arc<Shared>, key: Arc<[u8]>, terms: Terms, given_up: CancellationToken) -> Self {
+    pub(super) fn new(
+        quorum: Arc<Shared>,
+        key: Arc<[u8]>,
+        terms: Terms,
+        given_up: CancellationToken,
+    ) -> Self {
         let votes = quorum.members.iter().map(|_| Vote::default()).collect();
-        Self { quorum, key, terms, given_up, votes, calls: FuturesUnordered::new() }
+        Self {
+            quorum,
+            key,
+            terms,
+            given_up,
+            votes,
+            calls: FuturesUnordered::new(),
+        }
     }
 
     fn failed(&self, kind: ErrorKind, cause: impl Into<String>) -> Error {
@@ -87,7 +110,9 @@ impl Ballot {
     }
 
     pub(super) fn require_terms(&self) -> Result<(), Error> {
-        self.terms.wrong.map_or(Ok(()), |wrong| Err(self.failed(ErrorKind::Misuse, wrong)))
+        self.terms
+            .wrong
+            .map_or(Ok(()), |wrong| Err(self.failed(ErrorKind::Misuse, wrong)))
     }
 
     fn member(&self, place: usize) -> &Member {
@@ -114,7 +139,9 @@ impl Ballot {
     pub(super) fn first(&self) -> Option<usize> {
         self.votes.iter().enumerate().position(|(place, vote)| {
             let is_in_line = vote.is_in_line && !self.member(place).is_down();
-            vote.guard.is_some() || vote.is_busy() && !vote.is_open && !vote.is_in_line || is_in_line
+            vote.guard.is_some()
+                || vote.is_busy() && !vote.is_open && !vote.is_in_line
+                || is_in_line
         })
     }
 
@@ -128,7 +155,8 @@ impl Ballot {
                 self.ask(place, wait, false);
             }
         }
-        self.collect(|vote| vote.guard.is_some(), Some(PATIENCE)).await;
+        self.collect(|vote| vote.guard.is_some(), Some(PATIENCE))
+            .await;
     }
 
     /// Waits in the line of this server, and in no other.
@@ -141,7 +169,10 @@ impl Ballot {
 
     /// Acquires the lock of one server.
     fn ask(&mut self, place: usize, wait: Duration, is_in_line: bool) {
-        let mut terms = Terms { wait: Some(wait), ..self.terms.clone() };
+        let mut terms = Terms {
+            wait: Some(wait),
+            ..self.terms.clone()
+        };
         if is_in_line {
             terms.at_most = None; // the other servers see to it
         }
@@ -153,7 +184,10 @@ impl Ballot {
         let asks = vote.asks;
         self.calls.push(Box::pin(async move {
             let result = acquire(&locks, key, For::Anybody, terms, &leave).await;
-            Reply { place, what: What::Asked { asks, result } }
+            Reply {
+                place,
+                what: What::Asked { asks, result },
+            }
         }));
     }
 
@@ -202,11 +236,17 @@ impl Ballot {
                 }
             }
             What::Asked { result, .. } => give_up(result.ok()),
-            What::Raised { token, result, is_ahead } => {
+            What::Raised {
+                token,
+                result,
+                is_ahead,
+            } => {
                 vote.is_open = false;
                 match result {
                     Ok(()) => (vote.token, vote.is_raised, vote.error) = (token, true, None),
-                    Err(error) if is_ahead => (vote.refused, vote.error) = (Some(token), Some(error)),
+                    Err(error) if is_ahead => {
+                        (vote.refused, vote.error) = (Some(token), Some(error))
+                    }
                     Err(error) => {
                         vote.error = Some(error);
                         give_up(vote.guard.take());
@@ -225,8 +265,12 @@ impl Ballot {
             let (done, open) = (self.count(&is), self.count(|vote| vote.is_open));
             if done >= self.quorum.majority || done + open < self.quorum.majority {
                 let votes = self.votes.iter().enumerate();
-                let is_awaited = votes.into_iter().any(|(place, vote)| vote.is_open && !self.member(place).is_down());
-                let Some(patience) = patience.filter(|_| is_awaited) else { return };
+                let is_awaited = votes
+                    .into_iter()
+                    .any(|(place, vote)| vote.is_open && !self.member(place).is_down());
+                let Some(patience) = patience.filter(|_| is_awaited) else {
+                    return;
+                };
                 let again = begun.elapsed().max(patience).min(5 * patience);
                 over = over.or(Some(Instant::now() + again));
             }
@@ -251,7 +295,9 @@ impl Ballot {
             let mut is_sent = false;
             for place in 0..self.votes.len() {
                 let vote = &self.votes[place];
-                if let Some(token) = token.filter(|token| vote.can_have(*token) && !vote.is_open && !vote.has(*token)) {
+                if let Some(token) = token
+                    .filter(|token| vote.can_have(*token) && !vote.is_open && !vote.has(*token))
+                {
                     self.raise_to(place, token);
                     is_sent = true;
                 }
@@ -263,7 +309,9 @@ impl Ballot {
             }
             // Once something was sent, more is known of what they can have. Else a server that has not answered yet may
             // make a majority.
-            if !is_sent && !(self.is_open() && self.next(None).await) || self.given_up.is_cancelled() {
+            if !is_sent && !(self.is_open() && self.next(None).await)
+                || self.given_up.is_cancelled()
+            {
                 return None;
             }
         }
@@ -281,23 +329,43 @@ impl Ballot {
                 Ok(Err((error, is_ahead))) => (Err(error), is_ahead),
                 Err(error) => (Err(error), false),
             };
-            Reply { place, what: What::Raised { token, result, is_ahead } }
+            Reply {
+                place,
+                what: What::Raised {
+                    token,
+                    result,
+                    is_ahead,
+                },
+            }
         }));
     }
 
     /// Gives up what has been granted. The next round does not meet it.
     pub(super) async fn give_back(&mut self) {
-        let granted = self.votes.iter_mut().filter(|vote| !vote.is_open).filter_map(|vote| vote.guard.take());
+        let granted = self
+            .votes
+            .iter_mut()
+            .filter(|vote| !vote.is_open)
+            .filter_map(|vote| vote.guard.take());
         join_all(granted.map(Guard::give_up)).await;
     }
 
     /// Why the acquire fails: because it would not do better later, or its time is over.
     pub(super) fn failure(&self, is_over: bool) -> Option<Error> {
-        let (mut kind, mut cause) = (ErrorKind::Unavailable, "no majority of the servers".to_owned());
+        let (mut kind, mut cause) = (
+            ErrorKind::Unavailable,
+            "no majority of the servers".to_owned(),
+        );
         let (mut answers, mut refusals) = (0, 0);
         for (place, vote) in self.votes.iter().enumerate() {
             if let Some(error) = &vote.error {
-                let _ = write!(cause, "; {}: {}: {}", self.member(place).name, error.kind().name(), error.cause());
+                let _ = write!(
+                    cause,
+                    "; {}: {}: {}",
+                    self.member(place).name,
+                    error.kind().name(),
+                    error.cause()
+                );
             }
             let error = vote.error.as_ref().map(Error::kind);
             if vote.is_in_line || vote.is_busy() || error.is_none() && !vote.is_open {
@@ -352,7 +420,9 @@ impl Ballot {
         background().spawn(async move {
             loop {
                 self.give_back().await;
-                let Some(reply) = self.calls.next().await else { return };
+                let Some(reply) = self.calls.next().await else {
+                    return;
+                };
                 self.apply(reply);
                 if let Some(lock) = &lock {
                     self.hand(lock);

@@ -42,7 +42,15 @@ type Calls = FuturesUnordered<BoxFuture<'static, Result<(), Error>>>;
 impl Together {
     pub(super) fn new(quorum: Arc<Shared>, key: Arc<[u8]>, token: u64) -> Arc<Self> {
         let (lost, ended) = (CancellationToken::new(), CancellationToken::new());
-        Arc::new(Self { quorum, key, token, taken: Instant::now(), lost, ended, parts: Mutex::default() })
+        Arc::new(Self {
+            quorum,
+            key,
+            token,
+            taken: Instant::now(),
+            lost,
+            ended,
+            parts: Mutex::default(),
+        })
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -55,7 +63,11 @@ impl Together {
         if parts.failure.is_some() {
             return Some(guard);
         }
-        let (lock, lost, ended) = (Arc::downgrade(self), guard.cancellation(), self.ended.clone());
+        let (lock, lost, ended) = (
+            Arc::downgrade(self),
+            guard.cancellation(),
+            self.ended.clone(),
+        );
         parts.held.push((place, guard));
         background().spawn(async move {
             tokio::select! {
@@ -71,12 +83,18 @@ impl Together {
     /// Goes on without a part, as long as a majority is left.
     fn part_lost(&self, place: usize) {
         let mut parts = self.parts();
-        let Some(at) = parts.held.iter().position(|(of, _)| *of == place) else { return };
+        let Some(at) = parts.held.iter().position(|(of, _)| *of == place) else {
+            return;
+        };
         let (_, guard) = parts.held.swap_remove(at);
         let loss = guard.loss();
         let cause = loss.as_ref().map_or("lost", Error::cause);
         let separator = if parts.losses.is_empty() { "" } else { "; " };
-        let _ = write!(parts.losses, "{separator}{}: {cause}", self.quorum.members[place].name);
+        let _ = write!(
+            parts.losses,
+            "{separator}{}: {cause}",
+            self.quorum.members[place].name
+        );
         if parts.held.len() >= self.quorum.majority {
             return;
         }
@@ -90,7 +108,9 @@ impl Together {
         self.ended.cancel();
         let error = failure.of("hold", &self.key);
         tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");
-        observe(self.quorum.options.observer.as_ref(), move |observer| observer.lost(&error));
+        observe(self.quorum.options.observer.as_ref(), move |observer| {
+            observer.lost(&error)
+        });
     }
 
     /// Fails if the lock is lost or released.
@@ -100,9 +120,15 @@ impl Together {
 
     fn remaining(&self) -> Duration {
         let parts = self.parts();
-        let mut left: Vec<Duration> = parts.held.iter().map(|(_, guard)| guard.remaining()).collect();
+        let mut left: Vec<Duration> = parts
+            .held
+            .iter()
+            .map(|(_, guard)| guard.remaining())
+            .collect();
         left.sort_unstable_by(|one, other| other.cmp(one));
-        left.get(self.quorum.majority - 1).copied().unwrap_or_default()
+        left.get(self.quorum.majority - 1)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Makes a call about each part at once, as a task.
@@ -127,13 +153,18 @@ impl Together {
         parts.failure = Some(Failure::misuse("it was released already"));
         self.ended.cancel();
         let held = parts.held.drain(..);
-        Ok(held.map(|(_, guard)| Box::pin(guard.release()) as BoxFuture<'static, _>).collect())
+        Ok(held
+            .map(|(_, guard)| Box::pin(guard.release()) as BoxFuture<'static, _>)
+            .collect())
     }
 
     /// Waits until a majority has agreed, or all have answered. The other calls go on.
     async fn agree(&self, operation: &'static str, mut calls: Calls) -> Result<(), Error> {
         let (mut agreed, mut left) = (0, calls.len());
-        let (mut kind, mut cause) = (ErrorKind::Unavailable, "no majority of the servers".to_owned());
+        let (mut kind, mut cause) = (
+            ErrorKind::Unavailable,
+            "no majority of the servers".to_owned(),
+        );
         while let Some(answer) = calls.next().await {
             match answer {
                 Ok(()) => agreed += 1,
@@ -149,7 +180,11 @@ impl Together {
                 return Ok(());
             }
         }
-        let kind = if left < self.quorum.majority { ErrorKind::Lost } else { kind };
+        let kind = if left < self.quorum.majority {
+            ErrorKind::Lost
+        } else {
+            kind
+        };
         Err(Failure::new(kind, cause).of(operation, &self.key))
     }
 }
@@ -194,13 +229,18 @@ impl QuorumGuard {
     /// is held, and not by a release.
     pub async fn lost(&self) -> Error {
         self.lock.lost.cancelled().await;
-        self.loss().unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+        self.loss()
+            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
     }
 
     /// The error with the reason, if the lock is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
-        let failure = self.lock.status().err().filter(|failure| failure.kind == ErrorKind::Lost)?;
+        let failure = self
+            .lock
+            .status()
+            .err()
+            .filter(|failure| failure.kind == ErrorKind::Lost)?;
         Some(failure.of("hold", self.key()))
     }
 
@@ -216,8 +256,12 @@ impl QuorumGuard {
     /// [`Lost`](ErrorKind::Lost) if a majority does not have it any more, [`Unavailable`](ErrorKind::Unavailable) if too
     /// few answer.
     pub async fn check(&self) -> Result<(), Error> {
-        self.lock.status().map_err(|failure| failure.of("check", self.key()))?;
-        let calls = self.lock.calls("check", |hold| async move { hold.check().await });
+        self.lock
+            .status()
+            .map_err(|failure| failure.of("check", self.key()))?;
+        let calls = self
+            .lock
+            .calls("check", |hold| async move { hold.check().await });
         self.lock.agree("check", calls).await
     }
 
@@ -226,8 +270,13 @@ impl QuorumGuard {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        self.lock.status().map_err(|failure| failure.of("extend", self.key()))?;
-        let calls = self.lock.calls("extend", move |hold| async move { hold.extend(lease).await });
+        self.lock
+            .status()
+            .map_err(|failure| failure.of("extend", self.key()))?;
+        let calls = self.lock.calls(
+            "extend",
+            move |hold| async move { hold.extend(lease).await },
+        );
         self.lock.agree("extend", calls).await
     }
 
@@ -263,6 +312,9 @@ impl Drop for QuorumGuard {
 impl fmt::Debug for QuorumGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(self.key());
-        f.debug_struct("QuorumGuard").field("key", &key).field("token", &self.token()).finish_non_exhaustive()
+        f.debug_struct("QuorumGuard")
+            .field("key", &key)
+            .field("token", &self.token())
+            .finish_non_exhaustive()
     }
 }

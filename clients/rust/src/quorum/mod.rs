@@ -57,21 +57,44 @@ impl Observer for Connections {
 
 impl Quorum {
     /// `open` makes the locks of a server.
-    pub(crate) fn new(options: Options, servers: usize, open: impl Fn(usize, Options) -> (String, Locks)) -> Self {
-        let observer = options.observer.clone().map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>);
-        let of_members = Options { observer, ..options.clone() };
+    pub(crate) fn new(
+        options: Options,
+        servers: usize,
+        open: impl Fn(usize, Options) -> (String, Locks),
+    ) -> Self {
+        let observer = options
+            .observer
+            .clone()
+            .map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>);
+        let of_members = Options {
+            observer,
+            ..options.clone()
+        };
         let members = (0..servers).map(|place| {
             let (address, locks) = open(place, of_members.clone());
-            Member { name: format!("server {} ({address})", place + 1), locks }
+            Member {
+                name: format!("server {} ({address})", place + 1),
+                locks,
+            }
         });
         let members: Vec<Member> = members.collect();
-        Self { shared: Arc::new(Shared { majority: members.len() / 2 + 1, members, options }) }
+        Self {
+            shared: Arc::new(Shared {
+                majority: members.len() / 2 + 1,
+                members,
+                options,
+            }),
+        }
     }
 
     /// A lock that one holder has alone.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> QuorumLock {
         let first = self.shared.members[0].locks.lock(key);
-        QuorumLock { quorum: self.clone(), key: first.key().into(), terms: first.terms().clone() }
+        QuorumLock {
+            quorum: self.clone(),
+            key: first.key().into(),
+            terms: first.terms().clone(),
+        }
     }
 
     /// Ends all waits and releases all locks, as [`Locks::close`].
@@ -79,8 +102,15 @@ impl Quorum {
     /// # Errors
     /// The first of the locks that could not be released.
     pub async fn close(&self) -> Result<(), Error> {
-        let closing = self.shared.members.iter().map(|member| member.locks.close());
-        futures_util::future::join_all(closing).await.into_iter().collect()
+        let closing = self
+            .shared
+            .members
+            .iter()
+            .map(|member| member.locks.close());
+        futures_util::future::join_all(closing)
+            .await
+            .into_iter()
+            .collect()
     }
 }
 
@@ -132,8 +162,16 @@ impl QuorumLock {
 
     async fn acquire_within(&self, wait: Option<Duration>) -> Result<QuorumGuard, Error> {
         let dropped = CancellationToken::new();
-        let terms = Terms { wait, ..self.terms.clone() };
-        let taking = acquire::taking(Arc::clone(&self.quorum.shared), Arc::clone(&self.key), terms, dropped.clone());
+        let terms = Terms {
+            wait,
+            ..self.terms.clone()
+        };
+        let taking = acquire::taking(
+            Arc::clone(&self.quorum.shared),
+            Arc::clone(&self.key),
+            terms,
+            dropped.clone(),
+        );
         let _dropped = dropped.drop_guard();
         crate::acquire::run("acquire", &self.key, taking).await
     }
@@ -142,7 +180,10 @@ impl QuorumLock {
     ///
     /// # Errors
     /// As [`Lock::with`](crate::Lock::with).
-    pub async fn with<T, E: From<Error>>(&self, work: impl AsyncFnOnce(&QuorumGuard) -> Result<T, E>) -> Result<T, E> {
+    pub async fn with<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&QuorumGuard) -> Result<T, E>,
+    ) -> Result<T, E> {
         let guard = self.acquire().await?;
         let worked = tokio::select! {
             biased;
@@ -166,7 +207,9 @@ impl fmt::Debug for Quorum {
 impl fmt::Debug for QuorumLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(&self.key);
-        f.debug_struct("QuorumLock").field("key", &key).field("terms", &self.terms).finish_non_exhaustive()
+        f.debug_struct("QuorumLock")
+            .field("key", &key)
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
     }
 }
-

@@ -34,7 +34,12 @@ impl Servers {
     /// A cluster with these nodes, all with the login of the first.
     pub(crate) fn cluster(seeds: Vec<ConnectionInfo>, reply: Duration) -> Option<Self> {
         let template = seeds.first()?.clone();
-        let cluster = Cluster { template, reply, map: Mutex::default(), reading: tokio::sync::Mutex::default() };
+        let cluster = Cluster {
+            template,
+            reply,
+            map: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        };
         for seed in seeds {
             cluster.node(seed.addr().to_string());
         }
@@ -61,7 +66,10 @@ impl Servers {
             let _reading = cluster.reading.lock().await;
             match known() {
                 Some(server) => Ok(server),
-                None => cluster.read(limit).await.and_then(|()| known().ok_or_else(unknown)),
+                None => cluster
+                    .read(limit)
+                    .await
+                    .and_then(|()| known().ok_or_else(unknown)),
             }
         });
         found.await.unwrap_or_else(|_| Err(unknown()))
@@ -69,12 +77,18 @@ impl Servers {
 
     /// Where a reply of this server leads; none: nowhere else.
     pub(crate) fn redirected(&self, from: &Server, fault: &Fault) -> Option<Arc<Server>> {
-        let Self::Cluster(cluster) = self else { return None };
+        let Self::Cluster(cluster) = self else {
+            return None;
+        };
         let address = fault.redirection()?;
         self.refresh();
         let host = from.address.rsplit_once(':').map_or("", |(host, _)| host);
         let is_same_host = address.starts_with(':');
-        Some(cluster.node(if is_same_host { format!("{host}{address}") } else { address.to_owned() }))
+        Some(cluster.node(if is_same_host {
+            format!("{host}{address}")
+        } else {
+            address.to_owned()
+        }))
     }
 
     /// Has the map of the cluster read again with the next question.
@@ -87,13 +101,20 @@ impl Servers {
     pub(crate) fn close(&self) {
         match self {
             Self::One(server) => server.close(),
-            Self::Cluster(cluster) => cluster.map().nodes.values().for_each(|server| server.close()),
+            Self::Cluster(cluster) => cluster
+                .map()
+                .nodes
+                .values()
+                .for_each(|server| server.close()),
         }
     }
 }
 
 fn unknown() -> Fault {
-    Fault::no_reply("no node of the cluster told in time where the key is", false)
+    Fault::no_reply(
+        "no node of the cluster told in time where the key is",
+        false,
+    )
 }
 
 impl Cluster {
@@ -110,12 +131,20 @@ impl Cluster {
         let (host, port) = address.rsplit_once(':').unwrap_or((&address, "6379"));
         let (host, port) = (host.to_owned(), port.parse().unwrap_or(6379));
         let to = match self.template.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure,
+                tls_params,
+            },
             _ => ConnectionAddr::Tcp(host, port),
         };
-        let client = Client::open(self.template.clone().set_addr(to)).expect("an address like that of a seed");
+        let client = Client::open(self.template.clone().set_addr(to))
+            .expect("an address like that of a seed");
         let server = Arc::new(Server::one(client, self.reply));
         map.nodes.insert(address, Arc::clone(&server));
         server
@@ -151,12 +180,23 @@ impl Cluster {
     fn learn(&self, from: &str, rows: &Value) {
         let own = from.rsplit_once(':').map_or("", |(host, _)| host);
         for row in list(rows) {
-            let [first, last, primary, ..] = list(row) else { continue };
-            let [host, port, ..] = list(primary) else { continue };
-            let host = if bytes(host).is_empty() { own.to_owned() } else { text(host) };
+            let [first, last, primary, ..] = list(row) else {
+                continue;
+            };
+            let [host, port, ..] = list(primary) else {
+                continue;
+            };
+            let host = if bytes(host).is_empty() {
+                own.to_owned()
+            } else {
+                text(host)
+            };
             let server = self.node(format!("{host}:{}", number(port)));
-            let slots = (number(first)..=number(last)).filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
-            self.map().slots.extend(slots.map(|slot| (slot, Arc::clone(&server))));
+            let slots = (number(first)..=number(last))
+                .filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
+            self.map()
+                .slots
+                .extend(slots.map(|slot| (slot, Arc::clone(&server))));
         }
     }
 }

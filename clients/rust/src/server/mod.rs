@@ -6,11 +6,11 @@ mod sentinels;
 pub(crate) use cluster::Servers;
 
 use crate::state::{Fault, Reply};
-use sentinels::Sentinels;
-use redis::aio::MultiplexedConnection;
 use futures_util::future::BoxFuture;
+use redis::aio::MultiplexedConnection;
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
+use sentinels::Sentinels;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,10 +23,15 @@ use tokio::time::timeout;
 pub(crate) fn background() -> &'static Handle {
     static RUNTIME: OnceLock<Handle> = OnceLock::new();
     RUNTIME.get_or_init(|| {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let handle = runtime.handle().clone();
         let thread = std::thread::Builder::new().name("redis-lock".to_owned());
-        thread.spawn(move || runtime.block_on(pending::<()>())).expect("a thread");
+        thread
+            .spawn(move || runtime.block_on(pending::<()>()))
+            .expect("a thread");
         handle
     })
 }
@@ -54,11 +59,20 @@ impl Server {
     }
 
     pub(crate) fn of_sentinels(client: SentinelClient, master: &str, reply: Duration) -> Self {
-        Self::new(format!("primary of {master}"), Source::Sentinels(Sentinels::new(client)), reply)
+        Self::new(
+            format!("primary of {master}"),
+            Source::Sentinels(Sentinels::new(client)),
+            reply,
+        )
     }
 
     fn new(address: String, source: Source, reply: Duration) -> Self {
-        Self { address, source, reply, links: Mutex::default() }
+        Self {
+            address,
+            source,
+            reply,
+            links: Mutex::default(),
+        }
     }
 
     /// Connects, within the time of a reply.
@@ -71,7 +85,9 @@ impl Server {
                 Source::One(client) => client.clone(),
                 Source::Sentinels(sentinels) => sentinels.client().await?,
             };
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            let connection = client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await;
             connection.map_err(|error| not_sent(&error))
         })
     }
@@ -93,18 +109,24 @@ impl Server {
             }
             reply_of(connection.send_packed_command(command).await)
         };
-        let reply = timeout(limit, sending).await.unwrap_or_else(|_| {
-            Err(Fault::no_reply("no answer in time", link.initialized()))
-        });
+        let reply = timeout(limit, sending)
+            .await
+            .unwrap_or_else(|_| Err(Fault::no_reply("no answer in time", link.initialized())));
         self.heed(runtime, &link, &reply);
         reply
     }
 
     /// Lets go of a connection that may be dead or lead to an old primary.
     fn heed(&self, runtime: Id, link: &Arc<Link>, reply: &Reply) {
-        if reply.as_ref().is_err_and(|fault| fault.is_broken() || fault.is("READONLY")) {
+        if reply
+            .as_ref()
+            .is_err_and(|fault| fault.is_broken() || fault.is("READONLY"))
+        {
             let mut links = self.links();
-            if links.get(&runtime).is_some_and(|current| Arc::ptr_eq(current, link)) {
+            if links
+                .get(&runtime)
+                .is_some_and(|current| Arc::ptr_eq(current, link))
+            {
                 links.remove(&runtime);
             }
         }
@@ -128,7 +150,10 @@ pub(crate) struct Poller {
 
 impl Poller {
     pub(crate) fn new(server: Arc<Server>) -> Self {
-        Self { server, connection: None }
+        Self {
+            server,
+            connection: None,
+        }
     }
 
     /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
@@ -160,8 +185,14 @@ async fn send(connection: &mut MultiplexedConnection, commands: &[Cmd]) -> Vec<R
     for command in commands {
         pipeline.add_command(command.clone());
     }
-    match connection.send_packed_commands(&pipeline, 0, commands.len()).await {
-        Ok(values) => values.into_iter().map(|value| reply_of(Ok(value))).collect(),
+    match connection
+        .send_packed_commands(&pipeline, 0, commands.len())
+        .await
+    {
+        Ok(values) => values
+            .into_iter()
+            .map(|value| reply_of(Ok(value)))
+            .collect(),
         Err(error) => vec![Err(fault_of(&error)); commands.len()],
     }
 }
@@ -185,9 +216,9 @@ fn fault_of(error: &RedisError) -> Fault {
 fn not_sent(error: &RedisError) -> Fault {
     match error.kind() {
         _ if error.code().is_some() => fault_of(error),
-        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
-            Fault::refused(error)
-        }
+        ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::RESP3NotSupported => Fault::refused(error),
         _ => Fault::no_reply(error, false),
     }
 }

@@ -19,7 +19,8 @@ impl Sentinels {
     /// hangs is passed over in the end.
     pub(super) async fn client(&self) -> Result<Client, Fault> {
         let sentinels = Arc::clone(&self.0);
-        let asked = background().spawn(async move { sentinels.lock().await.async_get_client().await });
+        let asked =
+            background().spawn(async move { sentinels.lock().await.async_get_client().await });
         let client = asked.await.expect("no panic");
         client.map_err(|error| not_sent(&error))
     }

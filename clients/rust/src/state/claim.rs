@@ -45,7 +45,10 @@ pub(crate) struct TaskOwner(Mutex<Option<Arc<str>>>);
 
 impl TaskOwner {
     pub(crate) fn get(&self) -> Option<Arc<str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn set(&self, owner: Option<Arc<str>>) {
@@ -153,14 +156,30 @@ impl Claim {
         let lease = millis(self.lease.max(LEAST_LEASE));
         if let Some(token) = self.adopts {
             let mut command = command("LOCK.RENEW", &self.name);
-            command.arg("PX").arg(lease).arg("SESSION").arg(session).arg("TOKEN").arg(token);
+            command
+                .arg("PX")
+                .arg(lease)
+                .arg("SESSION")
+                .arg(session)
+                .arg("TOKEN")
+                .arg(token);
             return command;
         }
         let mut command = command("LOCK.ACQUIRE", &self.name);
         with_mode(&mut command, self.mode);
-        command.arg("PX").arg(lease).arg("HOLDS").arg(1).arg("SESSION").arg(session);
+        command
+            .arg("PX")
+            .arg(lease)
+            .arg("HOLDS")
+            .arg(1)
+            .arg("SESSION")
+            .arg(session);
         if self.queues {
-            let left = if self.last == FAR { 0 } else { millis(self.end.saturating_sub(at)).max(1) };
+            let left = if self.last == FAR {
+                0
+            } else {
+                millis(self.end.saturating_sub(at)).max(1)
+            };
             command.arg("QUEUE").arg(left);
         }
         command
@@ -169,7 +188,11 @@ impl Claim {
     /// The user's own release. It alone names the session, so that the server reports no loss.
     pub(crate) fn release_command(&self) -> Cmd {
         let mut command = command("LOCK.RELEASE", &self.name);
-        command.arg("HOLDS").arg(self.holds).arg("TOKEN").arg(self.token);
+        command
+            .arg("HOLDS")
+            .arg(self.holds)
+            .arg("TOKEN")
+            .arg(self.token);
         if self.session != 0 {
             command.arg("SESSION").arg(self.session);
         }
@@ -179,7 +202,11 @@ impl Claim {
     /// Moves the grant to a session.
     pub(crate) fn renew_command(&self, session: u64) -> Cmd {
         let mut command = command("LOCK.RENEW", &self.name);
-        command.arg("SESSION").arg(session).arg("TOKEN").arg(self.token);
+        command
+            .arg("SESSION")
+            .arg(session)
+            .arg("TOKEN")
+            .arg(self.token);
         command
     }
 

@@ -32,9 +32,18 @@ const KINDS: [(ErrorKind, &str); 5] = [
 
 /// The likely causes of those that say too little.
 const HINTS: [(&str, &str); 3] = [
-    ("WRONGTYPE", "this key is not a lock of the module: an old SET NX lock of this name?"),
-    ("ERR unknown", "is the module lock, 0.3 or later, loaded there?"),
-    ("NOPERM", "the user needs this command, LOCK.SESSION, and the key"),
+    (
+        "WRONGTYPE",
+        "this key is not a lock of the module: an old SET NX lock of this name?",
+    ),
+    (
+        "ERR unknown",
+        "is the module lock, 0.3 or later, loaded there?",
+    ),
+    (
+        "NOPERM",
+        "the user needs this command, LOCK.SESSION, and the key",
+    ),
 ];
 
 impl Fault {
@@ -53,12 +62,20 @@ impl Fault {
 
     /// A reply that did not come. `may_arrive`: the server may have got the call, or may get it yet.
     pub(crate) fn no_reply(cause: impl ToString, may_arrive: bool) -> Self {
-        Self { word: String::new(), text: cause.to_string(), kind: ErrorKind::Unavailable, may_arrive }
+        Self {
+            word: String::new(),
+            text: cause.to_string(),
+            kind: ErrorKind::Unavailable,
+            may_arrive,
+        }
     }
 
     /// A login or a handshake that failed.
     pub(crate) fn refused(cause: impl ToString) -> Self {
-        Self { kind: ErrorKind::Refused, ..Self::no_reply(cause, false) }
+        Self {
+            kind: ErrorKind::Refused,
+            ..Self::no_reply(cause, false)
+        }
     }
 
     pub(crate) fn is(&self, word: &str) -> bool {

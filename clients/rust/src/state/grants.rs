@@ -62,13 +62,19 @@ impl State {
 
     fn ended_of(&self, id: Id) -> Ended {
         let claim = &self.claims[&id];
-        Ended { name: claim.name.clone(), token: claim.token }
+        Ended {
+            name: claim.name.clone(),
+            token: claim.token,
+        }
     }
 
     /// The reason of a loss: what the server reported, or else its reply.
     pub(super) fn reason(&self, id: Id, fault: &Fault) -> String {
         let reported = self.losses.get(&self.ended_of(id));
-        reported.map_or_else(|| format!("gone ({})", fault.word()), |loss| loss.reason.clone())
+        reported.map_or_else(
+            || format!("gone ({})", fault.word()),
+            |loss| loss.reason.clone(),
+        )
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
@@ -84,7 +90,11 @@ impl State {
         let claim = &self.claims[&id];
         let mut command = command("LOCK.ACQUIRE", &claim.name);
         with_mode(&mut command, mode);
-        command.arg("PX").arg(millis(claim.lease)).arg("HOLDS").arg(claim.holds + 1);
+        command
+            .arg("PX")
+            .arg(millis(claim.lease))
+            .arg("HOLDS")
+            .arg(claim.holds + 1);
         command.arg("TOKEN").arg(claim.token);
         self.require_held(id).map(|()| command)
     }
@@ -99,7 +109,11 @@ impl State {
         let node = &mut self.nodes[claim.node];
         node.soonest = node.soonest.min(sure);
         let mut command = command("LOCK.RENEW", &claim.name);
-        command.arg("PX").arg(millis(lease)).arg("TOKEN").arg(claim.token);
+        command
+            .arg("PX")
+            .arg(millis(lease))
+            .arg("TOKEN")
+            .arg(claim.token);
         if leaves {
             command.arg("SESSION").arg(0);
         }
@@ -223,7 +237,11 @@ impl State {
     pub(super) fn doubtful(&mut self, id: Id, reason: &str) {
         let (at, sure) = (self.at, self.sure(id));
         let claim = self.claim(id);
-        claim.sure = if reason == "moved" { sure } else { sure.min(at) };
+        claim.sure = if reason == "moved" {
+            sure
+        } else {
+            sure.min(at)
+        };
         claim.doubt = Some(reason.to_owned());
         claim.session = 0;
         self.elsewhere.push(id);
@@ -232,7 +250,9 @@ impl State {
     /// Applies what became of the RENEW of a grant that another node may have, in this session of it.
     pub(crate) fn found(&mut self, id: Id, node: usize, session: u64, answer: &Answer) {
         let at = self.at;
-        let Some(claim) = self.claims.get(&id) else { return };
+        let Some(claim) = self.claims.get(&id) else {
+            return;
+        };
         let Some(doubt) = claim.doubt.clone().filter(|_| claim.phase == Phase::Held) else {
             return; // it was released meanwhile
         };
@@ -258,17 +278,26 @@ impl State {
     /// The grants in the session of a node, and the places in line there.
     pub(crate) fn claims_on(&self, node: usize) -> Vec<Id> {
         let is_there = |id: &Id, claim: &Claim| {
-            claim.node == node && (claim.phase == Phase::InLine || self.nodes[node].grants.contains(id))
+            claim.node == node
+                && (claim.phase == Phase::InLine || self.nodes[node].grants.contains(id))
         };
-        self.names.values().copied().filter(|id| is_there(id, &self.claims[id])).collect()
+        self.names
+            .values()
+            .copied()
+            .filter(|id| is_there(id, &self.claims[id]))
+            .collect()
     }
 
     /// Has a claim asked for at another node of the cluster, which has its key now.
     pub(crate) fn relocate(&mut self, id: Id) {
-        let Some(claim) = self.claims.get(&id) else { return };
+        let Some(claim) = self.claims.get(&id) else {
+            return;
+        };
         match claim.phase {
             Phase::InLine => self.set(id, Phase::Asked, None),
-            Phase::Held if claim.session != 0 && claim.doubt.is_none() => self.doubtful(id, "moved"),
+            Phase::Held if claim.session != 0 && claim.doubt.is_none() => {
+                self.doubtful(id, "moved")
+            }
             _ => {}
         }
     }

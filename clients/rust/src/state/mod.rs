@@ -104,7 +104,10 @@ impl State {
     /// Follows the application of the reply.
     pub(crate) fn end_call(&mut self, call: u64) {
         self.calls.remove(&call);
-        let first = self.calls.first_key_value().map_or(u64::MAX, |(first, _)| *first);
+        let first = self
+            .calls
+            .first_key_value()
+            .map_or(u64::MAX, |(first, _)| *first);
         self.losses.retain(|_, loss| loss.call >= first); // no later reply can name the others
     }
 
@@ -116,16 +119,21 @@ impl State {
     pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
         let owner = task.get()?;
         let unfinished = self.unfinished.keys().map(|ended| &ended.name);
-        let is_used = self.calls.values().chain(unfinished).any(|name| name.owner == owner);
+        let is_used = self
+            .calls
+            .values()
+            .chain(unfinished)
+            .any(|name| name.owner == owner);
         if is_used {
             task.set(None);
         }
         (!is_used).then_some(owner)
     }
 
-
     fn claim(&mut self, id: Id) -> &mut Claim {
-        self.claims.get_mut(&id).expect("a claim that its caller has")
+        self.claims
+            .get_mut(&id)
+            .expect("a claim that its caller has")
     }
 
     /// Ends what is known of a claim whose caller has let go of it.
@@ -135,7 +143,9 @@ impl State {
     }
 
     fn forget(&mut self, id: Id) {
-        let Some(claim) = self.claims.get(&id) else { return };
+        let Some(claim) = self.claims.get(&id) else {
+            return;
+        };
         if self.names.get(&claim.name) == Some(&id) {
             self.names.remove(&claim.name);
             self.nodes[claim.node].grants.remove(&id);
@@ -158,7 +168,9 @@ impl State {
 
     /// Applies the reply to an unfinished release.
     fn finished(&mut self, ended: &Ended, reply: &Reply) {
-        let Some(how) = self.unfinished.get(ended) else { return };
+        let Some(how) = self.unfinished.get(ended) else {
+            return;
+        };
         let fault = reply.as_ref().err();
         if fault.is_some_and(Fault::is_passing) {
             return;

@@ -47,7 +47,10 @@ pub(crate) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
     let is_it = |key: &Value| bytes(key) == name.as_bytes();
     let found = match value {
         Value::Map(pairs) => pairs.iter().find(|(key, _)| is_it(key)).map(|(_, it)| it),
-        _ => list(value).chunks_exact(2).find(|pair| is_it(&pair[0])).map(|pair| &pair[1]),
+        _ => list(value)
+            .chunks_exact(2)
+            .find(|pair| is_it(&pair[0]))
+            .map(|pair| &pair[1]),
     };
     found.unwrap_or(&Value::Nil)
 }

@@ -140,24 +140,36 @@ impl State {
             for id in &self.nodes[node].grants {
                 let claim = &self.claims[id];
                 if claim.session != session && claim.doubt.is_none() {
-                    due.push(Due { command: claim.renew_command(session), then: Then::Moved(*id) });
+                    due.push(Due {
+                        command: claim.renew_command(session),
+                        then: Then::Moved(*id),
+                    });
                 }
             }
             self.queue_again(node, &mut due);
         }
         for (ended, how) in self.unfinished.iter().filter(|(_, how)| how.node == node) {
             let then = Then::Finished(Finished(ended.clone()));
-            due.push(Due { command: how.command.clone(), then });
+            due.push(Due {
+                command: how.command.clone(),
+                then,
+            });
         }
         let it = &self.nodes[node];
         if it.excess.is_some_and(|since| self.at > since + self.lease) {
             let called = self.calls.values().cloned().collect();
-            due.push(Due { command: about_session("GRANTS", session), then: Then::Listed(called) });
+            due.push(Due {
+                command: about_session("GRANTS", session),
+                then: Then::Listed(called),
+            });
         }
         for (&old, &since) in &it.left {
             let has_grants = it.grants.iter().any(|id| self.claims[id].session == old);
             if self.at > since + 2 * self.reply && !has_grants {
-                due.push(Due { command: about_session("CLOSE", old), then: Then::Closed(old) });
+                due.push(Due {
+                    command: about_session("CLOSE", old),
+                    then: Then::Closed(old),
+                });
             }
         }
         due
@@ -168,7 +180,10 @@ impl State {
         let session = self.nodes[node].session;
         let is_out = |id: &Id| {
             let claim = &self.claims[id];
-            claim.node == node && claim.phase == Phase::InLine && claim.session != session && claim.end > self.at
+            claim.node == node
+                && claim.phase == Phase::InLine
+                && claim.session != session
+                && claim.end > self.at
         };
         let mut waits: Vec<Id> = self.names.values().copied().filter(is_out).collect();
         waits.sort_unstable();
@@ -178,29 +193,56 @@ impl State {
             let wait = self.claim(id);
             wait.open += 1;
             let command = wait.acquire_command(session, at);
-            due.push(Due { command, then: Then::Queued { id, call } });
+            due.push(Due {
+                command,
+                then: Then::Queued { id, call },
+            });
         }
     }
 
     /// Applies the reply to a command that was due and sent at this time.
-    pub(crate) fn apply(&mut self, node: usize, session: u64, sent: Time, then: Then, reply: &Reply) {
+    pub(crate) fn apply(
+        &mut self,
+        node: usize,
+        session: u64,
+        sent: Time,
+        then: Then,
+        reply: &Reply,
+    ) {
         match then {
             Then::Moved(id) => self.moved(node, id, session, sent, reply),
             Then::Queued { id, call } => {
-                self.answered(&Asked { id, call, node, session, sent }, reply);
+                self.answered(
+                    &Asked {
+                        id,
+                        call,
+                        node,
+                        session,
+                        sent,
+                    },
+                    reply,
+                );
                 self.nodes[node].is_outside |= reply.is_err();
             }
             Then::Finished(Finished(ended)) => {
-                if reply.as_ref().is_err_and(|fault| fault.redirection().is_some()) {
+                if reply
+                    .as_ref()
+                    .is_err_and(|fault| fault.redirection().is_some())
+                {
                     let how = self.unfinished.remove(&ended);
-                    self.misplaced.extend(how.map(|how| (ended.name.key, how.command)));
+                    self.misplaced
+                        .extend(how.map(|how| (ended.name.key, how.command)));
                 } else {
                     self.finished(&ended, reply);
                 }
             }
             Then::Listed(called) => self.listed(node, called, reply),
             Then::Closed(old) => {
-                if reply.as_ref().err().is_none_or(|fault| !fault.is_passing() || fault.is("NOSESSION")) {
+                if reply
+                    .as_ref()
+                    .err()
+                    .is_none_or(|fault| !fault.is_passing() || fault.is("NOSESSION"))
+                {
                     self.nodes[node].left.remove(&old);
                 }
             }
@@ -228,7 +270,9 @@ impl State {
                 let reason = self.reason(id, fault);
                 self.lose(id, reason);
             }
-            Err(fault) if self.is_cluster && fault.redirection().is_some() => self.doubtful(id, "moved"),
+            Err(fault) if self.is_cluster && fault.redirection().is_some() => {
+                self.doubtful(id, "moved")
+            }
             _ => self.nodes[node].is_outside = true,
         }
     }
@@ -239,8 +283,14 @@ impl State {
         called.extend(self.calls.values().cloned());
         let Ok(rows) = reply else { return };
         for row in list(rows) {
-            let name = Name { key: bytes(field(row, "key")).into(), owner: text(field(row, "owner")).into() };
-            let ended = Ended { name, token: number(field(row, "token")) };
+            let name = Name {
+                key: bytes(field(row, "key")).into(),
+                owner: text(field(row, "owner")).into(),
+            };
+            let ended = Ended {
+                name,
+                token: number(field(row, "token")),
+            };
             let is_known = called.contains(&ended.name) || self.names.contains_key(&ended.name);
             if !is_known && !self.unfinished.contains_key(&ended) {
                 self.give_back(node, ended.name, ended.token);
@@ -250,13 +300,21 @@ impl State {
 
     /// How long a POLL that is sent now may block.
     pub(crate) fn block(&mut self, node: usize) -> Duration {
-        if self.is_unsure(node) { Duration::from_millis(100) } else { self.lease / 3 }
+        if self.is_unsure(node) {
+            Duration::from_millis(100)
+        } else {
+            self.lease / 3
+        }
     }
 
     /// The time of a grant has passed, so that the next reply decides.
     pub(crate) fn is_unsure(&mut self, node: usize) -> bool {
         if self.at >= self.nodes[node].soonest {
-            let soonest = self.nodes[node].grants.iter().map(|id| self.sure(*id)).min();
+            let soonest = self.nodes[node]
+                .grants
+                .iter()
+                .map(|id| self.sure(*id))
+                .min();
             self.nodes[node].soonest = soonest.unwrap_or(FAR);
         }
         self.at >= self.nodes[node].soonest
@@ -284,14 +342,19 @@ impl State {
 
     /// Applies one event.
     fn event(&mut self, node: usize, event: &[Value], till: Time) {
-        let [count, kind, key, owner, about, more @ ..] = event else { return };
+        let [count, kind, key, owner, about, more @ ..] = event else {
+            return;
+        };
         let it = &mut self.nodes[node];
         if number(count) <= it.seen {
             return; // answered before
         }
         it.seen = number(count);
         let session = it.session;
-        let name = Name { key: bytes(key).into(), owner: text(owner).into() };
+        let name = Name {
+            key: bytes(key).into(),
+            owner: text(owner).into(),
+        };
         let known = self.names.get(&name).copied();
         let (token, more) = (number(about), more.first());
         match bytes(kind) {
@@ -306,12 +369,18 @@ impl State {
                 }
             }
             b"taken" => {
-                let leaves = known.is_some_and(|id| self.claims[&id].leaves && self.claims[&id].token == token);
+                let leaves = known
+                    .is_some_and(|id| self.claims[&id].leaves && self.claims[&id].token == token);
                 if !(leaves && more.is_some_and(|session| number(session) == 0)) {
                     self.lost(node, name, token, "taken".to_owned());
                 }
             }
-            b"lost" => self.lost(node, name, token, more.map_or_else(|| "lost".to_owned(), text)),
+            b"lost" => self.lost(
+                node,
+                name,
+                token,
+                more.map_or_else(|| "lost".to_owned(), text),
+            ),
             _ => {}
         }
     }
@@ -319,13 +388,22 @@ impl State {
     fn lost(&mut self, node: usize, name: Name, token: u64, reason: String) {
         let is_it = |id: &Id| {
             let claim = &self.claims[id];
-            claim.phase == Phase::Held && claim.token == token && claim.doubt.is_none() && claim.node == node
+            claim.phase == Phase::Held
+                && claim.token == token
+                && claim.doubt.is_none()
+                && claim.node == node
         };
         let known = self.names.get(&name).copied().filter(is_it);
         let ended = Ended { name, token };
         self.unfinished.remove(&ended); // nothing is left to release
         if !self.calls.is_empty() {
-            self.losses.insert(ended, Loss { reason: reason.clone(), call: self.last_call });
+            self.losses.insert(
+                ended,
+                Loss {
+                    reason: reason.clone(),
+                    call: self.last_call,
+                },
+            );
         }
         match known {
             Some(id) if self.is_cluster && reason == "deleted" => self.doubtful(id, &reason),
@@ -339,7 +417,10 @@ impl State {
         let fault = Fault::reply(why);
         let node = &self.nodes[self.claims[&id].node];
         if why == "timeout" || why == "cancelled" {
-            self.end_wait(id, Failure::new(ErrorKind::Busy, format!("the wait has ended: {why}")));
+            self.end_wait(
+                id,
+                Failure::new(ErrorKind::Busy, format!("the wait has ended: {why}")),
+            );
         } else if fault.is_passing() {
             self.set(id, Phase::Asked, None);
             self.claim(id).cause = Some(fault);

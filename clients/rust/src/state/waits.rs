@@ -34,7 +34,9 @@ impl State {
             return Err(Failure::closed());
         }
         if self.names.contains_key(&claim.name) {
-            return Err(Failure::misuse("this owner waits for the lock, or has it, already"));
+            return Err(Failure::misuse(
+                "this owner waits for the lock, or has it, already",
+            ));
         }
         self.last_id += 1;
         self.names.insert(claim.name.clone(), self.last_id);
@@ -60,16 +62,26 @@ impl State {
             Phase::Asked | Phase::InLine => {}
         }
         let is_in_line = wait.phase == Phase::InLine;
-        if let Some(fault) = node.fault.as_ref().filter(|fault| node.session == 0 && !fault.is_passing()) {
+        if let Some(fault) = node
+            .fault
+            .as_ref()
+            .filter(|fault| node.session == 0 && !fault.is_passing())
+        {
             return Err(fault.failure(&node.address));
         }
-        let end = if is_in_line { wait.last } else { wait.asked_end };
+        let end = if is_in_line {
+            wait.last
+        } else {
+            wait.asked_end
+        };
         if at >= end && is_in_line && wait.session == node.session {
             return Err(Failure::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
             let cause = wait.cause.as_ref().or(node.fault.as_ref());
-            return Err(cause.map_or_else(|| no_answer(&node.address), |it| it.failure(&node.address)));
+            return Err(
+                cause.map_or_else(|| no_answer(&node.address), |it| it.failure(&node.address))
+            );
         }
         if is_in_line || node.session == 0 {
             return Ok(Step::Rest(end - at));
@@ -85,8 +97,16 @@ impl State {
     }
 
     fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
-        let &Asked { id, node, session, sent, .. } = asked;
-        let Some(name) = self.calls.get(&asked.call).cloned() else { return };
+        let &Asked {
+            id,
+            node,
+            session,
+            sent,
+            ..
+        } = asked;
+        let Some(name) = self.calls.get(&asked.call).cloned() else {
+            return;
+        };
         let fault = reply.as_ref().err();
         if let Some(wait) = self.claims.get_mut(&id) {
             if fault.is_some_and(Fault::may_arrive) {
@@ -119,7 +139,9 @@ impl State {
     }
 
     fn not_acquired(&mut self, asked: &Asked, fault: &Fault) {
-        let &Asked { id, node, session, .. } = asked;
+        let &Asked {
+            id, node, session, ..
+        } = asked;
         if !fault.is_passing() {
             let failure = fault.failure(&self.nodes[node].address);
             return self.end_wait(id, failure);
@@ -154,7 +176,13 @@ impl State {
 
     /// Applies the reply to the cancel of a wait that was given up.
     pub(crate) fn cancel_answered(&mut self, name: &Name, reply: &Reply) {
-        self.finished(&Ended { name: name.clone(), token: 0 }, reply);
+        self.finished(
+            &Ended {
+                name: name.clone(),
+                token: 0,
+            },
+            reply,
+        );
     }
 
     pub(super) fn end_wait(&mut self, id: Id, failure: Failure) {
@@ -173,9 +201,19 @@ impl State {
     }
 
     /// Applies a grant. It returns false if the grant has to be given back.
-    pub(super) fn granted(&mut self, node: usize, name: &Name, token: u64, session: u64, till: Time) -> bool {
+    pub(super) fn granted(
+        &mut self,
+        node: usize,
+        name: &Name,
+        token: u64,
+        session: u64,
+        till: Time,
+    ) -> bool {
         let known = self.names.get(name).copied();
-        if self.losses.contains_key(&Ended { name: name.clone(), token }) {
+        if self.losses.contains_key(&Ended {
+            name: name.clone(),
+            token,
+        }) {
             // Its loss was reported before: it is no grant.
             if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
                 self.set(id, Phase::Asked, None);

@@ -13,7 +13,11 @@ fn error_replies_are_those_of_the_table() {
         let fault = Fault::reply(&text);
         let class = |when: &str| error[when].as_str().expect("a class").to_owned();
         let kind = fault.failure("server").kind;
-        let acquire = if fault.is_passing() { "passing" } else { kind.name() };
+        let acquire = if fault.is_passing() {
+            "passing"
+        } else {
+            kind.name()
+        };
         assert_eq!(acquire, class("acquire"), "{text}");
         let about_grant = if fault.is_gone() {
             "lost"
@@ -29,10 +33,17 @@ fn error_replies_are_those_of_the_table() {
 
 #[test]
 fn messages_name_the_lock_the_server_and_the_cause() {
-    let error = Fault::reply("WRONGTYPE Operation against").failure("host:6379").of("acquire", b"lock:a");
+    let error = Fault::reply("WRONGTYPE Operation against")
+        .failure("host:6379")
+        .of("acquire", b"lock:a");
     assert_eq!(error.kind(), ErrorKind::Misuse);
     assert_eq!(error.key(), "lock:a");
-    for part in ["acquire lock:a", "host:6379", "WRONGTYPE Operation against", "an old SET NX lock"] {
+    for part in [
+        "acquire lock:a",
+        "host:6379",
+        "WRONGTYPE Operation against",
+        "an old SET NX lock",
+    ] {
         assert!(error.to_string().contains(part), "{error}");
     }
 }

@@ -58,7 +58,11 @@ fn a_shorter_lease() {
     rig.at(102.0).poll(9000, 1, vec![]);
     rig.sure_till(id, 103.0);
     let sent = rig.at(102.4).begin();
-    let answer = Answer { sent: at(101.0), reply: grant(50, 2000), was_open: false };
+    let answer = Answer {
+        sent: at(101.0),
+        reply: grant(50, 2000),
+        was_open: false,
+    };
     rig.at(102.5).state.confirmed(id, &answer).expect("renewed");
     rig.reply(sent, 9000, 1, vec![]);
     rig.sure_till(id, 103.0);
@@ -73,7 +77,11 @@ fn sure_follows_the_lease_in_the_reply() {
     rig.state.answered(&asked, &grant(50, 3000));
     rig.sure_till(asked.id, 103.0);
     for (sent, lease, sure) in [(102.0, 20_000, 122.0), (103.0, 1000, 122.0)] {
-        let answer = Answer { sent: at(sent), reply: grant(50, lease), was_open: false };
+        let answer = Answer {
+            sent: at(sent),
+            reply: grant(50, lease),
+            was_open: false,
+        };
         rig.state.confirmed(asked.id, &answer).expect("renewed");
         rig.sure_till(asked.id, sure);
     }
@@ -112,13 +120,20 @@ fn a_fixed_lease() {
     let id = rig.state.ask(claim).expect("asked");
     let asked = rig.sent(id);
     let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
-    assert!(command.contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"), "{command}");
+    assert!(
+        command.contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"),
+        "{command}"
+    );
     rig.state.answered(&asked, &grant(50, 1000));
     rig.is_done(id);
     let renewal = line(&rig.state.renew(id, 500 * MS, true).expect("held"));
     assert_eq!(renewal, "LOCK.RENEW k o PX 500 TOKEN 50 SESSION 0");
     rig.poll(-1, 0, vec![taken("k", 50, 0)]);
-    let answer = Answer { sent: at(100.2), reply: grant(50, 500), was_open: false };
+    let answer = Answer {
+        sent: at(100.2),
+        reply: grant(50, 500),
+        was_open: false,
+    };
     rig.state.confirmed(id, &answer).expect("renewed");
     rig.poll(9000, 0, vec![granted("k", 50)]);
     rig.sure_till(id, 100.7);
@@ -136,7 +151,13 @@ fn a_leave_without_an_answer() {
     let id = rig.held("k");
     rig.state.renew(id, 3 * S, true).expect("held");
     let answer = rig.answer(no_reply(), false);
-    assert_eq!(rig.state.confirmed(id, &answer).expect_err("no answer").kind, ErrorKind::Unavailable);
+    assert_eq!(
+        rig.state
+            .confirmed(id, &answer)
+            .expect_err("no answer")
+            .kind,
+        ErrorKind::Unavailable
+    );
     rig.poll(9000, 0, vec![taken("k", 50, 0)]);
     rig.sure_till(id, 103.0);
     rig.at(104.0).poll(9000, 0, vec![]);
@@ -149,8 +170,13 @@ fn a_maximum_time() {
     let mut rig = Rig::open();
     let id = rig.held("k");
     assert!(matches!(rig.state.end(id, at(101.0)), End::Lasts(rest) if rest == S));
-    let End::Release(command) = rig.at(101.0).state.end(id, at(101.0)) else { panic!("it lasts") };
-    assert_eq!(line(&command), "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7");
+    let End::Release(command) = rig.at(101.0).state.end(id, at(101.0)) else {
+        panic!("it lasts")
+    };
+    assert_eq!(
+        line(&command),
+        "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"
+    );
     rig.is(id, Phase::Lost, "its maximum time is over");
     rig.is_due(&["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"]);
     rig.state.ended(id, &Ok(int(0)));

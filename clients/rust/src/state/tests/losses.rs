@@ -17,7 +17,10 @@ fn a_loss_before_the_reply_that_names_the_grant() {
 #[test]
 fn a_loss_is_forgotten_when_the_calls_of_its_time_are_answered() {
     let mut rig = Rig::open();
-    let (first, second) = (rig.state.begin_call(name("a")), rig.state.begin_call(name("b")));
+    let (first, second) = (
+        rig.state.begin_call(name("a")),
+        rig.state.begin_call(name("b")),
+    );
     rig.poll(-1, 0, vec![lost("k", 50)]);
     let third = rig.state.begin_call(name("c"));
     rig.state.end_call(first);
@@ -42,7 +45,9 @@ fn silence_is_judged_by_a_poll_that_began_after_sure() {
     rig.poll(5000, 1, vec![]);
     rig.sure_till(id, 135.000_000_001);
     assert_eq!(rig.state.block(0), 10 * S / 3);
-    rig.at(140.0).state.failed(0, at(139.0), &Fault::no_reply("timeout", true));
+    rig.at(140.0)
+        .state
+        .failed(0, at(139.0), &Fault::no_reply("timeout", true));
     rig.is(id, Phase::Lost, "silence");
     rig.is_due(&["LOCK.RELEASE k o ALL TOKEN 50"]);
 }
@@ -72,7 +77,10 @@ fn a_loss_is_reported_once() {
     rig.poll(5000, 0, vec![lost("k", 50)]);
     rig.state.changed.clear();
     let answer = rig.answer(says("NOTHELD x"), false);
-    assert_eq!(rig.state.confirmed(id, &answer).expect_err("lost").kind, ErrorKind::Lost);
+    assert_eq!(
+        rig.state.confirmed(id, &answer).expect_err("lost").kind,
+        ErrorKind::Lost
+    );
     rig.is(id, Phase::Lost, "deleted");
     assert!(rig.state.changed.is_empty());
 }
@@ -91,7 +99,11 @@ fn a_grant_that_moved_to_another_node() {
         assert!(rig.state.sure(id) <= rig.state.at);
         assert_eq!(rig.state.elsewhere, [id]);
         rig.is_due(&[]);
-        let answer = Answer { sent: at(101.0), reply, was_open: false };
+        let answer = Answer {
+            sent: at(101.0),
+            reply,
+            was_open: false,
+        };
         rig.state.found(id, 1, 9, &answer);
         assert_eq!(rig.state.claims[&id].reason, reason);
         if reason.is_empty() {

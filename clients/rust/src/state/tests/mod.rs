@@ -39,23 +39,51 @@ fn word(text: &str) -> Value {
 }
 
 fn grant(token: u64, lease_ms: u64) -> Reply {
-    Ok(Value::Array(vec![int(token), word("o"), int(1), int(lease_ms)]))
+    Ok(Value::Array(vec![
+        int(token),
+        word("o"),
+        int(1),
+        int(lease_ms),
+    ]))
 }
 
 fn name(key: &str) -> Name {
-    Name { key: key.as_bytes().into(), owner: "o".into() }
+    Name {
+        key: key.as_bytes().into(),
+        owner: "o".into(),
+    }
 }
 
 fn granted(key: &str, token: u64) -> Vec<Value> {
-    vec![word("granted"), word(key), word("o"), int(token), int(1), int(10_000), int(1)]
+    vec![
+        word("granted"),
+        word(key),
+        word("o"),
+        int(token),
+        int(1),
+        int(10_000),
+        int(1),
+    ]
 }
 
 fn lost(key: &str, token: u64) -> Vec<Value> {
-    vec![word("lost"), word(key), word("o"), int(token), word("deleted")]
+    vec![
+        word("lost"),
+        word(key),
+        word("o"),
+        int(token),
+        word("deleted"),
+    ]
 }
 
 fn taken(key: &str, token: u64, session: u64) -> Vec<Value> {
-    vec![word("taken"), word(key), word("o"), int(token), int(session)]
+    vec![
+        word("taken"),
+        word(key),
+        word("o"),
+        int(token),
+        int(session),
+    ]
 }
 
 fn ended(key: &str, why: &str) -> Vec<Value> {
@@ -111,14 +139,29 @@ impl Rig {
     fn sent(&mut self, id: Id) -> Asked {
         assert_eq!(self.state.next_step(id).expect("a step"), Step::Send);
         let call = self.state.begin_call(self.state.claims[&id].name.clone());
-        Asked { id, call, node: 0, session: self.state.nodes[0].session, sent: self.state.at }
+        Asked {
+            id,
+            call,
+            node: 0,
+            session: self.state.nodes[0].session,
+            sent: self.state.at,
+        }
     }
 
     /// Another ACQUIRE of a wait, with the reply.
     fn answered(&mut self, id: Id, session: u64, reply: &Reply) {
         let call = self.state.begin_call(self.state.claims[&id].name.clone());
         let sent = self.state.at;
-        self.state.answered(&Asked { id, call, node: 0, session, sent }, reply);
+        self.state.answered(
+            &Asked {
+                id,
+                call,
+                node: 0,
+                session,
+                sent,
+            },
+            reply,
+        );
     }
 
     fn in_line(&mut self, key: &str) -> Id {
@@ -165,8 +208,17 @@ impl Rig {
             Value::Array(event)
         });
         let events = Value::Array(events.collect());
-        let fields = [("sure-ms", Value::Int(sure_ms)), ("grants", int(grants)), ("events", events)];
-        let reply = Value::Map(fields.into_iter().map(|(name, value)| (word(name), value)).collect());
+        let fields = [
+            ("sure-ms", Value::Int(sure_ms)),
+            ("grants", int(grants)),
+            ("events", events),
+        ];
+        let reply = Value::Map(
+            fields
+                .into_iter()
+                .map(|(name, value)| (word(name), value))
+                .collect(),
+        );
         self.state.polled(0, sent, &reply);
     }
 
@@ -182,7 +234,12 @@ impl Rig {
     }
 
     fn is_due(&mut self, want: &[&str]) {
-        let mut due: Vec<String> = self.state.due(0).iter().map(|due| line(&due.command)).collect();
+        let mut due: Vec<String> = self
+            .state
+            .due(0)
+            .iter()
+            .map(|due| line(&due.command))
+            .collect();
         due.sort();
         let mut want = want.to_vec();
         want.sort_unstable();
@@ -211,7 +268,11 @@ impl Rig {
     }
 
     fn answer(&self, reply: Reply, was_open: bool) -> Answer {
-        Answer { sent: self.state.at, reply, was_open }
+        Answer {
+            sent: self.state.at,
+            reply,
+            was_open,
+        }
     }
 
     fn set_holds(&mut self, id: Id, holds: u64) {

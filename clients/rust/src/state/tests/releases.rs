@@ -13,7 +13,9 @@ fn only_the_users_release_names_the_session() {
     rig.state.give_up(late.id);
     rig.state.answered(&late, &grant(60, 10_000));
     rig.poll(5000, 3, vec![granted("stray", 61)]);
-    rig.at(112.0).state.failed(0, at(111.0), &Fault::no_reply("timeout", true));
+    rig.at(112.0)
+        .state
+        .failed(0, at(111.0), &Fault::no_reply("timeout", true));
     rig.is(id, Phase::Lost, "silence");
     rig.is_due(&[
         "LOCK.RELEASE cancelled o ALL",
@@ -37,10 +39,20 @@ fn strays_are_released() {
     rig.poll(20_000, 2, vec![]);
     rig.at(119.0).is_due(&[]);
     let due = rig.at(119.1).state.due(0);
-    assert_eq!(due.iter().map(|due| line(&due.command)).collect::<Vec<_>>(), ["LOCK.SESSION GRANTS 7"]);
+    assert_eq!(
+        due.iter().map(|due| line(&due.command)).collect::<Vec<_>>(),
+        ["LOCK.SESSION GRANTS 7"]
+    );
     rig.state.begin_call(name("later"));
     let rows = ["k", "waiting", "called", "later", "stray"].map(|key| {
-        let row = [word("key"), word(key), word("owner"), word("o"), word("token"), int(60)];
+        let row = [
+            word("key"),
+            word(key),
+            word("owner"),
+            word("o"),
+            word("token"),
+            int(60),
+        ];
         Value::Array(row.to_vec())
     });
     let reply = Ok(Value::Array(rows.to_vec()));
@@ -56,9 +68,11 @@ fn strays_are_released() {
 /// NOTHELD is a loss. After a try without a reply it means done, unless the loss was reported.
 #[test]
 fn a_release_that_finds_no_grant() {
-    for (was_open, is_reported, reason) in
-        [(false, false, "gone (NOTHELD)"), (true, false, ""), (true, true, "deleted")]
-    {
+    for (was_open, is_reported, reason) in [
+        (false, false, "gone (NOTHELD)"),
+        (true, false, ""),
+        (true, true, "deleted"),
+    ] {
         let mut rig = Rig::open();
         let id = rig.held("k");
         rig.state.begin_call(name("k"));
@@ -76,7 +90,10 @@ fn a_release_that_finds_no_grant() {
     rig.set_holds(id, 2);
     rig.state.release(id).expect("held");
     let answer = rig.answer(says("NOTHELD x"), true);
-    assert_eq!(rig.state.released(id, &answer).expect_err("lost").kind, ErrorKind::Lost);
+    assert_eq!(
+        rig.state.released(id, &answer).expect_err("lost").kind,
+        ErrorKind::Lost
+    );
 }
 
 /// An inner hold is left to the next release, because a re-entry may come between.
@@ -85,13 +102,22 @@ fn the_release_of_the_last_hold_is_repeated() {
     let mut rig = Rig::open();
     let id = rig.held("k");
     rig.set_holds(id, 2);
-    for due in [&[] as &[&str], &["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"]] {
+    for due in [
+        &[] as &[&str],
+        &["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"],
+    ] {
         rig.state.release(id).expect("held");
         let answer = rig.answer(no_reply(), true);
-        assert_eq!(rig.state.released(id, &answer).expect_err("unknown").kind, ErrorKind::Unavailable);
+        assert_eq!(
+            rig.state.released(id, &answer).expect_err("unknown").kind,
+            ErrorKind::Unavailable
+        );
         rig.is_due(due);
     }
-    assert_eq!(rig.state.release(id).expect_err("released").kind, ErrorKind::Misuse);
+    assert_eq!(
+        rig.state.release(id).expect_err("released").kind,
+        ErrorKind::Misuse
+    );
 }
 
 /// Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
@@ -101,7 +127,13 @@ fn after_a_refused_release_the_session_is_left() {
     let (refused, other) = (rig.held("k"), rig.held("other"));
     rig.state.release(refused).expect("held");
     let answer = rig.answer(says("NOPERM x"), false);
-    assert_eq!(rig.state.released(refused, &answer).expect_err("refused").kind, ErrorKind::Refused);
+    assert_eq!(
+        rig.state
+            .released(refused, &answer)
+            .expect_err("refused")
+            .kind,
+        ErrorKind::Refused
+    );
     rig.at(101.0).state.leave_session(0);
     assert_eq!(rig.state.nodes[0].session, 0);
     rig.state.opened(0, 8);
@@ -140,7 +172,10 @@ fn a_misplaced_release() {
     rig.state.give_back(0, name("k"), 50);
     rig.apply(&[says("MOVED 1 b:1")]);
     rig.is_due(&[]);
-    assert_eq!(line(&rig.state.misplaced[0].1), "LOCK.RELEASE k o ALL TOKEN 50");
+    assert_eq!(
+        line(&rig.state.misplaced[0].1),
+        "LOCK.RELEASE k o ALL TOKEN 50"
+    );
 }
 
 #[test]
@@ -152,10 +187,25 @@ fn close_ends_waits_and_grants() {
     assert_eq!(rig.state.nodes[0].sessions(), [7]);
     assert_eq!(rig.state.changed.len(), 2);
     assert!(rig.fails(wait).cause.contains("closed"));
-    assert!(rig.state.release(id).expect_err("closed").cause.contains("closed"));
+    assert!(
+        rig.state
+            .release(id)
+            .expect_err("closed")
+            .cause
+            .contains("closed")
+    );
     let claim = rig.claim("other", S);
-    assert!(rig.state.ask(claim).expect_err("closed").cause.contains("closed"));
+    assert!(
+        rig.state
+            .ask(claim)
+            .expect_err("closed")
+            .cause
+            .contains("closed")
+    );
     assert!(line(&rig.state.claims[&id].release_command()).contains("HOLDS 0"));
-    let ended = Ended { name: name("held"), token: 50 };
+    let ended = Ended {
+        name: name("held"),
+        token: 50,
+    };
     assert!(!rig.state.unfinished.contains_key(&ended));
 }

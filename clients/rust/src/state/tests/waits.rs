@@ -37,7 +37,10 @@ fn a_task_continues_with_a_fresh_owner() {
         |rig, asked| {
             rig.state.answered(&asked, &grant(50, 10_000));
             let answer = rig.answer(no_reply(), false);
-            let failure = rig.state.confirmed(asked.id, &answer).expect_err("no answer");
+            let failure = rig
+                .state
+                .confirmed(asked.id, &answer)
+                .expect_err("no answer");
             assert_eq!(failure.kind, ErrorKind::Unavailable);
         },
     ];
@@ -60,7 +63,13 @@ fn waits_are_queued_again_in_their_order() {
     rig.held("k");
     rig.state.give_back(0, name("z"), 0);
     rig.end_session();
-    let replies = [says("NOPERM x"), Ok(int(1)), no_reply(), says("LOADING x"), no_reply()];
+    let replies = [
+        says("NOPERM x"),
+        Ok(int(1)),
+        no_reply(),
+        says("LOADING x"),
+        no_reply(),
+    ];
     let sent = rig.at(101.0).apply(&replies);
     let order = [
         "LOCK.RENEW k o SESSION 8 TOKEN 50",
@@ -124,7 +133,14 @@ fn a_reply_of_resp2_is_read_too() {
     let mut event = vec![int(1)];
     event.extend(lost("k", 50));
     let events = Value::Array(vec![Value::Array(event)]);
-    let parts = vec![word("sure-ms"), int(0), word("grants"), int(0), word("events"), events];
+    let parts = vec![
+        word("sure-ms"),
+        int(0),
+        word("grants"),
+        int(0),
+        word("events"),
+        events,
+    ];
     let sent = rig.begin();
     rig.state.polled(0, sent, &Value::Array(parts));
     rig.is(id, Phase::Lost, "deleted");
@@ -143,7 +159,12 @@ fn a_wait_that_is_over() {
     let held = rig.held("held");
     rig.answered(held, 7, &Ok(int(0)));
     rig.state.begin_call(name("called"));
-    let events = vec![granted("called", 60), granted("held", 50), granted("gone", 61), lost("gone", 61)];
+    let events = vec![
+        granted("called", 60),
+        granted("held", 50),
+        granted("gone", 61),
+        lost("gone", 61),
+    ];
     rig.poll(5000, 1, events);
     rig.is_due(&["LOCK.RELEASE k o ALL"]);
     rig.is(held, Phase::Held, "");
@@ -173,7 +194,11 @@ fn a_wait_that_was_never_sent_needs_no_cancel() {
 /// A passing end asks again; the others are reported.
 #[test]
 fn ends_of_waits() {
-    let ends = [("timeout", ErrorKind::Busy), ("cancelled", ErrorKind::Busy), ("NOPERM x", ErrorKind::Refused)];
+    let ends = [
+        ("timeout", ErrorKind::Busy),
+        ("cancelled", ErrorKind::Busy),
+        ("NOPERM x", ErrorKind::Refused),
+    ];
     for (why, kind) in ends {
         let mut rig = Rig::open();
         let id = rig.in_line("k");
