@@ -1,18 +1,18 @@
 //! Asks for a lock until there is a grant or an error.
 
+use crate::background::{run, sleep};
 use crate::core::{Core, Target, now};
 use crate::error::{Error, Failure};
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::locks::Locks;
 use crate::pauses::Pauses;
-use crate::server::background;
+use crate::server::Server;
 use crate::state::claim::cancel_command;
 use crate::state::{Asked, Caller, Claim, Fault, Mode, Name, Phase, Reply, Step, TaskOwner};
+use redis::Cmd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// How a lock is acquired.
@@ -46,25 +46,6 @@ pub(crate) enum For {
     Adopter(Arc<str>, u64),
 }
 
-/// Runs a call on the runtime of its caller, or in the background if there is none: dropping the returned future leaves
-/// the call running.
-pub(crate) async fn run<T: Send + 'static>(
-    operation: &'static str,
-    key: &[u8],
-    call: impl Future<Output = Result<T, Error>> + Send + 'static,
-) -> Result<T, Error> {
-    let runtime = Handle::try_current().unwrap_or_else(|_| background().clone());
-    match runtime.spawn(Box::pin(call)).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Fault::no_reply("this runtime is shutting down", false)
-                .failure("tokio")
-                .of(operation, key)),
-        },
-    }
-}
-
 /// Acquires a lock, until it is given up or dropped.
 pub(crate) async fn acquire(
     locks: &Locks,
@@ -82,7 +63,7 @@ pub(crate) async fn acquire(
         dropped.clone(),
     );
     let _dropped = dropped.drop_guard();
-    run("acquire", &key, taking).await
+    run(taking).await
 }
 
 async fn taking(
@@ -123,7 +104,6 @@ async fn take(
         asking.give_up().await;
         return Err(failed(failure));
     }
-    asking.is_over = true;
     let guard = Guard::new(Arc::new(Hold::new(
         locks,
         asking.id,
@@ -140,16 +120,20 @@ async fn take(
     Ok(guard)
 }
 
-/// A wait. If it is dropped before it is over, it is given up.
+/// What the caller of an acquire does next.
+enum Next {
+    Done,
+    Rest(Duration),
+    Send(Asked, Arc<Server>, Cmd),
+}
+
+/// A wait.
 struct Asking {
     core: Arc<Core>,
     id: u64,
     name: Name,
     caller: Arc<Caller>,
     target: Target,
-    /// The ACQUIRE under way.
-    asked: Option<Asked>,
-    is_over: bool,
 }
 
 impl Asking {
@@ -197,8 +181,6 @@ impl Asking {
             name,
             caller,
             target,
-            asked: None,
-            is_over: false,
         })
     }
 
@@ -207,12 +189,17 @@ impl Asking {
         let mut pauses = Pauses::default();
         loop {
             let rest = match self.next(given_up)? {
-                Step::Done => return Ok(()),
-                Step::Rest(rest) => rest,
-                Step::Send => match self.send(&mut pauses).await {
-                    Some(pause) => pause,
-                    None => continue,
-                },
+                Next::Done => return Ok(()),
+                Next::Rest(rest) => rest,
+                Next::Send(asked, server, command) => {
+                    let reply = server
+                        .call(asked.limit, self.target.is_asking, &command)
+                        .await;
+                    match self.answered(&asked, reply, &mut pauses).await {
+                        Some(pause) => pause,
+                        None => continue,
+                    }
+                }
             };
             tokio::select! {
                 () = self.caller.changed.notified() => {}
@@ -222,8 +209,8 @@ impl Asking {
         }
     }
 
-    /// The next step. An ACQUIRE is registered.
-    fn next(&mut self, given_up: &CancellationToken) -> Result<Step, Failure> {
+    /// The next step.
+    fn next(&mut self, given_up: &CancellationToken) -> Result<Next, Failure> {
         let mut known = self.core.lock();
         let claim = known.state.claims.get_mut(&self.id).expect("asked for");
         let is_asked = claim.phase == Phase::Asked;
@@ -233,87 +220,53 @@ impl Asking {
         let node = claim.node;
         let step = known.state.next_step(self.id)?;
         if step == Step::Done {
-            return Ok(step);
+            return Ok(Next::Done);
         }
         if given_up.is_cancelled() {
-            return Err(
-                Fault::no_reply("given up", false).failure(&known.state.nodes[node].address)
-            );
+            let fault = Fault::no_reply("given up", false);
+            return Err(fault.failure(&known.state.nodes[node].address));
         }
         if !known.loops[node].is_running || step != Step::Send && is_asked {
             known.run(node);
         }
-        if step == Step::Send {
-            let call = known.state.begin_call(self.name.clone());
-            let (session, sent) = (known.state.nodes[node].session, known.state.at);
-            self.asked = Some(Asked {
-                id: self.id,
-                call,
-                node,
-                session,
-                sent,
-            });
+        if let Step::Rest(rest) = step {
+            return Ok(Next::Rest(rest));
         }
-        Ok(step)
+        let asked = known.state.asked(self.id);
+        let command = known.state.claims[&self.id].acquire_command(asked.session, asked.sent);
+        Ok(Next::Send(
+            asked,
+            Arc::clone(&known.loops[node].server),
+            command,
+        ))
     }
 
-    /// Sends the ACQUIRE. It returns how long to pause before it is sent again; none: the state has changed.
-    async fn send(&mut self, pauses: &mut Pauses) -> Option<Duration> {
-        let asked = self.asked.expect("registered");
-        let (command, limit, asked_end, server) = {
-            let known = self.core.lock();
-            let claim = &known.state.claims[&self.id];
-            let command = claim.acquire_command(asked.session, asked.sent);
-            let limit = claim.limit.min(claim.last.saturating_sub(asked.sent));
-            (
-                command,
-                limit,
-                claim.asked_end,
-                Arc::clone(&known.loops[asked.node].server),
-            )
-        };
-        let reply = server.call(limit, self.target.is_asking, &command).await;
-        self.asked = None;
-        self.core.lock().state.answered(&asked, &reply);
+    /// Applies the reply. It returns how long to pause before the ACQUIRE is sent again; none: the state has changed.
+    async fn answered(
+        &mut self,
+        asked: &Asked,
+        reply: Reply,
+        pauses: &mut Pauses,
+    ) -> Option<Duration> {
+        self.core.lock().state.answered(asked, &reply);
         let fault = reply.err().filter(Fault::is_passing)?;
-        let last = Some((
-            Target {
-                node: asked.node,
-                ..self.target
-            },
-            &fault,
-        ));
-        if let Ok(target) = self.core.route(&self.name.key, last, limit).await {
-            self.target = target;
-        }
-        Some(pauses.next().min(asked_end.saturating_sub(now())))
+        let last = Target {
+            node: asked.node,
+            ..self.target
+        };
+        let routed = self
+            .core
+            .route(&self.name.key, Some((last, &fault)), asked.limit)
+            .await;
+        self.target = routed.unwrap_or(self.target);
+        Some(pauses.next().min(asked.end.saturating_sub(now())))
     }
 
     /// Makes sure that the owner neither holds the lock nor waits for it.
-    async fn give_up(mut self) {
-        self.is_over = true;
+    async fn give_up(self) {
         give_up(&self.core, self.id, &self.name, self.target.is_asking).await;
         self.core.lock().state.remove(self.id);
     }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        if let Some(asked) = self.asked.take() {
-            self.core.lock().state.answered(&asked, &unknown());
-        }
-        if !self.is_over {
-            let (core, id, name) = (Arc::clone(&self.core), self.id, self.name.clone());
-            background().spawn(async move {
-                give_up(&core, id, &name, false).await;
-                core.lock().state.remove(id);
-            });
-        }
-    }
-}
-
-fn unknown() -> Reply {
-    Err(Fault::no_reply("its runtime was shut down", true))
 }
 
 /// Makes sure that the owner of a claim neither holds the lock nor waits for it.

@@ -1,9 +1,10 @@
 //! What all parts of the client share: the state under its mutex, the servers, and calls that are repeated.
 
+use crate::background::{background, sleep};
 use crate::error::Failure;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
-use crate::server::{Server, Servers, background};
+use crate::server::{Server, Servers};
 use crate::state::{Answer, Caller, Fault, Name, Node, Phase, Reply, State, Time};
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
@@ -254,7 +255,7 @@ async fn repeats(answer: &mut Answer, pauses: &mut Pauses, end: Time) -> bool {
         return false;
     }
     answer.was_open |= fault.may_arrive();
-    tokio::time::sleep(pause).await;
+    sleep(pause).await;
     true
 }
 

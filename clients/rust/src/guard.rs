@@ -1,9 +1,9 @@
 //! A lock that is held.
 
-use crate::acquire::run;
+use crate::background::background;
+use crate::background::run;
 use crate::error::{Error, Failure};
 use crate::hold::Hold;
-use crate::server::background;
 use crate::state::Mode;
 use std::fmt;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Guard {
     /// for two seconds.
     pub async fn check(&self) -> Result<(), Error> {
         let hold = Arc::clone(&self.hold);
-        run("check", self.key(), async move { hold.check().await }).await
+        run(async move { hold.check().await }).await
     }
 
     /// Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
@@ -111,12 +111,7 @@ impl Guard {
     /// second where the server renews it.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let hold = Arc::clone(&self.hold);
-        run(
-            "extend",
-            self.key(),
-            async move { hold.extend(lease).await },
-        )
-        .await
+        run(async move { hold.extend(lease).await }).await
     }
 
     /// Enters the lock once more. The lock is free when all its guards have released it.
@@ -138,8 +133,7 @@ impl Guard {
     /// As [`check`](Self::check). The lock is then released.
     pub async fn detach(mut self, lease: Duration) -> Result<(), Error> {
         let hold = Arc::clone(&self.hold);
-        let key = Arc::clone(&hold.name().key);
-        let detached = run("detach", &key, async move { hold.detach(lease).await }).await;
+        let detached = run(async move { hold.detach(lease).await }).await;
         self.is_open = detached.is_err();
         detached
     }
@@ -153,7 +147,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<(), Error> {
         self.is_open = false;
         let hold = Arc::clone(&self.hold);
-        run("release", self.key(), async move { hold.release().await }).await
+        run(async move { hold.release().await }).await
     }
 }
 
@@ -172,7 +166,7 @@ impl Guard {
 pub(crate) async fn enter(hold: &Arc<Hold>, mode: Mode) -> Result<Guard, Error> {
     let entering = Arc::clone(hold);
     let entered = async move { entering.enter(mode).await.map(|()| Guard::new(entering)) };
-    run("acquire", &hold.name().key, entered).await
+    run(entered).await
 }
 
 impl Drop for Guard {

@@ -1,18 +1,18 @@
 //! What is done with a grant.
 
 use crate::acquire::give_up;
+use crate::background::{background, sleep};
 use crate::core::{Core, now};
 use crate::error::{Error, Failure};
 use crate::locks::Locks;
-use crate::server::background;
+
 use crate::state::claim::{LEAST_LEASE, command};
 use crate::state::time::FAR;
-use crate::state::{Answer, Caller, End, Fault, Mode, Name, State, Time};
+use crate::state::{Answer, Caller, End, Mode, Name, State, Time};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
-use tokio::time::sleep;
 
 /// A grant that some guards share.
 pub(crate) struct Hold {
@@ -114,16 +114,14 @@ impl Hold {
             let command = before(&mut known.state, self.id).map_err(failed)?;
             (command, known.state.begin_call(self.name.clone()))
         };
-        let mut under_way = UnderWay {
-            hold: self,
-            call,
-            after: Some(after),
-        };
         let (_, answer) = self
             .core()
             .call_about(&self.name.key, |_| Some(command.clone()))
             .await;
-        under_way.answered(&answer).map_err(failed)
+        let mut known = self.core().lock();
+        let result = after(&mut known.state, self.id, &answer);
+        known.state.end_call(call);
+        result.map_err(failed)
     }
 
     /// Asks the server whether the grant stands.
@@ -240,35 +238,5 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.core().lock().state.remove(self.id);
-    }
-}
-
-/// A call about a grant. If it is dropped, its answer is unknown.
-struct UnderWay<'a, A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> {
-    hold: &'a Hold,
-    call: u64,
-    after: Option<A>,
-}
-
-impl<A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> UnderWay<'_, A> {
-    fn answered(&mut self, answer: &Answer) -> Result<(), Failure> {
-        let Some(after) = self.after.take() else {
-            return Ok(());
-        };
-        let mut known = self.hold.core().lock();
-        let result = after(&mut known.state, self.hold.id, answer);
-        known.state.end_call(self.call);
-        result
-    }
-}
-
-impl<A: FnOnce(&mut State, u64, &Answer) -> Result<(), Failure>> Drop for UnderWay<'_, A> {
-    fn drop(&mut self) {
-        let reply = Err(Fault::no_reply("its runtime was shut down", true));
-        let _ = self.answered(&Answer {
-            sent: now(),
-            reply,
-            was_open: true,
-        });
     }
 }

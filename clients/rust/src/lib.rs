@@ -1,6 +1,7 @@
 //! Locks of the redis-lock module, for async Rust.
 
 mod acquire;
+mod background;
 mod builder;
 mod core;
 mod error;

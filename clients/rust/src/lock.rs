@@ -212,7 +212,7 @@ impl Lock {
                     ) =>
                 {
                     tracing::warn!(%error, "nobody can lead");
-                    tokio::time::sleep(pauses.next()).await;
+                    crate::background::sleep(pauses.next()).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),

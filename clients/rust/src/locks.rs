@@ -1,17 +1,17 @@
 //! The locks of a program.
 
+use crate::background::background;
+use crate::background::timeout;
 use crate::builder::Builder;
 use crate::core::{Core, now};
 use crate::error::{Error, Failure};
 use crate::lock::Lock;
-use crate::server::background;
 use crate::state::{Mode, about_session};
 use crate::task::Task;
 use redis::{Client, IntoConnectionInfo};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use tokio::time::timeout;
 
 /// The locks of one program on one server, Sentinel group or cluster: one for a process, cloned to wherever it is
 /// needed.

@@ -1,6 +1,7 @@
 //! The loop that polls the session of a node. It is the only user of the session's connection, runs in the background,
 //! and runs no code of the user.
 
+use crate::background::sleep;
 use crate::core::{Core, Locked};
 use crate::pauses::Pauses;
 use crate::server::Poller;
@@ -9,7 +10,6 @@ use crate::state::{Fault, Time, about_session};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
 
 /// Polls until nothing depends on the session, or the client is closed.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {

@@ -7,8 +7,7 @@ use crate::acquire::Terms;
 use crate::error::Error;
 use crate::pauses::{Pauses, random};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Acquires a lock, and reports it.

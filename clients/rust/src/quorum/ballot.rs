@@ -2,17 +2,16 @@
 
 use super::guard::Together;
 use super::{Member, Shared};
-use crate::acquire::{For, Terms, acquire, run};
+use crate::acquire::{For, Terms, acquire};
+use crate::background::{background, sleep};
 use crate::error::{Error, ErrorKind, Failure};
 use crate::guard::Guard;
-use crate::server::background;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::FuturesUnordered;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// How long replies are waited for at least when a majority has answered.
@@ -202,18 +201,24 @@ impl Ballot {
 
     /// Applies a reply, if one comes in time.
     pub(super) async fn next(&mut self, over: Option<Instant>) -> bool {
-        let given_up = self.given_up.clone();
-        let far = Instant::now() + Duration::from_secs(3600);
+        let over = async {
+            match over {
+                Some(over) => sleep(over.saturating_duration_since(Instant::now())).await,
+                None => std::future::pending().await,
+            }
+        };
+        let calls = &mut self.calls;
         let reply = async {
-            match self.calls.next().await {
+            match calls.next().await {
                 Some(reply) => reply,
                 None => std::future::pending().await,
             }
         };
         let reply = tokio::select! {
             biased;
-            reply = timeout_at(over.unwrap_or(far), reply) => reply.ok(),
-            () = given_up.cancelled() => None,
+            reply = reply => Some(reply),
+            () = over => None,
+            () = self.given_up.cancelled() => None,
         };
         let is_there = reply.is_some();
         if let Some(reply) = reply {
@@ -321,13 +326,11 @@ impl Ballot {
         let vote = &mut self.votes[place];
         let Some(guard) = &vote.guard else { return };
         vote.is_open = true;
-        let (hold, key) = (Arc::clone(guard.hold()), Arc::clone(&self.key));
+        let hold = Arc::clone(guard.hold());
         self.calls.push(Box::pin(async move {
-            let raising = async move { Ok(hold.raise(token).await) };
-            let (result, is_ahead) = match run("raise", &key, raising).await {
-                Ok(Ok(())) => (Ok(()), false),
-                Ok(Err((error, is_ahead))) => (Err(error), is_ahead),
-                Err(error) => (Err(error), false),
+            let (result, is_ahead) = match hold.raise(token).await {
+                Ok(()) => (Ok(()), false),
+                Err((error, is_ahead)) => (Err(error), is_ahead),
             };
             Reply {
                 place,

@@ -1,12 +1,12 @@
 //! A lock that a majority of the servers has granted.
 
 use super::Shared;
-use crate::acquire::run;
+use crate::background::background;
+use crate::background::run;
 use crate::core::observe;
 use crate::error::{Error, ErrorKind, Failure};
 use crate::guard::Guard;
 use crate::hold::Hold;
-use crate::server::background;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -132,14 +132,14 @@ impl Together {
     }
 
     /// Makes a call about each part at once, as a task.
-    fn calls<F>(&self, operation: &'static str, call: impl Fn(Arc<Hold>) -> F) -> Calls
+    fn calls<F>(&self, call: impl Fn(Arc<Hold>) -> F) -> Calls
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let parts = self.parts();
         let calls = parts.held.iter().map(|(_, guard)| {
-            let (key, call) = (Arc::clone(&self.key), call(Arc::clone(guard.hold())));
-            Box::pin(async move { run(operation, &key, call).await }) as BoxFuture<'static, _>
+            let call = run(call(Arc::clone(guard.hold())));
+            Box::pin(call) as BoxFuture<'static, _>
         });
         calls.collect()
     }
@@ -259,9 +259,7 @@ impl QuorumGuard {
         self.lock
             .status()
             .map_err(|failure| failure.of("check", self.key()))?;
-        let calls = self
-            .lock
-            .calls("check", |hold| async move { hold.check().await });
+        let calls = self.lock.calls(|hold| async move { hold.check().await });
         self.lock.agree("check", calls).await
     }
 
@@ -273,10 +271,9 @@ impl QuorumGuard {
         self.lock
             .status()
             .map_err(|failure| failure.of("extend", self.key()))?;
-        let calls = self.lock.calls(
-            "extend",
-            move |hold| async move { hold.extend(lease).await },
-        );
+        let calls = self
+            .lock
+            .calls(move |hold| async move { hold.extend(lease).await });
         self.lock.agree("extend", calls).await
     }
 
@@ -288,7 +285,6 @@ impl QuorumGuard {
     /// have answered in time.
     pub async fn release(self) -> Result<(), Error> {
         let lock = Arc::clone(&self.lock);
-        let key = Arc::clone(&lock.key);
         let releasing = async move {
             let released = match lock.release() {
                 Ok(calls) => lock.agree("release", calls).await,
@@ -299,7 +295,7 @@ impl QuorumGuard {
             }
             released
         };
-        run("release", &key, releasing).await
+        run(releasing).await
     }
 }
 

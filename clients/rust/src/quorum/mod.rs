@@ -173,7 +173,7 @@ impl QuorumLock {
             dropped.clone(),
         );
         let _dropped = dropped.drop_guard();
-        crate::acquire::run("acquire", &self.key, taking).await
+        crate::background::run(taking).await
     }
 
     /// Works under the lock, as [`Lock::with`](crate::Lock::with).

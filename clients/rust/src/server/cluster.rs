@@ -1,6 +1,7 @@
 //! Which server has a key.
 
 use super::Server;
+use crate::background::timeout;
 use crate::state::reply::{bytes, list, number, text};
 use crate::state::{Fault, Reply};
 use redis::cluster_routing::Slot;
@@ -62,7 +63,7 @@ impl Servers {
         if let Some(server) = known() {
             return Ok(server);
         }
-        let found = tokio::time::timeout(limit, async {
+        let found = timeout(limit, async {
             let _reading = cluster.reading.lock().await;
             match known() {
                 Some(server) => Ok(server),

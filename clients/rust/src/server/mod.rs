@@ -5,6 +5,7 @@ mod sentinels;
 
 pub(crate) use cluster::Servers;
 
+use crate::background::timeout;
 use crate::state::{Fault, Reply};
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
@@ -12,29 +13,10 @@ use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
 use sentinels::Sentinels;
 use std::collections::HashMap;
-use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::runtime::{Builder, Handle, Id};
+use tokio::runtime::{Handle, Id};
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
-
-/// The runtime of the sessions, on a thread of its own: user code that blocks a runtime stops none of them.
-pub(crate) fn background() -> &'static Handle {
-    static RUNTIME: OnceLock<Handle> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let handle = runtime.handle().clone();
-        let thread = std::thread::Builder::new().name("redis-lock".to_owned());
-        thread
-            .spawn(move || runtime.block_on(pending::<()>()))
-            .expect("a thread");
-        handle
-    })
-}
 
 /// One server, or the primary that Sentinels name.
 pub(crate) struct Server {

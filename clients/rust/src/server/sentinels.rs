@@ -1,6 +1,7 @@
 //! Asks Sentinels for the primary, by the client of redis-rs.
 
-use super::{background, not_sent};
+use super::not_sent;
+use crate::background::background;
 use crate::state::Fault;
 use redis::Client;
 use redis::sentinel::SentinelClient;

@@ -77,7 +77,7 @@ pub(crate) struct Due {
 /// What the reply to a command before a POLL is about.
 pub(crate) enum Then {
     Moved(Id),
-    Queued { id: Id, call: u64 },
+    Queued(Asked),
     Finished(Finished),
     Listed(HashSet<Name>),
     Closed(u64),
@@ -188,14 +188,12 @@ impl State {
         let mut waits: Vec<Id> = self.names.values().copied().filter(is_out).collect();
         waits.sort_unstable();
         for id in waits {
-            let at = self.at;
-            let call = self.begin_call(self.claims[&id].name.clone());
-            let wait = self.claim(id);
-            wait.open += 1;
-            let command = wait.acquire_command(session, at);
+            self.claim(id).open += 1;
+            let asked = self.asked(id);
+            let command = self.claims[&id].acquire_command(session, self.at);
             due.push(Due {
                 command,
-                then: Then::Queued { id, call },
+                then: Then::Queued(asked),
             });
         }
     }
@@ -211,17 +209,8 @@ impl State {
     ) {
         match then {
             Then::Moved(id) => self.moved(node, id, session, sent, reply),
-            Then::Queued { id, call } => {
-                self.answered(
-                    &Asked {
-                        id,
-                        call,
-                        node,
-                        session,
-                        sent,
-                    },
-                    reply,
-                );
+            Then::Queued(asked) => {
+                self.answered(&asked, reply);
                 self.nodes[node].is_outside |= reply.is_err();
             }
             Then::Finished(Finished(ended)) => {

@@ -25,6 +25,10 @@ pub(crate) struct Asked {
     pub(crate) node: usize,
     pub(crate) session: u64,
     pub(crate) sent: Time,
+    /// The time for the reply.
+    pub(crate) limit: Duration,
+    /// The end of asking without a reply.
+    pub(crate) end: Time,
 }
 
 impl State {
@@ -88,6 +92,24 @@ impl State {
         }
         self.claim(id).open += 1;
         Ok(Step::Send)
+    }
+
+    /// Registers the ACQUIRE that is sent next, for `answered`.
+    pub(crate) fn asked(&mut self, id: Id) -> Asked {
+        let wait = &self.claims[&id];
+        let (node, end) = (wait.node, wait.asked_end);
+        let limit = wait.limit.min(wait.last.saturating_sub(self.at));
+        let call = self.begin_call(wait.name.clone());
+        let session = self.nodes[node].session;
+        Asked {
+            id,
+            call,
+            node,
+            session,
+            sent: self.at,
+            limit,
+            end,
+        }
     }
 
     /// Applies the reply to an ACQUIRE, and ends its call.

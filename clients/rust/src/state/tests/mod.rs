@@ -138,30 +138,16 @@ impl Rig {
 
     fn sent(&mut self, id: Id) -> Asked {
         assert_eq!(self.state.next_step(id).expect("a step"), Step::Send);
-        let call = self.state.begin_call(self.state.claims[&id].name.clone());
-        Asked {
-            id,
-            call,
-            node: 0,
-            session: self.state.nodes[0].session,
-            sent: self.state.at,
-        }
+        self.state.asked(id)
     }
 
     /// Another ACQUIRE of a wait, with the reply.
     fn answered(&mut self, id: Id, session: u64, reply: &Reply) {
-        let call = self.state.begin_call(self.state.claims[&id].name.clone());
-        let sent = self.state.at;
-        self.state.answered(
-            &Asked {
-                id,
-                call,
-                node: 0,
-                session,
-                sent,
-            },
-            reply,
-        );
+        let asked = Asked {
+            session,
+            ..self.state.asked(id)
+        };
+        self.state.answered(&asked, reply);
     }
 
     fn in_line(&mut self, key: &str) -> Id {
