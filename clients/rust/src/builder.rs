@@ -6,6 +6,7 @@ use crate::locks::Locks;
 use crate::observer::Observer;
 use crate::quorum::Quorum;
 use crate::server::{Server, Servers};
+use crate::testing::StandIn;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
 use std::fmt;
@@ -143,6 +144,13 @@ impl Builder {
         servers
             .map(|servers| self.on(servers))
             .ok_or_else(|| Failure::misuse("a cluster has nodes").of("open", b""))
+    }
+
+    /// Locks in memory, for unit tests.
+    #[must_use]
+    pub fn stand_in(self, stand_in: &StandIn) -> Locks {
+        let server = Server::stand_in(stand_in, self.options.reply);
+        self.on(Servers::One(Arc::new(server)))
     }
 
     /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All

@@ -46,6 +46,11 @@ impl ErrorKind {
         }
     }
 
+    /// The same call may succeed later.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Lost | Self::Busy)
+    }
+
     /// The name of the kind in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -10,6 +10,8 @@ mod hold;
 mod lock;
 mod locks;
 mod observer;
+#[cfg(feature = "opentelemetry")]
+pub mod otel;
 mod pauses;
 pub mod quorum;
 mod server;
@@ -17,6 +19,7 @@ mod session;
 pub mod several;
 mod state;
 mod task;
+pub mod testing;
 
 pub use builder::Builder;
 pub use error::{Error, ErrorKind};

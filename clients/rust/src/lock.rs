@@ -197,20 +197,16 @@ impl Lock {
     ///
     /// # Errors
     /// Those of the work. Of the lock, those that waiting cannot change.
-    pub async fn lead<E: From<Error>>(
-        &self,
-        mut work: impl AsyncFnMut(&Guard) -> Result<(), E>,
-    ) -> Result<Infallible, E> {
+    pub async fn lead<W, E>(&self, mut work: impl FnMut(Arc<Guard>) -> W) -> Result<Infallible, E>
+    where
+        W: Future<Output = Result<(), E>>,
+        E: From<Error>,
+    {
         let mut pauses = Pauses::default();
         loop {
             let guard = match self.acquire().await {
-                Ok(guard) => guard,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Unavailable | ErrorKind::Lost | ErrorKind::Busy
-                    ) =>
-                {
+                Ok(guard) => Arc::new(guard),
+                Err(error) if error.kind().may_pass() => {
                     tracing::warn!(%error, "nobody can lead");
                     crate::background::sleep(pauses.next()).await;
                     continue;
@@ -221,9 +217,12 @@ impl Lock {
             tokio::select! {
                 biased;
                 _ = guard.lost() => {}
-                worked = work(&guard) => worked?,
+                worked = work(Arc::clone(&guard)) => worked?,
             }
-            if let Err(error) = guard.release().await {
+            // If the work has left it to somebody, it is released when that one drops it.
+            if let Some(guard) = Arc::into_inner(guard)
+                && let Err(error) = guard.release().await
+            {
                 tracing::warn!(%error, "a lock was not released");
             }
         }

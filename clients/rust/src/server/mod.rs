@@ -7,6 +7,7 @@ pub(crate) use cluster::Servers;
 
 use crate::background::timeout;
 use crate::state::{Fault, Reply};
+use crate::testing::StandIn;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::SentinelClient;
@@ -30,6 +31,7 @@ pub(crate) struct Server {
 enum Source {
     One(Client),
     Sentinels(Sentinels),
+    StandIn(StandIn),
 }
 
 type Link = OnceCell<MultiplexedConnection>;
@@ -44,6 +46,14 @@ impl Server {
         Self::new(
             format!("primary of {master}"),
             Source::Sentinels(Sentinels::new(client)),
+            reply,
+        )
+    }
+
+    pub(crate) fn stand_in(stand_in: &StandIn, reply: Duration) -> Self {
+        Self::new(
+            "stand-in".to_owned(),
+            Source::StandIn(stand_in.clone()),
             reply,
         )
     }
@@ -66,6 +76,7 @@ impl Server {
             let client = match &self.source {
                 Source::One(client) => client.clone(),
                 Source::Sentinels(sentinels) => sentinels.client().await?,
+                Source::StandIn(_) => unreachable!("it has no connection"),
             };
             let connection = client
                 .get_multiplexed_async_connection_with_config(&config)
@@ -78,6 +89,9 @@ impl Server {
     pub(crate) async fn call(&self, limit: Duration, asking: bool, command: &Cmd) -> Reply {
         if limit.is_zero() {
             return Err(Fault::no_reply("no time was left", false));
+        }
+        if let Source::StandIn(stand_in) = &self.source {
+            return stand_in.answer(command).await;
         }
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
@@ -140,6 +154,10 @@ impl Poller {
 
     /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
     pub(crate) async fn send(&mut self, limit: Duration, commands: &[Cmd]) -> Vec<Reply> {
+        if let Source::StandIn(stand_in) = &self.server.source {
+            let answers = commands.iter().map(|command| stand_in.answer(command));
+            return futures_util::future::join_all(answers).await;
+        }
         let all = |fault: Fault| vec![Err(fault); commands.len()];
         if self.connection.is_none() {
             match timeout(self.server.reply, self.server.connect()).await {
