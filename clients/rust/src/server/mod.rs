@@ -67,10 +67,10 @@ impl Server {
         }
     }
 
-    /// Connects, within the time of a reply.
+    /// Connects. Its callers limit the time, by a clock that needs no runtime of the user.
     fn connect(&self) -> BoxFuture<'_, Result<MultiplexedConnection, Fault>> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.reply))
+            .set_connection_timeout(None)
             .set_response_timeout(None);
         Box::pin(async move {
             let client = match &self.source {
