@@ -138,70 +138,67 @@ impl Core {
     pub(crate) async fn call_about(
         self: &Arc<Self>,
         key: &[u8],
-        mut command: impl FnMut(usize) -> Option<Cmd>,
+        command: impl FnMut(usize) -> Option<Cmd>,
     ) -> (usize, Answer) {
-        let (reply, end) = (self.options.reply, now() + 2 * self.options.reply);
-        let (mut pauses, mut target) = (Pauses::default(), None);
-        let mut answer = Answer {
-            sent: now(),
-            reply: Ok(redis::Value::Nil),
-            was_open: false,
-        };
-        loop {
-            let last = target.zip(answer.reply.as_ref().err());
-            let limit = reply.min(end.saturating_sub(now()));
-            let routed = self.route(key, last, limit).await;
-            answer.reply = match routed {
-                Err(fault) => Err(fault),
-                Ok(to) => {
-                    target = Some(to);
-                    answer.sent = now();
-                    match command(to.node) {
-                        Some(command) => self.send(to, &command, end).await,
-                        None => Err(Fault::no_reply("no session", false)),
-                    }
-                }
-            };
-            if !repeats(&mut answer, &mut pauses, end).await {
-                return (target.map_or(0, |target| target.node), answer);
-            }
-        }
+        self.call(Some(key), 0, command).await
     }
 
     /// Sends a command to a node until it is answered, for two reply timeouts.
     pub(crate) async fn call_node(self: &Arc<Self>, node: usize, command: &Cmd) -> Reply {
+        let (_, answer) = self.call(None, node, |_| Some(command.clone())).await;
+        answer.reply
+    }
+
+    async fn call(
+        self: &Arc<Self>,
+        key: Option<&[u8]>,
+        mut node: usize,
+        mut command: impl FnMut(usize) -> Option<Cmd>,
+    ) -> (usize, Answer) {
         let end = now() + 2 * self.options.reply;
-        let mut pauses = Pauses::default();
+        let limit = || self.options.reply.min(end.saturating_sub(now()));
+        let (mut pauses, mut last) = (Pauses::default(), None);
         let mut answer = Answer {
             sent: now(),
             reply: Ok(redis::Value::Nil),
             was_open: false,
         };
         loop {
-            answer.reply = self
-                .send(
-                    Target {
-                        node,
-                        is_asking: false,
-                    },
-                    command,
-                    end,
-                )
-                .await;
-            let is_over = answer
-                .reply
-                .as_ref()
-                .is_err_and(|fault| fault.is("NOSESSION"));
-            if is_over || !repeats(&mut answer, &mut pauses, end).await {
-                return answer.reply;
+            let last_fault = last.zip(answer.reply.as_ref().err());
+            let routed = match key {
+                Some(key) => self.route(key, last_fault, limit()).await,
+                None => Ok(Target {
+                    node,
+                    is_asking: false,
+                }),
+            };
+            answer.reply = match routed {
+                Err(fault) => Err(fault),
+                Ok(to) => {
+                    (node, last) = (to.node, Some(to));
+                    answer.sent = now();
+                    match command(node) {
+                        Some(command) => {
+                            let server = Arc::clone(&self.lock().loops[node].server);
+                            server.call(limit(), to.is_asking, &command).await
+                        }
+                        None => Err(Fault::no_reply("no session", false)),
+                    }
+                }
+            };
+            let pause = pauses.next();
+            match &answer.reply {
+                Err(fault)
+                    if fault.is_passing()
+                        && now() + pause < end
+                        && (key.is_some() || !fault.is("NOSESSION")) =>
+                {
+                    answer.was_open |= fault.may_arrive();
+                }
+                _ => return (node, answer),
             }
+            sleep(pause).await;
         }
-    }
-
-    async fn send(self: &Arc<Self>, to: Target, command: &Cmd, end: Time) -> Reply {
-        let server = Arc::clone(&self.lock().loops[to.node].server);
-        let limit = self.options.reply.min(end.saturating_sub(now()));
-        server.call(limit, to.is_asking, command).await
     }
 
     /// Has the observer called.
@@ -243,20 +240,6 @@ pub(crate) fn observe(
     if let Some(observer) = observer.cloned() {
         background().spawn_blocking(move || tell(&*observer));
     }
-}
-
-/// Pauses before a command is sent again. It returns false if the answer is final or the time is over.
-async fn repeats(answer: &mut Answer, pauses: &mut Pauses, end: Time) -> bool {
-    let Err(fault) = &answer.reply else {
-        return false;
-    };
-    let pause = pauses.next();
-    if !fault.is_passing() || now() + pause >= end {
-        return false;
-    }
-    answer.was_open |= fault.may_arrive();
-    sleep(pause).await;
-    true
 }
 
 impl Locked<'_> {

@@ -138,16 +138,13 @@ async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(),
         }
         (known.state.at, known.state.block(node))
     };
-    let mut poll = about_session("POLL", session);
-    poll.arg("BLOCK").arg(millis(block));
-    let reply = poller
-        .send(limit + block, &[poll])
-        .await
-        .pop()
-        .expect("a reply")?;
+    let reply = poller.poll(limit, block, session).await?;
     let mut known = core.lock();
     if known.state.nodes[node].session == session {
         known.state.polled(node, sent, &reply);
+        if !known.state.changed.is_empty() {
+            poller.collect_calls();
+        }
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! Sends commands over connections of redis-rs, each within a time limit. Nothing is repeated here.
 
 mod cluster;
+mod crowd;
 mod sentinels;
 
 pub(crate) use cluster::Servers;
 
 use crate::background::timeout;
-use crate::state::{Fault, Reply};
+use crate::state::time::millis;
+use crate::state::{Fault, Reply, about_session};
 use crate::testing::StandIn;
+use crowd::Crowd;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::SentinelClient;
@@ -26,6 +29,7 @@ pub(crate) struct Server {
     reply: Duration,
     /// The connection of each runtime: one that is shut down takes its own along, and no other.
     links: Mutex<HashMap<Id, Arc<Link>>>,
+    crowd: Crowd,
 }
 
 enum Source {
@@ -64,6 +68,7 @@ impl Server {
             source,
             reply,
             links: Mutex::default(),
+            crowd: Crowd::default(),
         }
     }
 
@@ -92,6 +97,13 @@ impl Server {
         }
         if let Source::StandIn(stand_in) = &self.source {
             return stand_in.answer(command).await;
+        }
+        if let Some(reply) = (!asking).then(|| self.crowd.join(command)).flatten() {
+            let reply = timeout(limit, reply).await;
+            let no_answer = || Err(Fault::no_reply("no answer in time", true));
+            return reply
+                .unwrap_or_else(|_| Ok(no_answer()))
+                .unwrap_or_else(|_| no_answer());
         }
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
@@ -169,6 +181,36 @@ impl Poller {
         let connection = self.connection.as_mut().expect("connected");
         let sent = timeout(limit, send(connection, commands)).await;
         sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
+    }
+
+    /// Has what the callers call at once, whom the last reply is about to wake, go along with the next POLL.
+    pub(crate) fn collect_calls(&self) {
+        self.server.crowd.begin();
+    }
+
+    /// Polls a session. The POLL does not block if calls go along.
+    pub(crate) async fn poll(&mut self, limit: Duration, block: Duration, session: u64) -> Reply {
+        let calls = self.server.crowd.end().await;
+        let mut poll = about_session("POLL", session);
+        if calls.is_empty() {
+            poll.arg("BLOCK").arg(millis(block));
+            return self
+                .send(limit + block, &[poll])
+                .await
+                .pop()
+                .expect("a reply");
+        }
+        let (mut commands, callers): (Vec<Cmd>, Vec<_>) = calls
+            .into_iter()
+            .map(|call| (call.command, call.reply))
+            .unzip();
+        commands.push(poll);
+        let mut replies = self.send(limit, &commands).await;
+        let polled = replies.pop().expect("a reply");
+        for (caller, reply) in callers.into_iter().zip(replies) {
+            let _ = caller.send(reply); // it may have no more time
+        }
+        polled
     }
 
     /// Lets go of the connection.

@@ -13,15 +13,16 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const LEAST_LEASE: Duration = Duration::from_secs(1);
 
 /// Identifies a claim: no two claims of a client have the same key and owner.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) key: Arc<[u8]>,
     pub(crate) owner: Arc<str>,
 }
 
 /// How many may have the lock at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
+    #[default]
     Exclusive,
     Shared,
     Permits(u32),
@@ -29,8 +30,9 @@ pub(crate) enum Mode {
 
 /// How far a claim has come. A wait is asked, in line or over (ended without a grant); a grant is held, lost or
 /// released. A grant that is held and whose time has passed is unsure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
+    #[default]
     Asked,
     InLine,
     Over,
@@ -68,6 +70,7 @@ pub(crate) struct Caller {
 }
 
 /// One acquire: first a wait, then a grant.
+#[derive(Default)]
 pub(crate) struct Claim {
     pub(crate) name: Name,
     pub(crate) mode: Mode,
@@ -123,31 +126,13 @@ impl Claim {
         let asking = wait.max(reply);
         Self {
             name,
-            mode: Mode::Exclusive,
-            lease: Duration::ZERO,
-            is_fixed: false,
-            adopts: None,
-            task: None,
-            caller: Arc::default(),
-            node: 0,
-            phase: Phase::Asked,
-            session: 0,
-            token: 0,
             holds: 1,
-            is_handed_over: false,
             limit: reply.min(asking / 2),
             asked_end: at + asking,
             last: at + wait + reply,
-            open: 0,
-            cause: None,
-            failure: None,
-            reason: String::new(),
-            sure: Time::ZERO,
-            from: Time::ZERO,
-            leaves: false,
-            doubt: None,
             end: at + wait,
             queues: !wait.is_zero(),
+            ..Self::default()
         }
     }
 

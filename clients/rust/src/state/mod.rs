@@ -29,6 +29,7 @@ use std::time::Duration;
 pub(crate) type Id = u64;
 
 /// What is known of all servers.
+#[derive(Default)]
 pub(crate) struct State {
     /// The time of this call: its caller sets it, each time later.
     pub(crate) at: Time,
@@ -75,22 +76,10 @@ impl State {
     /// `lease` is that of the sessions, `reply` how long a reply may take.
     pub(crate) fn new(lease: Duration, reply: Duration, is_cluster: bool) -> Self {
         Self {
-            at: Time::ZERO,
-            nodes: Vec::new(),
-            claims: HashMap::new(),
-            changed: Vec::new(),
-            elsewhere: Vec::new(),
-            misplaced: Vec::new(),
-            is_closed: false,
             lease,
             reply,
             is_cluster,
-            names: HashMap::new(),
-            last_id: 0,
-            unfinished: HashMap::new(),
-            calls: BTreeMap::new(),
-            last_call: 0,
-            losses: HashMap::new(),
+            ..Self::default()
         }
     }
 

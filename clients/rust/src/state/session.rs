@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// What is known of one server: its session.
+#[derive(Default)]
 pub(crate) struct Node {
     pub(crate) address: String,
     /// 0: none.
@@ -47,17 +48,8 @@ impl Node {
     pub(crate) fn new(address: &str) -> Self {
         Self {
             address: address.to_owned(),
-            session: 0,
-            grants: HashSet::new(),
-            seen: 0,
-            sures: Vec::new(),
             soonest: FAR,
-            is_outside: false,
-            excess: None,
-            tries: Vec::new(),
-            fault: None,
-            is_leaving: false,
-            left: HashMap::new(),
+            ..Self::default()
         }
     }
 

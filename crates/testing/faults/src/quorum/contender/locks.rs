@@ -37,6 +37,8 @@ impl Locks {
         match orders.way {
             Way::Quorum => Client::builder()
                 .service(format!("contender-{}", orders.number))
+                .lease(Duration::from_millis(orders.leases.0))
+                .silence(Duration::from_secs(1))
                 .reply_time(RESPONSE_TIMEOUT)
                 .quorum(urls)
                 .map(Self::Quorum)
