@@ -1,6 +1,7 @@
 //! What an acquire has got of each server.
 
 use super::guard::Together;
+use super::vote::{Reply, Vote, What};
 use super::{Member, Shared};
 use crate::acquire::{For, Terms, acquire};
 use crate::background::{background, sleep};
@@ -26,64 +27,6 @@ pub(super) struct Ballot {
     given_up: CancellationToken,
     votes: Vec<Vote>,
     calls: FuturesUnordered<BoxFuture<'static, Reply>>,
-}
-
-/// What it has got of one server.
-#[derive(Default)]
-struct Vote {
-    guard: Option<Guard>,
-    token: u64,
-    /// The server has acknowledged the token.
-    is_raised: bool,
-    /// The token that is too far ahead of its clock.
-    refused: Option<u64>,
-    /// Why there is no grant, or no token.
-    error: Option<Error>,
-    /// An acquire or a raise is under way.
-    is_open: bool,
-    /// An acquire waits in line for its turn.
-    is_in_line: bool,
-    /// Acquires so far: only the last one counts.
-    asks: u64,
-    leave: CancellationToken,
-}
-
-/// The reply of a server.
-struct Reply {
-    place: usize,
-    what: What,
-}
-
-enum What {
-    Asked {
-        asks: u64,
-        result: Result<Guard, Error>,
-    },
-    Raised {
-        token: u64,
-        result: Result<(), Error>,
-        is_ahead: bool,
-    },
-}
-
-impl Vote {
-    fn is_busy(&self) -> bool {
-        self.error
-            .as_ref()
-            .is_some_and(|error| error.kind() == ErrorKind::Busy)
-    }
-
-    /// The grant stands, and the server has acknowledged the token.
-    fn has(&self, token: u64) -> bool {
-        self.is_raised && self.token == token && self.guard.as_ref().is_some_and(Guard::is_held)
-    }
-
-    /// The server can be raised to a token, as far as is known.
-    fn can_have(&self, token: u64) -> bool {
-        self.guard.is_some()
-            && self.token <= token
-            && self.refused.is_none_or(|refused| token < refused)
-    }
 }
 
 impl Ballot {

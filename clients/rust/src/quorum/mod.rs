@@ -3,6 +3,7 @@
 mod acquire;
 mod ballot;
 mod guard;
+mod vote;
 
 pub use guard::QuorumGuard;
 

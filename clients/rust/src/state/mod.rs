@@ -5,6 +5,7 @@
 pub(crate) mod claim;
 pub(crate) mod fault;
 mod grants;
+mod polling;
 pub(crate) mod reply;
 mod session;
 #[cfg(test)]
