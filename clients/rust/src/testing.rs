@@ -100,7 +100,7 @@ impl StandIn {
     }
 
     pub(crate) async fn answer(&self, command: &Cmd) -> Reply {
-        let words: Vec<String> = command.args_iter().map(text).collect();
+        let words: Vec<String> = command.args_iter().map(|word| text(&word)).collect();
         let [kind, what, about, ..] = &words[..] else {
             return Err(Fault::reply("ERR no command"));
         };
@@ -272,7 +272,7 @@ impl Known {
         match (&*words[0], place) {
             _ if is_wrong => Err(Fault::reply("NOTHELD the stand-in has no such grant")),
             ("LOCK.FENCE", Some(_)) => Ok(Value::Okay),
-            ("LOCK.ACQUIRE", place) => Ok(self.acquire(place, name, &options)),
+            ("LOCK.ACQUIRE", place) => Ok(self.acquire(place, &name, &options)),
             ("LOCK.RELEASE", Some(place)) => {
                 let holds = options
                     .get("HOLDS")
@@ -303,7 +303,12 @@ impl Known {
         }
     }
 
-    fn acquire(&mut self, place: Option<usize>, name: Name, options: &HashMap<&str, u64>) -> Value {
+    fn acquire(
+        &mut self,
+        place: Option<usize>,
+        name: &Name,
+        options: &HashMap<&str, u64>,
+    ) -> Value {
         let option = |word: &str| options.get(word).copied();
         if place.is_none() {
             let limit = if option("SHARED").is_some() {
@@ -330,7 +335,7 @@ impl Known {
         let place = self
             .calls
             .iter()
-            .position(|call| call.name == name)
+            .position(|call| call.name == *name)
             .expect("a call");
         let call = &mut self.calls[place];
         if call.token > 0 {
@@ -380,7 +385,7 @@ fn word(text: &str) -> Value {
     Value::BulkString(text.into())
 }
 
-fn text(word: Arg<&[u8]>) -> String {
+fn text(word: &Arg<&[u8]>) -> String {
     match word {
         Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),

@@ -193,7 +193,7 @@ impl Ballot {
                 match result {
                     Ok(()) => (vote.token, vote.is_raised, vote.error) = (token, true, None),
                     Err(error) if is_ahead => {
-                        (vote.refused, vote.error) = (Some(token), Some(error))
+                        (vote.refused, vote.error) = (Some(token), Some(error));
                     }
                     Err(error) => {
                         vote.error = Some(error);
@@ -257,9 +257,8 @@ impl Ballot {
             }
             // Once something was sent, more is known of what they can have. Else a server that has not answered yet may
             // make a majority.
-            if !is_sent && !(self.is_open() && self.next(None).await)
-                || self.given_up.is_cancelled()
-            {
+            let has_news = is_sent || self.is_open() && self.next(None).await;
+            if !has_news || self.given_up.is_cancelled() {
                 return None;
             }
         }

@@ -109,7 +109,7 @@ impl Together {
         let error = failure.of("hold", &self.key);
         tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");
         observe(self.quorum.options.observer.as_ref(), move |observer| {
-            observer.lost(&error)
+            observer.lost(&error);
         });
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The one server, or the nodes of a cluster.
 pub(crate) enum Servers {
     One(Arc<Server>),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// The nodes of a cluster that are known.
@@ -44,7 +44,7 @@ impl Servers {
         for seed in seeds {
             cluster.node(seed.addr().to_string());
         }
-        Some(Self::Cluster(cluster))
+        Some(Self::Cluster(Box::new(cluster)))
     }
 
     /// A lock may move from one server to another.

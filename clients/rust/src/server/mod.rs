@@ -33,7 +33,7 @@ pub(crate) struct Server {
 }
 
 enum Source {
-    One(Client),
+    One(Box<Client>),
     Sentinels(Sentinels),
     StandIn(StandIn),
 }
@@ -43,7 +43,7 @@ type Link = OnceCell<MultiplexedConnection>;
 impl Server {
     pub(crate) fn one(client: Client, reply: Duration) -> Self {
         let address = client.get_connection_info().addr().to_string();
-        Self::new(address, Source::One(client), reply)
+        Self::new(address, Source::One(Box::new(client)), reply)
     }
 
     pub(crate) fn of_sentinels(client: SentinelClient, master: &str, reply: Duration) -> Self {
@@ -79,7 +79,7 @@ impl Server {
             .set_response_timeout(None);
         Box::pin(async move {
             let client = match &self.source {
-                Source::One(client) => client.clone(),
+                Source::One(client) => (**client).clone(),
                 Source::Sentinels(sentinels) => sentinels.client().await?,
                 Source::StandIn(_) => unreachable!("it has no connection"),
             };

@@ -70,6 +70,7 @@ pub(crate) struct Caller {
 }
 
 /// One acquire: first a wait, then a grant.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Claim {
     pub(crate) name: Name,
@@ -121,7 +122,7 @@ pub(crate) struct Claim {
 impl Claim {
     /// A claim that waits for this long from now on; none: without a limit. `reply` is the time of a reply.
     pub(crate) fn new(name: Name, wait: Option<Duration>, reply: Duration, at: Time) -> Self {
-        let most = FAR - at - reply;
+        let most = FAR.saturating_sub(at + reply);
         let wait = wait.map_or(most, |wait| wait.min(most));
         let asking = wait.max(reply);
         Self {

@@ -61,7 +61,7 @@ impl Fault {
     }
 
     /// A reply that did not come. `may_arrive`: the server may have got the call, or may get it yet.
-    pub(crate) fn no_reply(cause: impl ToString, may_arrive: bool) -> Self {
+    pub(crate) fn no_reply(cause: impl std::fmt::Display, may_arrive: bool) -> Self {
         Self {
             word: String::new(),
             text: cause.to_string(),
@@ -71,7 +71,7 @@ impl Fault {
     }
 
     /// A login or a handshake that failed.
-    pub(crate) fn refused(cause: impl ToString) -> Self {
+    pub(crate) fn refused(cause: impl std::fmt::Display) -> Self {
         Self {
             kind: ErrorKind::Refused,
             ..Self::no_reply(cause, false)

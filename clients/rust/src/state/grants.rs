@@ -217,7 +217,7 @@ impl State {
             (most, "its maximum time is over")
         };
         if self.at < end {
-            return End::Lasts(end - self.at);
+            return End::Lasts(end.saturating_sub(self.at));
         }
         self.claim(id).holds = 0;
         let claim = &self.claims[&id];
@@ -296,7 +296,7 @@ impl State {
         match claim.phase {
             Phase::InLine => self.set(id, Phase::Asked, None),
             Phase::Held if claim.session != 0 && claim.doubt.is_none() => {
-                self.doubtful(id, "moved")
+                self.doubtful(id, "moved");
             }
             _ => {}
         }

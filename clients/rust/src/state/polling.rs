@@ -71,7 +71,8 @@ impl State {
         let (token, more) = (number(about), more.first());
         match bytes(kind) {
             b"granted" => {
-                if !self.granted(node, &name, token, session, till) && !self.is_called(&name) {
+                let is_known = self.granted(node, &name, token, session, till);
+                if !is_known && !self.is_called(&name) {
                     self.give_back(node, name, token); // it was given up
                 }
             }

@@ -251,7 +251,7 @@ impl State {
                 self.lose(id, reason);
             }
             Err(fault) if self.is_cluster && fault.redirection().is_some() => {
-                self.doubtful(id, "moved")
+                self.doubtful(id, "moved");
             }
             _ => self.nodes[node].is_outside = true,
         }

@@ -88,7 +88,7 @@ impl State {
             );
         }
         if is_in_line || node.session == 0 {
-            return Ok(Step::Rest(end - at));
+            return Ok(Step::Rest(end.saturating_sub(at)));
         }
         self.claim(id).open += 1;
         Ok(Step::Send)
