@@ -122,22 +122,6 @@ async fn lost_replies_are_asked_for_again() {
     }
 }
 
-/// A permit and a hold that lost their replies, too.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_entry_whose_reply_is_lost_is_one_hold() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.port());
-    let locks = locks_at(proxy.port(), settings());
-    let outer = locks.lock("k").acquire().await.expect("a lock");
-    proxy.inject(Fault::Cut, "LOCK.ACQUIRE", 1);
-    let inner = outer.enter().await.expect("a hold");
-    assert_eq!(info(&server, "k").holds, 2);
-    proxy.inject(Fault::Cut, "LOCK.RELEASE", 1);
-    inner.release().await.expect("a release");
-    assert_eq!(info(&server, "k").holds, 1);
-    outer.release().await.expect("a release");
-}
-
 /// The connections are dead, new ones work: the first call uses a part of its time for them only.
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_connections_do_not_fail_the_first_call() {

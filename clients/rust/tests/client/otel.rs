@@ -172,23 +172,6 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
     drop(kept);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_metric_tells_of_keys_and_times_are_in_seconds() {
-    let server = Server::start();
-    let reader = Reader::new();
-    let locks = locks_at(server.port(), settings().observer(reader.metrics()));
-    let guard = locks.lock("order:1").acquire().await.expect("a lock");
-    tokio::time::sleep(ms(300)).await;
-    guard.release().await.expect("a release");
-    let wanted = [
-        ("redislock.acquire.duration outcome=done".to_owned(), 1),
-        ("redislock.held.duration outcome=done".to_owned(), 1),
-    ];
-    let read = reader.read();
-    assert_eq!(read.series, BTreeMap::from(wanted));
-    assert!(read.seconds >= 0.3 && read.seconds < 3.0, "{read:?}");
-}
-
 /// Those of the client for Go.
 #[test]
 fn the_metrics_are_those_of_the_client_for_go() {

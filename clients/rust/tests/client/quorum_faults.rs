@@ -2,8 +2,8 @@
 
 use crate::quorum::Several;
 use crate::support::*;
-use redis_lock_client::ErrorKind::{Lost, Misuse, Unavailable};
-use testbed::{Expect, cmd, eventually};
+use redis_lock_client::ErrorKind::{Lost, Unavailable};
+use testbed::eventually;
 
 /// Two servers may lose it, and a majority is left; a third one ends it, and the rest is given back.
 #[tokio::test(flavor = "multi_thread")]
@@ -75,42 +75,4 @@ async fn a_majority_that_is_down_is_named() {
         assert!(error.cause().contains(part), "{error}");
     }
     is(guard.check().await, Unavailable);
-}
-
-/// One server that refuses is no matter; a majority is.
-#[tokio::test(flavor = "multi_thread")]
-async fn another_type_at_a_majority_is_misuse() {
-    let several = Several::start(3);
-    let quorum = several.quorum();
-    cmd!(several.servers[0].connection(), "SET", "k", 1).okay();
-    quorum
-        .lock("k")
-        .acquire()
-        .await
-        .expect("a lock")
-        .release()
-        .await
-        .expect("a release");
-    eventually(
-        || {
-            several.servers[1..]
-                .iter()
-                .all(|server| is_free(server, "k"))
-        },
-        "the release",
-    );
-    cmd!(several.servers[1].connection(), "SET", "k", 1).okay();
-    let error = is(quorum.lock("k").acquire().await, Misuse);
-    assert!(error.cause().contains("WRONGTYPE"), "{error}");
-}
-
-/// An operator ends all sessions, and with them the grants.
-#[tokio::test(flavor = "multi_thread")]
-async fn sessions_that_are_killed_are_a_loss() {
-    let several = Several::start(3);
-    let guard = several.hold(&several.quorum(), "k").await;
-    for server in &several.servers {
-        kill_sessions(server);
-    }
-    assert_eq!(guard.lost().await.kind(), Lost);
 }

@@ -47,9 +47,3 @@ fn messages_name_the_lock_the_server_and_the_cause() {
         assert!(error.to_string().contains(part), "{error}");
     }
 }
-
-#[test]
-fn milliseconds_are_rounded_up() {
-    assert_eq!(millis(Duration::from_micros(1001)), 2);
-    assert_eq!(millis(S), 1000);
-}

@@ -1,6 +1,6 @@
 use super::*;
+use crate::state::End;
 use crate::state::time::FAR;
-use crate::state::{Caller as Holder, End};
 
 /// † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only.
 #[test]
@@ -208,15 +208,4 @@ fn a_raised_token() {
     rig.is(id, Phase::Held, "");
     rig.state.raised(id, 60);
     rig.is(id, Phase::Lost, "deleted");
-}
-
-/// The caller of an acquire is woken by what changes.
-#[test]
-fn a_caller_has_a_place_for_news() {
-    let mut rig = Rig::open();
-    let mut claim = rig.claim("k", S);
-    let caller: Arc<Holder> = Arc::clone(&claim.caller);
-    claim.lease = S;
-    let id = rig.state.ask(claim).expect("asked");
-    assert!(Arc::ptr_eq(&caller, &rig.state.claims[&id].caller));
 }

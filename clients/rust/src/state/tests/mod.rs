@@ -8,7 +8,6 @@ mod releases;
 mod waits;
 
 use super::claim::{Claim, Name, Phase, TaskOwner};
-use super::time::millis;
 use super::{Answer, Asked, Ended, Fault, Id, Node, Reply, State, Step, Time};
 use crate::error::{ErrorKind, Failure};
 use redis::{Arg, Cmd, Value};
@@ -38,6 +37,7 @@ fn word(text: &str) -> Value {
     Value::BulkString(text.into())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as the other replies")]
 fn grant(token: u64, lease_ms: u64) -> Reply {
     Ok(Value::Array(vec![
         int(token),

@@ -125,27 +125,6 @@ fn events_are_applied_once() {
     rig.is(id, Phase::Lost, "deleted");
 }
 
-/// RESP2 sends a map as a flat array.
-#[test]
-fn a_reply_of_resp2_is_read_too() {
-    let mut rig = Rig::open();
-    let id = rig.held("k");
-    let mut event = vec![int(1)];
-    event.extend(lost("k", 50));
-    let events = Value::Array(vec![Value::Array(event)]);
-    let parts = vec![
-        word("sure-ms"),
-        int(0),
-        word("grants"),
-        int(0),
-        word("events"),
-        events,
-    ];
-    let sent = rig.begin();
-    rig.state.polled(0, sent, &Value::Array(parts));
-    rig.is(id, Phase::Lost, "deleted");
-}
-
 /// A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way.
 #[test]
 fn a_wait_that_is_over() {
@@ -182,15 +161,6 @@ fn a_wait_that_is_forgotten() {
     rig.is_due(&["LOCK.RELEASE k o ALL TOKEN 60"]);
 }
 
-#[test]
-fn a_wait_that_was_never_sent_needs_no_cancel() {
-    let mut rig = Rig::open();
-    let claim = rig.claim("k", 5 * S);
-    let id = rig.state.ask(claim).expect("asked");
-    assert!(!rig.state.give_up(id));
-    rig.is_due(&[]);
-}
-
 /// A passing end asks again; the others are reported.
 #[test]
 fn ends_of_waits() {
@@ -219,7 +189,10 @@ fn times_of_waits() {
     assert_eq!(rig.at(101.0).rests(id), 5 * S);
     assert_eq!(rig.at(106.0).fails(id).kind, ErrorKind::Busy);
     let claim = rig.claim("now", Duration::ZERO);
-    assert_eq!((claim.limit, claim.asked_end - rig.state.at), (500 * MS, S));
+    assert_eq!(
+        (claim.limit, claim.asked_end.saturating_sub(rig.state.at)),
+        (500 * MS, S)
+    );
     assert!(!line(&claim.acquire_command(7, rig.state.at)).contains("QUEUE"));
     let id = rig.state.ask(claim).expect("asked");
     rig.sent(id);
@@ -230,18 +203,4 @@ fn times_of_waits() {
     let mut endless = Claim::new(name("endless"), None, S, rig.state.at);
     endless.lease = S;
     assert!(line(&endless.acquire_command(7, rig.state.at)).ends_with("QUEUE 0"));
-}
-
-/// The fault with which the server refuses a session ends the waits at once.
-#[test]
-fn a_session_that_is_refused() {
-    let mut rig = Rig::open();
-    rig.state.session_ended(0);
-    let claim = rig.claim("k", 5 * S);
-    let id = rig.state.ask(claim).expect("asked");
-    rig.state.changed.clear();
-    let began = rig.state.at;
-    rig.state.failed(0, began, &Fault::reply("NOPERM x"));
-    assert_eq!(rig.state.changed, [id]);
-    assert_eq!(rig.fails(id).kind, ErrorKind::Refused);
 }
