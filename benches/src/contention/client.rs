@@ -21,10 +21,9 @@ impl Clients {
     pub(super) fn new(server: &Server) -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let url = format!("redis://127.0.0.1:{}/", server.port());
-        let locks = runtime.block_on(async { Locks::open(url) });
         Ok(Self {
             runtime,
-            locks: locks.map_err(|error| error.to_string())?,
+            locks: Locks::open(url).map_err(|error| error.to_string())?,
             workload: Workload {
                 contenders: 0,
                 locks: 0,
@@ -47,7 +46,7 @@ impl Clients {
             let all: Vec<_> = (0..contenders)
                 .map(|number| {
                     let lock = number % locks;
-                    let handle = self.locks.lock(key(lock)).wait_forever();
+                    let handle = self.locks.lock(key(lock));
                     tokio::spawn(contend(handle, lock, Arc::clone(&turn)))
                 })
                 .collect();

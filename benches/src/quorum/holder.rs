@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use redis_lock_client::{Guard, Locks};
+use redis_lock_client::{Locks, Quorum, quorum::QuorumGuard};
 use tokio::runtime::Runtime;
 
 use super::time::Times;
@@ -40,9 +40,9 @@ pub(crate) fn hold(ports: &[String]) -> ExitCode {
 
 struct Holder {
     runtime: Runtime,
-    locks: Locks,
+    locks: Quorum,
     register: Connection,
-    guard: Option<Guard>,
+    guard: Option<QuorumGuard>,
 }
 
 fn serve(ports: &[String]) -> Result<(), String> {
@@ -55,11 +55,11 @@ fn serve(ports: &[String]) -> Result<(), String> {
     }
     let register = redis::Client::open(urls.remove(0)).map_err(|error| error.to_string())?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
-    let locks = Locks::builder().wait(Duration::from_secs(30));
-    let locks = runtime.block_on(async { locks.quorum(urls) });
     let mut holder = Holder {
         runtime,
-        locks: locks.map_err(|error| error.to_string())?,
+        locks: Locks::builder()
+            .quorum(urls)
+            .map_err(|error| error.to_string())?,
         register: register
             .get_connection()
             .map_err(|error| error.to_string())?,
@@ -82,13 +82,14 @@ impl Holder {
             }
             ["lock", key, lease] => {
                 let lease = lease.parse().map_err(|_| "lock key ms")?;
-                let lock = self.locks.lock(key).lease(Duration::from_millis(lease));
+                let lock = self.locks.lock(key).fixed(Duration::from_millis(lease));
+                let lock = lock.wait(Duration::from_secs(30));
                 let guard = self.runtime.block_on(lock.acquire());
                 self.guard = Some(guard.map_err(|error| error.to_string())?);
                 Ok("locked".into())
             }
             ["write", key, text] => {
-                let token = self.guard.as_ref().map_or(0, Guard::token);
+                let token = self.guard.as_ref().map_or(0, QuorumGuard::token);
                 let is_taken: bool = redis::Script::new(WRITE)
                     .key(key)
                     .arg(token)

@@ -1,105 +1,77 @@
-//! Work in tasks of its own, which a shutdown waits for: acquires, and what goes on when nobody waits for
-//! it, as releases of dropped guards and waits that were cancelled.
+//! The thread of this crate, its runtime and its clock.
 
-use crate::Error;
-use std::convert::Infallible;
-use std::panic::resume_unwind;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::task::JoinError;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tracing::Instrument;
+use tokio::runtime::{Builder, Handle};
+use tokio::time::{Sleep, Timeout};
 
-/// Starts such work on the runtime on which the client was made, from wherever a guard is dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct Background {
-    runtime: Handle,
-    tasks: TaskTracker,
-    /// The runtime has ended: nothing runs any more.
-    ended: CancellationToken,
-    /// Somebody may want to know of that.
-    _interest: mpsc::Sender<Infallible>,
+/// The runtime of the sessions, on a thread of its own: user code that blocks a runtime stops none of them.
+pub(crate) fn background() -> &'static Handle {
+    static RUNTIME: OnceLock<Handle> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let handle = runtime.handle().clone();
+        let thread = std::thread::Builder::new().name("redis-lock".to_owned());
+        thread
+            .spawn(move || runtime.block_on(pending::<()>()))
+            .expect("a thread");
+        handle
+    })
 }
 
-impl Background {
-    /// On the runtime that this is called on.
-    pub(crate) fn here() -> Result<Self, Error> {
-        let runtime = Handle::try_current()
-            .map_err(|_| Error::misuse("a client is made within a tokio runtime"))?;
-        let ended = CancellationToken::new();
-        let (interest, mut is_left) = mpsc::channel(1);
-        let told = ended.clone().drop_guard();
-        // Dropped with the runtime, or over when nobody is there any more.
-        runtime.spawn(async move {
-            is_left.recv().await;
-            told.disarm();
-        });
-        Ok(Self {
-            runtime,
-            tasks: TaskTracker::new(),
-            ended,
-            _interest: interest,
-        })
-    }
+/// Sleeps by the clock of the background, whatever becomes of the runtime of the caller.
+pub(crate) fn sleep(time: Duration) -> Sleep {
+    let _background = background().enter();
+    tokio::time::sleep(time)
+}
 
-    pub(crate) fn ended(&self) -> &CancellationToken {
-        &self.ended
-    }
+/// Limits a future by the clock of the background.
+pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
+    let _background = background().enter();
+    tokio::time::timeout(limit, future)
+}
 
-    pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(work, &self.runtime);
-    }
+type Call<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-    /// Does something that somebody waits for. When that one is gone, it is dropped where it stands.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        let work = work.in_current_span();
-        told(AbortOnDropHandle::new(self.tasks.spawn_on(work, &self.runtime)).await)
-    }
+/// A call that goes on in the background when its caller drops it.
+struct Running<T: Send + 'static>(Option<Call<T>>);
 
-    /// The same, but carried on when that one is gone.
-    pub(crate) async fn carry_on<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        let work = work.in_current_span();
-        told(self.tasks.spawn_on(work, &self.runtime).await)
-    }
+impl<T: Send + 'static> Future for Running<T> {
+    type Output = T;
 
-    /// Does the end of it all, which waits for the rest: carried on when nobody waits for it.
-    pub(crate) async fn see_through(&self, work: impl Future<Output = ()> + Send + 'static) {
-        // Where the runtime has ended, so has the client.
-        let _ = self.runtime.spawn(work).await;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let call = self.0.as_mut().expect("polled after its end");
+        let result = call.as_mut().poll(context);
+        if result.is_ready() {
+            self.0 = None;
+        }
+        result
     }
+}
 
-    /// Starts what runs as long as the client does, and is not waited for.
-    pub(crate) fn start_service(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(work);
-    }
-
-    /// Waits until all that has been started is done, but not longer than this.
-    pub(crate) async fn finish(&self, patience: Duration) {
-        self.tasks.close();
-        if tokio::time::timeout(patience, self.tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!("calls in the background are not done in {patience:?}");
+impl<T: Send + 'static> Drop for Running<T> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take().filter(|_| !std::thread::panicking()) {
+            background().spawn(call);
         }
     }
 }
 
-fn told<T>(outcome: Result<Result<T, Error>, JoinError>) -> Result<T, Error> {
-    match outcome {
-        Ok(outcome) => outcome,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The runtime has ended, and the client with it.
-            Err(_) => Err(Error::closed()),
-        },
+/// Runs a call on the runtime of its caller, or in the background if there is none. It runs to its end, also if the
+/// returned future is dropped.
+pub(crate) async fn run<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> T {
+    let call: Call<T> = Box::pin(call);
+    if Handle::try_current().is_ok() {
+        return Running(Some(call)).await;
+    }
+    match background().spawn(call).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -1,227 +1,240 @@
-//! One lock, and how it is to be taken.
+//! A lock, before it is acquired.
 
-mod working;
-
+use crate::acquire::{For, Terms, acquire};
+use crate::error::{Error, ErrorKind};
+use crate::guard::Guard;
 use crate::locks::Locks;
-use crate::owner::{self, Owner};
-use crate::request::{self, Grant, Life, Mode, Request, Wait};
-use crate::{Error, Guard};
+use crate::pauses::Pauses;
+use crate::state::Mode;
+use crate::state::claim::LEAST_LEASE;
+use crate::task::Task;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
-/// A lock by its name, with how it is to be taken. Making one sends nothing; it can be cloned, and
-/// used again and again.
-///
-/// ```
-/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// # let server = testbed::Server::start();
-/// # let url = format!("redis://127.0.0.1:{}/", server.port());
-/// use redis_lock_client::{Error, Locks};
-/// use std::time::Duration;
-///
-/// let locks = Locks::open(url)?;
-/// let lock = locks.lock("lock:{order}:42").wait(Duration::from_secs(5));
-///
-/// let guard = lock.acquire().await?;
-/// assert!(matches!(lock.try_acquire().await, Err(Error::Busy)));
-/// guard.release().await?;
-/// assert!(lock.try_acquire().await.is_ok());
-/// # locks.close().await;
-/// # Ok::<_, Error>(())
-/// # }).unwrap();
-/// ```
-#[derive(Clone, Debug)]
-#[must_use]
+/// How a lock will be acquired. It can be used any number of times.
+#[derive(Clone)]
+#[must_use = "nothing is acquired before a call of acquire"]
 pub struct Lock {
     locks: Locks,
-    key: Vec<u8>,
-    mode: Mode,
-    owner: Owner,
-    life: Life,
-    /// Zero for not at all, the longest time for ever.
-    wait: Duration,
-    replicas: u32,
+    task: Option<Task>,
+    key: Arc<[u8]>,
+    terms: Terms,
 }
 
 impl Lock {
-    pub(crate) fn new(locks: Locks, key: &[u8], mode: Mode) -> Self {
-        let defaults = locks.defaults();
-        Self {
-            locks,
-            key: key.to_vec(),
+    pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], mode: Mode) -> Self {
+        let options = &locks.core().options;
+        let wrong = if options.lease.min(options.silence) < LEAST_LEASE {
+            Some("the lease and the silence of a client are at least 1 second")
+        } else {
+            let is_wrong =
+                matches!(mode, Mode::Permits(most) if most == 0 || most > i32::MAX.unsigned_abs());
+            is_wrong.then_some("a semaphore has 1 to 2^31 - 1 permits")
+        };
+        let terms = Terms {
             mode,
-            owner: Owner::Fresh,
-            life: defaults.life,
-            wait: defaults.wait,
-            replicas: 0,
+            fixed: None,
+            at_most: None,
+            wait: None,
+            wrong,
+        };
+        Self {
+            locks: locks.clone(),
+            task: task.cloned(),
+            key: locks.core().key(key),
+            terms,
         }
     }
 
-    /// How long others wait when this process has died: the server renews the lease until then. 10 seconds,
-    /// if nothing else is said; it should be longer than a failover takes, and a stall of the server.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.life.lease = lease;
-        self
-    }
-
-    /// How long this process may stand still, or the network be silent, and keep the lock. 30 seconds, if
-    /// nothing else is said.
-    pub fn keep(mut self, silence: Duration) -> Self {
-        self.life.keep = Some(silence);
-        self
-    }
-
-    /// Nobody renews the lease: the lock is lost when it ends.
-    pub fn fixed(mut self) -> Self {
-        self.life.keep = None;
-        self
-    }
-
-    /// The lock is kept for so long at most, and is lost then.
-    pub fn at_most(mut self, time: Duration) -> Self {
-        self.life.at_most = Some(time);
-        self
-    }
-
-    /// Lets [`acquire`](Self::acquire) wait in line for so long. Without it, it does not wait.
+    /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy).
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
+        self.terms.wait = Some(wait);
         self
     }
 
-    /// Lets [`acquire`](Self::acquire) wait in line as long as it takes.
-    pub fn wait_forever(mut self) -> Self {
-        self.wait = Duration::MAX;
+    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it.
+    pub fn fixed(mut self, lease: Duration) -> Self {
+        self.terms.set_fixed(lease);
         self
     }
 
-    /// Takes the lock under a name of the caller's choice: for a holder that is more than one task of
-    /// one process, such as a user with a seat. Without it, each acquire has an owner of its own,
-    /// `service:host:pid:uuid`. Not for a permit, which has one of its own ([`Error::Misuse`]).
-    ///
-    /// Who is the same owner is the same holder: in this client, an acquire of what the owner
-    /// holds already is a further hold ([`Guard::enter`]), with the longer lease and silence of the two;
-    /// from another process it is the same hold, whose release ends it for both. Several processes can be
-    /// one owner with a [`fixed`](Self::fixed) lease only: what is kept has the last of them to ask, and
-    /// the others are told that it is [lost](crate::Loss::KeptElsewhere).
-    /// An acquire that is given up while the server does not answer is called off once, and not again: what it
-    /// may have got then ends with its lease, unless the same owner asks for it before.
-    /// So never give one owner to two tasks that are to keep each other out. On a
-    /// [quorum](crate::Builder::quorum) it is for [`adopt`](Self::adopt) only.
-    pub fn owner(self, owner: impl Into<String>) -> Self {
-        self.by(Owner::Named(owner.into()))
-    }
-
-    pub(crate) fn by(mut self, owner: Owner) -> Self {
-        self.owner = owner;
+    /// Ends the grant after this time: then it is lost.
+    pub fn at_most(mut self, most: Duration) -> Self {
+        self.terms.at_most = Some(most);
         self
     }
 
-    /// Takes the lock only where so many replicas have acknowledged it; else it is given back, and the call
-    /// fails with [`Error::Unavailable`].
-    pub fn replicas(mut self, replicas: u32) -> Self {
-        self.replicas = replicas;
-        self
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    pub(crate) fn key(&self) -> &[u8] {
+    /// The key of the lock.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Takes the lock. When it is not free, waits for it in the server's line, first come, first served, as
-    /// long as [`wait`](Self::wait) said. An answer comes within the time to wait and, when the server is
-    /// silent, the time of a reply more. Connections that fail and failovers are survived within that time,
-    /// but the place in the line is lost with the server that had it.
-    ///
-    /// Dropping the future cancels the wait: it leaves the line at once, and a grant that was made
-    /// in the last moment is given back. A future that is kept but not polled any more goes on waiting,
-    /// and its lock is kept until its guard is taken out and dropped.
+    /// Acquires the lock. It waits in line, without a limit of its own unless [`wait`](Self::wait) sets one. Dropping the
+    /// future, by `tokio::time::timeout` for example, gives the wait up: neither a hold nor a place in line stays behind.
     ///
     /// # Errors
-    /// [`Error::Busy`] when it was not free in time; [`Error::Deadlock`] and [`Error::NotAlone`] at once;
-    /// [`Error::Unavailable`], [`Error::Refused`] and [`Error::Misuse`] when it could not be taken.
+    /// Every [`ErrorKind`].
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.take(self.wait).await
+        self.acquire_within(self.terms.wait).await
     }
 
-    /// The same, unless `stop` comes back first: then the wait is called off, and none is returned when that is
-    /// done. So, other than after dropping [`acquire`](Self::acquire), the caller knows that it neither
-    /// holds nor waits any more.
+    /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
-        let acquiring = self.locks.reports().acquiring(&self.key);
-        let taken = match self.request(self.wait) {
-            Ok(request) => self.locks.acquire_unless(request, stop).await,
-            Err(error) => Err(error),
-        };
-        acquiring.over(taken.as_ref().map(Option::as_ref));
-        taken
-    }
-
-    /// Takes the lock if it is free, without waiting.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// Every [`ErrorKind`].
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
-        self.take(Duration::ZERO).await
+        self.acquire_within(Some(Duration::ZERO)).await
     }
 
-    /// Goes on with a grant that was made elsewhere, or left by [`Guard::detach`]: renews it with this
-    /// lock's lease, and keeps it. Its owner is to be given by [`owner`](Self::owner).
+    /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the grant is no more; [`Error::Misuse`] without an owner; else as
-    /// [`try_acquire`](Self::try_acquire).
-    pub async fn adopt(&self, token: u64) -> Result<Guard, Error> {
-        let Owner::Named(owner) = self.owner.clone() else {
-            return Err(Error::misuse("to adopt a grant, name its owner"));
+    /// Every [`ErrorKind`].
+    pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
+        let given_up = CancellationToken::new();
+        let stopping = async {
+            stop.await;
+            given_up.cancel();
+            std::future::pending().await
         };
-        owner::check(&owner)?;
-        request::check(self.life, self.mode)?;
-        let key = self.key.clone();
-        self.locks
-            .adopt_as(Grant { key, owner, token }, self.life)
-            .await
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.acquire_until(self.terms.wait, &given_up) => acquired,
+            never = stopping => never,
+        };
+        match acquired {
+            Err(_) if given_up.is_cancelled() => Ok(None),
+            acquired => acquired.map(Some),
+        }
     }
 
-    async fn take(&self, wait: Duration) -> Result<Guard, Error> {
-        let acquiring = self.locks.reports().acquiring(&self.key);
-        let taken = match self.request(wait) {
-            Ok(request) => self.locks.acquire(request).await,
-            Err(error) => Err(error),
-        };
-        acquiring.over(taken.as_ref().map(Some));
-        taken
+    async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
+        self.acquire_until(wait, &CancellationToken::new()).await
     }
 
-    fn request(&self, wait: Duration) -> Result<Request, Error> {
-        request::check(self.life, self.mode)?;
-        let whose = match (self.mode, &self.owner) {
-            (Mode::Limit(_), Owner::Named(_)) => {
-                return Err(Error::misuse("a permit has an owner of its own"));
-            }
-            // One permit is one owner to the server.
-            (Mode::Limit(_), _) => Owner::Fresh,
-            (Mode::Exclusive | Mode::Shared, owner) => owner.clone(),
+    async fn acquire_until(
+        &self,
+        wait: Option<Duration>,
+        given_up: &CancellationToken,
+    ) -> Result<Guard, Error> {
+        let terms = Terms {
+            wait,
+            ..self.terms.clone()
         };
-        let owner = match &whose {
-            Owner::Named(name) => {
-                owner::check(name)?;
-                name.clone()
-            }
-            Owner::Task(task) => task.name(),
-            Owner::Fresh => self.locks.fresh_owner(),
+        let (key, mode) = (Arc::clone(&self.key), terms.mode);
+        let Some(task) = self
+            .task
+            .as_ref()
+            .filter(|_| !matches!(mode, Mode::Permits(_)))
+        else {
+            return acquire(&self.locks, key, For::Anybody, terms, given_up).await;
         };
-        Ok(Request {
-            key: self.key.clone(),
-            owner,
+        if let Some(held) = task.held(&key) {
+            return crate::guard::enter(&held, mode).await;
+        }
+        let guard = acquire(&self.locks, key, For::Task(task.owner()), terms, given_up).await?;
+        task.remember(guard.hold());
+        Ok(guard)
+    }
+
+    /// Takes over a grant that another process has [detached](Guard::detach), by its owner and token. Without
+    /// [`fixed`](Self::fixed) the session renews it from now on. One release gives back all its holds.
+    ///
+    /// # Errors
+    /// [`Lost`](ErrorKind::Lost) if the grant has ended.
+    pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
+        let whose = For::Adopter(owner.into().into(), token);
+        let terms = Terms {
+            wait: Some(Duration::ZERO),
+            ..self.terms.clone()
+        };
+        acquire(
+            &self.locks,
+            Arc::clone(&self.key),
             whose,
-            mode: self.mode,
-            life: self.life,
-            wait: Wait::of(wait, self.locks.defaults().times.reply),
-            replicas: self.replicas,
-            over: None,
-        })
+            terms,
+            &CancellationToken::new(),
+        )
+        .await
+    }
+
+    /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.
+    ///
+    /// # Errors
+    /// Those of the work, as they are. As [`acquire`](Self::acquire). [`Lost`](ErrorKind::Lost) if the lock was lost
+    /// before the release and the work had succeeded. When the release gets no answer, the work is done all the same, and
+    /// its result is returned.
+    pub async fn with<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let guard = self.acquire().await?;
+        let worked = tokio::select! {
+            biased;
+            loss = guard.lost() => return Err(loss.into()),
+            worked = work(&guard) => worked,
+        };
+        match (guard.release().await, worked) {
+            (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
+            (Err(error), worked) => {
+                tracing::warn!(%error, "a lock was not released");
+                worked
+            }
+            (Ok(()), worked) => worked,
+        }
+    }
+
+    /// Leads: waits for the lock as long as it takes, works while it holds it, and starts again when the work has ended
+    /// or the lock is lost. It goes on until it is dropped, or until the work returns an error.
+    ///
+    /// # Errors
+    /// Those of the work. Of the lock, those that waiting cannot change.
+    pub async fn lead<W, E>(&self, mut work: impl FnMut(Arc<Guard>) -> W) -> Result<Infallible, E>
+    where
+        W: Future<Output = Result<(), E>>,
+        E: From<Error>,
+    {
+        let mut pauses = Pauses::default();
+        loop {
+            let guard = match self.acquire().await {
+                Ok(guard) => Arc::new(guard),
+                Err(error) if error.kind().may_pass() => {
+                    tracing::warn!(%error, "nobody can lead");
+                    crate::background::sleep(pauses.next()).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            pauses = Pauses::default();
+            tokio::select! {
+                biased;
+                _ = guard.lost() => {}
+                worked = work(Arc::clone(&guard)) => worked?,
+            }
+            // If the work has left it to somebody, it is released when that one drops it.
+            if let Some(guard) = Arc::into_inner(guard)
+                && let Err(error) = guard.release().await
+            {
+                tracing::warn!(%error, "a lock was not released");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = String::from_utf8_lossy(&self.key);
+        f.debug_struct("Lock")
+            .field("key", &key)
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
     }
 }

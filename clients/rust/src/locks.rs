@@ -1,370 +1,167 @@
-//! The client: the way to the locks, and the grants it holds.
+//! The locks of a program.
 
-mod adoption;
-
-use crate::backend::Obtained;
-use crate::builder::{Builder, Defaults};
-use crate::held::{Held, Owned};
-use crate::holder::{self, Holder};
+use crate::background::background;
+use crate::background::timeout;
+use crate::builder::Builder;
+use crate::core::{Core, now};
+use crate::error::{Error, Failure};
 use crate::lock::Lock;
-use crate::observer::Reports;
-use crate::owner::{Names, Owner, TaskOwner};
-use crate::registry::{Place, Turn};
-use crate::request::{Grant, Life, Mode, Request, Wait};
-use crate::server::commands::{self, Call};
-use crate::server::{CallError, Own};
+use crate::state::{Mode, about_session};
 use crate::task::Task;
-use crate::{Error, Guard, Loss};
-use redis::IntoConnectionInfo;
+use redis::{Client, IntoConnectionInfo};
+use std::collections::HashSet;
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
 
-/// The way to the locks: one for a process, cloned to wherever it is needed.
+/// The locks of one program on one server, Sentinel group or cluster: one for a process, cloned to wherever it is
+/// needed.
 ///
-/// It has one connection to each server, by which the server keeps the locks of this process, and one more
-/// for each call that waits in line; those are used again. It is made within a tokio runtime, and all
-/// that it does in the background is done there.
+/// Its session is polled on a thread of this crate, so that no code of yours can stop it. Its calls run on the runtime of
+/// their caller, and each runtime has a connection of its own: any number of runtimes can use the same `Locks`.
 #[derive(Clone)]
 pub struct Locks {
-    shared: Arc<Shared>,
+    client: Arc<Owned>,
 }
 
-struct Shared {
-    owned: Owned,
-    names: Names,
-    defaults: Defaults,
-    closing: CancellationToken,
+/// Ends the loops when nobody has the client any more.
+struct Owned(Arc<Core>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.lock().state.close();
+        self.0.closing.cancel();
+        self.0.aborting.cancel();
+    }
 }
 
 impl Locks {
-    /// On the server of an existing client: its address, user, password, database and TLS. `service` is
-    /// what owners begin with. It connects when it first has something to send.
-    ///
-    /// # Errors
-    /// Outside of a tokio runtime.
-    pub fn new(client: &redis::Client, service: impl Into<String>) -> Result<Self, Error> {
-        let server = client.get_connection_info().clone();
-        Self::builder().service(service).single(server)
+    /// Locks on the server of an existing client: its address, user, password, database and TLS. `service` begins the
+    /// name of each owner, so that an operator sees whose a lock is. It connects with the first call.
+    #[must_use]
+    pub fn new(client: &Client, service: impl Into<String>) -> Self {
+        Self::builder().service(service).client(client)
     }
 
-    /// On one server, with nothing else set.
+    /// Locks on one server, with nothing else set.
     ///
     /// # Errors
-    /// When the address is none, or outside of a tokio runtime.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address.
     pub fn open(server: impl IntoConnectionInfo) -> Result<Self, Error> {
         Self::builder().single(server)
     }
 
-    /// To set things first, or for Sentinel, a cluster or a quorum.
+    /// Sets options first, or uses Sentinels or a cluster.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    pub(crate) fn with(owned: Owned, names: Names, defaults: Defaults) -> Self {
+    pub(crate) fn of(core: Arc<Core>) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                owned,
-                names,
-                defaults,
-                closing: CancellationToken::new(),
-            }),
+            client: Arc::new(Owned(core)),
         }
     }
 
-    /// A lock that one holder has alone. In a cluster, keys with the same part in braces are on the same
-    /// node.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.client.0
+    }
+
+    /// A lock that one holder has alone.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.clone(), key.as_ref(), Mode::Exclusive)
+        Lock::new(self, None, key.as_ref(), Mode::Exclusive)
     }
 
-    /// The same lock for those who share it: a reader's, where [`lock`](Self::lock) is the writer's.
+    /// The same lock together with other shared holders: for readers, where the writers use [`lock`](Self::lock).
     pub fn shared(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.clone(), key.as_ref(), Mode::Shared)
+        Lock::new(self, None, key.as_ref(), Mode::Shared)
     }
 
-    /// One of the permits of a semaphore: at most `of` hold it at once. Each has an owner of its own.
+    /// One of `of` permits: a semaphore, if all callers give the same number. Each permit is an owner of its own.
     pub fn permit(&self, key: impl AsRef<[u8]>, of: u32) -> Lock {
-        Lock::new(self.clone(), key.as_ref(), Mode::Limit(of))
+        Lock::new(self, None, key.as_ref(), Mode::Permits(of))
     }
 
-    /// One owner for several locks: what a task takes twice it enters, and that two tasks wait for each
-    /// other is found at once.
+    /// One owner for several locks: see [`Task`].
     #[must_use]
     pub fn task(&self) -> Task {
-        Task::new(self.clone(), TaskOwner::new(self.shared.names.clone()))
+        Task::new(self.clone())
     }
 
-    /// Goes on with a grant that was made elsewhere, or left by [`Guard::detach`]. With another lease or a
-    /// fixed one: [`Lock::adopt`].
+    /// Ends all waits and releases all locks. Call it when the work under the locks has stopped, at `SIGTERM` for
+    /// example. It takes two seconds at most; what could not be released by then is free a lease later. Dropping the
+    /// future does not stop it.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the grant is no more, [`Error::Unavailable`] when no answer came.
-    pub async fn adopt(
-        &self,
-        key: impl AsRef<[u8]>,
-        owner: impl Into<String>,
-        token: u64,
-    ) -> Result<Guard, Error> {
-        self.lock(key).owner(owner).adopt(token).await
+    /// The first of the locks that could not be released.
+    pub async fn close(&self) -> Result<(), Error> {
+        let core = Arc::clone(self.core());
+        let closing = background().spawn(async move { close(&core).await });
+        closing
+            .await
+            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
+}
 
-    /// Who holds the lock now, the oldest grant first; empty when it is free.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when no answer came in the time of a reply; what the server refuses.
-    pub async fn holders(&self, key: impl AsRef<[u8]>) -> Result<Vec<Holder>, Error> {
-        let answer = self
-            .look(key.as_ref(), commands::holders(key.as_ref()), false)
-            .await?;
-        holder::read(&answer).ok_or_else(|| Error::unexpected(&answer))
-    }
-
-    /// Ends all grants of the lock, whoever has them, and lets the first in line in. Its holders are told
-    /// that it is lost. Whether anybody held it.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when no answer came in the time of a reply; what the server refuses.
-    pub async fn force_unlock(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let mut command = redis::cmd("DEL");
-        command.arg(key.as_ref());
-        let answer = self.look(key.as_ref(), Call::other(command), true).await?;
-        Ok(answer != redis::Value::Int(0))
-    }
-
-    /// Cancels what waits, and releases all locks, also those whose guards are still there: those are told
-    /// [`Loss::Closed`]. To be awaited before the process ends, as at `SIGTERM`, when the work under the
-    /// locks is done or stopped. It takes two seconds at most; what has got no answer by then ends with its
-    /// lease. Dropping the future does not stop it.
-    ///
-    /// ```
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// # let server = testbed::Server::start();
-    /// # let url = format!("redis://127.0.0.1:{}/", server.port());
-    /// use redis_lock_client::{Error, Locks, Loss};
-    ///
-    /// let locks = Locks::open(url)?;
-    /// let guard = locks.lock("lock:a").acquire().await?;
-    ///
-    /// locks.close().await;
-    /// assert_eq!(guard.lost().await, Loss::Closed);
-    /// assert!(matches!(locks.lock("lock:a").acquire().await, Err(Error::Misuse(_))));
-    /// # Ok::<_, Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn close(&self) {
-        let locks = self.clone();
-        let closing = async move { locks.close_all().await };
-        self.shared.owned.background.see_through(closing).await;
-    }
-
-    async fn close_all(&self) {
-        let until = Instant::now() + self.shared.defaults.times.close;
-        let Owned {
-            registry,
-            backend,
-            background,
-            ..
-        } = &self.shared.owned;
-        self.shared.closing.cancel();
-        let held = registry.close().into_iter();
-        for held in held.filter(|held| !held.is_over()) {
-            held.lose(Loss::Closed);
-            background.start(async move {
-                let released = timeout_at(until, held.release_all()).await;
-                held.tell_release(&released.unwrap_or_else(|_| Err(CallError::silence().into())));
-            });
+async fn close(core: &Arc<Core>) -> Result<(), Error> {
+    let end = now() + 2 * core.options.reply;
+    let (grants, sessions) = {
+        let mut known = core.lock();
+        if known.state.is_closed {
+            return Ok(());
         }
-        let left = until.saturating_duration_since(Instant::now());
-        background.finish(left).await;
-        backend.close();
-    }
-
-    pub(crate) fn fresh_owner(&self) -> String {
-        self.shared.names.fresh()
-    }
-
-    pub(crate) fn can_share(&self) -> bool {
-        self.shared.owned.backend.can_share()
-    }
-
-    pub(crate) fn reports(&self) -> &Reports {
-        &self.shared.owned.reports
-    }
-
-    pub(crate) fn defaults(&self) -> Defaults {
-        self.shared.defaults
-    }
-
-    /// A guard. A task of its own takes it, which [`close`](Self::close) can wait for whatever its caller
-    /// does meanwhile.
-    pub(crate) async fn acquire(&self, request: Request) -> Result<Guard, Error> {
-        let locks = self.clone();
-        let taking = async move { locks.unless_closing(locks.take(request)).await };
-        self.shared.owned.background.run(taking).await
-    }
-
-    /// The same, unless `stop` comes first: then none, when all is called off.
-    pub(crate) async fn acquire_unless(
-        &self,
-        mut request: Request,
-        stop: impl Future,
-    ) -> Result<Option<Guard>, Error> {
-        let (over, mut is_over) = mpsc::channel(1);
-        request.over = Some(over);
-        let (locks, stopped) = (self.clone(), CancellationToken::new());
-        let told = stopped.clone();
-        let taking = async move {
-            let taken = tokio::select! {
-                biased;
-                guard = locks.unless_closing(locks.take(request)) => Some(guard?),
-                () = told.cancelled() => None,
-            };
-            if taken.is_none() {
-                is_over.recv().await;
-            }
-            Ok(taken)
+        let grants = known.state.close();
+        let nodes = known.state.nodes.iter().enumerate();
+        let sessions = nodes.flat_map(|(node, it)| {
+            it.sessions()
+                .into_iter()
+                .map(move |session| (node, session))
+        });
+        (grants, sessions.collect::<Vec<_>>())
+    };
+    core.closing.cancel();
+    let closing = sessions.into_iter().map(|(node, session)| async move {
+        let reply = core.call_node(node, &about_session("CLOSE", session)).await;
+        reply.is_ok().then_some(session)
+    });
+    let closing = futures_util::future::join_all(closing);
+    let closed: HashSet<u64> = closing.await.into_iter().flatten().collect();
+    let mut releases = Vec::new();
+    for id in grants {
+        let known = core.lock();
+        let Some(claim) = known
+            .state
+            .claims
+            .get(&id)
+            .filter(|claim| !closed.contains(&claim.session))
+        else {
+            continue;
         };
-        let mut taking = pin!(self.shared.owned.background.run(taking));
-        tokio::select! {
-            biased;
-            outcome = &mut taking => outcome,
-            _ = stop => {
-                stopped.cancel();
-                taking.await
-            }
-        }
+        releases.push((Arc::clone(&claim.name.key), claim.release_command()));
     }
-
-    async fn take(&self, mut request: Request) -> Result<Guard, Error> {
-        let Owned {
-            registry, backend, ..
-        } = &self.shared.owned;
-        let Some(identity) = request.whose.identity() else {
-            let obtained = backend.acquire(&request, None).await?;
-            return self.hold(
-                obtained.ok_or(Error::Busy)?,
-                request.life,
-                None,
-                Owner::Fresh,
-            );
+    let releasing = releases.into_iter().map(|(key, command)| async move {
+        let left = end.saturating_sub(now());
+        let called = timeout(left, core.call_about(&key, |_| Some(command.clone()))).await;
+        let failure = match called {
+            Ok((node, answer)) => {
+                let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
+                fault.failure(&core.lock().state.nodes[node].address)
+            }
+            Err(_) => Failure::new(crate::ErrorKind::Unavailable, "no time was left"),
         };
-        let place = registry.place(&request.key, identity);
-        let turn = self.turn(&place, request.wait).await?;
-        loop {
-            let until = match request.wait {
-                Wait::Now(end) => end,
-                Wait::Until(_) | Wait::Forever => Instant::now() + self.shared.defaults.times.reply,
-            };
-            if let Some(joining) = place.join(&request.whose)
-                && let Some(guard) = joining.joined(request.mode, until).await?
-            {
-                guard.lengthen(request.life, until).await?;
-                if request.replicas > 0 {
-                    let known = backend.acknowledge(guard.grant(), request.replicas, until);
-                    known.await?;
-                }
-                return Ok(guard);
-            }
-            if let Owner::Task(task) = &request.whose {
-                request.owner = task.name();
-            }
-            let obtained = backend.acquire(&request, Some(turn.clone())).await?;
-            let obtained = obtained.ok_or(Error::Busy)?;
-            if !place.is_released(obtained.granted.grant.token) {
-                return self.hold(obtained, request.life, Some(place), request.whose);
-            }
-            // It would end when that release comes.
-            self.give_back(obtained, request.whose.is_named()).await?;
-        }
-    }
-
-    /// Releases a grant that nobody is to have, also when nobody waits for that.
-    async fn give_back(&self, obtained: Obtained, is_named: bool) -> Result<(), Error> {
-        let backend = Arc::clone(&self.shared.owned.backend);
-        let until = Instant::now() + self.shared.defaults.times.release;
-        let releasing = async move {
-            let grant = &obtained.granted.grant;
-            let own = is_named.then(|| Own::of(grant, obtained.keeper.as_ref()));
-            match backend.release(grant, own, 0, until).await {
-                Err(Error::Lost(loss)) if loss != Loss::KeptElsewhere => Ok(()),
-                released => released,
-            }
-        };
-        self.shared.owned.background.carry_on(releasing).await
-    }
-
-    /// Waits until no other acquire of the same owner is under way.
-    async fn turn(&self, place: &Arc<Place>, wait: Wait) -> Result<Turn, Error> {
-        let Some(end) = wait.end() else {
-            return Ok(place.turn().await);
-        };
-        let turn = timeout_at(end, place.turn()).await;
-        turn.map_err(|_| {
-            let silence = place.is_undone().then(|| CallError::silence().into());
-            silence.unwrap_or(Error::Busy)
-        })
-    }
-
-    /// A guard for a new grant, which is looked after from now on.
-    fn hold(
-        &self,
-        obtained: Obtained,
-        life: Life,
-        place: Option<Arc<Place>>,
-        whose: Owner,
-    ) -> Result<Guard, Error> {
-        let owned = &self.shared.owned;
-        let held = Held::new(owned.clone(), &obtained, life, place.clone(), whose);
-        let held = Arc::new(held);
-        let Grant { owner, token, .. } = held.grant();
-        tracing::debug!(key = %held.key(), owner, token, "lock acquired");
-        if !owned.registry.add(&held) {
-            held.release_unheard();
-            return Err(Error::closed());
-        }
-        let guard = Guard::new(Arc::clone(&held));
-        if let Some(place) = place {
-            place.set(&held);
-        }
-        owned.backend.look_after(&held, obtained.keeper);
-        Ok(guard)
-    }
-
-    async fn look(&self, key: &[u8], call: Call, once: bool) -> Result<redis::Value, Error> {
-        let (locks, key) = (self.clone(), key.to_vec());
-        let looking = async move {
-            let backend = &locks.shared.owned.backend;
-            locks.unless_closing(backend.look(&key, call, once)).await
-        };
-        self.shared.owned.background.run(looking).await
-    }
-
-    async fn unless_closing<T>(
-        &self,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        tokio::select! {
-            biased;
-            () = self.shared.closing.cancelled() => Err(Error::closed()),
-            outcome = call => outcome,
-        }
-    }
-
-    /// Some pause before what has failed is tried again.
-    pub(crate) async fn pause(&self) {
-        let reply = self.shared.defaults.times.reply;
-        let _ = timeout(reply, self.shared.closing.cancelled()).await;
-    }
+        Some(failure.of("close", &key))
+    });
+    let failures = futures_util::future::join_all(releasing).await;
+    core.loops.close();
+    let _ = timeout(end.saturating_sub(now()), core.loops.wait()).await; // a CLOSE has answered their POLLs
+    core.aborting.cancel();
+    core.loops.wait().await;
+    core.servers.close();
+    failures.into_iter().flatten().next().map_or(Ok(()), Err)
 }
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
-            .field("defaults", &self.shared.defaults)
+            .field("service", &self.core().options.service)
             .finish_non_exhaustive()
     }
 }

@@ -1,27 +1,24 @@
 //! Measures locks with OpenTelemetry: the feature `opentelemetry`, with version 0.33 of the crate.
 //!
 //! ```
-//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! # let server = testbed::Server::start();
-//! # let url = format!("redis://127.0.0.1:{}/", server.port());
 //! use redis_lock_client::{Locks, otel::Metrics};
 //!
 //! let meter = opentelemetry::global::meter("shop"); // of the provider that your program has set
-//! let locks = Locks::builder().observer(Metrics::new(&meter)).single(url)?;
-//! # locks.lock("lock:a").acquire().await?.release().await?;
+//! let locks = Locks::builder()
+//!     .observer(Metrics::new(&meter))
+//!     .single("redis://127.0.0.1/")?;
 //! # Ok::<_, redis_lock_client::Error>(())
-//! # }).unwrap();
 //! ```
 //!
 //! | metric | what | attributes |
 //! | --- | --- | --- |
 //! | `redislock.acquire.duration` | histogram, seconds: acquires, their wait included | `outcome`: `done`, `busy`, `unavailable`, `refused`, `deadlock`, `not-alone`, `lost`, `misuse`, `cancelled` |
-//! | `redislock.held.duration` | histogram, seconds: from the grant to the release of its last hold | `outcome` of the release |
+//! | `redislock.held.duration` | histogram, seconds: from the grant to the release | `outcome` of the release |
 //! | `redislock.losses` | locks that ended otherwise than by their release | |
-//! | `redislock.keeper.ends` | connections that keep locks (of a quorum: servers) that were lost | `server.address` |
-//! | `redislock.keeper.down` | servers without such a connection now | `server.address` |
+//! | `redislock.session.cuts` | connections of sessions that were lost | `server.address` |
+//! | `redislock.session.down` | servers without such a connection now | `server.address` |
 
-use crate::{Error, Loss, Observer};
+use crate::{Error, ErrorKind, Observer};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use std::fmt;
@@ -40,12 +37,12 @@ pub struct Metrics {
     acquires: Histogram<f64>,
     held: Histogram<f64>,
     losses: Counter<u64>,
-    ends: Counter<u64>,
+    cuts: Counter<u64>,
     down: UpDownCounter<i64>,
 }
 
 impl Metrics {
-    /// By this meter.
+    /// Measures with this meter.
     #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let seconds = |name: &'static str, what: &'static str| {
@@ -59,7 +56,7 @@ impl Metrics {
             let counter = meter.u64_counter(name).with_description(what);
             counter.with_unit(unit).build()
         };
-        let down = meter.i64_up_down_counter("redislock.keeper.down");
+        let down = meter.i64_up_down_counter("redislock.session.down");
         let down = down.with_description("Servers without such a connection now.");
         Self {
             attributes: None,
@@ -76,17 +73,17 @@ impl Metrics {
                 "{lock}",
                 "Locks that ended otherwise than by their release.",
             ),
-            ends: counter(
-                "redislock.keeper.ends",
+            cuts: counter(
+                "redislock.session.cuts",
                 "{connection}",
-                "Connections that keep locks, or servers of a quorum, that were lost.",
+                "Connections of sessions that were lost.",
             ),
             down: down.with_unit("{server}").build(),
         }
     }
 
-    /// Adds attributes that tell of the key of a lock. Give few different ones: each makes series of its own.
-    /// Without it, no metric tells of keys.
+    /// Adds attributes that tell of the key of a lock. Give few different ones: each makes series of its own. Without it,
+    /// no metric tells of keys.
     #[must_use]
     pub fn attributes(
         mut self,
@@ -107,56 +104,42 @@ impl Metrics {
     }
 }
 
+fn outcome(error: Option<&Error>) -> &'static str {
+    error.map_or("done", |error| ErrorKind::name(error.kind()))
+}
+
 impl Observer for Metrics {
-    fn acquired(&self, key: &[u8], took: Duration) {
-        self.acquires
-            .record(took.as_secs_f64(), &self.with(key, "done"));
+    fn acquired(&self, key: &[u8], took: Duration, error: Option<&Error>) {
+        let attributes = self.with(key, outcome(error));
+        self.acquires.record(took.as_secs_f64(), &attributes);
     }
 
-    fn refused(&self, key: &[u8], took: Duration, error: Option<&Error>) {
-        let outcome = error.map_or("cancelled", name);
-        self.acquires
-            .record(took.as_secs_f64(), &self.with(key, outcome));
+    fn cancelled(&self, key: &[u8], took: Duration) {
+        let attributes = self.with(key, "cancelled");
+        self.acquires.record(took.as_secs_f64(), &attributes);
     }
 
     fn released(&self, key: &[u8], held: Duration, error: Option<&Error>) {
-        let outcome = error.map_or("done", name);
-        self.held
-            .record(held.as_secs_f64(), &self.with(key, outcome));
+        let attributes = self.with(key, outcome(error));
+        self.held.record(held.as_secs_f64(), &attributes);
     }
 
-    fn lost(&self, key: &[u8], _loss: Loss) {
-        self.losses.add(1, &self.of(key));
+    fn lost(&self, error: &Error) {
+        self.losses.add(1, &self.of(error.key().as_bytes()));
     }
 
-    fn keeper_down(&self, server: &str, _why: &str) {
-        self.ends.add(1, &[address(server)]);
-        self.down.add(1, &[address(server)]);
-    }
-
-    fn keeper_up(&self, server: &str) {
-        self.down.add(-1, &[address(server)]);
+    fn connection(&self, server: &str, broken: Option<&str>) {
+        let address = [KeyValue::new("server.address", server.to_owned())];
+        if broken.is_some() {
+            self.cuts.add(1, &address);
+        }
+        self.down
+            .add(if broken.is_some() { 1 } else { -1 }, &address);
     }
 }
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-fn address(server: &str) -> KeyValue {
-    KeyValue::new("server.address", server.to_owned())
-}
-
-fn name(error: &Error) -> &'static str {
-    match error {
-        Error::Busy => "busy",
-        Error::Lost(_) => "lost",
-        Error::Deadlock(_) => "deadlock",
-        Error::NotAlone(_) => "not-alone",
-        Error::Refused { .. } => "refused",
-        Error::Unavailable(_) => "unavailable",
-        Error::Misuse(_) => "misuse",
     }
 }

@@ -1,57 +1,41 @@
 //! One owner for several locks.
 
+use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::locks::Locks;
-use crate::owner::{Owner, TaskOwner};
-use crate::request::Mode;
-use std::sync::Arc;
+use crate::state::{Mode, TaskOwner};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What is one owner to the server, made by [`Locks::task`]: one flow of work, which passes it along.
-///
-/// A lock that it has already it enters once more, and when it would wait for another task that waits for
-/// it, it is told [`Error::Deadlock`](crate::Error::Deadlock) at once. It is not for two that are to keep
-/// each other out.
-///
-/// ```
-/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// # let server = testbed::Server::start();
-/// # let url = format!("redis://127.0.0.1:{}/", server.port());
-/// # let locks = redis_lock_client::Locks::open(url)?;
-/// let task = locks.task();
-/// let account = task.lock("lock:account:7").acquire().await?;
-/// let again = task.lock("lock:account:7").acquire().await?;
-/// assert_eq!(account.token(), again.token());
-/// # Ok::<_, redis_lock_client::Error>(())
-/// # }).unwrap();
-/// ```
-#[derive(Clone, Debug)]
+type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
+
+/// One owner for all locks of one piece of work. It enters a lock again that it holds, and the server finds a deadlock
+/// among tasks. Pass it along with the work; never share it between two.
+#[derive(Clone)]
 pub struct Task {
     locks: Locks,
     owner: Arc<TaskOwner>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl Task {
-    pub(crate) fn new(locks: Locks, owner: TaskOwner) -> Self {
-        let owner = Arc::new(owner);
-        Self { locks, owner }
+    pub(crate) fn new(locks: Locks) -> Self {
+        Self {
+            locks,
+            owner: Arc::default(),
+            held: Arc::default(),
+        }
     }
 
-    /// The name by which it asks the server for its next lock. After a call that was called off, or got no
-    /// answer, that is another one: so nothing late can meet it. What it holds keeps its
-    /// [owner](crate::Guard::owner).
-    #[must_use]
-    pub fn owner(&self) -> String {
-        self.owner.name()
-    }
-
-    /// As [`Locks::lock`], by this owner.
+    /// As [`Locks::lock`]. If the task holds the lock already, an acquire adds a hold, which has a guard of its own.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
-        self.own(key, Mode::Exclusive)
+        Lock::new(&self.locks, Some(self), key.as_ref(), Mode::Exclusive)
     }
 
-    /// As [`Locks::shared`], by this owner.
+    /// As [`Locks::shared`].
     pub fn shared(&self, key: impl AsRef<[u8]>) -> Lock {
-        self.own(key, Mode::Shared)
+        Lock::new(&self.locks, Some(self), key.as_ref(), Mode::Shared)
     }
 
     /// As [`Locks::permit`]: each permit has an owner of its own, in a task too.
@@ -59,7 +43,31 @@ impl Task {
         self.locks.permit(key, of)
     }
 
-    fn own(&self, key: impl AsRef<[u8]>, mode: Mode) -> Lock {
-        Lock::new(self.locks.clone(), key.as_ref(), mode).by(Owner::Task(Arc::clone(&self.owner)))
+    pub(crate) fn owner(&self) -> Arc<TaskOwner> {
+        Arc::clone(&self.owner)
+    }
+
+    /// What the task holds of a key.
+    pub(crate) fn held(&self, key: &[u8]) -> Option<Arc<Hold>> {
+        let hold = self.holds().get(key).and_then(Weak::upgrade)?;
+        hold.status().is_ok().then_some(hold)
+    }
+
+    pub(crate) fn remember(&self, hold: &Arc<Hold>) {
+        let mut holds = self.holds();
+        holds.retain(|_, hold| hold.strong_count() > 0);
+        holds.insert(Arc::clone(&hold.name().key), Arc::downgrade(hold));
+    }
+
+    fn holds(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
-//! The worker by which the trial of all clients drives this one: lines of JSON in, lines of JSON out, all
-//! requests at the same time. It ends at the end of its input, releasing nothing.
+//! The worker of the common trial of all clients (crates/testing/trial): it does what JSON lines on standard input say,
+//! all at a time, and answers each by a line. It ends at the end of its input, releasing nothing.
 
-use redis_lock_client::{Error, Guard, Lock, Locks, Loss};
+use redis_lock_client::{Error, Guard, Lock, Locks, Task};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,17 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
 struct Worker {
-    locks: HashMap<String, Locks>,
-    tasks: HashMap<(String, String), redis_lock_client::Task>,
+    sites: HashMap<String, Site>,
+    tasks: HashMap<(String, String), Task>,
     grants: HashMap<u64, Arc<Guard>>,
-    cancelled: HashMap<u64, CancellationToken>,
+    calls: HashMap<u64, CancellationToken>,
     last_grant: u64,
+}
+
+/// How to open locks. One lease is that of all locks of a session, so those of another lease are others.
+struct Site {
+    request: Value,
+    locks: HashMap<(u64, u64), Locks>,
 }
 
 type Shared = Arc<Mutex<Worker>>;
@@ -32,20 +38,16 @@ async fn main() {
             eprintln!("no JSON: {line}");
             continue;
         };
-        let id = request["id"].as_u64().unwrap_or_default();
+        let id = number(&request["id"]);
         let cancelled = CancellationToken::new();
-        if request["do"] == "acquire" {
-            // Known before the next line, which may cancel it.
-            with(&worker).cancelled.insert(id, cancelled.clone());
-        }
+        // Known before the next line, which may cancel it.
+        with(&worker).calls.insert(id, cancelled.clone());
         let worker = Arc::clone(&worker);
         tokio::spawn(async move {
             let outcome = serve(&worker, &request, cancelled).await;
-            with(&worker).cancelled.remove(&id);
-            let mut answer = match outcome {
-                Ok(fields) => fields,
-                Err((class, text)) => json!({ "error": class, "text": text }),
-            };
+            with(&worker).calls.remove(&id);
+            let mut answer =
+                outcome.unwrap_or_else(|(class, text)| json!({ "error": class, "text": text }));
             answer["id"] = id.into();
             println!("{answer}");
         });
@@ -58,168 +60,188 @@ fn with(worker: &Shared) -> MutexGuard<'_, Worker> {
 }
 
 async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
+    let ok = json!({ "ok": true });
     match request["do"].as_str().unwrap_or_default() {
         "open" => {
-            let locks = open(request).map_err(|error| told(&error))?;
-            let name = text(&request["name"]);
-            with(worker).locks.insert(name, locks);
-            Ok(json!({ "ok": true }))
+            let site = Site {
+                request: request.clone(),
+                locks: HashMap::new(),
+            };
+            with(worker).sites.insert(text(&request["name"]), site);
+            Ok(ok)
         }
         "acquire" => acquire(worker, request, cancelled).await,
         "cancel" => {
-            let call = request["call"].as_u64().unwrap_or_default();
-            if let Some(cancelled) = with(worker).cancelled.get(&call) {
+            if let Some(cancelled) = with(worker).calls.get(&number(&request["call"])) {
                 cancelled.cancel();
             }
-            Ok(json!({ "ok": true }))
+            Ok(ok)
         }
         "release" => {
-            let number = request["grant"].as_u64().unwrap_or_default();
-            let guard = with(worker).grants.remove(&number);
+            let guard = with(worker).grants.remove(&number(&request["grant"]));
             let guard = guard.ok_or(("misuse", "no such grant".to_owned()))?;
-            // The one who listens for its loss lets it go.
-            let mut guard = Some(guard);
-            loop {
-                match Arc::try_unwrap(guard.take().expect("the guard")) {
-                    Ok(guard) => {
-                        guard.release().await.map_err(|error| told(&error))?;
-                        return Ok(json!({ "ok": true }));
-                    }
-                    Err(shared) => guard = Some(shared),
+            // A check may be under way.
+            let mut shared = Some(guard);
+            let guard = loop {
+                match Arc::try_unwrap(shared.take().expect("the guard")) {
+                    Ok(guard) => break guard,
+                    Err(still) => shared = Some(still),
                 }
                 tokio::task::yield_now().await;
-            }
+            };
+            guard
+                .release()
+                .await
+                .map(|()| ok)
+                .map_err(|error| told(&error))
         }
         "check" => {
-            let number = request["grant"].as_u64().unwrap_or_default();
-            let guard = with(worker).grants.get(&number).cloned();
+            let guard = with(worker).grants.get(&number(&request["grant"])).cloned();
             let guard = guard.ok_or(("misuse", "no such grant".to_owned()))?;
             guard.check().await.map_err(|error| told(&error))?;
             Ok(json!({ "ok": true, "held": true }))
         }
         "stall" => {
             std::thread::sleep(millis(&request["ms"]));
-            Ok(json!({ "ok": true }))
+            Ok(ok)
         }
         "fork" => Err(("unsupported", "a Rust program does not fork".to_owned())),
         "close" => {
-            let locks = with(worker).locks.get(&text(&request["locks"])).cloned();
-            locks
-                .ok_or(("misuse", "no such locks".to_owned()))?
-                .close()
-                .await;
-            Ok(json!({ "ok": true }))
+            let all = {
+                let worker = with(worker);
+                let site = worker.sites.get(&text(&request["locks"]));
+                let site = site.ok_or(("misuse", "no such locks".to_owned()))?;
+                site.locks.values().cloned().collect::<Vec<_>>()
+            };
+            for locks in all {
+                locks.close().await.map_err(|error| told(&error))?;
+            }
+            Ok(ok)
         }
         other => Err(("misuse", format!("what is {other}?"))),
     }
 }
 
-fn open(request: &Value) -> Result<Locks, Error> {
+impl Site {
+    fn locks(&mut self, request: &Value) -> Result<Locks, Error> {
+        let which = (number(&request["lease_ms"]), number(&request["keep_ms"]));
+        let which = if which.1 == 0 {
+            (10_000, 30_000)
+        } else {
+            which
+        }; // fixed
+        if let Some(known) = self.locks.get(&which) {
+            return Ok(known.clone());
+        }
+        let locks = open(&self.request, which)?;
+        self.locks.insert(which, locks.clone());
+        Ok(locks)
+    }
+}
+
+fn open(request: &Value, (lease, silence): (u64, u64)) -> Result<Locks, Error> {
     let server = &request["server"];
-    let service = text(&request["service"]);
-    let reply = millis(&request["reply_ms"]);
-    let builder = Locks::builder().service(service).reply_time(reply);
-    let password = match request["password"].as_str() {
-        Some(password) => format!(":{password}@"),
-        None => String::new(),
-    };
+    let builder = Locks::builder()
+        .service(text(&request["service"]))
+        .reply_time(millis(&request["reply_ms"]))
+        .lease(Duration::from_millis(lease))
+        .silence(Duration::from_millis(silence));
+    let login = request["password"]
+        .as_str()
+        .map_or_else(String::new, |password| format!(":{password}@"));
     let urls = |places: &Value, login: &str| {
         let places = places.as_array().cloned().unwrap_or_default();
-        let url = |place: &Value| format!("redis://{login}{}/", text(place));
-        places.iter().map(url).collect::<Vec<_>>()
+        places
+            .iter()
+            .map(|place| format!("redis://{login}{}/", text(place)))
+            .collect::<Vec<_>>()
     };
     if let Some(url) = server["url"].as_str() {
-        return builder.single(url.replacen("redis://", &format!("redis://{password}"), 1));
+        return builder.single(url.replacen("redis://", &format!("redis://{login}"), 1));
     }
     if server["cluster"].is_array() {
-        return builder.cluster(urls(&server["cluster"], &password));
+        return builder.cluster(urls(&server["cluster"], &login));
     }
     let sentinels = urls(&server["sentinels"], "");
     builder.sentinel(
         text(&server["master"]),
         sentinels,
-        format!("redis://{password}-/"),
+        format!("redis://{login}-/"),
     )
 }
 
-fn lock(worker: &Shared, request: &Value) -> Option<Lock> {
+fn lock(worker: &Shared, request: &Value) -> Result<Lock, (&'static str, String)> {
     let (name, key) = (text(&request["locks"]), text(&request["key"]));
     let mut worker = with(worker);
-    let locks = worker.locks.get(&name)?.clone();
+    let site = worker
+        .sites
+        .get_mut(&name)
+        .ok_or(("misuse", "no such locks".to_owned()))?;
+    let locks = site.locks(request).map_err(|error| told(&error))?;
     let mode = &request["mode"];
-    let limit = mode["limit"]
+    let permits = mode["limit"]
         .as_u64()
         .and_then(|limit| limit.try_into().ok());
-    let lock = match (request["task"].as_str(), limit) {
-        (_, Some(limit)) => locks.permit(key, limit),
-        (Some(task), None) => {
-            let task = worker.tasks.entry((name, task.to_owned()));
-            let task = task.or_insert_with(|| locks.task());
-            if mode == "shared" {
-                task.shared(key)
-            } else {
-                task.lock(key)
-            }
-        }
+    let task = request["task"].as_str().map(|task| {
+        let task = worker.tasks.entry((name, task.to_owned()));
+        task.or_insert_with(|| locks.task()).clone()
+    });
+    let lock = match (task, permits) {
+        (_, Some(permits)) => locks.permit(key, permits),
+        (Some(task), None) if mode == "shared" => task.shared(key),
+        (Some(task), None) => task.lock(key),
         (None, None) if mode == "shared" => locks.shared(key),
         (None, None) => locks.lock(key),
     };
-    let lock = lock.lease(millis(&request["lease_ms"]));
-    let lock = match millis(&request["keep_ms"]) {
-        Duration::ZERO => lock.fixed(),
-        keep => lock.keep(keep),
+    let lock = if number(&request["keep_ms"]) == 0 {
+        lock.fixed(millis(&request["lease_ms"]))
+    } else {
+        lock
     };
-    Some(match request["wait_ms"].as_i64() {
-        Some(..0) => lock.wait_forever(),
+    Ok(match request["wait_ms"].as_i64() {
+        Some(..0) => lock,
         _ => lock.wait(millis(&request["wait_ms"])),
     })
 }
 
 async fn acquire(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
-    let lock = lock(worker, request).ok_or(("misuse", "no such locks".to_owned()))?;
-    let guard = lock.acquire_unless(cancelled.cancelled()).await;
-    let Some(guard) = guard.map_err(|error| told(&error))? else {
-        return Err(("cancelled", String::new()));
-    };
-    let guard = Arc::new(guard);
-    let (token, owner) = (guard.token(), guard.owner().to_owned());
+    let lock = lock(worker, request)?;
+    let acquired = lock
+        .acquire_unless(cancelled.cancelled())
+        .await
+        .map_err(|error| told(&error))?;
+    let guard = Arc::new(acquired.ok_or(("cancelled", String::new()))?);
+    let (token, owner, lost) = (
+        guard.token(),
+        guard.owner().to_owned(),
+        guard.cancellation(),
+    );
     let number = {
         let mut worker = with(worker);
         worker.last_grant += 1;
         let number = worker.last_grant;
-        worker.grants.insert(number, Arc::clone(&guard));
+        worker.grants.insert(number, guard);
         number
     };
-    let lost = guard.cancellation();
-    let guard = Arc::downgrade(&guard);
     tokio::spawn(async move {
         lost.cancelled().await;
-        // One that closing the client released is no loss.
-        let Some(guard) = guard.upgrade() else { return };
-        if guard.lost().await != Loss::Closed {
-            println!("{}", json!({ "event": "lost", "grant": number }));
-        }
+        println!("{}", json!({ "event": "lost", "grant": number }));
     });
     Ok(json!({ "grant": number, "token": token, "owner": owner }))
 }
 
 fn told(error: &Error) -> (&'static str, String) {
-    let class = match error {
-        Error::Busy => "busy",
-        Error::Lost(_) => "lost",
-        Error::Deadlock(_) => "deadlock",
-        Error::NotAlone(_) => "not-alone",
-        Error::Refused { .. } => "refused",
-        Error::Unavailable(_) => "unavailable",
-        _ => "misuse",
-    };
-    (class, error.to_string())
+    (error.kind().name(), error.to_string())
 }
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
 fn millis(value: &Value) -> Duration {
-    Duration::from_millis(value.as_u64().unwrap_or_default())
+    Duration::from_millis(number(value))
 }

@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::redis_data::Data;
 use crate::sql::{Database, ways};
 use crate::{Outcome, print};
-use redis_lock_client::{Error, Locks};
+use redis_lock_client::{ErrorKind, Locks};
 use serde_json::json;
 use std::time::Duration;
 
@@ -20,15 +20,8 @@ pub(crate) async fn run(locks: &Locks, mut data: Data, arguments: &Arguments) ->
     let name: String = arguments.get("name")?;
     let work = arguments.millis("work-ms")?;
     let database = Database::open(&arguments.get::<String>("sql")?).await?;
-    let lease = arguments.millis("lease-ms")?;
-    let guard = locks
-        .lock(LOCK)
-        .lease(lease)
-        // It may stand still for as long.
-        .keep(lease)
-        .wait(Duration::from_secs(60))
-        .acquire()
-        .await?;
+    let lock = locks.lock(LOCK).wait(Duration::from_secs(60));
+    let guard = lock.acquire().await?;
     let token = guard.token();
     let mut seen = Vec::new();
     for way in ways(LOCK, token, &name)? {
@@ -52,8 +45,8 @@ pub(crate) async fn run(locks: &Locks, mut data: Data, arguments: &Arguments) ->
         };
     }
     match guard.release().await {
-        Ok(()) | Err(Error::Lost(_)) => {}
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::Lost => return Err(error.into()),
+        _ => {}
     }
     print(&outcome);
     Ok(())

@@ -36,15 +36,8 @@ pub(crate) async fn run(locks: &Locks, mut data: Data, arguments: &Arguments) ->
         log_key: key("log"),
         done_key: key("done"),
     };
-    let lease = arguments.millis("lease-ms")?;
-    let guard = locks
-        .lock(LOCK)
-        .lease(lease)
-        // It may stand still for as long.
-        .keep(lease)
-        .wait(Duration::from_secs(60))
-        .acquire()
-        .await?;
+    let lock = locks.lock(LOCK).wait(Duration::from_secs(60));
+    let guard = lock.acquire().await?;
     if data.exists(&job.done_key).await? {
         guard.release().await?;
         print(&json!({ "job": "skipped" }));

@@ -36,22 +36,26 @@ async fn main() -> ExitCode {
 async fn start(arguments: &Arguments) -> Outcome<ExitCode> {
     let port = arguments.get("port")?;
     let mut asked_to_end = signal(SignalKind::terminate())?;
-    let locks = Locks::builder()
-        .service("examples")
-        .single(("127.0.0.1", port))?;
+    let mut locks = Locks::builder().service("examples");
+    if matches!(arguments.program.as_str(), "job" | "fence") {
+        // The process may stand still for as long.
+        let lease = arguments.millis("lease-ms")?;
+        locks = locks.lease(lease).silence(lease);
+    }
+    let locks = locks.single(("127.0.0.1", port))?;
     let outcome = tokio::select! {
         outcome = run(&locks, port, arguments) => outcome.map(|()| ExitCode::SUCCESS),
         _ = asked_to_end.recv() => Ok(ExitCode::from(ENDED_BY_SIGTERM)),
     };
-    locks.close().await;
-    outcome
+    let closed = locks.close().await;
+    outcome.and_then(|code| closed.map(|()| code).map_err(Into::into))
 }
 
 async fn run(locks: &Locks, port: u16, arguments: &Arguments) -> Outcome<()> {
     let data = Data::connect(port).await?;
     match arguments.program.as_str() {
         "stock" => stock::run(locks, data, arguments).await,
-        "seat" => seat::run(locks, data, arguments).await,
+        "seat" => seat::run(data, arguments).await,
         "job" => job::run(locks, data, arguments).await,
         "fence" => fence::run(locks, data, arguments).await,
         other => Err(Wrong(format!("there is no program {other}")).into()),

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, ToRedisArgs};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, ToRedisArgs, Value};
 
 /// A connection for the data, beside the client's own for the locks.
 #[derive(Clone)]
@@ -11,7 +11,15 @@ pub(crate) struct Data(MultiplexedConnection);
 impl Data {
     pub(crate) async fn connect(port: u16) -> Outcome<Self> {
         let client = redis::Client::open(("127.0.0.1", port))?;
-        Ok(Self(client.get_multiplexed_async_connection().await?))
+        // Nobody knows how long a call waits in line.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        Ok(Self(connection.await?))
+    }
+
+    /// Any command.
+    pub(crate) async fn run(&mut self, command: &Cmd) -> RedisResult<Value> {
+        command.query_async(&mut self.0).await
     }
 
     pub(crate) async fn get<T: FromRedisValue>(&mut self, key: &str) -> Outcome<T> {

@@ -1,10 +1,12 @@
-//! A seat that a user holds for some minutes, over several processes.
+//! A seat that a user holds for as long as the user has been promised: longer than any process. So it speaks to the
+//! server itself: nothing renews the lock, and no process releases it by ending.
 
 use crate::arguments::{Arguments, Wrong};
 use crate::redis_data::Data;
 use crate::{Outcome, print};
-use redis_lock_client::{Error, Lock, Locks};
+use redis::{Cmd, Value, cmd};
 use serde_json::json;
+use std::time::Duration;
 
 const LOCK: &str = "lock:{seat}";
 const PAID: &str = "{seat}:paid";
@@ -14,58 +16,84 @@ const PAY: &str = "
     redis.call('SET', KEYS[2], ARGV[2])
 ";
 
-pub(crate) async fn run(locks: &Locks, data: Data, arguments: &Arguments) -> Outcome<()> {
+pub(crate) async fn run(data: Data, arguments: &Arguments) -> Outcome<()> {
     let user: String = arguments.get("user")?;
-    // The hold is the user's, whichever process is about it, and lasts as long as it was given.
-    let lock = locks.lock(LOCK).owner(format!("seat:{user}")).fixed();
     let seat = match arguments.get::<String>("do")?.as_str() {
-        "hold" => hold(lock, data, arguments).await?,
-        "extend" => extend(&lock, arguments).await?,
-        "pay" => pay(&lock, data, &user, arguments.get("token")?).await?,
+        "hold" => hold(data, &user, arguments).await?,
+        "extend" => extend(data, &user, arguments).await?,
+        "pay" => pay(data, &user, arguments.get("token")?).await?,
         other => return Err(Wrong(format!("--do cannot be {other}")).into()),
     };
-    print(&seat);
+    print(&match seat {
+        (seat, Some(token)) => json!({ "seat": seat, "token": token }),
+        (seat, None) => json!({ "seat": seat }),
+    });
     Ok(())
 }
 
-async fn hold(lock: Lock, mut data: Data, arguments: &Arguments) -> Outcome<serde_json::Value> {
-    let lock = lock
-        .lease(arguments.millis("lease-ms")?)
-        .wait(arguments.millis("wait-ms")?);
-    let guard = match lock.acquire().await {
-        Ok(guard) => guard,
-        Err(Error::Busy) => return Ok(json!({ "seat": "taken" })),
-        Err(error) => return Err(error.into()),
+type Seat = (&'static str, Option<u64>);
+
+fn about_seat(word: &str, user: &str) -> Cmd {
+    let mut command = cmd(word);
+    command.arg(LOCK).arg(format!("seat:{user}"));
+    command
+}
+
+/// Waits in line. A process that ends closes its connection, and with it leaves the line.
+async fn hold(mut data: Data, user: &str, arguments: &Arguments) -> Outcome<Seat> {
+    let (lease, wait) = (arguments.millis("lease-ms")?, arguments.millis("wait-ms")?);
+    let mut acquire = about_seat("LOCK.ACQUIRE", user);
+    acquire.arg("PX").arg(millis(lease)).arg("HOLDS").arg(1);
+    if !wait.is_zero() {
+        acquire.arg("BLOCK").arg(millis(wait)); // BLOCK 0 is without a limit
+    }
+    let Value::Array(grant) = data.run(&acquire).await? else {
+        return Ok(("taken", None));
     };
+    let token = grant.into_iter().next().unwrap_or_default();
+    let token: u64 = redis::from_redis_value(token)?;
     if data.exists(PAID).await? {
-        guard.release().await?;
-        return Ok(json!({ "seat": "sold" }));
+        data.run(
+            about_seat("LOCK.RELEASE", user)
+                .arg("ALL")
+                .arg("TOKEN")
+                .arg(token),
+        )
+        .await?;
+        return Ok(("sold", None));
     }
-    // It stays held when this process ends.
-    Ok(json!({ "seat": "held", "token": guard.detach().await? }))
+    Ok(("held", Some(token)))
 }
 
-async fn extend(lock: &Lock, arguments: &Arguments) -> Outcome<serde_json::Value> {
-    let lock = lock.clone().lease(arguments.millis("lease-ms")?);
-    match lock.adopt(arguments.get("token")?).await {
-        Ok(guard) => {
-            guard.detach().await?;
-            Ok(json!({ "seat": "extended" }))
+async fn extend(mut data: Data, user: &str, arguments: &Arguments) -> Outcome<Seat> {
+    let (token, lease): (u64, _) = (arguments.get("token")?, arguments.millis("lease-ms")?);
+    let mut renew = about_seat("LOCK.RENEW", user);
+    renew.arg("PX").arg(millis(lease)).arg("TOKEN").arg(token);
+    match data.run(&renew).await {
+        Ok(_) => Ok(("extended", None)),
+        Err(error) if matches!(error.code(), Some("NOTHELD" | "NOTOWNER" | "FENCED")) => {
+            Ok(("lapsed", None))
         }
-        Err(Error::Lost(_)) => Ok(json!({ "seat": "lapsed" })),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn pay(lock: &Lock, mut data: Data, user: &str, token: u64) -> Outcome<serde_json::Value> {
-    let written = data.write_fenced(PAY, &[LOCK, PAID], token, user).await?;
-    if !written {
-        return Ok(json!({ "seat": "lapsed" }));
+async fn pay(mut data: Data, user: &str, token: u64) -> Outcome<Seat> {
+    if !data.write_fenced(PAY, &[LOCK, PAID], token, user).await? {
+        return Ok(("lapsed", None));
     }
-    let released = async { lock.adopt(token).await?.release().await };
-    match released.await {
-        // It is paid, even where it lapsed right after that.
-        Ok(()) | Err(Error::Lost(_)) => Ok(json!({ "seat": "paid" })),
-        Err(error) => Err(error.into()),
-    }
+    // It is paid, even where it lapsed right after that.
+    let _ = data
+        .run(
+            about_seat("LOCK.RELEASE", user)
+                .arg("ALL")
+                .arg("TOKEN")
+                .arg(token),
+        )
+        .await;
+    Ok(("paid", None))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

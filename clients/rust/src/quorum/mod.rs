@@ -1,237 +1,216 @@
-//! Locks kept by several independent servers that decide together: held is what more than half of them
-//! have granted with one token. The protocol and why its tokens rise: `docs/quorum.md`.
+//! Locks that a majority of several servers keep together.
 
-mod attempt;
-mod latest;
-mod member;
-mod part;
-mod renewal;
-mod round;
-mod turns;
+mod acquire;
+mod ballot;
+mod guard;
+mod vote;
 
-use crate::Error;
-use crate::backend::{Answer, Backend, Obtained};
-use crate::background::Background;
-use crate::held::Held;
-use crate::observer::Reports;
-use crate::owner::Names;
-use crate::registry::Turn;
-use crate::request::{Change, Grant, Granted, Mode, Request};
-use crate::server::commands::Call;
-use crate::server::{Common, Keeper, Node, Own, Times};
-use latest::Latest;
-use member::Member;
-use redis::{ConnectionInfo, RedisError, Value};
-use std::collections::HashSet;
+pub use guard::QuorumGuard;
+
+use crate::acquire::Terms;
+use crate::core::Options;
+use crate::error::{Error, ErrorKind};
+use crate::locks::Locks;
+use crate::observer::Observer;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// The backend for several servers.
-pub(crate) struct Quorum {
-    /// In the order in which they were given.
-    members: Vec<Arc<Member>>,
-    background: Background,
-    latest: Latest,
-    names: Names,
-    times: Times,
-    to_renew: mpsc::UnboundedSender<Arc<Held>>,
+/// Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
+/// from being acquired, or loses one. See `docs/quorum.md` of redis-lock.
+///
+/// Each server renews its part of a lock for as long as the process polls its session there. When a server loses its
+/// part, the lock goes on with the others. With fewer than a majority it is lost. Locks of a quorum are exclusive, and an
+/// acquire of a lock that its caller holds waits.
+#[derive(Clone)]
+pub struct Quorum {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    members: Vec<Member>,
+    majority: usize,
+    options: Options,
+}
+
+/// One of the servers.
+struct Member {
+    locks: Locks,
+    name: String,
+}
+
+impl Member {
+    /// The connection of its session has broken.
+    fn is_down(&self) -> bool {
+        self.locks.core().lock().loops.iter().any(|it| it.is_down)
+    }
+}
+
+/// Reports connections, which concern one server. The rest concerns a lock of all of them.
+struct Connections(Arc<dyn Observer>);
+
+impl Observer for Connections {
+    fn connection(&self, server: &str, broken: Option<&str>) {
+        self.0.connection(server, broken);
+    }
 }
 
 impl Quorum {
+    /// `open` makes the locks of a server.
     pub(crate) fn new(
-        servers: Vec<ConnectionInfo>,
-        names: Names,
-        times: Times,
-        background: &Background,
-        reports: &Reports,
-    ) -> Result<Self, Error> {
-        if servers.len() < 3 || servers.len().is_multiple_of(2) {
-            return Err(Error::misuse(
-                "a quorum has three servers, or a larger odd number of them",
-            ));
-        }
-        let addresses: HashSet<_> = servers.iter().map(|it| it.addr().to_string()).collect();
-        if addresses.len() < servers.len() {
-            return Err(Error::misuse("a server has only one voice in a quorum"));
-        }
-        // Nothing is kept there: the majority is renewed.
-        let (orphans, _) = mpsc::unbounded_channel();
-        let common = Common {
-            reply_time: times.reply,
-            background: background.clone(),
-            reports: Reports::default(), // the members tell of themselves
-            orphans,
+        options: Options,
+        servers: usize,
+        open: impl Fn(usize, Options) -> (String, Locks),
+    ) -> Self {
+        let observer = options
+            .observer
+            .clone()
+            .map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>);
+        let of_members = Options {
+            observer,
+            ..options.clone()
         };
-        let member = |server| -> Result<_, RedisError> {
-            let node = Node::new(server, &common)?;
-            Ok(Arc::new(Member::new(node, times, &common, reports)))
-        };
-        let members = servers.into_iter().map(member).collect::<Result<_, _>>();
-        let (to_renew, new) = mpsc::unbounded_channel();
-        background.start_service(renewal::look_after(new));
-        Ok(Self {
-            members: members.map_err(|error| Error::Misuse(error.to_string().into()))?,
-            background: background.clone(),
-            latest: Latest::default(),
-            names,
-            times,
-            to_renew,
-        })
-    }
-
-    /// How many servers are more than half of them.
-    fn majority(&self) -> usize {
-        self.members.len() / 2 + 1
-    }
-
-    /// How long a server may take to answer a call about a lock with this lease: far below it, so that
-    /// most of the lease is left when a majority has answered, unless it is so short that good servers
-    /// would seem to be down. Two rounds stay within the response time-out.
-    fn limit(&self, lease: Duration) -> Duration {
-        const SHORTEST: Duration = Duration::from_millis(20);
-        (lease / 10).max(SHORTEST).min(self.times.reply / 2)
-    }
-}
-
-impl Backend for Quorum {
-    fn acquire<'a>(
-        &'a self,
-        request: &'a Request,
-        _turn: Option<Turn>,
-    ) -> Answer<'a, Option<Obtained>> {
-        Box::pin(async move {
-            // An earlier attempt of the same owner may have left grants behind, on servers that were
-            // not heard of; a majority made of old and new ones would be none.
-            if request.whose.identity().is_some() {
-                return Err(Error::misuse(
-                    "on several servers each acquire has an owner of its own",
-                ));
+        let members = (0..servers).map(|place| {
+            let (address, locks) = open(place, of_members.clone());
+            Member {
+                name: format!("server {} ({address})", place + 1),
+                locks,
             }
-            if request.mode != Mode::Exclusive || request.replicas > 0 {
-                return Err(Error::misuse(
-                    "on several servers a lock is neither shared nor acknowledged by replicas",
-                ));
-            }
-            Ok(self.obtain(request).await?.map(unkept))
-        })
-    }
-
-    /// The servers count one hold; how many guards share it is known here, and nowhere else. Whether it
-    /// is still held, the guard tells as well as it could after asking.
-    fn enter<'a>(
-        &'a self,
-        _grant: &'a Grant,
-        _holds: u32,
-        _mode: Mode,
-        _until: Instant,
-    ) -> Answer<'a, Instant> {
-        // It lengthens nothing.
-        Box::pin(std::future::ready(Ok(Instant::now())))
-    }
-
-    fn renew<'a>(
-        &'a self,
-        grant: &'a Grant,
-        _own: Option<Own<'a>>,
-        change: Change,
-        until: Instant,
-    ) -> Answer<'a, Obtained> {
-        Box::pin(async move {
-            if change.shares {
-                return Err(Error::misuse("on several servers a lock is not shared"));
-            }
-            let renewed = self.renew_on_all(grant, change.lease, until).await;
-            Ok(unkept(renewed?))
-        })
-    }
-
-    fn release<'a>(
-        &'a self,
-        grant: &'a Grant,
-        _own: Option<Own<'a>>,
-        holds: u32,
-        until: Instant,
-    ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            if holds == 0 {
-                self.release_on_all(grant, until).await?;
-            }
-            Ok(())
-        })
-    }
-
-    /// By a renewal, or by the token where nobody renews it.
-    fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()> {
-        Box::pin(async move {
-            // Beside a call that sets another lease, some servers would be left with this one.
-            let _calls = held.calls_until(until).await?;
-            let life = held.life();
-            if life.keep.is_none() || held.is_winding_down() {
-                return self.look_on_all(held.grant(), life.lease, until).await;
-            }
-            let renewed = self.renew_on_all(held.grant(), Some(life.lease), until);
-            held.stands_until(renewed.await?.known_until);
-            Ok(())
-        })
-    }
-
-    fn look<'a>(&'a self, _key: &'a [u8], _call: Call, _once: bool) -> Answer<'a, Value> {
-        let error = Error::misuse("on several servers, look at each of them");
-        Box::pin(std::future::ready(Err(error)))
-    }
-
-    fn can_share(&self) -> bool {
-        false
-    }
-
-    fn close(&self) {
-        for member in &self.members {
-            member.close();
+        });
+        let members: Vec<Member> = members.collect();
+        Self {
+            shared: Arc::new(Shared {
+                majority: members.len() / 2 + 1,
+                members,
+                options,
+            }),
         }
     }
 
-    fn look_after(&self, held: &Arc<Held>, _keeper: Option<Arc<Keeper>>) {
-        // Nobody listens only when the runtime has ended, and then nothing runs any more.
-        let _ = self.to_renew.send(Arc::clone(held));
+    /// A lock that one holder has alone.
+    pub fn lock(&self, key: impl AsRef<[u8]>) -> QuorumLock {
+        let first = self.shared.members[0].locks.lock(key);
+        QuorumLock {
+            quorum: self.clone(),
+            key: first.key().into(),
+            terms: first.terms().clone(),
+        }
+    }
+
+    /// Ends all waits and releases all locks, as [`Locks::close`].
+    ///
+    /// # Errors
+    /// The first of the locks that could not be released.
+    pub async fn close(&self) -> Result<(), Error> {
+        let closing = self
+            .shared
+            .members
+            .iter()
+            .map(|member| member.locks.close());
+        futures_util::future::join_all(closing)
+            .await
+            .into_iter()
+            .collect()
     }
 }
 
-/// Renewed by this process, and kept by no server.
-fn unkept(granted: Granted) -> Obtained {
-    Obtained {
-        granted,
-        keeper: None,
+/// How a lock of a [`Quorum`] will be acquired. It can be used any number of times.
+#[derive(Clone)]
+#[must_use = "nothing is acquired before a call of acquire"]
+pub struct QuorumLock {
+    quorum: Quorum,
+    key: Arc<[u8]>,
+    terms: Terms,
+}
+
+impl QuorumLock {
+    /// Limits the wait, as [`Lock::wait`](crate::Lock::wait).
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.terms.wait = Some(wait);
+        self
+    }
+
+    /// Makes this lease the whole life of the grant, as [`Lock::fixed`](crate::Lock::fixed).
+    pub fn fixed(mut self, lease: Duration) -> Self {
+        self.terms.set_fixed(lease);
+        self
+    }
+
+    /// Ends the grant after this time, as [`Lock::at_most`](crate::Lock::at_most).
+    pub fn at_most(mut self, most: Duration) -> Self {
+        self.terms.at_most = Some(most);
+        self
+    }
+
+    /// Acquires the lock. It waits in the line of the first server that answers, without a limit of its own unless
+    /// [`wait`](Self::wait) sets one. Dropping the future gives the wait up.
+    ///
+    /// # Errors
+    /// Every [`ErrorKind`]; the cause names each server and its last error.
+    pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
+        self.acquire_within(self.terms.wait).await
+    }
+
+    /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at
+    /// the same time and none of them gets it.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<QuorumGuard, Error> {
+        self.acquire_within(Some(Duration::ZERO)).await
+    }
+
+    async fn acquire_within(&self, wait: Option<Duration>) -> Result<QuorumGuard, Error> {
+        let dropped = CancellationToken::new();
+        let terms = Terms {
+            wait,
+            ..self.terms.clone()
+        };
+        let taking = acquire::taking(
+            Arc::clone(&self.quorum.shared),
+            Arc::clone(&self.key),
+            terms,
+            dropped.clone(),
+        );
+        let _dropped = dropped.drop_guard();
+        crate::background::run(taking).await
+    }
+
+    /// Works under the lock, as [`Lock::with`](crate::Lock::with).
+    ///
+    /// # Errors
+    /// As [`Lock::with`](crate::Lock::with).
+    pub async fn with<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&QuorumGuard) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let guard = self.acquire().await?;
+        let worked = tokio::select! {
+            biased;
+            loss = guard.lost() => return Err(loss.into()),
+            worked = work(&guard) => worked,
+        };
+        match (guard.release().await, worked) {
+            (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
+            (_, worked) => worked,
+        }
     }
 }
 
-/// Until when a lease may be trusted that began anew at this time or a little later, on a majority: the
-/// servers' clocks may run a little faster than this one. None when that is over.
-fn trusted_until(start: Instant, lease: Duration) -> Option<Instant> {
-    const LEAST_DRIFT: Duration = Duration::from_millis(2);
-    let drift = lease / 100 + LEAST_DRIFT;
-    let until = start + lease.checked_sub(drift)?;
-    (Instant::now() < until).then_some(until)
+impl fmt::Debug for Quorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.shared.members.iter().map(|member| &member.name);
+        f.debug_list().entries(names).finish()
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::trusted_until;
-    use std::time::Duration;
-    use tokio::time::Instant;
-
-    #[test]
-    fn a_lease_is_trusted_for_a_little_less_than_it_lasts() {
-        let start = Instant::now();
-        let until = trusted_until(start, Duration::from_secs(10));
-        assert_eq!(until, Some(start + Duration::from_millis(9898)));
-    }
-
-    #[test]
-    fn a_lease_that_has_passed_is_not_trusted() {
-        let start = Instant::now() - Duration::from_millis(100);
-        assert_eq!(trusted_until(start, Duration::from_millis(100)), None);
-        assert_eq!(trusted_until(start, Duration::from_millis(1)), None);
+impl fmt::Debug for QuorumLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = String::from_utf8_lossy(&self.key);
+        f.debug_struct("QuorumLock")
+            .field("key", &key)
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
     }
 }

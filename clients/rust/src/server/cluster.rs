@@ -1,192 +1,203 @@
-//! The node of a cluster that serves a key. The commands of the module are unknown to client
-//! libraries; here they are sent by the key that they are about.
+//! Which server has a key.
 
-use super::CallError;
-use super::commands::Call;
-use super::node::{Common, Node, at};
-use super::slots::slot;
-use crate::class::Kind;
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use redis::{ConnectionInfo, ErrorKind, RedisError, Value};
-use std::collections::{BTreeMap, HashMap};
+use super::Server;
+use crate::background::timeout;
+use crate::state::reply::{bytes, list, number, text};
+use crate::state::{Fault, Reply};
+use redis::cluster_routing::Slot;
+use redis::{Client, ConnectionAddr, ConnectionInfo, Value};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// A cluster, as far as it is known.
+/// The one server, or the nodes of a cluster.
+pub(crate) enum Servers {
+    One(Arc<Server>),
+    Cluster(Box<Cluster>),
+}
+
+/// The nodes of a cluster that are known.
 pub(crate) struct Cluster {
-    /// How to connect: to these first, and in the same way to the others.
-    seeds: Vec<ConnectionInfo>,
-    common: Common,
+    /// How to log in.
+    template: ConnectionInfo,
+    reply: Duration,
     map: Mutex<Map>,
-    looking: tokio::sync::Mutex<()>,
+    reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Map {
-    nodes: HashMap<String, Arc<Node>>,
-    /// The first slot of each range: its last slot and the address of its primary.
-    ranges: BTreeMap<u16, (u16, String)>,
-    /// Slots that have moved since the ranges were asked for.
-    moved: HashMap<u16, String>,
+    nodes: HashMap<String, Arc<Server>>,
+    slots: HashMap<Slot, Arc<Server>>,
 }
 
-/// First slot, last slot and the addresses of those who have it, the primary first.
-type Range = (u16, u16, Vec<(String, u16)>);
-
-impl Cluster {
-    pub(crate) fn new(seeds: Vec<ConnectionInfo>, common: &Common) -> Result<Self, RedisError> {
-        if seeds.is_empty() {
-            return Err((ErrorKind::InvalidClientConfig, "at least one node").into());
-        }
-        Ok(Self {
-            seeds,
-            common: common.clone(),
+impl Servers {
+    /// A cluster with these nodes, all with the login of the first.
+    pub(crate) fn cluster(seeds: Vec<ConnectionInfo>, reply: Duration) -> Option<Self> {
+        let template = seeds.first()?.clone();
+        let cluster = Cluster {
+            template,
+            reply,
             map: Mutex::default(),
-            looking: tokio::sync::Mutex::default(),
-        })
+            reading: tokio::sync::Mutex::default(),
+        };
+        for seed in seeds {
+            cluster.node(seed.addr().to_string());
+        }
+        Some(Self::Cluster(Box::new(cluster)))
     }
 
-    /// The node that serves the key, as far as is known.
-    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
-        let slot = slot(key);
-        if self.address_of(slot).is_none() {
-            let _looking = self.looking.lock().await;
-            // Somebody else may have looked meanwhile.
-            if self.address_of(slot).is_none() {
-                self.look_around().await?;
+    /// A lock may move from one server to another.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// The server that has the key.
+    pub(crate) async fn find(&self, key: &[u8], limit: Duration) -> Result<Arc<Server>, Fault> {
+        let cluster = match self {
+            Self::One(server) => return Ok(Arc::clone(server)),
+            Self::Cluster(cluster) => cluster,
+        };
+        let slot = Slot::for_key(key);
+        let known = || cluster.map().slots.get(&slot).cloned();
+        if let Some(server) = known() {
+            return Ok(server);
+        }
+        let found = timeout(limit, async {
+            let _reading = cluster.reading.lock().await;
+            match known() {
+                Some(server) => Ok(server),
+                None => cluster
+                    .read(limit)
+                    .await
+                    .and_then(|()| known().ok_or_else(unknown)),
             }
-        }
-        match self.address_of(slot) {
-            Some(address) => self.at(&address),
-            None => Err(CallError::Passing(RedisError::from((
-                ErrorKind::ClusterConnectionNotFound,
-                "no node serves the slot",
-            )))),
-        }
+        });
+        found.await.unwrap_or_else(|_| Err(unknown()))
     }
 
-    /// The node at `host:port`.
-    pub(crate) fn at(&self, address: &str) -> Result<Arc<Node>, CallError> {
-        let mut map = self.map();
-        if let Some(node) = map.nodes.get(address) {
-            return Ok(Arc::clone(node));
+    /// Where a reply of this server leads; none: nowhere else.
+    pub(crate) fn redirected(&self, from: &Server, fault: &Fault) -> Option<Arc<Server>> {
+        let Self::Cluster(cluster) = self else {
+            return None;
+        };
+        let address = fault.redirection()?;
+        self.refresh();
+        let host = from.address.rsplit_once(':').map_or("", |(host, _)| host);
+        let is_same_host = address.starts_with(':');
+        Some(cluster.node(if is_same_host {
+            format!("{host}{address}")
+        } else {
+            address.to_owned()
+        }))
+    }
+
+    /// Has the map of the cluster read again with the next question.
+    pub(crate) fn refresh(&self) {
+        if let Self::Cluster(cluster) = self {
+            cluster.map().slots.clear();
         }
-        let parts = address.rsplit_once(':');
-        let place = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = place.ok_or_else(CallError::silence)?;
-        let node = Node::new(at(&self.seeds[0], host, port), &self.common);
-        let node = Arc::new(node.map_err(|error| CallError::of(error, Kind::Acquire))?);
-        map.nodes.insert(address.to_owned(), Arc::clone(&node));
-        Ok(node)
-    }
-
-    /// Takes note of what a node has said about a key: `host:port`, or `:port` for its own host.
-    pub(crate) fn has_moved(&self, key: &[u8], said_by: &Node, address: &str) {
-        let address = full_address(said_by, address);
-        self.map().moved.insert(slot(key), address);
-    }
-
-    /// Forgets who serves what: somebody has failed.
-    pub(crate) fn forget(&self) {
-        let mut map = self.map();
-        map.ranges.clear();
-        map.moved.clear();
     }
 
     pub(crate) fn close(&self) {
-        for node in self.map().nodes.values() {
-            node.close();
+        match self {
+            Self::One(server) => server.close(),
+            Self::Cluster(cluster) => cluster
+                .map()
+                .nodes
+                .values()
+                .for_each(|server| server.close()),
         }
     }
+}
 
-    fn address_of(&self, slot: u16) -> Option<String> {
-        let map = self.map();
-        if let Some(address) = map.moved.get(&slot) {
-            return Some(address.clone());
-        }
-        let (_, (last, address)) = map.ranges.range(..=slot).next_back()?;
-        (slot <= *last).then(|| address.clone())
-    }
+fn unknown() -> Fault {
+    Fault::no_reply(
+        "no node of the cluster told in time where the key is",
+        false,
+    )
+}
 
-    /// Asks all nodes, known ones and seeds, until one tells who serves what.
-    async fn look_around(&self) -> Result<(), CallError> {
-        let mut nodes: Vec<_> = self.map().nodes.values().cloned().collect();
-        for seed in &self.seeds {
-            let address = seed.addr().to_string();
-            if !nodes.iter().any(|node| node.address() == address) {
-                nodes.push(self.at(&address)?);
-            }
-        }
-        let question = Call::words(&["CLUSTER", "SLOTS"]);
-        let asked = nodes
-            .iter()
-            .map(async |node| (node, node.look(&question, &mut false).await));
-        let mut asked: FuturesUnordered<_> = asked.collect();
-        let mut error = None;
-        while let Some((node, answer)) = asked.next().await {
-            match answer {
-                Ok(answer) => {
-                    self.learn(&ranges(answer, node));
-                    return Ok(());
-                }
-                Err(other) => error = Some(other),
-            }
-        }
-        Err(error.unwrap_or_else(CallError::silence))
-    }
-
-    fn learn(&self, ranges: &[Range]) {
-        for (host, port) in ranges.iter().flat_map(|(_, _, places)| places) {
-            // Replicas too: one of them may be the only one left to ask.
-            let _ = self.at(&format!("{host}:{port}"));
-        }
-        let mut map = self.map();
-        map.moved.clear();
-        map.ranges = ranges
-            .iter()
-            .filter_map(|(first, last, places)| {
-                let (host, port) = places.first()?;
-                Some((*first, (*last, format!("{host}:{port}"))))
-            })
-            .collect();
-    }
-
+impl Cluster {
     fn map(&self) -> MutexGuard<'_, Map> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// The address in a redirection. A node that does not know its own host leaves it out.
-pub(crate) fn full_address(said_by: &Node, address: &str) -> String {
-    if address.starts_with(':') {
-        format!("{}{address}", host_of(said_by))
-    } else {
-        address.to_owned()
+    /// The node at this address.
+    fn node(&self, address: String) -> Arc<Server> {
+        let mut map = self.map();
+        if let Some(known) = map.nodes.get(&address) {
+            return Arc::clone(known);
+        }
+        let (host, port) = address.rsplit_once(':').unwrap_or((&address, "6379"));
+        let (host, port) = (host.to_owned(), port.parse().unwrap_or(6379));
+        let to = match self.template.addr().clone() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure,
+                tls_params,
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let client = Client::open(self.template.clone().set_addr(to))
+            .expect("an address like that of a seed");
+        let server = Arc::new(Server::one(client, self.reply));
+        map.nodes.insert(address, Arc::clone(&server));
+        server
     }
-}
 
-fn host_of(node: &Node) -> &str {
-    let parts = node.address().rsplit_once(':');
-    parts.map_or(node.address(), |(host, _)| host)
-}
+    /// Reads the map from the first node that answers; each has a share of the time.
+    async fn read(&self, limit: Duration) -> Result<(), Fault> {
+        let nodes: Vec<_> = self.map().nodes.values().cloned().collect();
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let mut asking = futures_util::stream::FuturesUnordered::new();
+        for node in nodes {
+            let command = command.clone();
+            asking.push(async move {
+                let reply: Reply = node.call(limit, false, &command).await;
+                (node, reply)
+            });
+        }
+        let mut last = unknown();
+        while let Some((node, reply)) = futures_util::StreamExt::next(&mut asking).await {
+            match reply {
+                Ok(rows) => {
+                    self.learn(&node.address, &rows);
+                    return Ok(());
+                }
+                Err(fault) => last = fault,
+            }
+        }
+        Err(last)
+    }
 
-/// The answer to `CLUSTER SLOTS`; what cannot be read is left out.
-fn ranges(answer: Value, asked: &Node) -> Vec<Range> {
-    let items = |value: Value| match value {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    };
-    let place = |value: Value| {
-        let mut parts = items(value).into_iter();
-        let host: Option<String> = redis::from_redis_value(parts.next()?).ok()?;
-        let host = host.filter(|host| !host.is_empty() && host != "?");
-        let port = redis::from_redis_value(parts.next()?).ok()?;
-        Some((host.unwrap_or_else(|| host_of(asked).to_owned()), port))
-    };
-    let range = |value: Value| {
-        let mut parts = items(value).into_iter();
-        let first = redis::from_redis_value(parts.next()?).ok()?;
-        let last = redis::from_redis_value(parts.next()?).ok()?;
-        Some((first, last, parts.filter_map(place).collect()))
-    };
-    items(answer).into_iter().filter_map(range).collect()
+    /// Takes over the map of a node: rows of first slot, last slot, and the primary's host and port.
+    fn learn(&self, from: &str, rows: &Value) {
+        let own = from.rsplit_once(':').map_or("", |(host, _)| host);
+        for row in list(rows) {
+            let [first, last, primary, ..] = list(row) else {
+                continue;
+            };
+            let [host, port, ..] = list(primary) else {
+                continue;
+            };
+            let host = if bytes(host).is_empty() {
+                own.to_owned()
+            } else {
+                text(host)
+            };
+            let server = self.node(format!("{host}:{}", number(port)));
+            let slots = (number(first)..=number(last))
+                .filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
+            self.map()
+                .slots
+                .extend(slots.map(|slot| (slot, Arc::clone(&server))));
+        }
+    }
 }

@@ -1,96 +1,266 @@
-//! Locks kept by one server at a time: which one a call about a key goes to, and by which connection.
+//! Sends commands over connections of redis-rs, each within a time limit. Nothing is repeated here.
 
-mod call_error;
-pub(crate) mod calls;
-mod cancel;
 mod cluster;
-pub(crate) mod commands;
-mod direct;
-mod keeper;
-mod line;
-mod link;
-mod node;
-mod pool;
-mod rescue;
-mod sentinel;
-mod slots;
-mod takeover;
-mod waiting;
+mod crowd;
+mod sentinels;
 
-pub(crate) use call_error::CallError;
-pub(crate) use calls::{Answered, SentTo};
-pub(crate) use cancel::Pending;
-pub(crate) use cluster::Cluster;
-pub(crate) use direct::{Direct, Times};
-pub(crate) use keeper::Keeper;
-pub(crate) use line::Own;
-pub(crate) use link::Link;
-pub(crate) use node::{Common, Node};
-pub(crate) use rescue::release_rest;
-pub(crate) use sentinel::Sentinel;
+pub(crate) use cluster::Servers;
 
-use std::sync::Arc;
+use crate::background::timeout;
+use crate::state::time::millis;
+use crate::state::{Fault, Reply, about_session};
+use crate::testing::StandIn;
+use crowd::Crowd;
+use futures_util::future::BoxFuture;
+use redis::aio::MultiplexedConnection;
+use redis::sentinel::SentinelClient;
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
+use sentinels::Sentinels;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::OnceCell;
 
-/// The way to the server that keeps a lock.
-pub(crate) enum Route {
-    /// Always the same one.
-    Single(Arc<Node>),
-    /// The primary that the Sentinels name.
-    Sentinel(Box<Sentinel>),
-    /// The node of the cluster that serves the key.
-    Cluster(Box<Cluster>),
+/// One server, or the primary that Sentinels name.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    source: Source,
+    reply: Duration,
+    /// The connection of each runtime: one that is shut down takes its own along, and no other.
+    links: Mutex<HashMap<Id, Arc<Link>>>,
+    crowd: Crowd,
 }
 
-impl Route {
-    /// The server that has the key, as far as is known.
-    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
-        match self {
-            Self::Single(node) => Ok(Arc::clone(node)),
-            Self::Sentinel(sentinel) => sentinel.primary().await,
-            Self::Cluster(cluster) => cluster.node(key).await,
+enum Source {
+    One(Box<Client>),
+    Sentinels(Sentinels),
+    StandIn(StandIn),
+}
+
+type Link = OnceCell<MultiplexedConnection>;
+
+impl Server {
+    pub(crate) fn one(client: Client, reply: Duration) -> Self {
+        let address = client.get_connection_info().addr().to_string();
+        Self::new(address, Source::One(Box::new(client)), reply)
+    }
+
+    pub(crate) fn of_sentinels(client: SentinelClient, master: &str, reply: Duration) -> Self {
+        Self::new(
+            format!("primary of {master}"),
+            Source::Sentinels(Sentinels::new(client)),
+            reply,
+        )
+    }
+
+    pub(crate) fn stand_in(stand_in: &StandIn, reply: Duration) -> Self {
+        Self::new(
+            "stand-in".to_owned(),
+            Source::StandIn(stand_in.clone()),
+            reply,
+        )
+    }
+
+    fn new(address: String, source: Source, reply: Duration) -> Self {
+        Self {
+            address,
+            source,
+            reply,
+            links: Mutex::default(),
+            crowd: Crowd::default(),
         }
     }
 
-    /// Where the answer [`CallError::Ask`] leads, for one call.
-    pub(crate) fn asked_to(&self, said_by: &Node, address: &str) -> Result<Arc<Node>, CallError> {
-        match self {
-            Self::Cluster(cluster) => cluster.at(&cluster::full_address(said_by, address)),
-            Self::Single(_) | Self::Sentinel(_) => Err(CallError::silence()),
+    /// Connects. Its callers limit the time, by a clock that needs no runtime of the user.
+    fn connect(&self) -> BoxFuture<'_, Result<MultiplexedConnection, Fault>> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
+        Box::pin(async move {
+            let client = match &self.source {
+                Source::One(client) => (**client).clone(),
+                Source::Sentinels(sentinels) => sentinels.client().await?,
+                Source::StandIn(_) => unreachable!("it has no connection"),
+            };
+            let connection = client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await;
+            connection.map_err(|error| not_sent(&error))
+        })
+    }
+
+    /// Sends a command once, over the connection of this runtime. `asking`: the server is one that ASK named.
+    pub(crate) async fn call(&self, limit: Duration, asking: bool, command: &Cmd) -> Reply {
+        if limit.is_zero() {
+            return Err(Fault::no_reply("no time was left", false));
+        }
+        if let Source::StandIn(stand_in) = &self.source {
+            return stand_in.answer(command).await;
+        }
+        if let Some(reply) = (!asking).then(|| self.crowd.join(command)).flatten() {
+            let reply = timeout(limit, reply).await;
+            let no_answer = || Err(Fault::no_reply("no answer in time", true));
+            return reply
+                .unwrap_or_else(|_| Ok(no_answer()))
+                .unwrap_or_else(|_| no_answer());
+        }
+        let runtime = Handle::current().id();
+        let link = Arc::clone(self.links().entry(runtime).or_default());
+        let sending = async {
+            let connection = link.get_or_try_init(|| self.connect()).await?;
+            let mut connection = connection.clone();
+            if asking {
+                let commands = [redis::cmd("ASKING"), command.clone()];
+                let mut replies = send(&mut connection, &commands).await;
+                return replies.pop().expect("a reply to each");
+            }
+            reply_of(connection.send_packed_command(command).await)
+        };
+        let reply = timeout(limit, sending)
+            .await
+            .unwrap_or_else(|_| Err(Fault::no_reply("no answer in time", link.initialized())));
+        self.heed(runtime, &link, &reply);
+        reply
+    }
+
+    /// Lets go of a connection that may be dead or lead to an old primary.
+    fn heed(&self, runtime: Id, link: &Arc<Link>, reply: &Reply) {
+        if reply
+            .as_ref()
+            .is_err_and(|fault| fault.is_broken() || fault.is("READONLY"))
+        {
+            let mut links = self.links();
+            if links
+                .get(&runtime)
+                .is_some_and(|current| Arc::ptr_eq(current, link))
+            {
+                links.remove(&runtime);
+            }
         }
     }
 
-    /// Ends all connections.
+    fn links(&self) -> MutexGuard<'_, HashMap<Id, Arc<Link>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the connections, once nothing uses them.
     pub(crate) fn close(&self) {
-        match self {
-            Self::Single(node) => node.close(),
-            Self::Sentinel(sentinel) => sentinel.close(),
-            Self::Cluster(cluster) => cluster.close(),
+        self.links().clear();
+    }
+}
+
+/// The connection of a session, which only its loop uses.
+pub(crate) struct Poller {
+    server: Arc<Server>,
+    connection: Option<MultiplexedConnection>,
+}
+
+impl Poller {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        Self {
+            server,
+            connection: None,
         }
     }
 
-    /// Takes note of what a failure says about where the key is.
-    pub(crate) fn learn(&self, key: &[u8], node: &Node, error: CallError) -> CallError {
-        match (self, &error) {
-            (Self::Sentinel(sentinel), CallError::Broken(_) | CallError::Passing(_)) => {
-                sentinel.forget();
-            }
-            (Self::Cluster(cluster), CallError::Moved(address, _)) => {
-                cluster.has_moved(key, node, address);
-            }
-            (Self::Cluster(cluster), CallError::Broken(_) | CallError::Passing(_)) => {
-                cluster.forget();
-            }
-            _ => {}
+    /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
+    pub(crate) async fn send(&mut self, limit: Duration, commands: &[Cmd]) -> Vec<Reply> {
+        if let Source::StandIn(stand_in) = &self.server.source {
+            let answers = commands.iter().map(|command| stand_in.answer(command));
+            return futures_util::future::join_all(answers).await;
         }
-        error
+        let all = |fault: Fault| vec![Err(fault); commands.len()];
+        if self.connection.is_none() {
+            match timeout(self.server.reply, self.server.connect()).await {
+                Ok(Ok(connection)) => self.connection = Some(connection),
+                Ok(Err(fault)) => return all(fault),
+                Err(_) => return all(Fault::no_reply("no connection in time", false)),
+            }
+        }
+        let connection = self.connection.as_mut().expect("connected");
+        let sent = timeout(limit, send(connection, commands)).await;
+        sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
     }
 
-    /// Whether it is known by now that another server is the right one. A server that has lost a slot
-    /// tells those who wait for a key of it.
-    pub(crate) async fn has_left(&self, node: &Node) -> bool {
-        match self {
-            Self::Sentinel(sentinel) => sentinel.has_left(node).await,
-            Self::Single(_) | Self::Cluster(_) => false,
+    /// Has what the callers call at once, whom the last reply is about to wake, go along with the next POLL.
+    pub(crate) fn collect_calls(&self) {
+        self.server.crowd.begin();
+    }
+
+    /// Polls a session. The POLL does not block if calls go along.
+    pub(crate) async fn poll(&mut self, limit: Duration, block: Duration, session: u64) -> Reply {
+        let calls = self.server.crowd.end().await;
+        let mut poll = about_session("POLL", session);
+        if calls.is_empty() {
+            poll.arg("BLOCK").arg(millis(block));
+            return self
+                .send(limit + block, &[poll])
+                .await
+                .pop()
+                .expect("a reply");
         }
+        let (mut commands, callers): (Vec<Cmd>, Vec<_>) = calls
+            .into_iter()
+            .map(|call| (call.command, call.reply))
+            .unzip();
+        commands.push(poll);
+        let mut replies = self.send(limit, &commands).await;
+        let polled = replies.pop().expect("a reply");
+        for (caller, reply) in callers.into_iter().zip(replies) {
+            let _ = caller.send(reply); // it may have no more time
+        }
+        polled
+    }
+
+    /// Lets go of the connection.
+    pub(crate) fn close(&mut self) {
+        self.connection = None;
+    }
+}
+
+async fn send(connection: &mut MultiplexedConnection, commands: &[Cmd]) -> Vec<Reply> {
+    if let [command] = commands {
+        return vec![reply_of(connection.send_packed_command(command).await)];
+    }
+    let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+    for command in commands {
+        pipeline.add_command(command.clone());
+    }
+    match connection
+        .send_packed_commands(&pipeline, 0, commands.len())
+        .await
+    {
+        Ok(values) => values
+            .into_iter()
+            .map(|value| reply_of(Ok(value)))
+            .collect(),
+        Err(error) => vec![Err(fault_of(&error)); commands.len()],
+    }
+}
+
+fn reply_of(reply: Result<Value, RedisError>) -> Reply {
+    match reply.and_then(Value::extract_error) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(fault_of(&error)),
+    }
+}
+
+/// What an error of redis-rs means to a call that was sent.
+fn fault_of(error: &RedisError) -> Fault {
+    match error.code() {
+        Some(code) => Fault::reply(&format!("{code} {}", error.detail().unwrap_or_default())),
+        None => Fault::no_reply(error, true),
+    }
+}
+
+/// What an error of redis-rs means to a connection that did not come to be.
+fn not_sent(error: &RedisError) -> Fault {
+    match error.kind() {
+        _ if error.code().is_some() => fault_of(error),
+        ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::RESP3NotSupported => Fault::refused(error),
+        _ => Fault::no_reply(error, false),
     }
 }

@@ -1,6 +1,6 @@
 //! The metrics of OpenTelemetry, with the names, units and attributes that all clients have.
 
-use crate::support::{LONG, locks_at, ms, settings, waiters};
+use crate::support::{LONG, await_waiters, delete, in_line, is, locks_at, ms, settings};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -10,18 +10,17 @@ use opentelemetry_sdk::metrics::data::{
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider, Temporality};
 use redis_lock_client::otel::Metrics;
-use redis_lock_client::{Error, Loss, Observer};
+use redis_lock_client::{ErrorKind, Observer};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Server, eventually};
 
 /// Each metric with its unit and description, and the count or the sum of every series.
 #[derive(Clone, Debug, Default)]
 struct Read {
     metrics: BTreeMap<String, (String, String)>,
     series: BTreeMap<String, u64>,
-    bounds: Vec<f64>,
     seconds: f64,
 }
 
@@ -48,7 +47,6 @@ impl PushMetricExporter for Exporter {
                 AggregatedMetrics::F64(MetricData::Histogram(all)) => {
                     for point in all.data_points() {
                         read.add(name, point.attributes(), point.count());
-                        read.bounds = point.bounds().collect();
                         read.seconds += point.sum();
                     }
                 }
@@ -125,97 +123,70 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
     let locks = locks_at(server.port(), settings().observer(metrics));
     let place = format!("server.address=127.0.0.1:{}", server.port());
     let (down, ends) = (
-        format!("redislock.keeper.down {place}"),
-        format!("redislock.keeper.ends {place}"),
+        format!("redislock.session.down {place}"),
+        format!("redislock.session.cuts {place}"),
     );
     let guard = locks.lock("order:1").acquire().await.expect("a lock");
     assert!(locks.lock("order:1").try_acquire().await.is_err());
-    let lock = locks.lock("order:1");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    eventually(|| waiters(&server, "order:1").len() == 1, "a waiter");
+    let waiting = in_line(&server, &locks.lock("order:1"), 1);
     guard.release().await.expect("a release");
     let guard = waiting.await.expect("a task").expect("a lock");
     guard.release().await.expect("a release");
 
     let guard = locks.lock("stock:1").acquire().await.expect("a lock");
-    cmd!(server.connection(), "DEL", "stock:1").int();
+    delete(&server, "stock:1");
     guard.lost().await;
-    eventually(
-        || reader.is("redislock.losses kind=stock", 1) && reader.is(&down, 0),
-        "the loss and the return of the connection",
-    );
-    let guard = locks.lock("stock:2").fixed().acquire().await;
-    cmd!(server.connection(), "DEL", "stock:2").int();
-    let refused = guard.expect("a lock").release().await;
-    assert!(matches!(refused, Err(Error::Lost(_))), "{refused:?}");
+    is(guard.release().await, ErrorKind::Lost);
+    eventually(|| reader.is("redislock.losses kind=stock", 1), "the loss");
 
     let guard = locks.lock("order:3").acquire().await.expect("a lock");
     let lock = locks.lock("order:3");
     let late = tokio::time::timeout(ms(100), lock.acquire()).await;
     assert!(late.is_err());
+    await_waiters(&server, "order:3", 0);
     guard.release().await.expect("a release");
+    let kept = locks.lock("order:4").acquire().await.expect("a lock");
     server.kill9();
     eventually(|| reader.is(&down, 1), "the server to be down");
-    let refused = locks.lock("order:2").try_acquire().await;
-    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    is(
+        locks.lock("order:2").try_acquire().await,
+        ErrorKind::Unavailable,
+    );
     let wanted = [
         ("redislock.acquire.duration kind=order,outcome=busy", 1),
         ("redislock.acquire.duration kind=order,outcome=cancelled", 1),
-        ("redislock.acquire.duration kind=order,outcome=done", 3),
+        ("redislock.acquire.duration kind=order,outcome=done", 4),
         (
             "redislock.acquire.duration kind=order,outcome=unavailable",
             1,
         ),
-        ("redislock.acquire.duration kind=stock,outcome=done", 2),
+        ("redislock.acquire.duration kind=stock,outcome=done", 1),
         ("redislock.held.duration kind=order,outcome=done", 3),
         ("redislock.held.duration kind=stock,outcome=lost", 1),
         (&down, 1),
-        (&ends, 2),
-        ("redislock.losses kind=stock", 2),
+        (&ends, 1),
+        ("redislock.losses kind=stock", 1),
     ];
     let wanted = wanted.map(|(name, value)| (name.to_owned(), value));
     assert_eq!(reader.read().series, BTreeMap::from(wanted));
+    drop(kept);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_metric_tells_of_keys_and_times_are_in_seconds() {
-    let server = Server::start();
-    let reader = Reader::new();
-    let locks = locks_at(server.port(), settings().observer(reader.metrics()));
-    let guard = locks.lock("order:1").acquire().await.expect("a lock");
-    tokio::time::sleep(ms(300)).await;
-    guard.release().await.expect("a release");
-    let wanted = [
-        ("redislock.acquire.duration outcome=done".to_owned(), 1),
-        ("redislock.held.duration outcome=done".to_owned(), 1),
-    ];
-    let read = reader.read();
-    assert_eq!(read.series, BTreeMap::from(wanted));
-    assert!(read.seconds >= 0.3 && read.seconds < 3.0, "{read:?}");
-}
-
-/// Those of the client for Node, which keeps its locks on a connection, too. (The clients on sessions have other names
-/// for its losses.)
+/// Those of the client for Go.
 #[test]
-fn the_metrics_are_those_of_the_client_for_node() {
+fn the_metrics_are_those_of_the_client_for_go() {
     let reader = Reader::new();
     let metrics = reader.metrics();
-    metrics.acquired(b"k", ms(1000));
+    metrics.acquired(b"k", ms(1000), None);
     metrics.released(b"k", ms(1000), None);
-    metrics.lost(b"k", Loss::NotHeld);
-    metrics.keeper_down("server", "it is down");
+    metrics.connection("server", Some("it is down"));
     let read = reader.read();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../node/src/otel/index.ts");
-    let there = std::fs::read_to_string(path).expect("the module for Node");
-    for (name, (_, what)) in &read.metrics {
-        assert!(there.contains(&format!("(\"{name}\",")), "{name}");
-        assert!(there.contains(&format!("\"{what}\"")), "{what}");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../go/otel/otel.go");
+    let there = std::fs::read_to_string(path).expect("the package for Go");
+    for (name, (unit, what)) in &read.metrics {
+        for part in [name, unit, what] {
+            assert!(there.contains(&format!("\"{part}\"")), "{part}");
+        }
     }
-    assert_eq!(read.metrics.len(), there.matches("description: ").count());
-    let bounds = there.split("SECONDS = [").nth(1);
-    let bounds = bounds.and_then(|it| it.split(']').next()).expect("bounds");
-    let bounds = bounds
-        .split(',')
-        .map(|it| it.trim().parse().expect("seconds"));
-    assert_eq!(read.bounds, bounds.collect::<Vec<f64>>());
+    assert_eq!(read.metrics.len(), 4);
 }

@@ -1,40 +1,11 @@
 //! What most tests need.
 
-use redis_lock_client::{Builder, Locks};
-use std::time::{Duration, Instant};
-use testbed::{Expect, Load, LockInfo, Server, cmd};
-
-/// The time that passes, and what a busy machine adds to it.
-pub(crate) struct Watch {
-    begun: Instant,
-    load: Load,
-}
-
-impl Watch {
-    /// Begins, with the load of this server's process too.
-    pub(crate) fn on(server: &Server) -> Self {
-        Self::with(Load::on(server))
-    }
-
-    /// Begins, with the load of this process alone.
-    pub(crate) fn here() -> Self {
-        Self::with(Load::here())
-    }
-
-    fn with(load: Load) -> Self {
-        let begun = Instant::now();
-        Self { begun, load }
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    /// What is held against an upper limit: the time that has passed, but for what the machine has added.
-    pub(crate) fn own(&self) -> Duration {
-        self.elapsed().saturating_sub(self.load.so_far())
-    }
-}
+use redis_lock_client::{Builder, Error, ErrorKind, Guard, Lock, Locks};
+use std::collections::HashMap;
+use std::time::Duration;
+use testbed::redis::Value;
+use testbed::{Expect, LockInfo, Server, cmd, eventually};
+use tokio::task::JoinHandle;
 
 /// Long enough to play no part.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -43,9 +14,9 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Settings for tests: waits and leases that end no test by themselves.
+/// Settings for tests.
 pub(crate) fn settings() -> Builder {
-    Locks::builder().service("test").lease(LONG).wait(LONG)
+    Locks::builder().service("test")
 }
 
 pub(crate) fn locks(server: &Server) -> Locks {
@@ -53,7 +24,52 @@ pub(crate) fn locks(server: &Server) -> Locks {
 }
 
 pub(crate) fn locks_at(port: u16, settings: Builder) -> Locks {
-    settings.single(("127.0.0.1", port)).expect("a locks")
+    settings.single(("127.0.0.1", port)).expect("locks")
+}
+
+/// The locks of a user, who has this password and these rights.
+pub(crate) fn locks_of(server: &Server, user: &str, rights: &[&str], settings: Builder) -> Locks {
+    set_rights(server, user, &[&["on", ">x", "~*"], rights].concat());
+    let url = format!("redis://{user}:x@127.0.0.1:{}/", server.port());
+    settings.single(url).expect("locks")
+}
+
+pub(crate) fn set_rights(server: &Server, user: &str, rights: &[&str]) {
+    let mut command = testbed::redis::cmd("ACL");
+    command.arg("SETUSER").arg(user).arg(rights);
+    command.exec(&mut server.connection()).expect("a user");
+}
+
+/// Acquires a lock in the background.
+pub(crate) fn waiting(lock: &Lock) -> JoinHandle<Result<Guard, Error>> {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+pub(crate) async fn granted(waiting: JoinHandle<Result<Guard, Error>>) -> Guard {
+    waiting.await.expect("a task").expect("a lock")
+}
+
+/// The same, once it is the last of so many waiters.
+pub(crate) fn in_line(
+    server: &Server,
+    lock: &Lock,
+    count: usize,
+) -> JoinHandle<Result<Guard, Error>> {
+    let waiting = waiting(lock);
+    await_waiters(server, &String::from_utf8_lossy(lock.key()), count);
+    waiting
+}
+
+pub(crate) fn await_waiters(server: &Server, key: &str, count: usize) {
+    eventually(
+        || testbed::waiters(&mut server.connection(), key).len() == count,
+        "the waiters",
+    );
+}
+
+pub(crate) fn await_free(server: &Server, key: &str) {
+    eventually(|| is_free(server, key), "the lock to be free");
 }
 
 /// What the server says of a lock that is held.
@@ -65,22 +81,29 @@ pub(crate) fn is_free(server: &Server, key: &str) -> bool {
     cmd!(server.connection(), "EXISTS", key).int() == 0
 }
 
-/// The id of the connection that keeps this lock, 0 for none.
-pub(crate) fn kept_by(server: &Server, key: &str) -> i64 {
-    let holders = cmd!(server.connection(), "LOCK.HOLDERS", key).items();
-    let first = holders.into_iter().next();
-    first.map_or(0, |holder| holder.fields()["kept-by"].clone().int())
+pub(crate) fn delete(server: &Server, key: &str) {
+    assert_eq!(cmd!(server.connection(), "DEL", key).int(), 1);
 }
 
-/// Ends the connections of all clients.
-pub(crate) fn end_connections(server: &Server) {
-    let mut own = server.connection();
-    cmd!(own, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").int();
+/// The sessions that are open.
+pub(crate) fn sessions(server: &Server) -> Vec<HashMap<String, Value>> {
+    let sessions = cmd!(server.connection(), "LOCK.SESSION", "LIST").items();
+    sessions
+        .into_iter()
+        .map(|session| session.fields().into_iter().collect())
+        .collect()
 }
 
-/// The owners in the line, the first one first.
-pub(crate) fn waiters(server: &Server, key: &str) -> Vec<String> {
-    testbed::waiters(&mut server.connection(), key)
+pub(crate) fn kill_sessions(server: &Server) {
+    for session in sessions(server) {
+        cmd!(
+            server.connection(),
+            "LOCK.SESSION",
+            "KILL",
+            session["id"].clone().int()
+        )
+        .int();
+    }
 }
 
 /// How often a command has been called.
@@ -89,4 +112,11 @@ pub(crate) fn calls(server: &Server, command: &str) -> u64 {
     let line = stats.get(&format!("cmdstat_{command}"));
     let count = line.and_then(|line| line.strip_prefix("calls=")?.split(',').next()?.parse().ok());
     count.unwrap_or(0)
+}
+
+#[track_caller]
+pub(crate) fn is<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) -> Error {
+    let error = result.expect_err("a failure");
+    assert_eq!(error.kind(), kind, "{error}");
+    error
 }

@@ -52,8 +52,8 @@ impl Setup {
     /// In milliseconds, the shortest and the longest lease. A server renews none below one second.
     pub(crate) fn leases(&self) -> (u64, u64) {
         match self.way {
-            Way::Go => (1000, 1500),
-            Way::Quorum | Way::WithoutRaise => (300, 800),
+            Way::Quorum | Way::Go => (1000, 1500),
+            Way::WithoutRaise => (300, 800),
         }
     }
 
@@ -65,8 +65,8 @@ impl Setup {
     /// for the end, at most two seconds after a second, and a lease more.
     pub(crate) fn longest_hold(&self) -> Duration {
         match self.way {
-            Way::Go => self.longest_lease() + Duration::from_secs(3),
-            Way::Quorum | Way::WithoutRaise => self.longest_lease(),
+            Way::Quorum | Way::Go => self.longest_lease() + Duration::from_secs(3),
+            Way::WithoutRaise => self.longest_lease(),
         }
     }
 

@@ -5,7 +5,8 @@ use super::without_raise::{self, WithoutRaise};
 use crate::clock::millis;
 use crate::quorum::event::{Orders, Way};
 use history::{Outcome, Refusal};
-use redis_lock_client::{Error, Guard, Locks as Client};
+use redis_lock_client::quorum::QuorumGuard;
+use redis_lock_client::{ErrorKind, Locks as Client, Quorum};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Where locks come from.
 #[derive(Clone)]
 pub(super) enum Locks {
-    Quorum(Client),
+    Quorum(Quorum),
     Go(Arc<Go>),
     WithoutRaise(WithoutRaise),
 }
 
 /// A lock that is held.
 pub(super) enum Hold {
-    Quorum(Guard),
+    Quorum(QuorumGuard),
     Go(go::Hold),
     WithoutRaise(without_raise::Hold),
 }
@@ -36,6 +37,8 @@ impl Locks {
         match orders.way {
             Way::Quorum => Client::builder()
                 .service(format!("contender-{}", orders.number))
+                .lease(Duration::from_millis(orders.leases.0))
+                .silence(Duration::from_secs(1))
                 .reply_time(RESPONSE_TIMEOUT)
                 .quorum(urls)
                 .map(Self::Quorum)
@@ -56,13 +59,15 @@ impl Locks {
     ) -> Result<Option<Hold>, String> {
         match self {
             Self::Quorum(client) => {
-                let lock = client.lock(key).lease(lease).wait(wait);
-                let lock = if renews { lock } else { lock.fixed() };
+                let lock = client.lock(key).wait(wait);
+                let lock = if renews { lock } else { lock.fixed(lease) };
                 match lock.acquire().await {
                     Ok(guard) => Ok(Some(Hold::Quorum(guard))),
-                    Err(Error::Busy) => Ok(None),
-                    Err(Error::Unavailable(_)) => Err("no majority".to_owned()),
-                    Err(error) => Err(error.to_string()),
+                    Err(error) => match error.kind() {
+                        ErrorKind::Busy => Ok(None),
+                        ErrorKind::Unavailable => Err("no majority".to_owned()),
+                        _ => Err(error.to_string()),
+                    },
                 }
             }
             Self::Go(go) => {
@@ -79,7 +84,9 @@ impl Locks {
 
     pub(super) async fn close(&self) {
         match self {
-            Self::Quorum(client) => client.close().await,
+            Self::Quorum(client) => {
+                let _ = client.close().await; // what is left ends with its lease
+            }
             Self::Go(go) => go.close().await,
             Self::WithoutRaise(_) => {}
         }
@@ -97,7 +104,7 @@ impl Hold {
 
     pub(super) fn owner(&self) -> String {
         match self {
-            Self::Quorum(guard) => guard.owner().to_owned(),
+            Self::Quorum(guard) => format!("rust:{}", guard.token()),
             Self::Go(hold) => format!("go:{}", hold.token),
             Self::WithoutRaise(hold) => hold.owner.clone(),
         }
@@ -117,7 +124,7 @@ impl Hold {
         match self {
             Self::Quorum(guard) => match guard.release().await {
                 Ok(()) => Outcome::Left(0),
-                Err(Error::Lost(_)) => Outcome::Refused(Refusal::NotHeld),
+                Err(error) if error.kind() == ErrorKind::Lost => Outcome::Refused(Refusal::NotHeld),
                 Err(_) => Outcome::Lost,
             },
             Self::Go(hold) => hold.release().await,

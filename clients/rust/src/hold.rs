@@ -1,0 +1,242 @@
+//! What is done with a grant.
+
+use crate::acquire::give_up;
+use crate::background::{background, sleep};
+use crate::core::{Core, now};
+use crate::error::{Error, Failure};
+use crate::locks::Locks;
+
+use crate::state::claim::{LEAST_LEASE, command};
+use crate::state::time::FAR;
+use crate::state::{Answer, Caller, End, Mode, Name, State, Time};
+use redis::Cmd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// A grant that some guards share.
+pub(crate) struct Hold {
+    locks: Locks,
+    id: u64,
+    name: Name,
+    pub(crate) caller: Arc<Caller>,
+    /// Of the calls about the grant.
+    turn: Mutex<()>,
+    taken: Instant,
+    most: Time,
+}
+
+impl Hold {
+    pub(crate) fn new(locks: &Locks, id: u64, name: Name, at_most: Option<Duration>) -> Self {
+        let caller = Arc::clone(&locks.core().lock().state.claims[&id].caller);
+        let most = at_most.map_or(FAR, |most| now() + most);
+        Self {
+            locks: locks.clone(),
+            id,
+            name,
+            caller,
+            turn: Mutex::default(),
+            taken: Instant::now(),
+            most,
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        self.locks.core()
+    }
+
+    pub(crate) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.core().lock().state.claims[&self.id].token
+    }
+
+    /// Fails if the grant is lost or released.
+    pub(crate) fn status(&self) -> Result<(), Error> {
+        let status = self.core().lock().state.require_held(self.id);
+        status.map_err(|failure| failure.of("hold", &self.name.key))
+    }
+
+    /// How long it is sure that nobody else has the lock.
+    pub(crate) fn remaining(&self) -> Duration {
+        let known = self.core().lock();
+        let is_held = known.state.require_held(self.id).is_ok();
+        if is_held {
+            known.state.sure(self.id).saturating_sub(known.state.at)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Ends the grant at its maximum time, and at the end of a fixed lease.
+    pub(crate) fn start(self: &Arc<Self>, is_fixed: bool) {
+        if !is_fixed && self.most == FAR {
+            return;
+        }
+        let hold = Arc::downgrade(self);
+        background().spawn(async move {
+            loop {
+                let Some(hold) = hold.upgrade() else { return };
+                let (caller, core) = (Arc::clone(&hold.caller), Arc::clone(hold.core()));
+                let end = core.lock().state.end(hold.id, hold.most);
+                let lasts = match end {
+                    End::Over => return,
+                    End::Lasts(lasts) => lasts,
+                    End::Release(command) => {
+                        let (_, answer) = core
+                            .call_about(&hold.name.key, |_| Some(command.clone()))
+                            .await;
+                        return core.lock().state.ended(hold.id, &answer.reply);
+                    }
+                };
+                drop(hold);
+                tokio::select! {
+                    () = sleep(lasts) => {}
+                    () = caller.changed.notified() => {}
+                }
+            }
+        });
+    }
+
+    /// Makes a call about the grant. `before` returns its command, `after` applies the answer.
+    async fn call(
+        &self,
+        operation: &'static str,
+        before: impl FnOnce(&mut State, u64) -> Result<Cmd, Failure> + Send,
+        after: impl FnOnce(&mut State, u64, &Answer) -> Result<(), Failure> + Send,
+    ) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        let failed = |failure: Failure| failure.of(operation, &self.name.key);
+        let (command, call) = {
+            let mut known = self.core().lock();
+            let command = before(&mut known.state, self.id).map_err(failed)?;
+            (command, known.state.begin_call(self.name.clone()))
+        };
+        let (_, answer) = self
+            .core()
+            .call_about(&self.name.key, |_| Some(command.clone()))
+            .await;
+        let mut known = self.core().lock();
+        let result = after(&mut known.state, self.id, &answer);
+        known.state.end_call(call);
+        result.map_err(failed)
+    }
+
+    /// Asks the server whether the grant stands.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        self.call("check", |state, id| state.check(id), State::confirmed)
+            .await
+    }
+
+    /// Adds a hold.
+    pub(crate) async fn enter(&self, mode: Mode) -> Result<(), Error> {
+        let entered = |state: &mut State, id: u64, answer: &Answer| {
+            state.confirmed(id, answer)?;
+            state.claims.get_mut(&id).expect("held").holds += 1;
+            Ok(())
+        };
+        self.call("acquire", |state, id| state.enter(id, mode), entered)
+            .await
+    }
+
+    /// Gives the grant this lease. `leaves`: it also takes the grant out of its session.
+    pub(crate) async fn renew(
+        &self,
+        operation: &'static str,
+        lease: Duration,
+        leaves: bool,
+    ) -> Result<(), Error> {
+        self.call(
+            operation,
+            |state, id| state.renew(id, lease, leaves),
+            State::confirmed,
+        )
+        .await?;
+        self.caller.changed.notify_one();
+        Ok(())
+    }
+
+    /// Gives the grant another lease, from now on.
+    pub(crate) async fn extend(&self, lease: Duration) -> Result<(), Error> {
+        let is_fixed = self.core().lock().state.claims[&self.id].is_fixed;
+        if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
+            let why = "a lease is at least 1 millisecond, and 1 second where the session renews it";
+            return Err(Failure::misuse(why).of("extend", &self.name.key));
+        }
+        self.renew("extend", lease, is_fixed).await
+    }
+
+    /// Leaves the grant to others, with this lease.
+    pub(crate) async fn detach(&self, lease: Duration) -> Result<(), Error> {
+        let is_entered = self.core().lock().state.claims[&self.id].holds > 1;
+        if is_entered || lease < Duration::from_millis(1) {
+            let why = "a lease is at least 1 millisecond, and the task has one hold";
+            return Err(Failure::misuse(why).of("detach", &self.name.key));
+        }
+        let left = |state: &mut State, id: u64, answer: &Answer| {
+            state.confirmed(id, answer).map(|()| state.let_go(id))
+        };
+        self.call("detach", |state, id| state.renew(id, lease, true), left)
+            .await
+    }
+
+    /// Gives a hold back.
+    pub(crate) async fn release(&self) -> Result<(), Error> {
+        let released = self.call("release", State::release, State::released).await;
+        if let Some(observer) = &self.core().options.observer {
+            observer.released(
+                &self.name.key,
+                self.taken.elapsed(),
+                released.as_ref().err(),
+            );
+        }
+        released
+    }
+
+    /// Gives back a grant that the user does not have.
+    pub(crate) async fn give_up(&self) {
+        give_up(self.core(), self.id, &self.name, false).await;
+    }
+
+    /// Lifts the token of the grant. After any failure but that the token is too far ahead of the server's clock, which
+    /// is true, it is not known which token the grant has: it has to be given up.
+    pub(crate) async fn raise(&self, token: u64) -> Result<(), (Error, bool)> {
+        let command = |state: &mut State, id: u64| {
+            let mut command = command("LOCK.RENEW", &self.name);
+            command
+                .arg("TOKEN")
+                .arg(state.claims[&id].token)
+                .arg("RAISE")
+                .arg(token);
+            state.require_held(id).map(|()| command)
+        };
+        let mut is_ahead = false;
+        let raised = |state: &mut State, id: u64, answer: &Answer| {
+            is_ahead = answer.reply.as_ref().is_err_and(|fault| fault.is("AHEAD"));
+            state.confirmed(id, answer)?;
+            state.raised(id, token);
+            Ok(())
+        };
+        let result = self.call("raise", command, raised).await;
+        result.map_err(|error| (error, is_ahead))
+    }
+
+    /// Gives a hold back in the background.
+    pub(crate) fn release_later(self: Arc<Self>) {
+        if self.status().is_ok() {
+            background().spawn(async move {
+                if let Err(error) = self.release().await {
+                    tracing::warn!(%error, "a lock was not released");
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.core().lock().state.remove(self.id);
+    }
+}

@@ -1,0 +1,316 @@
+//! A lock that a majority of the servers has granted.
+
+use super::Shared;
+use crate::background::background;
+use crate::background::run;
+use crate::core::observe;
+use crate::error::{Error, ErrorKind, Failure};
+use crate::guard::Guard;
+use crate::hold::Hold;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use std::fmt;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// The parts of a lock.
+pub(super) struct Together {
+    quorum: Arc<Shared>,
+    key: Arc<[u8]>,
+    pub(super) token: u64,
+    taken: Instant,
+    lost: CancellationToken,
+    /// It is lost or released.
+    ended: CancellationToken,
+    parts: Mutex<Parts>,
+}
+
+#[derive(Default)]
+struct Parts {
+    /// That are not lost, with the place of the server.
+    held: Vec<(usize, Guard)>,
+    losses: String,
+    /// Why it is held no more.
+    failure: Option<Failure>,
+}
+
+type Calls = FuturesUnordered<BoxFuture<'static, Result<(), Error>>>;
+
+impl Together {
+    pub(super) fn new(quorum: Arc<Shared>, key: Arc<[u8]>, token: u64) -> Arc<Self> {
+        let (lost, ended) = (CancellationToken::new(), CancellationToken::new());
+        Arc::new(Self {
+            quorum,
+            key,
+            token,
+            taken: Instant::now(),
+            lost,
+            ended,
+            parts: Mutex::default(),
+        })
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a part. It returns the part if the lock has ended.
+    pub(super) fn add(self: &Arc<Self>, place: usize, guard: Guard) -> Option<Guard> {
+        let mut parts = self.parts();
+        if parts.failure.is_some() {
+            return Some(guard);
+        }
+        let (lock, lost, ended) = (
+            Arc::downgrade(self),
+            guard.cancellation(),
+            self.ended.clone(),
+        );
+        parts.held.push((place, guard));
+        background().spawn(async move {
+            tokio::select! {
+                () = lost.cancelled() => if let Some(lock) = lock.upgrade() {
+                    lock.part_lost(place);
+                },
+                () = ended.cancelled() => {}
+            }
+        });
+        None
+    }
+
+    /// Goes on without a part, as long as a majority is left.
+    fn part_lost(&self, place: usize) {
+        let mut parts = self.parts();
+        let Some(at) = parts.held.iter().position(|(of, _)| *of == place) else {
+            return;
+        };
+        let (_, guard) = parts.held.swap_remove(at);
+        let loss = guard.loss();
+        let cause = loss.as_ref().map_or("lost", Error::cause);
+        let separator = if parts.losses.is_empty() { "" } else { "; " };
+        let _ = write!(
+            parts.losses,
+            "{separator}{}: {cause}",
+            self.quorum.members[place].name
+        );
+        if parts.held.len() >= self.quorum.majority {
+            return;
+        }
+        let failure = Failure::new(ErrorKind::Lost, parts.losses.clone());
+        parts.failure = Some(failure.clone());
+        for (_, rest) in parts.held.drain(..) {
+            background().spawn(rest.give_up());
+        }
+        drop(parts);
+        self.lost.cancel();
+        self.ended.cancel();
+        let error = failure.of("hold", &self.key);
+        tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");
+        observe(self.quorum.options.observer.as_ref(), move |observer| {
+            observer.lost(&error);
+        });
+    }
+
+    /// Fails if the lock is lost or released.
+    fn status(&self) -> Result<(), Failure> {
+        self.parts().failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn remaining(&self) -> Duration {
+        let parts = self.parts();
+        let mut left: Vec<Duration> = parts
+            .held
+            .iter()
+            .map(|(_, guard)| guard.remaining())
+            .collect();
+        left.sort_unstable_by(|one, other| other.cmp(one));
+        left.get(self.quorum.majority - 1)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Makes a call about each part at once, as a task.
+    fn calls<F>(&self, call: impl Fn(Arc<Hold>) -> F) -> Calls
+    where
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        let parts = self.parts();
+        let calls = parts.held.iter().map(|(_, guard)| {
+            let call = run(call(Arc::clone(guard.hold())));
+            Box::pin(call) as BoxFuture<'static, _>
+        });
+        calls.collect()
+    }
+
+    /// Ends the lock by the release of its parts.
+    fn release(&self) -> Result<Calls, Failure> {
+        let mut parts = self.parts();
+        if let Some(failure) = &parts.failure {
+            return Err(failure.clone());
+        }
+        parts.failure = Some(Failure::misuse("it was released already"));
+        self.ended.cancel();
+        let held = parts.held.drain(..);
+        Ok(held
+            .map(|(_, guard)| Box::pin(guard.release()) as BoxFuture<'static, _>)
+            .collect())
+    }
+
+    /// Waits until a majority has agreed, or all have answered. The other calls go on.
+    async fn agree(&self, operation: &'static str, mut calls: Calls) -> Result<(), Error> {
+        let (mut agreed, mut left) = (0, calls.len());
+        let (mut kind, mut cause) = (
+            ErrorKind::Unavailable,
+            "no majority of the servers".to_owned(),
+        );
+        while let Some(answer) = calls.next().await {
+            match answer {
+                Ok(()) => agreed += 1,
+                Err(error) => {
+                    let _ = write!(cause, "; {}", error.cause());
+                    match error.kind() {
+                        ErrorKind::Lost => left -= 1,
+                        other => kind = other,
+                    }
+                }
+            }
+            if agreed >= self.quorum.majority {
+                return Ok(());
+            }
+        }
+        let kind = if left < self.quorum.majority {
+            ErrorKind::Lost
+        } else {
+            kind
+        };
+        Err(Failure::new(kind, cause).of(operation, &self.key))
+    }
+}
+
+/// A lock that a majority of the servers has granted, until its release or its loss. Dropping it releases the lock in the
+/// background, as for a [`Guard`](crate::Guard).
+#[must_use = "a guard that is dropped releases the lock"]
+pub struct QuorumGuard {
+    lock: Arc<Together>,
+}
+
+impl QuorumGuard {
+    pub(super) fn new(lock: Arc<Together>) -> Self {
+        Self { lock }
+    }
+
+    /// The key of the lock.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.lock.key
+    }
+
+    /// The fencing token, the same on all servers of the majority: later grants of the lock have higher ones.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.lock.token
+    }
+
+    /// Nobody else has the lock, by the clock alone. It is false also while a majority of the servers is silent.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How long [`is_held`](Self::is_held) stays true without another reply of a server.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.lock.remaining()
+    }
+
+    /// Waits until the lock is lost, and returns the error with what each server reported. It never ends while the lock
+    /// is held, and not by a release.
+    pub async fn lost(&self) -> Error {
+        self.lock.lost.cancelled().await;
+        self.loss()
+            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+    }
+
+    /// The error with the reason, if the lock is lost.
+    #[must_use]
+    pub fn loss(&self) -> Option<Error> {
+        let failure = self
+            .lock
+            .status()
+            .err()
+            .filter(|failure| failure.kind == ErrorKind::Lost)?;
+        Some(failure.of("hold", self.key()))
+    }
+
+    /// Is cancelled when the lock is lost, not when it is released.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.lock.lost.child_token()
+    }
+
+    /// Asks the servers whether the lock is still held.
+    ///
+    /// # Errors
+    /// [`Lost`](ErrorKind::Lost) if a majority does not have it any more, [`Unavailable`](ErrorKind::Unavailable) if too
+    /// few answer.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.lock
+            .status()
+            .map_err(|failure| failure.of("check", self.key()))?;
+        let calls = self.lock.calls(|hold| async move { hold.check().await });
+        self.lock.agree("check", calls).await
+    }
+
+    /// Gives the lock another lease, from now on, as [`Guard::extend`](crate::Guard::extend).
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
+        self.lock
+            .status()
+            .map_err(|failure| failure.of("extend", self.key()))?;
+        let calls = self
+            .lock
+            .calls(move |hold| async move { hold.extend(lease).await });
+        self.lock.agree("extend", calls).await
+    }
+
+    /// Gives the lock back on all servers. It returns when a majority has answered; the sessions repeat what the others
+    /// have not answered.
+    ///
+    /// # Errors
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost before, [`Unavailable`](ErrorKind::Unavailable) if too few servers
+    /// have answered in time.
+    pub async fn release(self) -> Result<(), Error> {
+        let lock = Arc::clone(&self.lock);
+        let releasing = async move {
+            let released = match lock.release() {
+                Ok(calls) => lock.agree("release", calls).await,
+                Err(failure) => Err(failure.of("release", &lock.key)),
+            };
+            if let Some(observer) = &lock.quorum.options.observer {
+                observer.released(&lock.key, lock.taken.elapsed(), released.as_ref().err());
+            }
+            released
+        };
+        run(releasing).await
+    }
+}
+
+impl Drop for QuorumGuard {
+    fn drop(&mut self) {
+        drop(self.lock.release()); // which drops the guards of the parts, unless it has ended already
+    }
+}
+
+impl fmt::Debug for QuorumGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = String::from_utf8_lossy(self.key());
+        f.debug_struct("QuorumGuard")
+            .field("key", &key)
+            .field("token", &self.token())
+            .finish_non_exhaustive()
+    }
+}

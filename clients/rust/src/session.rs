@@ -1,0 +1,203 @@
+//! The loop that polls the session of a node. It is the only user of the session's connection, runs in the background,
+//! and runs no code of the user.
+
+use crate::background::sleep;
+use crate::core::{Core, Locked};
+use crate::pauses::Pauses;
+use crate::server::Poller;
+use crate::state::time::millis;
+use crate::state::{Fault, Time, about_session};
+use redis::Cmd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Polls until nothing depends on the session, or the client is closed.
+pub(crate) async fn run(core: Arc<Core>, node: usize) {
+    let server = Arc::clone(&core.lock().loops[node].server);
+    let mut poller = Poller::new(server);
+    let (mut pauses, mut was_unknown) = (Pauses::default(), false);
+    loop {
+        let began = crate::core::now();
+        let fault = tokio::select! {
+            fault = round(&core, node, &mut poller) => fault.err(),
+            () = core.aborting.cancelled() => Some(Fault::no_reply("the client is closed", false)),
+        };
+        let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
+        let broken = fault.as_ref().filter(|_| !is_unknown);
+        if broken.is_some() {
+            poller.close();
+        }
+        let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else {
+            return;
+        };
+        if fault.is_none() || is_unknown && !was_unknown {
+            (pauses, was_unknown) = (Pauses::default(), is_unknown);
+            continue;
+        }
+        if broken.is_some() && core.servers.is_cluster() {
+            relocate(&core, node).await;
+        }
+        let pause = pauses.next();
+        // Grants that are unsure are about to be judged.
+        rest(
+            &core,
+            node,
+            if is_unsure {
+                pause.min(Duration::from_millis(100))
+            } else {
+                pause
+            },
+        )
+        .await;
+    }
+}
+
+/// Applies the end of a round. It returns whether the time of a grant has passed; none: the loop has ended.
+fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Fault>) -> Option<bool> {
+    let mut known = core.lock();
+    let mut broken = fault;
+    if let Some(fault) = fault {
+        if fault.is("NOSESSION") {
+            known.state.session_ended(node);
+            broken = None;
+        } else {
+            known.state.failed(node, began, fault);
+        }
+    }
+    if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
+        known.loops[node].is_running = false; // until it is needed
+        observe(core, &mut known, node, None);
+        return None;
+    }
+    observe(core, &mut known, node, broken);
+    Some(known.state.is_unsure(node))
+}
+
+/// Pauses; but a call that needs a session is not kept waiting.
+async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
+    const LEAST: Duration = Duration::from_millis(50);
+    let needed = Arc::clone(&core.lock().loops[node].needed);
+    tokio::select! {
+        () = sleep(pause.min(LEAST)) => {}
+        () = core.closing.cancelled() => return,
+    }
+    tokio::select! {
+        () = sleep(pause.saturating_sub(LEAST)) => {}
+        () = needed.notified() => {}
+        () = core.closing.cancelled() => {}
+    }
+}
+
+/// Opens a session if there is none, sends what is due, and polls once.
+async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(), Fault> {
+    let limit = core.options.reply;
+    let session = {
+        let mut known = core.lock();
+        known.state.leave_session(node);
+        known.state.nodes[node].session
+    };
+    if session == 0 {
+        let session = open(core, poller).await?;
+        let is_closed = {
+            let mut known = core.lock();
+            known.state.opened(node, session);
+            known.state.is_closed
+        };
+        if is_closed {
+            poller.send(limit, &[about_session("CLOSE", session)]).await;
+            return Ok(());
+        }
+    }
+    let (session, sent, due) = {
+        let mut known = core.lock();
+        let due = known.state.due(node);
+        (known.state.nodes[node].session, known.state.at, due)
+    };
+    if !due.is_empty() {
+        let (commands, then): (Vec<Cmd>, Vec<_>) =
+            due.into_iter().map(|due| (due.command, due.then)).unzip();
+        let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
+        let replies = poller.send(limit * many, &commands).await;
+        let mut known = core.lock();
+        for (then, reply) in then.into_iter().zip(&replies) {
+            known.state.apply(node, session, sent, then, reply);
+        }
+        drop(known);
+        if let Some(broken) = replies
+            .into_iter()
+            .filter_map(Result::err)
+            .find(Fault::is_broken)
+        {
+            return Err(broken);
+        }
+    }
+    let (sent, block) = {
+        let mut known = core.lock();
+        if known.state.nodes[node].session != session {
+            return Ok(());
+        }
+        (known.state.at, known.state.block(node))
+    };
+    let reply = poller.poll(limit, block, session).await?;
+    let mut known = core.lock();
+    if known.state.nodes[node].session == session {
+        known.state.polled(node, sent, &reply);
+        if !known.state.changed.is_empty() {
+            poller.collect_calls();
+        }
+    }
+    Ok(())
+}
+
+async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
+    let options = &core.options;
+    let mut open = redis::cmd("LOCK.SESSION");
+    open.arg("OPEN").arg("TIMEOUT").arg(millis(options.silence));
+    open.arg("NAME").arg(&options.service);
+    let reply = poller
+        .send(options.reply, &[open])
+        .await
+        .pop()
+        .expect("a reply")?;
+    match crate::state::reply::number(&reply) {
+        0 => Err(Fault::no_reply("OPEN answered no session", false)),
+        session => Ok(session),
+    }
+}
+
+/// Sends on what a node of the cluster that does not answer may have lost to another one.
+async fn relocate(core: &Arc<Core>, node: usize) {
+    let claims = {
+        let known = core.lock();
+        let claims = known.state.claims_on(node);
+        let key = |id: &u64| {
+            known
+                .state
+                .claims
+                .get(id)
+                .map(|claim| Arc::clone(&claim.name.key))
+        };
+        claims
+            .into_iter()
+            .filter_map(|id| Some((id, key(&id)?)))
+            .collect::<Vec<_>>()
+    };
+    core.servers.refresh();
+    for (id, key) in claims {
+        let at = core.route(&key, None, core.options.reply).await;
+        if at.is_ok_and(|at| at.node != node) {
+            core.lock().state.relocate(id);
+        }
+    }
+}
+
+/// Reports that the connection has broken or is back.
+fn observe(core: &Arc<Core>, known: &mut Locked<'_>, node: usize, fault: Option<&Fault>) {
+    let it = &mut known.loops[node];
+    if it.is_down == fault.is_some() {
+        return;
+    }
+    it.is_down = fault.is_some();
+    let (server, cause) = (it.server.address.clone(), fault.map(ToString::to_string));
+    core.observe(move |observer| observer.connection(&server, cause.as_deref()));
+}

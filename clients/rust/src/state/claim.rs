@@ -1,0 +1,234 @@
+//! One acquire: first a wait, then a grant.
+
+use super::fault::Fault;
+use super::time::{FAR, Time, millis};
+use crate::error::{Error, Failure};
+use redis::Cmd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The shortest lease that the server renews.
+pub(crate) const LEAST_LEASE: Duration = Duration::from_secs(1);
+
+/// Identifies a claim: no two claims of a client have the same key and owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) owner: Arc<str>,
+}
+
+/// How many may have the lock at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    #[default]
+    Exclusive,
+    Shared,
+    Permits(u32),
+}
+
+/// How far a claim has come. A wait is asked, in line or over (ended without a grant); a grant is held, lost or
+/// released. A grant that is held and whose time has passed is unsure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Asked,
+    InLine,
+    Over,
+    Held,
+    Lost,
+    Released,
+}
+
+/// The owner of a task; none means that the next acquire uses a fresh one.
+#[derive(Debug, Default)]
+pub(crate) struct TaskOwner(Mutex<Option<Arc<str>>>);
+
+impl TaskOwner {
+    pub(crate) fn get(&self) -> Option<Arc<str>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn set(&self, owner: Option<Arc<str>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = owner;
+    }
+}
+
+/// The caller of an acquire, and later the holder of its grant.
+#[derive(Debug, Default)]
+pub(crate) struct Caller {
+    /// The claim has changed.
+    pub(crate) changed: Notify,
+    /// Cancelled when the grant is lost.
+    pub(crate) lost: CancellationToken,
+    /// Why it is lost.
+    pub(crate) loss: OnceLock<Error>,
+}
+
+/// One acquire: first a wait, then a grant.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Default)]
+pub(crate) struct Claim {
+    pub(crate) name: Name,
+    pub(crate) mode: Mode,
+    /// The lease of the grant.
+    pub(crate) lease: Duration,
+    /// The lease is not renewed: the grant leaves the session before the user has it.
+    pub(crate) is_fixed: bool,
+    /// The token of a grant to adopt, instead of a new one.
+    pub(crate) adopts: Option<u64>,
+    pub(crate) task: Option<Arc<TaskOwner>>,
+    pub(crate) caller: Arc<Caller>,
+    /// The server that has the lock.
+    pub(crate) node: usize,
+    pub(crate) phase: Phase,
+    /// The session of the place, or of the grant; 0: none.
+    pub(crate) session: u64,
+    pub(crate) token: u64,
+    pub(crate) holds: u64,
+    /// The user has the grant.
+    pub(crate) is_handed_over: bool,
+    /// The time of one try.
+    pub(crate) limit: Duration,
+    /// The end of asking without a reply.
+    pub(crate) asked_end: Time,
+    /// When the caller gives up at the latest.
+    pub(crate) last: Time,
+    /// Acquires without a reply, which the server may still carry out.
+    pub(super) open: usize,
+    /// The fault of the last try.
+    pub(super) cause: Option<Fault>,
+    /// The end without a grant.
+    pub(super) failure: Option<Failure>,
+    /// The reason of the loss.
+    pub(super) reason: String,
+    /// See `State::sure`.
+    pub(super) sure: Time,
+    /// No POLL sent before makes it sure.
+    pub(super) from: Time,
+    /// A RENEW takes it out of its session.
+    pub(super) leaves: bool,
+    /// Another node may have it: the reason of its loss if not.
+    pub(super) doubt: Option<String>,
+    /// The end of the caller's time.
+    pub(super) end: Time,
+    queues: bool,
+}
+
+impl Claim {
+    /// A claim that waits for this long from now on; none: without a limit. `reply` is the time of a reply.
+    pub(crate) fn new(name: Name, wait: Option<Duration>, reply: Duration, at: Time) -> Self {
+        let most = FAR.saturating_sub(at + reply);
+        let wait = wait.map_or(most, |wait| wait.min(most));
+        let asking = wait.max(reply);
+        Self {
+            name,
+            holds: 1,
+            limit: reply.min(asking / 2),
+            asked_end: at + asking,
+            last: at + wait + reply,
+            end: at + wait,
+            queues: !wait.is_zero(),
+            ..Self::default()
+        }
+    }
+
+    /// Asks for the lock. HOLDS 1 makes it safe to repeat.
+    pub(crate) fn acquire_command(&self, session: u64, at: Time) -> Cmd {
+        let lease = millis(self.lease.max(LEAST_LEASE));
+        if let Some(token) = self.adopts {
+            let mut command = command("LOCK.RENEW", &self.name);
+            command
+                .arg("PX")
+                .arg(lease)
+                .arg("SESSION")
+                .arg(session)
+                .arg("TOKEN")
+                .arg(token);
+            return command;
+        }
+        let mut command = command("LOCK.ACQUIRE", &self.name);
+        with_mode(&mut command, self.mode);
+        command
+            .arg("PX")
+            .arg(lease)
+            .arg("HOLDS")
+            .arg(1)
+            .arg("SESSION")
+            .arg(session);
+        if self.queues {
+            let left = if self.last == FAR {
+                0
+            } else {
+                millis(self.end.saturating_sub(at)).max(1)
+            };
+            command.arg("QUEUE").arg(left);
+        }
+        command
+    }
+
+    /// The user's own release. It alone names the session, so that the server reports no loss.
+    pub(crate) fn release_command(&self) -> Cmd {
+        let mut command = command("LOCK.RELEASE", &self.name);
+        command
+            .arg("HOLDS")
+            .arg(self.holds)
+            .arg("TOKEN")
+            .arg(self.token);
+        if self.session != 0 {
+            command.arg("SESSION").arg(self.session);
+        }
+        command
+    }
+
+    /// Moves the grant to a session.
+    pub(crate) fn renew_command(&self, session: u64) -> Cmd {
+        let mut command = command("LOCK.RENEW", &self.name);
+        command
+            .arg("SESSION")
+            .arg(session)
+            .arg("TOKEN")
+            .arg(self.token);
+        command
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Asked | Phase::InLine)
+    }
+
+    pub(super) fn renounce_owner(&self) {
+        if let Some(task) = &self.task {
+            task.set(None);
+        }
+    }
+}
+
+/// A command about this key and owner.
+pub(crate) fn command(word: &str, name: &Name) -> Cmd {
+    let mut command = redis::cmd(word);
+    command.arg(&*name.key).arg(&*name.owner);
+    command
+}
+
+/// Makes sure that the owner neither holds the lock nor waits for it.
+pub(crate) fn cancel_command(name: &Name) -> Cmd {
+    let mut command = command("LOCK.RELEASE", name);
+    command.arg("ALL");
+    command
+}
+
+pub(super) fn with_mode(command: &mut Cmd, mode: Mode) {
+    match mode {
+        Mode::Exclusive => {}
+        Mode::Shared => {
+            command.arg("SHARED");
+        }
+        Mode::Permits(most) => {
+            command.arg("LIMIT").arg(most);
+        }
+    }
+}

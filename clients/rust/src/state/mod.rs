@@ -1,0 +1,174 @@
+//! What a client knows, and the rules by which it changes: sessions, waits, grants, calls under way, and releases that
+//! are not finished. It has no I/O, tasks, timers or clock: replies and events go in with the time, and commands that
+//! are due come out. Its callers hold a mutex.
+
+pub(crate) mod claim;
+pub(crate) mod fault;
+mod grants;
+mod polling;
+pub(crate) mod reply;
+mod session;
+#[cfg(test)]
+mod tests;
+pub(crate) mod time;
+mod waits;
+
+pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
+pub(crate) use fault::Fault;
+pub(crate) use grants::{Answer, End};
+pub(crate) use reply::Reply;
+pub(crate) use session::{Node, about_session};
+pub(crate) use time::Time;
+pub(crate) use waits::{Asked, Step};
+
+use redis::Cmd;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Identifies a claim, in the order of asking.
+pub(crate) type Id = u64;
+
+/// What is known of all servers.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The time of this call: its caller sets it, each time later.
+    pub(crate) at: Time,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) claims: HashMap<Id, Claim>,
+    /// Claims whose callers have to look again.
+    pub(crate) changed: Vec<Id>,
+    /// Grants that another node of the cluster may have: to be found.
+    pub(crate) elsewhere: Vec<Id>,
+    /// Releases that belong to another node of the cluster.
+    pub(crate) misplaced: Vec<(Arc<[u8]>, Cmd)>,
+    pub(crate) is_closed: bool,
+    lease: Duration,
+    reply: Duration,
+    is_cluster: bool,
+    /// Waits, and grants that are held.
+    names: HashMap<Name, Id>,
+    last_id: Id,
+    unfinished: HashMap<Ended, Unfinished>,
+    calls: BTreeMap<u64, Name>,
+    last_call: u64,
+    losses: HashMap<Ended, Loss>,
+}
+
+/// A grant; without a token, all that its owner has, a wait too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Ended {
+    name: Name,
+    token: u64,
+}
+
+struct Unfinished {
+    node: usize,
+    command: Cmd,
+}
+
+struct Loss {
+    reason: String,
+    /// The last call then under way.
+    call: u64,
+}
+
+impl State {
+    /// `lease` is that of the sessions, `reply` how long a reply may take.
+    pub(crate) fn new(lease: Duration, reply: Duration, is_cluster: bool) -> Self {
+        Self {
+            lease,
+            reply,
+            is_cluster,
+            ..Self::default()
+        }
+    }
+
+    /// Registers a call before it is sent. An owner is not used again while a call in its name is unanswered.
+    pub(crate) fn begin_call(&mut self, name: Name) -> u64 {
+        self.last_call += 1;
+        self.calls.insert(self.last_call, name);
+        self.last_call
+    }
+
+    /// Follows the application of the reply.
+    pub(crate) fn end_call(&mut self, call: u64) {
+        self.calls.remove(&call);
+        let first = self
+            .calls
+            .first_key_value()
+            .map_or(u64::MAX, |(first, _)| *first);
+        self.losses.retain(|_, loss| loss.call >= first); // no later reply can name the others
+    }
+
+    fn is_called(&self, name: &Name) -> bool {
+        self.calls.values().any(|called| called == name)
+    }
+
+    /// The owner that the task may use for another call; none: it needs a fresh one.
+    pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
+        let owner = task.get()?;
+        let unfinished = self.unfinished.keys().map(|ended| &ended.name);
+        let is_used = self
+            .calls
+            .values()
+            .chain(unfinished)
+            .any(|name| name.owner == owner);
+        if is_used {
+            task.set(None);
+        }
+        (!is_used).then_some(owner)
+    }
+
+    fn claim(&mut self, id: Id) -> &mut Claim {
+        self.claims
+            .get_mut(&id)
+            .expect("a claim that its caller has")
+    }
+
+    /// Ends what is known of a claim whose caller has let go of it.
+    pub(crate) fn remove(&mut self, id: Id) {
+        self.forget(id);
+        self.claims.remove(&id);
+    }
+
+    fn forget(&mut self, id: Id) {
+        let Some(claim) = self.claims.get(&id) else {
+            return;
+        };
+        if self.names.get(&claim.name) == Some(&id) {
+            self.names.remove(&claim.name);
+            self.nodes[claim.node].grants.remove(&id);
+        }
+    }
+
+    /// Has the loop repeat a release.
+    fn finish_later(&mut self, node: usize, ended: Ended, command: Cmd) {
+        self.unfinished.insert(ended, Unfinished { node, command });
+    }
+
+    /// Has the loop release a grant that the user does not have, or cancel a wait: without the session.
+    fn give_back(&mut self, node: usize, name: Name, token: u64) {
+        let mut command = claim::cancel_command(&name);
+        if token != 0 {
+            command.arg("TOKEN").arg(token);
+        }
+        self.finish_later(node, Ended { name, token }, command);
+    }
+
+    /// Applies the reply to an unfinished release.
+    fn finished(&mut self, ended: &Ended, reply: &Reply) {
+        let Some(how) = self.unfinished.get(ended) else {
+            return;
+        };
+        let fault = reply.as_ref().err();
+        if fault.is_some_and(Fault::is_passing) {
+            return;
+        }
+        let node = how.node;
+        self.unfinished.remove(ended);
+        if ended.token != 0 && fault.is_some_and(|fault| !fault.is_gone()) {
+            self.nodes[node].is_leaving = true;
+        }
+    }
+}

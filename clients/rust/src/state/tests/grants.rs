@@ -1,0 +1,211 @@
+use super::*;
+use crate::state::End;
+use crate::state::time::FAR;
+
+/// † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only.
+#[test]
+fn a_poll_counts_for_grants_of_its_session() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    rig.at(109.0).poll(5000, 1, vec![]);
+    rig.sure_till(id, 114.0);
+    rig.at(110.0).poll(1000, 1, vec![]);
+    rig.sure_till(id, 114.0);
+    rig.at(111.0).poll(-1, 1, vec![]);
+    rig.sure_till(id, 121.0);
+    rig.end_session();
+    rig.at(115.0).poll(9000, 1, vec![]);
+    rig.sure_till(id, 121.0);
+}
+
+/// † A grant that was learned later, or has another token now, may have been lost before.
+#[test]
+fn a_poll_counts_for_grants_that_were_known_when_it_was_sent() {
+    let mut rig = Rig::open();
+    let sent = rig.begin();
+    let id = rig.held("k");
+    rig.at(109.0).reply(sent, 9500, 1, vec![]);
+    rig.sure_till(id, 110.0);
+    let other = rig.in_line("l");
+    rig.poll(3000, 2, vec![granted("l", 51)]);
+    rig.sure_till(other, 112.0);
+}
+
+/// A POLL that reaches less far counts for grants that joined after one that reached further.
+#[test]
+fn leases_that_differ() {
+    let mut rig = Rig::open();
+    let long = rig.held("long");
+    rig.poll(9900, 1, vec![]);
+    let short = rig.asked("short");
+    rig.state.answered(&short, &grant(51, 2000));
+    rig.is_done(short.id);
+    rig.at(101.0).poll(1900, 2, vec![]);
+    rig.sure_till(short.id, 102.9);
+    rig.sure_till(long, 110.0);
+    rig.at(102.5).poll(1900, 2, vec![]);
+    rig.is(short.id, Phase::Held, "");
+    rig.sure_till(short.id, 104.4);
+}
+
+/// `sure` is lowered before the RENEW, and no POLL sent before its reply counts.
+#[test]
+fn a_shorter_lease() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    rig.at(101.0).state.renew(id, 2 * S, false).expect("held");
+    rig.sure_till(id, 103.0);
+    rig.at(102.0).poll(9000, 1, vec![]);
+    rig.sure_till(id, 103.0);
+    let sent = rig.at(102.4).begin();
+    let answer = Answer {
+        sent: at(101.0),
+        reply: grant(50, 2000),
+        was_open: false,
+    };
+    rig.at(102.5).state.confirmed(id, &answer).expect("renewed");
+    rig.reply(sent, 9000, 1, vec![]);
+    rig.sure_till(id, 103.0);
+    rig.at(102.6).poll(1500, 1, vec![]);
+    rig.sure_till(id, 104.1);
+}
+
+#[test]
+fn sure_follows_the_lease_in_the_reply() {
+    let mut rig = Rig::open();
+    let asked = rig.asked("k");
+    rig.state.answered(&asked, &grant(50, 3000));
+    rig.sure_till(asked.id, 103.0);
+    for (sent, lease, sure) in [(102.0, 20_000, 122.0), (103.0, 1000, 122.0)] {
+        let answer = Answer {
+            sent: at(sent),
+            reply: grant(50, lease),
+            was_open: false,
+        };
+        rig.state.confirmed(asked.id, &answer).expect("renewed");
+        rig.sure_till(asked.id, sure);
+    }
+}
+
+/// NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone.
+#[test]
+fn moving_a_grant() {
+    let mut rig = Rig::open();
+    let [gone, kept, moving] = ["gone", "kept", "taken"].map(|key| rig.held(key));
+    rig.end_session();
+    let due = rig.at(101.0).state.due(0);
+    for due in due {
+        let command = line(&due.command);
+        let reply = match command.split(' ').nth(1) {
+            Some("gone") => says("NOTHELD x"),
+            Some("kept") => says("NOPERM x"),
+            _ => no_reply(),
+        };
+        let sent = rig.state.at;
+        rig.state.apply(0, 8, sent, due.then, &reply);
+    }
+    rig.poll(-1, 0, vec![taken("taken", 50, 9)]);
+    rig.is(gone, Phase::Lost, "gone (NOTHELD)");
+    rig.is(moving, Phase::Lost, "taken");
+    rig.is(kept, Phase::Held, "");
+    rig.is_due(&["LOCK.RENEW kept o SESSION 8 TOKEN 50"]);
+}
+
+/// A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
+#[test]
+fn a_fixed_lease() {
+    let mut rig = Rig::open();
+    let mut claim = rig.claim("k", 5 * S);
+    (claim.lease, claim.is_fixed) = (500 * MS, true);
+    let id = rig.state.ask(claim).expect("asked");
+    let asked = rig.sent(id);
+    let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
+    assert!(
+        command.contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"),
+        "{command}"
+    );
+    rig.state.answered(&asked, &grant(50, 1000));
+    rig.is_done(id);
+    let renewal = line(&rig.state.renew(id, 500 * MS, true).expect("held"));
+    assert_eq!(renewal, "LOCK.RENEW k o PX 500 TOKEN 50 SESSION 0");
+    rig.poll(-1, 0, vec![taken("k", 50, 0)]);
+    let answer = Answer {
+        sent: at(100.2),
+        reply: grant(50, 500),
+        was_open: false,
+    };
+    rig.state.confirmed(id, &answer).expect("renewed");
+    rig.poll(9000, 0, vec![granted("k", 50)]);
+    rig.sure_till(id, 100.7);
+    rig.end_session();
+    rig.at(100.5).is_due(&[]);
+    assert!(matches!(rig.state.end(id, FAR), End::Lasts(rest) if rest == 200 * MS));
+    assert!(matches!(rig.at(100.7).state.end(id, FAR), End::Release(_)));
+    rig.is(id, Phase::Lost, "expired");
+}
+
+/// A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant.
+#[test]
+fn a_leave_without_an_answer() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    rig.state.renew(id, 3 * S, true).expect("held");
+    let answer = rig.answer(no_reply(), false);
+    assert_eq!(
+        rig.state
+            .confirmed(id, &answer)
+            .expect_err("no answer")
+            .kind,
+        ErrorKind::Unavailable
+    );
+    rig.poll(9000, 0, vec![taken("k", 50, 0)]);
+    rig.sure_till(id, 103.0);
+    rig.at(104.0).poll(9000, 0, vec![]);
+    rig.is(id, Phase::Lost, "silence");
+}
+
+/// A grant whose maximum time is over is lost, and the release names the session.
+#[test]
+fn a_maximum_time() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    assert!(matches!(rig.state.end(id, at(101.0)), End::Lasts(rest) if rest == S));
+    let End::Release(command) = rig.at(101.0).state.end(id, at(101.0)) else {
+        panic!("it lasts")
+    };
+    assert_eq!(
+        line(&command),
+        "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"
+    );
+    rig.is(id, Phase::Lost, "its maximum time is over");
+    rig.is_due(&["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"]);
+    rig.state.ended(id, &Ok(int(0)));
+    rig.is_due(&[]);
+    assert!(matches!(rig.state.end(id, FAR), End::Over));
+}
+
+/// What another process has detached is adopted by a RENEW. A loss is reported as such.
+#[test]
+fn an_adoption() {
+    let mut rig = Rig::open();
+    let mut claim = rig.claim("k", Duration::ZERO);
+    claim.adopts = Some(50);
+    let id = rig.state.ask(claim).expect("asked");
+    let asked = rig.sent(id);
+    let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
+    assert_eq!(command, "LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50");
+    rig.state.answered(&asked, &says("NOTHELD x"));
+    assert_eq!(rig.fails(id).kind, ErrorKind::Lost);
+}
+
+/// The token of a quorum is raised; a loss under the raised token may have been reported before.
+#[test]
+fn a_raised_token() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    rig.state.begin_call(name("k"));
+    rig.poll(-1, 0, vec![lost("k", 60)]);
+    rig.is(id, Phase::Held, "");
+    rig.state.raised(id, 60);
+    rig.is(id, Phase::Lost, "deleted");
+}

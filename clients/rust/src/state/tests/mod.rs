@@ -1,0 +1,267 @@
+//! The rules of docs/client-protocol.md, by plain calls without a server. † marks what its model cannot do without. The
+//! clock starts at 100 s, the client's lease is 10 s, and session 7 is open.
+
+mod errors;
+mod grants;
+mod losses;
+mod releases;
+mod waits;
+
+use super::claim::{Claim, Name, Phase, TaskOwner};
+use super::{Answer, Asked, Ended, Fault, Id, Node, Reply, State, Step, Time};
+use crate::error::{ErrorKind, Failure};
+use redis::{Arg, Cmd, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+const S: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+fn at(seconds: f64) -> Time {
+    Duration::from_secs_f64(seconds)
+}
+
+fn no_reply() -> Reply {
+    Err(Fault::no_reply("timeout", true))
+}
+
+fn says(text: &str) -> Reply {
+    Err(Fault::reply(text))
+}
+
+fn int(number: u64) -> Value {
+    Value::Int(number.try_into().expect("a small number"))
+}
+
+fn word(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the other replies")]
+fn grant(token: u64, lease_ms: u64) -> Reply {
+    Ok(Value::Array(vec![
+        int(token),
+        word("o"),
+        int(1),
+        int(lease_ms),
+    ]))
+}
+
+fn name(key: &str) -> Name {
+    Name {
+        key: key.as_bytes().into(),
+        owner: "o".into(),
+    }
+}
+
+fn granted(key: &str, token: u64) -> Vec<Value> {
+    vec![
+        word("granted"),
+        word(key),
+        word("o"),
+        int(token),
+        int(1),
+        int(10_000),
+        int(1),
+    ]
+}
+
+fn lost(key: &str, token: u64) -> Vec<Value> {
+    vec![
+        word("lost"),
+        word(key),
+        word("o"),
+        int(token),
+        word("deleted"),
+    ]
+}
+
+fn taken(key: &str, token: u64, session: u64) -> Vec<Value> {
+    vec![
+        word("taken"),
+        word(key),
+        word("o"),
+        int(token),
+        int(session),
+    ]
+}
+
+fn ended(key: &str, why: &str) -> Vec<Value> {
+    vec![word("ended"), word(key), word("o"), word(why)]
+}
+
+fn line(command: &Cmd) -> String {
+    let words = command.args_iter().map(|word| match word {
+        Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => "?".to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A state with one server.
+struct Rig {
+    state: State,
+    seen: u64,
+}
+
+impl Rig {
+    fn open() -> Self {
+        let mut state = State::new(10 * S, S, false);
+        state.at = 100 * S;
+        state.nodes.push(Node::new("server"));
+        state.opened(0, 7);
+        Self { state, seen: 0 }
+    }
+
+    fn at(&mut self, seconds: f64) -> &mut Self {
+        self.state.at = at(seconds);
+        self
+    }
+
+    fn claim(&self, key: &str, wait: Duration) -> Claim {
+        let mut claim = Claim::new(name(key), Some(wait), S, self.state.at);
+        claim.lease = 10 * S;
+        claim
+    }
+
+    /// A wait whose ACQUIRE is under way.
+    fn asked_for(&mut self, task: Option<&Arc<TaskOwner>>, key: &str) -> Asked {
+        let mut claim = self.claim(key, 5 * S);
+        claim.task = task.cloned();
+        let id = self.state.ask(claim).expect("asked");
+        self.sent(id)
+    }
+
+    fn asked(&mut self, key: &str) -> Asked {
+        self.asked_for(None, key)
+    }
+
+    fn sent(&mut self, id: Id) -> Asked {
+        assert_eq!(self.state.next_step(id).expect("a step"), Step::Send);
+        self.state.asked(id)
+    }
+
+    /// Another ACQUIRE of a wait, with the reply.
+    fn answered(&mut self, id: Id, session: u64, reply: &Reply) {
+        let asked = Asked {
+            session,
+            ..self.state.asked(id)
+        };
+        self.state.answered(&asked, reply);
+    }
+
+    fn in_line(&mut self, key: &str) -> Id {
+        let asked = self.asked(key);
+        self.state.answered(&asked, &Ok(int(0)));
+        asked.id
+    }
+
+    /// A grant with the token 50 that the user has. It is sure for 10 s.
+    fn held(&mut self, key: &str) -> Id {
+        let asked = self.asked(key);
+        self.state.answered(&asked, &grant(50, 10_000));
+        self.is_done(asked.id);
+        asked.id
+    }
+
+    fn is_done(&mut self, id: Id) {
+        assert_eq!(self.state.next_step(id).expect("held"), Step::Done);
+    }
+
+    fn rests(&mut self, id: Id) -> Duration {
+        match self.state.next_step(id) {
+            Ok(Step::Rest(rest)) => rest,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fails(&mut self, id: Id) -> Failure {
+        self.state.next_step(id).expect_err("failed")
+    }
+
+    /// Sends a POLL, for `reply`.
+    fn begin(&mut self) -> Time {
+        self.state.at += Duration::from_nanos(1);
+        let sent = self.state.at;
+        self.state.at += Duration::from_nanos(1); // what is known before is earlier, what comes is later
+        sent
+    }
+
+    fn reply(&mut self, sent: Time, sure_ms: i64, grants: u64, events: Vec<Vec<Value>>) {
+        let events = events.into_iter().map(|mut event| {
+            self.seen += 1;
+            event.insert(0, int(self.seen));
+            Value::Array(event)
+        });
+        let events = Value::Array(events.collect());
+        let fields = [
+            ("sure-ms", Value::Int(sure_ms)),
+            ("grants", int(grants)),
+            ("events", events),
+        ];
+        let reply = Value::Map(
+            fields
+                .into_iter()
+                .map(|(name, value)| (word(name), value))
+                .collect(),
+        );
+        self.state.polled(0, sent, &reply);
+    }
+
+    fn poll(&mut self, sure_ms: i64, grants: u64, events: Vec<Vec<Value>>) {
+        let sent = self.begin();
+        self.reply(sent, sure_ms, grants, events);
+    }
+
+    fn end_session(&mut self) {
+        self.state.session_ended(0);
+        self.state.opened(0, 8);
+        self.seen = 0;
+    }
+
+    fn is_due(&mut self, want: &[&str]) {
+        let mut due: Vec<String> = self
+            .state
+            .due(0)
+            .iter()
+            .map(|due| line(&due.command))
+            .collect();
+        due.sort();
+        let mut want = want.to_vec();
+        want.sort_unstable();
+        assert_eq!(due, want);
+    }
+
+    /// Sends what is due, and gives it these replies.
+    fn apply(&mut self, replies: &[Reply]) -> Vec<String> {
+        let (session, sent) = (self.state.nodes[0].session, self.state.at);
+        let due = self.state.due(0);
+        let commands = due.iter().map(|due| line(&due.command)).collect();
+        for (due, reply) in due.into_iter().zip(replies) {
+            self.state.apply(0, session, sent, due.then, reply);
+        }
+        commands
+    }
+
+    fn sure_till(&self, id: Id, seconds: f64) {
+        let sure = self.state.sure(id).as_secs_f64();
+        assert!((sure - seconds).abs() < 1e-6, "{sure} instead of {seconds}");
+    }
+
+    fn is(&self, id: Id, phase: Phase, reason: &str) {
+        let claim = &self.state.claims[&id];
+        assert_eq!((claim.phase, &*claim.reason), (phase, reason));
+    }
+
+    fn answer(&self, reply: Reply, was_open: bool) -> Answer {
+        Answer {
+            sent: self.state.at,
+            reply,
+            was_open,
+        }
+    }
+
+    fn set_holds(&mut self, id: Id, holds: u64) {
+        self.state.claims.get_mut(&id).expect("a claim").holds = holds;
+    }
+}

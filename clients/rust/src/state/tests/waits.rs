@@ -1,0 +1,206 @@
+use super::*;
+
+/// † Neither during a call nor while a release is unfinished.
+#[test]
+fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
+    let mut rig = Rig::open();
+    let task = TaskOwner::default();
+    task.set(Some("o".into()));
+    assert!(rig.state.usable_owner(&task).is_some());
+    let call = rig.state.begin_call(name("other"));
+    assert!(rig.state.usable_owner(&task).is_none());
+    rig.state.end_call(call);
+    task.set(Some("o".into()));
+    rig.state.give_back(0, name("other"), 0);
+    assert!(rig.state.usable_owner(&task).is_none());
+}
+
+/// † After a call without a reply, a reported loss, and giving up a wait. What it holds keeps its owner.
+#[test]
+fn a_task_continues_with_a_fresh_owner() {
+    let endings: [fn(&mut Rig, Asked); 5] = [
+        |rig, asked| rig.state.answered(&asked, &no_reply()),
+        |rig, asked| {
+            rig.state.give_up(asked.id);
+            rig.state.cancel_answered(&name("k"), &Ok(int(0)));
+        },
+        |rig, asked| {
+            rig.state.answered(&asked, &grant(50, 10_000));
+            rig.poll(9000, 0, vec![lost("k", 50)]);
+        },
+        |rig, asked| {
+            rig.state.answered(&asked, &grant(50, 10_000));
+            rig.state.release(asked.id).expect("held");
+            let answer = rig.answer(Ok(int(0)), true);
+            rig.state.released(asked.id, &answer).expect("released");
+        },
+        |rig, asked| {
+            rig.state.answered(&asked, &grant(50, 10_000));
+            let answer = rig.answer(no_reply(), false);
+            let failure = rig
+                .state
+                .confirmed(asked.id, &answer)
+                .expect_err("no answer");
+            assert_eq!(failure.kind, ErrorKind::Unavailable);
+        },
+    ];
+    for ending in endings {
+        let mut rig = Rig::open();
+        let task = Arc::new(TaskOwner::default());
+        task.set(Some("o".into()));
+        let asked = rig.asked_for(Some(&task), "k");
+        ending(&mut rig, asked);
+        assert_eq!(task.get(), None);
+        assert_eq!(&*rig.state.claims[&asked.id].name.owner, "o");
+    }
+}
+
+/// In a new session grants are moved first, then the waits ask again, then come unfinished releases.
+#[test]
+fn waits_are_queued_again_in_their_order() {
+    let mut rig = Rig::open();
+    let waits = [rig.in_line("c"), rig.in_line("a"), rig.in_line("b")];
+    rig.held("k");
+    rig.state.give_back(0, name("z"), 0);
+    rig.end_session();
+    let replies = [
+        says("NOPERM x"),
+        Ok(int(1)),
+        no_reply(),
+        says("LOADING x"),
+        no_reply(),
+    ];
+    let sent = rig.at(101.0).apply(&replies);
+    let order = [
+        "LOCK.RENEW k o SESSION 8 TOKEN 50",
+        "LOCK.ACQUIRE c",
+        "LOCK.ACQUIRE a",
+        "LOCK.ACQUIRE b",
+        "LOCK.RELEASE z",
+    ];
+    for (command, begin) in sent.iter().zip(order) {
+        assert!(command.starts_with(begin), "{sent:?}");
+    }
+    assert_eq!(rig.state.claims[&waits[0]].session, 8);
+    assert_eq!(rig.state.claims[&waits[1]].session, 7);
+    assert!(rig.state.calls.is_empty());
+    let due = rig.state.due(0);
+    assert!(due.len() == 4 && line(&due[1].command).starts_with("LOCK.ACQUIRE a"));
+}
+
+#[test]
+fn a_place_counts_in_the_current_session_only() {
+    let mut rig = Rig::open();
+    let id = rig.asked("k").id;
+    rig.answered(id, 6, &Ok(int(3)));
+    assert_eq!(rig.state.next_step(id).expect("a step"), Step::Send);
+    rig.answered(id, 7, &says("NOSESSION x"));
+    rig.rests(id);
+    rig.end_session();
+    assert_eq!(rig.state.next_step(id).expect("a step"), Step::Send);
+}
+
+/// A grant that is unsure is handed to the user after the next POLL.
+#[test]
+fn a_grant_with_sure_zero_is_polled_once_more() {
+    let mut rig = Rig::open();
+    let id = rig.in_line("k");
+    rig.at(101.0).poll(0, 1, vec![granted("k", 50)]);
+    rig.rests(id);
+    rig.at(102.0).poll(5000, 1, vec![]);
+    rig.is_done(id);
+}
+
+/// An event whose number was seen is skipped; in a new session numbers start at 1.
+#[test]
+fn events_are_applied_once() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    rig.poll(-1, 1, vec![lost("x", 1), lost("x", 2)]);
+    rig.seen = 0;
+    rig.poll(-1, 1, vec![lost("k", 50)]);
+    rig.is(id, Phase::Held, "");
+    rig.end_session();
+    rig.poll(-1, 1, vec![lost("k", 50)]);
+    rig.is(id, Phase::Lost, "deleted");
+}
+
+/// A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way.
+#[test]
+fn a_wait_that_is_over() {
+    let mut rig = Rig::open();
+    let id = rig.in_line("k");
+    assert!(rig.state.give_up(id));
+    rig.state.cancel_answered(&name("k"), &says("NOTHELD x"));
+    rig.is_due(&[]);
+    rig.answered(id, 7, &Ok(int(0)));
+    rig.is_due(&["LOCK.RELEASE k o ALL"]);
+    let held = rig.held("held");
+    rig.answered(held, 7, &Ok(int(0)));
+    rig.state.begin_call(name("called"));
+    let events = vec![
+        granted("called", 60),
+        granted("held", 50),
+        granted("gone", 61),
+        lost("gone", 61),
+    ];
+    rig.poll(5000, 1, events);
+    rig.is_due(&["LOCK.RELEASE k o ALL"]);
+    rig.is(held, Phase::Held, "");
+}
+
+/// A reply to a call of a wait that is forgotten gives back what it brings.
+#[test]
+fn a_wait_that_is_forgotten() {
+    let mut rig = Rig::open();
+    let asked = rig.asked("k");
+    rig.state.give_up(asked.id);
+    rig.state.cancel_answered(&name("k"), &Ok(int(0)));
+    rig.state.remove(asked.id);
+    rig.state.answered(&asked, &grant(60, 10_000));
+    rig.is_due(&["LOCK.RELEASE k o ALL TOKEN 60"]);
+}
+
+/// A passing end asks again; the others are reported.
+#[test]
+fn ends_of_waits() {
+    let ends = [
+        ("timeout", ErrorKind::Busy),
+        ("cancelled", ErrorKind::Busy),
+        ("NOPERM x", ErrorKind::Refused),
+    ];
+    for (why, kind) in ends {
+        let mut rig = Rig::open();
+        let id = rig.in_line("k");
+        rig.poll(-1, 0, vec![ended("k", why)]);
+        assert_eq!(rig.fails(id).kind, kind);
+    }
+    let mut rig = Rig::open();
+    let id = rig.in_line("k");
+    rig.poll(-1, 0, vec![ended("k", "MOVED 1 b:1")]);
+    assert_eq!(rig.state.next_step(id).expect("a step"), Step::Send);
+}
+
+/// The caller gives up one reply timeout after its time; asking without a reply takes a second at least.
+#[test]
+fn times_of_waits() {
+    let mut rig = Rig::open();
+    let id = rig.in_line("k");
+    assert_eq!(rig.at(101.0).rests(id), 5 * S);
+    assert_eq!(rig.at(106.0).fails(id).kind, ErrorKind::Busy);
+    let claim = rig.claim("now", Duration::ZERO);
+    assert_eq!(
+        (claim.limit, claim.asked_end.saturating_sub(rig.state.at)),
+        (500 * MS, S)
+    );
+    assert!(!line(&claim.acquire_command(7, rig.state.at)).contains("QUEUE"));
+    let id = rig.state.ask(claim).expect("asked");
+    rig.sent(id);
+    rig.answered(id, 7, &says("LOADING x"));
+    let failure = rig.at(107.0).fails(id);
+    assert_eq!(failure.kind, ErrorKind::Unavailable);
+    assert!(failure.cause.contains("LOADING"), "{}", failure.cause);
+    let mut endless = Claim::new(name("endless"), None, S, rig.state.at);
+    endless.lease = S;
+    assert!(line(&endless.acquire_command(7, rig.state.at)).ends_with("QUEUE 0"));
+}

@@ -1,0 +1,274 @@
+//! The rules of waits.
+
+use super::claim::{Claim, Name, Phase};
+use super::reply::grant_in;
+use super::{Ended, Fault, Id, Reply, State, Time};
+use crate::error::{ErrorKind, Failure};
+use redis::Value;
+use std::time::Duration;
+
+/// What the caller of an acquire does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// Send the ACQUIRE.
+    Send,
+    /// Wait to be woken, no longer than this.
+    Rest(Duration),
+}
+
+/// An ACQUIRE that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) id: Id,
+    pub(crate) call: u64,
+    pub(crate) node: usize,
+    pub(crate) session: u64,
+    pub(crate) sent: Time,
+    /// The time for the reply.
+    pub(crate) limit: Duration,
+    /// The end of asking without a reply.
+    pub(crate) end: Time,
+}
+
+impl State {
+    /// Registers a wait before its call is sent: its event may arrive before its reply.
+    pub(crate) fn ask(&mut self, claim: Claim) -> Result<Id, Failure> {
+        if self.is_closed {
+            return Err(Failure::closed());
+        }
+        if self.names.contains_key(&claim.name) {
+            return Err(Failure::misuse(
+                "this owner waits for the lock, or has it, already",
+            ));
+        }
+        self.last_id += 1;
+        self.names.insert(claim.name.clone(), self.last_id);
+        self.claims.insert(self.last_id, claim);
+        Ok(self.last_id)
+    }
+
+    /// What the caller of an acquire does next.
+    pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Failure> {
+        let at = self.at;
+        let sure = self.sure(id);
+        let wait = &self.claims[&id];
+        let node = &self.nodes[wait.node];
+        match wait.phase {
+            Phase::Over => return Err(wait.failure.clone().unwrap_or_else(Failure::closed)),
+            Phase::Lost | Phase::Released => return self.require_held(id).map(|()| Step::Done),
+            Phase::Held if sure > at => {
+                let wait = self.claim(id);
+                wait.is_handed_over = !wait.is_fixed; // else when it has left the session
+                return Ok(Step::Done);
+            }
+            Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
+            Phase::Asked | Phase::InLine => {}
+        }
+        let is_in_line = wait.phase == Phase::InLine;
+        if let Some(fault) = node
+            .fault
+            .as_ref()
+            .filter(|fault| node.session == 0 && !fault.is_passing())
+        {
+            return Err(fault.failure(&node.address));
+        }
+        let end = if is_in_line {
+            wait.last
+        } else {
+            wait.asked_end
+        };
+        if at >= end && is_in_line && wait.session == node.session {
+            return Err(Failure::new(ErrorKind::Busy, "the time to wait is over"));
+        }
+        if at >= end {
+            let cause = wait.cause.as_ref().or(node.fault.as_ref());
+            return Err(
+                cause.map_or_else(|| no_answer(&node.address), |it| it.failure(&node.address))
+            );
+        }
+        if is_in_line || node.session == 0 {
+            return Ok(Step::Rest(end.saturating_sub(at)));
+        }
+        self.claim(id).open += 1;
+        Ok(Step::Send)
+    }
+
+    /// Registers the ACQUIRE that is sent next, for `answered`.
+    pub(crate) fn asked(&mut self, id: Id) -> Asked {
+        let wait = &self.claims[&id];
+        let (node, end) = (wait.node, wait.asked_end);
+        let limit = wait.limit.min(wait.last.saturating_sub(self.at));
+        let call = self.begin_call(wait.name.clone());
+        let session = self.nodes[node].session;
+        Asked {
+            id,
+            call,
+            node,
+            session,
+            sent: self.at,
+            limit,
+            end,
+        }
+    }
+
+    /// Applies the reply to an ACQUIRE, and ends its call.
+    pub(crate) fn answered(&mut self, asked: &Asked, reply: &Reply) {
+        self.apply_acquire(asked, reply);
+        self.end_call(asked.call);
+    }
+
+    fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
+        let &Asked {
+            id,
+            node,
+            session,
+            sent,
+            ..
+        } = asked;
+        let Some(name) = self.calls.get(&asked.call).cloned() else {
+            return;
+        };
+        let fault = reply.as_ref().err();
+        if let Some(wait) = self.claims.get_mut(&id) {
+            if fault.is_some_and(Fault::may_arrive) {
+                wait.renounce_owner();
+            } else {
+                wait.open = wait.open.saturating_sub(1);
+            }
+        }
+        if let Some((token, lease)) = grant_in(reply) {
+            if !self.granted(node, &name, token, session, sent + lease) {
+                self.give_back(node, name, token);
+            }
+            return;
+        }
+        match (reply, self.claims.get(&id).map(|wait| wait.phase)) {
+            (Ok(Value::Int(_)), None | Some(Phase::Over | Phase::Lost | Phase::Released)) => {
+                self.give_back(node, name, 0);
+            }
+            (Ok(Value::Int(_)), Some(Phase::Asked | Phase::InLine)) => {
+                let is_current = session == self.nodes[node].session;
+                let wait = self.claim(id);
+                if is_current && wait.node == node {
+                    (wait.phase, wait.session) = (Phase::InLine, session);
+                }
+            }
+            (Ok(_), Some(_)) => self.end_wait(id, Failure::new(ErrorKind::Busy, "it is not free")),
+            (Err(fault), Some(_)) => self.not_acquired(asked, fault),
+            (_, None) => {}
+        }
+    }
+
+    fn not_acquired(&mut self, asked: &Asked, fault: &Fault) {
+        let &Asked {
+            id, node, session, ..
+        } = asked;
+        if !fault.is_passing() {
+            let failure = fault.failure(&self.nodes[node].address);
+            return self.end_wait(id, failure);
+        }
+        if fault.is("NOSESSION") && session == self.nodes[node].session {
+            self.session_ended(node);
+        }
+        let current = self.nodes[node].session;
+        let wait = self.claim(id);
+        wait.cause = Some(fault.clone());
+        if fault.redirection().is_some() && wait.phase == Phase::InLine && wait.session != current {
+            self.set(id, Phase::Asked, None); // its place has gone
+        }
+    }
+
+    /// Forgets a wait. It returns true if the server may know it: then its cancel is sent, for `cancel_answered`.
+    pub(crate) fn give_up(&mut self, id: Id) -> bool {
+        let wait = &self.claims[&id];
+        let is_known = wait.open > 0 || matches!(wait.phase, Phase::InLine | Phase::Held);
+        if !matches!(wait.phase, Phase::Lost | Phase::Released) {
+            self.forget(id);
+            self.claim(id).phase = Phase::Over;
+        }
+        if is_known {
+            let wait = &self.claims[&id];
+            wait.renounce_owner(); // an event of this wait may arrive after the cancel
+            let (node, name) = (wait.node, wait.name.clone());
+            self.give_back(node, name, 0);
+        }
+        is_known
+    }
+
+    /// Applies the reply to the cancel of a wait that was given up.
+    pub(crate) fn cancel_answered(&mut self, name: &Name, reply: &Reply) {
+        self.finished(
+            &Ended {
+                name: name.clone(),
+                token: 0,
+            },
+            reply,
+        );
+    }
+
+    pub(super) fn end_wait(&mut self, id: Id, failure: Failure) {
+        if self.claims[&id].is_waiting() {
+            self.forget(id);
+            self.set(id, Phase::Over, Some(failure));
+        }
+    }
+
+    pub(super) fn set(&mut self, id: Id, phase: Phase, failure: Option<Failure>) {
+        let wait = self.claim(id);
+        wait.phase = phase;
+        wait.session = 0;
+        wait.failure = failure;
+        self.changed.push(id);
+    }
+
+    /// Applies a grant. It returns false if the grant has to be given back.
+    pub(super) fn granted(
+        &mut self,
+        node: usize,
+        name: &Name,
+        token: u64,
+        session: u64,
+        till: Time,
+    ) -> bool {
+        let known = self.names.get(name).copied();
+        if self.losses.contains_key(&Ended {
+            name: name.clone(),
+            token,
+        }) {
+            // Its loss was reported before: it is no grant.
+            if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
+                self.set(id, Phase::Asked, None);
+            }
+            return true;
+        }
+        let Some(id) = known else { return false };
+        let (at, sure) = (self.at, self.sure(id));
+        let claim = self.claims.get_mut(&id).expect("named");
+        if claim.phase != Phase::Held || token > claim.token && !claim.is_handed_over {
+            self.nodes[claim.node].grants.remove(&id);
+            claim.phase = Phase::Held;
+            (claim.node, claim.token, claim.session) = (node, token, session);
+            (claim.sure, claim.from) = (till, at);
+            let node = &mut self.nodes[node];
+            node.grants.insert(id);
+            node.soonest = node.soonest.min(till);
+        } else if token > claim.token {
+            return false; // the user counts on the earlier one
+        } else if token < claim.token || claim.session == 0 || claim.node != node {
+            return true; // an earlier grant, or one that has left the session since
+        } else {
+            claim.sure = sure.max(till);
+            claim.session = session;
+            claim.from = claim.from.max(at);
+        }
+        let node = &mut self.nodes[node];
+        node.is_outside |= session != node.session;
+        self.changed.push(id);
+        true
+    }
+}
+
+fn no_answer(server: &str) -> Failure {
+    Fault::no_reply("no answer in time", false).failure(server)
+}
