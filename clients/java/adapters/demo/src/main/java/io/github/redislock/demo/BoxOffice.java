@@ -31,7 +31,7 @@ class BoxOffice {
         if (!isLocked) {
             return sell(seat, buyer, 0); // to see what happens
         }
-        try (Grant grant = locks.lock("lock:seat:" + seat).waiting(PATIENCE).acquire()) {
+        try (Grant grant = locks.get("lock:seat:" + seat).waiting(PATIENCE).lockInterruptibly()) {
             return sell(seat, buyer, grant.token());
         }
     }

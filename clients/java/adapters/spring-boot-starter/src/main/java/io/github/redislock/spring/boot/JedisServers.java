@@ -13,18 +13,14 @@ import org.springframework.data.redis.connection.RedisSentinelConfiguration;
 import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
 import org.springframework.data.redis.connection.jedis.JedisClientConfiguration;
 import org.springframework.data.redis.connection.jedis.JedisConnectionFactory;
-import org.springframework.util.ClassUtils;
 import org.springframework.util.StringUtils;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 
 /** What a factory of Jedis connects to, with the configuration that it gives its own connections. */
-final class JedisFactoryServers {
-    /** Of Spring Data Redis 3.4 and later. */
-    private static final boolean HAS_CUSTOMIZER = ClassUtils.hasMethod(JedisClientConfiguration.class, "getCustomizer");
-
-    private JedisFactoryServers() {}
+final class JedisServers {
+    private JedisServers() {}
 
     static LockServer of(JedisConnectionFactory factory) {
         JedisClientConfiguration client = factory.getClientConfiguration();
@@ -67,9 +63,7 @@ final class JedisFactoryServers {
             client.getSslParameters().ifPresent(config::sslParameters);
             client.getHostnameVerifier().ifPresent(config::hostnameVerifier);
         }
-        if (HAS_CUSTOMIZER) {
-            client.getCustomizer().ifPresent(customizer -> customizer.customize(config));
-        }
+        client.getCustomizer().ifPresent(customizer -> customizer.customize(config));
         return config.build();
     }
 }

@@ -1,8 +1,8 @@
 package io.github.redislock.spring.boot;
 
-import io.github.redislock.Locks;
 import org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator;
-import org.springframework.boot.actuate.autoconfigure.health.HealthContributorAutoConfiguration;
+import org.springframework.boot.actuate.health.AbstractHealthIndicator;
+import org.springframework.boot.actuate.health.Health;
 import org.springframework.boot.actuate.health.HealthIndicator;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
@@ -11,19 +11,26 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** The health {@code redisLock}: whether locks can be taken. */
-@AutoConfiguration(after = RedisLockAutoConfiguration.class, before = HealthContributorAutoConfiguration.class)
+/** The health {@code redisLock} in Spring Boot 3: whether locks can be acquired. */
+@AutoConfiguration(after = RedisLockAutoConfiguration.class,
+        beforeName = "org.springframework.boot.actuate.autoconfigure.health.HealthContributorAutoConfiguration")
 @ConditionalOnClass({HealthIndicator.class, ConditionalOnEnabledHealthIndicator.class})
-public class RedisLockHealthAutoConfiguration {
-    /** Apart, since its annotation can only be read where the actuator is. */
+public class RedisLockHealth3AutoConfiguration {
+    /** Apart, because its annotation can only be read where the actuator is. */
     @Configuration(proxyBeanMethods = false)
-    @ConditionalOnBean(Locks.class)
+    @ConditionalOnBean(LockProbe.class)
     @ConditionalOnEnabledHealthIndicator("redislock")
     static class OfLocks {
         @Bean
         @ConditionalOnMissingBean(name = {"redisLockHealthIndicator", "redisLockHealthContributor"})
-        HealthIndicator redisLockHealthIndicator(Locks locks, RedisLockProperties properties) {
-            return new RedisLockHealthIndicator(locks, properties.probeKey());
+        HealthIndicator redisLockHealthIndicator(LockProbe probe) {
+            return new AbstractHealthIndicator("No lock can be acquired") {
+                @Override
+                protected void doHealthCheck(Health.Builder health) {
+                    probe.check();
+                    health.up();
+                }
+            };
         }
     }
 }
