@@ -40,13 +40,14 @@ final class Core {
     final Map<ServerNode, Loop> loops = new HashMap<>(); // of the mutex
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
-    private final String process = process();
+    private final String process;
     private final AtomicLong owners = new AtomicLong();
     volatile boolean isClosing;
 
     Core(LockServer server, Settings settings) {
         this.server = server;
         this.settings = settings;
+        process = process();
         state = new State(settings.lease(), settings.reply(), server.isCluster());
         ThreadFactory factory = work -> thread("work", work);
         background = new ThreadPoolExecutor(0, Integer.MAX_VALUE, 1, TimeUnit.SECONDS, new SynchronousQueue<>(), factory);
