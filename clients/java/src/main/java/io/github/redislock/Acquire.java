@@ -135,11 +135,10 @@ final class Acquire {
                 continue;
             }
             long limit = Math.min(claim.limit, claim.last - now[0]);
-            Reply reply = Core.send(loop, to.isAsking, limit, claim.acquireCommand(now[1], now[0]));
-            core.atomically(state -> {
+            Reply reply = loop.call(to.isAsking, limit, claim.acquireCommand(now[1], now[0]));
+            core.update(state -> {
                 state.answered(claim, loop.node, now[1], now[0], reply);
                 state.endCall((int) now[2]);
-                return null;
             });
             if (reply.isPassing()) {
                 core.route(to, reply.fault(), limit);
@@ -178,11 +177,8 @@ final class Acquire {
             Loop loop = to.loop;
             if (isKnown && loop != null) {
                 long limit = Math.min(core.settings.reply(), claim.last - now[0]);
-                Reply reply = Core.send(loop, to.isAsking, limit, claim.cancelCommand());
-                core.atomically(state -> {
-                    state.cancelAnswered(claim, reply);
-                    return null;
-                });
+                Reply reply = loop.call(to.isAsking, limit, claim.cancelCommand());
+                core.update(state -> state.cancelAnswered(claim, reply));
             }
             return null;
         });

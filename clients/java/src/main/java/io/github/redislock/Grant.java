@@ -79,10 +79,7 @@ public final class Grant implements AutoCloseable {
         String[] command = core.atomically(state -> state.end(claim, most));
         if (command != null) {
             Answer answer = core.call(new Core.Target(claim.name.key()), loop -> command);
-            core.atomically(state -> {
-                state.ended(claim, answer.reply());
-                return null;
-            });
+            core.update(state -> state.ended(claim, answer.reply()));
         } else if (core.atomically(state -> state.ending(claim)) == null) {
             endLater();
         }
@@ -102,10 +99,7 @@ public final class Grant implements AutoCloseable {
                 }
                 return claim.renewCommand(session[0]);
             }));
-            return core.atomically(state -> {
-                state.found(claim, at[0] == null ? null : at[0].node, session[0], answer);
-                return null;
-            });
+            return core.update(state -> state.found(claim, at[0] == null ? null : at[0].node, session[0], answer));
         });
     }
 
@@ -216,10 +210,7 @@ public final class Grant implements AutoCloseable {
             throw Errors.misuse(key() + " is held more than once");
         }
         renew("detach", lease(lease), true);
-        core.atomically(state -> {
-            state.letGo(claim);
-            return null;
-        });
+        core.update(state -> state.letGo(claim));
     }
 
     /** Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. */
