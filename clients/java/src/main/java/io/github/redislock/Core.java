@@ -13,6 +13,7 @@ import java.net.UnknownHostException;
 import java.security.SecureRandom;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
@@ -229,6 +230,22 @@ final class Core {
             timer.shutdownNow();
             server.close();
             background.shutdown();
+        }
+    }
+
+    /** Waits for a reply. An interrupt does not end that, and is kept. */
+    static <T> T take(BlockingQueue<T> replies) {
+        boolean wasInterrupted = false;
+        for (;;) {
+            try {
+                T reply = replies.take();
+                if (wasInterrupted) {
+                    Thread.currentThread().interrupt();
+                }
+                return reply;
+            } catch (InterruptedException e) {
+                wasInterrupted = true;
+            }
         }
     }
 

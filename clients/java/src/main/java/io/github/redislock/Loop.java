@@ -27,7 +27,7 @@ final class Loop implements Runnable {
     private final Core core;
     private @Nullable Thread thread; // while it runs
     private ServerConnection connection;
-    private boolean isDown; // to the observer
+    volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
     Loop(Core core, ServerNode server) {
