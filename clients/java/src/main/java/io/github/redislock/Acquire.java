@@ -17,9 +17,10 @@ final class Acquire {
     private final Terms terms;
     private final boolean isInterruptible;
     private final Core.Target to;
-    private final Thread caller = Thread.currentThread();
+    private volatile @Nullable Thread caller;
     private @Nullable Task task;
     private volatile boolean hasNews;
+    private volatile boolean isStopped;
     private boolean wasInterrupted;
 
     Acquire(Core core, String key, Terms terms, boolean isInterruptible) {
@@ -58,6 +59,7 @@ final class Acquire {
     }
 
     private Grant acquire(@Nullable String owner, long token, long wait) throws InterruptedException {
+        caller = Thread.currentThread();
         Fault fault = core.route(to, null, core.settings.reply());
         if (to.loop == null) {
             throw failed(Failure.of(fault, "cluster"));
@@ -76,7 +78,7 @@ final class Acquire {
                 claim.task = task.state;
                 task.state.owner = name.owner();
             }
-            return new Grant(core, claim, this::wake);
+            return new Grant(core, to, claim, this::wake);
         });
         boolean isHeld = false;
         try {
@@ -90,10 +92,10 @@ final class Acquire {
             isHeld = true;
         } finally {
             if (!isHeld) {
-                giveUp(grant.claim);
+                grant.giveUp();
             }
             if (wasInterrupted) {
-                caller.interrupt();
+                Thread.currentThread().interrupt();
             }
         }
         grant.start(terms);
@@ -135,11 +137,10 @@ final class Acquire {
                 continue;
             }
             long limit = Math.min(claim.limit, claim.last - now[0]);
-            Reply reply = Core.send(loop, to.isAsking, limit, claim.acquireCommand(now[1], now[0]));
-            core.atomically(state -> {
+            Reply reply = loop.call(to.isAsking, limit, claim.acquireCommand(now[1], now[0]));
+            core.update(state -> {
                 state.answered(claim, loop.node, now[1], now[0], reply);
                 state.endCall((int) now[2]);
-                return null;
             });
             if (reply.isPassing()) {
                 core.route(to, reply.fault(), limit);
@@ -151,8 +152,8 @@ final class Acquire {
     /** Pauses; news of the wait end it. */
     private void sleep(long pause) throws InterruptedException {
         long end = Core.now() + pause;
-        for (long left = pause; left > 0 && !hasNews; left = end - Core.now()) {
-            boolean isInterrupted = Thread.interrupted();
+        for (long left = pause; left > 0 && (!hasNews || isStopped); left = end - Core.now()) {
+            boolean isInterrupted = isStopped || Thread.interrupted();
             if (isInterrupted && isInterruptible) {
                 throw new InterruptedException();
             }
@@ -162,29 +163,14 @@ final class Acquire {
         hasNews = false;
     }
 
+    /** Ends the wait, as an interrupt does. */
+    void stop() {
+        isStopped = true;
+        wake();
+    }
+
     private void wake() {
         hasNews = true;
         LockSupport.unpark(caller);
-    }
-
-    /** Makes sure that the owner neither holds the lock nor waits for it. */
-    private void giveUp(Claim claim) {
-        core.registered(claim.name, () -> {
-            long[] now = new long[1];
-            boolean isKnown = core.atomically(state -> {
-                now[0] = state.at;
-                return state.giveUp(claim);
-            });
-            Loop loop = to.loop;
-            if (isKnown && loop != null) {
-                long limit = Math.min(core.settings.reply(), claim.last - now[0]);
-                Reply reply = Core.send(loop, to.isAsking, limit, claim.cancelCommand());
-                core.atomically(state -> {
-                    state.cancelAnswered(claim, reply);
-                    return null;
-                });
-            }
-            return null;
-        });
     }
 }

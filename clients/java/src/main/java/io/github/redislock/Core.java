@@ -11,9 +11,10 @@ import io.github.redislock.state.State;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
@@ -21,6 +22,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -37,16 +39,17 @@ final class Core {
     final LockServer server;
     final State state;
     final Threads threads = new Threads(this);
-    final Map<ServerNode, Loop> loops = new HashMap<>(); // of the mutex
+    final Map<ServerNode, Loop> loops = new ConcurrentHashMap<>();
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
-    private final String process = process();
+    private final String process;
     private final AtomicLong owners = new AtomicLong();
     volatile boolean isClosing;
 
     Core(LockServer server, Settings settings) {
         this.server = server;
         this.settings = settings;
+        process = process();
         state = new State(settings.lease(), settings.reply(), server.isCluster());
         ThreadFactory factory = work -> thread("work", work);
         background = new ThreadPoolExecutor(0, Integer.MAX_VALUE, 1, TimeUnit.SECONDS, new SynchronousQueue<>(), factory);
@@ -121,6 +124,13 @@ final class Core {
         }
     }
 
+    void update(Consumer<State> work) {
+        atomically(state -> {
+            work.accept(state);
+            return null;
+        });
+    }
+
     /** Where the next command goes: to this loop's server if it is about no key, or else where the key is. */
     static final class Target {
         final @Nullable String key;
@@ -138,7 +148,7 @@ final class Core {
     }
 
     private Loop loopOf(ServerNode node) {
-        return atomically(state -> loops.computeIfAbsent(node, it -> new Loop(this, it)));
+        return loops.computeIfAbsent(node, it -> new Loop(this, it));
     }
 
     /** Finds where the next command about a key goes: where the last reply leads, or else to the node that has it. */
@@ -154,12 +164,6 @@ final class Core {
         }
         to.loop = at == null ? null : loopOf(at);
         return fault;
-    }
-
-    /** Sends a command once. */
-    static Reply send(Loop loop, boolean isAsking, long limit, String[] command) {
-        return isAsking ? loop.server.call(limit, List.of(new String[] {"ASKING"}, command)).get(1)
-                : loop.server.call(limit, List.<String[]>of(command)).get(0);
     }
 
     /** Sends a command until it is answered, for two reply timeouts. The command is null while it has no session. */
@@ -180,7 +184,7 @@ final class Core {
                 reply = Reply.of(fault != null ? fault : Fault.none(false, "no session", null));
             } else {
                 sent = now();
-                reply = send(loop, to.isAsking, Math.min(settings.reply(), end - sent), words);
+                reply = loop.call(to.isAsking, Math.min(settings.reply(), end - sent), words);
             }
             long rest = pauses.next();
             if (!reply.isPassing() || to.key == null && reply.is("NOSESSION") || now() + rest >= end) {
@@ -210,10 +214,7 @@ final class Core {
         try {
             return call.get();
         } finally {
-            atomically(state -> {
-                state.endCall(number);
-                return null;
-            });
+            update(state -> state.endCall(number));
         }
     }
 
@@ -229,6 +230,22 @@ final class Core {
             timer.shutdownNow();
             server.close();
             background.shutdown();
+        }
+    }
+
+    /** Waits for a reply. An interrupt does not end that, and is kept. */
+    static <T> T take(BlockingQueue<T> replies) {
+        boolean wasInterrupted = false;
+        for (;;) {
+            try {
+                T reply = replies.take();
+                if (wasInterrupted) {
+                    Thread.currentThread().interrupt();
+                }
+                return reply;
+            } catch (InterruptedException e) {
+                wasInterrupted = true;
+            }
         }
     }
 

@@ -23,6 +23,15 @@ final class Errors {
         };
     }
 
+    static Kind kindOf(Throwable error) {
+        return error instanceof LockBusyException ? Kind.BUSY
+                : error instanceof LockLostException ? Kind.LOST
+                : error instanceof LockDeadlockException ? Kind.DEADLOCK
+                : error instanceof LockNotAloneException ? Kind.NOT_ALONE
+                : error instanceof LockRefusedException ? Kind.REFUSED
+                : error instanceof LockMisuseException ? Kind.MISUSE : Kind.UNAVAILABLE;
+    }
+
     static LockException unavailable(String server, @Nullable Fault fault) {
         return of("session", server, Failure.of(Kind.UNAVAILABLE, fault == null ? "" : fault.text()));
     }

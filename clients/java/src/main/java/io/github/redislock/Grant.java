@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Reply;
 import io.github.redislock.state.Answer;
 import io.github.redislock.state.Claim;
 import io.github.redislock.state.Failure;
@@ -24,6 +25,7 @@ import org.jspecify.annotations.Nullable;
 public final class Grant implements AutoCloseable {
     final Claim claim;
     private final Core core;
+    private final Core.Target to; // where its ACQUIRE goes
     private final Object turn = new Object(); // of the calls about the grant
     private long taken;
     private long most = Long.MAX_VALUE; // its end, by atMost
@@ -33,8 +35,9 @@ public final class Grant implements AutoCloseable {
     private final List<Consumer<LockLostException>> onLost = new ArrayList<>();
     private @Nullable LockLostException loss;
 
-    Grant(Core core, Claim claim, Runnable wake) {
+    Grant(Core core, Core.Target to, Claim claim, Runnable wake) {
         this.core = core;
+        this.to = to;
         this.claim = claim;
         claim.wake = () -> {
             wake.run();
@@ -79,10 +82,7 @@ public final class Grant implements AutoCloseable {
         String[] command = core.atomically(state -> state.end(claim, most));
         if (command != null) {
             Answer answer = core.call(new Core.Target(claim.name.key()), loop -> command);
-            core.atomically(state -> {
-                state.ended(claim, answer.reply());
-                return null;
-            });
+            core.update(state -> state.ended(claim, answer.reply()));
         } else if (core.atomically(state -> state.ending(claim)) == null) {
             endLater();
         }
@@ -98,14 +98,11 @@ public final class Grant implements AutoCloseable {
                 session[0] = loop.node.session;
                 if (session[0] == 0) {
                     loop.need();
-                    return null;
                 }
-                return claim.renewCommand(session[0]);
+                return session[0] == 0 ? null : claim.renewCommand(session[0]);
             }));
-            return core.atomically(state -> {
-                state.found(claim, at[0] == null ? null : at[0].node, session[0], answer);
-                return null;
-            });
+            core.update(state -> state.found(claim, at[0] == null ? null : at[0].node, session[0], answer));
+            return answer;
         });
     }
 
@@ -199,6 +196,41 @@ public final class Grant implements AutoCloseable {
         call(attempted, state -> state.renew(claim, lease, leaves), (state, answer) -> state.confirmed(claim, answer));
     }
 
+    /**
+     * Lifts its token. Returns false if that is too far ahead of the clock of its server. After any error it is not known
+     * which token it has: it has to be given up.
+     */
+    boolean raise(long token) {
+        boolean[] isAhead = new boolean[1];
+        call("raise", state -> state.raise(claim, token), (state, answer) -> {
+            Failure failure = state.confirmed(claim, answer);
+            isAhead[0] = answer.reply().is("AHEAD");
+            if (failure == null) {
+                state.raised(claim, token);
+            }
+            return isAhead[0] && claim.phase == Claim.Phase.HELD ? null : failure;
+        });
+        return !isAhead[0];
+    }
+
+    /** Makes sure that its owner neither holds the lock nor waits for it. The session repeats what is not answered. */
+    void giveUp() {
+        core.registered(claim.name, () -> {
+            long[] now = new long[1];
+            boolean isKnown = core.atomically(state -> {
+                now[0] = state.at;
+                return state.giveUp(claim);
+            });
+            Loop loop = to.loop;
+            if (isKnown && loop != null) {
+                long limit = Math.min(core.settings.reply(), claim.last - now[0]);
+                Reply reply = loop.call(to.isAsking, limit, claim.cancelCommand());
+                core.update(state -> state.cancelAnswered(claim, reply));
+            }
+            return isKnown;
+        });
+    }
+
     /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
     public void extend(Duration lease) {
         if (!claim.isFixed && lease.toMillis() < 1000) {
@@ -216,10 +248,7 @@ public final class Grant implements AutoCloseable {
             throw Errors.misuse(key() + " is held more than once");
         }
         renew("detach", lease(lease), true);
-        core.atomically(state -> {
-            state.letGo(claim);
-            return null;
-        });
+        core.update(state -> state.letGo(claim));
     }
 
     /** Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. */

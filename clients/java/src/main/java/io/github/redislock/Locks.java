@@ -2,6 +2,7 @@ package io.github.redislock;
 
 import io.github.redislock.spi.LockServer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
@@ -119,8 +120,26 @@ public final class Locks implements AutoCloseable {
 
         /** The locks. It opens no connection. */
         public Locks build() {
-            return new Locks(new Core(server,
-                    new Settings(service, prefix, lease.toNanos(), silence.toNanos(), reply.toNanos(), observer)));
+            return new Locks(new Core(server, settings()));
+        }
+
+        /**
+         * Locks that a majority of this server and these others keep together: see {@link Quorum}. All processes name the
+         * servers in the same order.
+         */
+        public Quorum quorum(LockServer... others) {
+            return quorum(List.of(others));
+        }
+
+        /** As {@link #quorum(LockServer...)}. */
+        public Quorum quorum(Collection<? extends LockServer> others) {
+            List<LockServer> servers = new ArrayList<>(List.of(server));
+            servers.addAll(others);
+            return new Quorum(servers, settings());
+        }
+
+        private Settings settings() {
+            return new Settings(service, prefix, lease.toNanos(), silence.toNanos(), reply.toNanos(), observer);
         }
 
         private static Duration atLeast(long millis, Duration time) {

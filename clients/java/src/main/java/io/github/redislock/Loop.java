@@ -27,7 +27,7 @@ final class Loop implements Runnable {
     private final Core core;
     private @Nullable Thread thread; // while it runs
     private ServerConnection connection;
-    private boolean isDown; // to the observer
+    volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
     Loop(Core core, ServerNode server) {
@@ -144,11 +144,10 @@ final class Loop implements Runnable {
         }
         Reply polled = send(limit + times[1], "LOCK.SESSION", "POLL", now, "BLOCK", TimeUnit.NANOSECONDS.toMillis(times[1]));
         if (polled.fault() == null) {
-            core.atomically(state -> {
+            core.update(state -> {
                 if (node.session == now) {
                     state.polled(node, times[0], polled.value());
                 }
-                return null;
             });
         }
         return polled.fault();
@@ -167,6 +166,12 @@ final class Loop implements Runnable {
             send(limit, "LOCK.SESSION", "CLOSE", session);
         }
         return session != 0 || opened.fault() != null ? opened : Reply.of(Fault.none(false, "OPEN answered no session", null));
+    }
+
+    /** Sends a command once over the user's client. isAsking: ASK led there. */
+    Reply call(boolean isAsking, long limit, String[] command) {
+        return isAsking ? server.call(limit, List.of(new String[] {"ASKING"}, command)).get(1)
+                : server.call(limit, List.<String[]>of(command)).get(0);
     }
 
     private Reply send(long limit, Object... words) {
@@ -200,10 +205,7 @@ final class Loop implements Runnable {
         core.atomically(state -> state.on(node)).forEach(claim -> {
             LockServer.Place at = core.server.find(claim.name.key(), core.settings.reply());
             if (at.node() != null && at.node() != server) {
-                core.atomically(state -> {
-                    state.relocate(claim);
-                    return null;
-                });
+                core.update(state -> state.relocate(claim));
             }
         });
     }

@@ -42,6 +42,8 @@ final class LettuceConnection implements ServerConnection {
         }
     }
 
+    private static final long MILLISECOND = 1_000_000;
+
     private final LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial;
     private @Nullable CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connecting;
 
@@ -52,7 +54,7 @@ final class LettuceConnection implements ServerConnection {
 
     private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
         if (connecting == null) {
-            connecting = dial.apply(limit);
+            connecting = dial.apply(Math.max(MILLISECOND, limit));
         }
         return connecting;
     }

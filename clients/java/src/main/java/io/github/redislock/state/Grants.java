@@ -255,6 +255,11 @@ public class Grants extends Ledger {
         return true;
     }
 
+    /** The command that lifts its token, for {@link #confirmed} and {@link #raised}. */
+    public Command raise(Claim claim, long token) {
+        return unlessEnded(claim, "LOCK.RENEW", claim.name.key(), claim.name.owner(), "TOKEN", claim.token, "RAISE", token);
+    }
+
     /** Follows the reply that has lifted the token of a grant. Its loss may have been reported before. */
     public void raised(Claim claim, long token) {
         claim.token = token;

@@ -1,0 +1,52 @@
+package io.github.redislock;
+
+import io.github.redislock.spi.LockServer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+
+/**
+ * Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
+ * from being acquired, or loses one. The servers fail by themselves: none is a replica of another. There are at least 3.
+ * What such a lock needs and costs: docs/quorum.md of the project.
+ *
+ * <p>Each server renews its part of a lock for as long as the process polls its session there. When a server loses its
+ * part, the lock goes on with the others. With fewer than a majority it is lost. Of the observer's methods,
+ * {@link LockObserver#connection} concerns one server, the others a lock.
+ */
+public final class Quorum implements AutoCloseable {
+    final Settings settings;
+    final int majority;
+    final List<Core> members = new ArrayList<>();
+
+    Quorum(List<? extends LockServer> servers, Settings settings) {
+        if (servers.size() < 3) {
+            throw Errors.misuse("a quorum has at least 3 servers");
+        }
+        this.settings = settings;
+        majority = servers.size() / 2 + 1;
+        LockObserver ofConnections = new LockObserver() {
+            @Override
+            public void connection(String server, Throwable error) {
+                settings.observer().connection(server, error);
+            }
+        };
+        for (LockServer server : servers) {
+            members.add(new Core(server, new Settings(settings.service(), settings.prefix(), settings.lease(),
+                    settings.silence(), settings.reply(), ofConnections)));
+        }
+    }
+
+    /** The lock of a key. */
+    public QuorumLock get(String key) {
+        return new QuorumLock(this, Objects.requireNonNull(key));
+    }
+
+    /** Ends all waits, releases all locks and closes the connections: see {@link Locks#close}. */
+    @Override
+    public void close() {
+        List<Thread> closing = members.stream().map(member -> member.thread("close", member::close)).toList();
+        closing.forEach(Thread::start);
+        closing.forEach(thread -> Core.join(thread, 3 * settings.reply()));
+    }
+}
