@@ -1,7 +1,7 @@
 package io.github.redislock.micrometer;
 
-import static io.github.redislock.testing.TestServer.eventually;
-import static io.github.redislock.testing.TestServer.inThread;
+import static io.github.redislock.testbed.TestServer.eventually;
+import static io.github.redislock.testbed.TestServer.inThread;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -10,8 +10,8 @@ import io.github.redislock.LockLostException;
 import io.github.redislock.LockMisuseException;
 import io.github.redislock.Locks;
 import io.github.redislock.jedis.JedisServer;
-import io.github.redislock.testing.TestReadme;
-import io.github.redislock.testing.TestServer;
+import io.github.redislock.testbed.TestReadme;
+import io.github.redislock.testbed.TestServer;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Statistic;
@@ -68,7 +68,7 @@ class MicrometerObserverTest {
             eventually("it waits", () -> server.waiters("lock:order:1") == 1);
             Thread.sleep(300);
             order.release();
-            waiting.get().release();
+            Grant held = waiting.get();
             assertThat(registry.get("redislock.held.duration").timer().totalTime(TimeUnit.MILLISECONDS)).isGreaterThan(290);
             Grant lost = locks.get("lock:stock:1").lock();
             server.run("DEL lock:stock:1");
@@ -79,13 +79,17 @@ class MicrometerObserverTest {
             assertThat(read()).containsEntry("redislock.session.down " + place, 1);
             server.order("restart");
             eventually("the next connection", () -> read().get("redislock.session.down " + place) == 0);
+            eventually("the loss by the restart", () -> read().containsKey("redislock.losses order"));
+            assertThatThrownBy(held::release).isInstanceOf(LockLostException.class);
         }
         assertThat(read()).containsOnly(
                 Map.entry("redislock.acquire.duration order done", 2),
                 Map.entry("redislock.acquire.duration order busy", 1),
                 Map.entry("redislock.acquire.duration stock done", 1),
-                Map.entry("redislock.held.duration order done", 2),
+                Map.entry("redislock.held.duration order done", 1),
+                Map.entry("redislock.held.duration order lost", 1),
                 Map.entry("redislock.held.duration stock lost", 1),
+                Map.entry("redislock.losses order", 1),
                 Map.entry("redislock.losses stock", 1),
                 Map.entry("redislock.session.cuts " + place, 1),
                 Map.entry("redislock.session.down " + place, 0));

@@ -1,6 +1,6 @@
 package io.github.redislock.spring.boot;
 
-import io.github.redislock.TestServer;
+import io.github.redislock.testbed.TestServer;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Assumptions;
 record TlsServer(TestServer server, int port, Path certificate) {
     private static final char[] PASSWORD = "changeit".toCharArray();
 
-    static TlsServer start(RealServers servers) throws Exception {
+    static TlsServer start(Applications servers) throws Exception {
         Path folder = Files.createTempDirectory("tls");
         servers.closing(() -> {
             for (Path file : Files.list(folder).toList()) {

@@ -1,4 +1,4 @@
-package io.github.redislock.testing;
+package io.github.redislock.testbed;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
