@@ -10,7 +10,6 @@ import io.github.redislock.LockLostException;
 import io.github.redislock.LockMisuseException;
 import io.github.redislock.Locks;
 import io.github.redislock.jedis.JedisServer;
-import io.github.redislock.testbed.TestReadme;
 import io.github.redislock.testbed.TestServer;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -113,10 +112,5 @@ class MicrometerObserverTest {
                 Map.entry("redislock.acquire.duration cancelled", 1),
                 Map.entry("redislock.acquire.duration misuse", 1),
                 Map.entry("redislock.held.duration done", 2));
-    }
-
-    @Test
-    void theProgramOfTheReadmeRuns() throws Exception {
-        new TestReadme().compile("Measured", server.port).getMethod("main", String[].class).invoke(null, (Object) new String[0]);
     }
 }

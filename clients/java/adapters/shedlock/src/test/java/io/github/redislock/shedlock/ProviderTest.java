@@ -3,9 +3,8 @@ package io.github.redislock.shedlock;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.redislock.Locks;
-import io.github.redislock.TestServer;
-import io.github.redislock.TestServers;
 import io.github.redislock.jedis.JedisServer;
+import io.github.redislock.testbed.TestServer;
 import java.time.Duration;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.test.support.AbstractExtensibleLockProviderIntegrationTest;
@@ -19,7 +18,7 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
 
     @BeforeAll
     static void start() {
-        server = TestServers.start();
+        server = TestServer.start();
         locks = Locks.builder(JedisServer.of("127.0.0.1", server.port)).service("jobs")
                 .replyTimeout(Duration.ofSeconds(10)).build(); // on a busy machine
     }
@@ -27,11 +26,7 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     @AfterAll
     static void end() {
         locks.close();
-        server.order("end");
-    }
-
-    static Locks locks() {
-        return locks;
+        server.close();
     }
 
     @Override
@@ -41,11 +36,11 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
 
     @Override
     protected void assertLocked(String name) {
-        assertThat(server.run("EXISTS job-lock:default:" + name)).isEqualTo(1L);
+        assertThat(server.has("job-lock:default:" + name)).isTrue();
     }
 
     @Override
     protected void assertUnlocked(String name) {
-        assertThat(server.run("EXISTS job-lock:default:" + name)).isEqualTo(0L);
+        assertThat(server.has("job-lock:default:" + name)).isFalse();
     }
 }

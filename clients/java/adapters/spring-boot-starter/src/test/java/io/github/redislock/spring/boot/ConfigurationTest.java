@@ -23,7 +23,8 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.data.redis.connection.RedisConnectionFactory;
+import org.springframework.data.redis.connection.jedis.JedisConnectionFactory;
 
 /** When there are locks, and with which settings. */
 @ExtendWith(OutputCaptureExtension.class)
@@ -51,7 +52,7 @@ class ConfigurationTest extends Applications {
         server.order("kill");
         on(server).withPropertyValues("redis-lock.reply-timeout=1s").run(context -> {
             assertThat(context).hasNotFailed();
-            eventually("the warning", () -> output.toString().contains(WARNING + ": acquire lock:probe: "));
+            eventually("the warning", () -> output.toString().contains(WARNING + ": acquire lock:probe: 127.0.0.1:"));
             server.order("restart");
             context.getBean(Locks.class).get("lock:k").waiting(LONG).lock().release();
         });
@@ -80,7 +81,7 @@ class ConfigurationTest extends Applications {
         server.run("ACL SETUSER default -lock.acquire");
         on(server).run(context -> {
             assertThat(context).hasNotFailed();
-            eventually("the warning", () -> output.toString().contains(WARNING + ": acquire lock:probe: NOPERM"));
+            eventually("the warning", () -> output.toString().contains(WARNING) && output.toString().contains("NOPERM"));
         });
     }
 
@@ -89,20 +90,24 @@ class ConfigurationTest extends Applications {
         application("redis-lock.enabled=false").run(context -> assertThat(context).doesNotHaveBean(Locks.class));
         new ApplicationContextRunner().withConfiguration(AutoConfigurations.of(RedisLockAutoConfiguration.class))
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean(Locks.class));
-        application().withUserConfiguration(TwoFactories.class)
+        two()
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean(Locks.class));
+    }
+
+    private static ApplicationContextRunner two() {
+        return application("spring.data.redis.repositories.enabled=false").withUserConfiguration(TwoFactories.class);
     }
 
     @Configuration(proxyBeanMethods = false)
     static class TwoFactories {
         @Bean
-        LettuceConnectionFactory redisConnectionFactory() {
-            return new LettuceConnectionFactory("127.0.0.1", 1);
+        RedisConnectionFactory redisConnectionFactory() {
+            return new JedisConnectionFactory();
         }
 
         @Bean
-        LettuceConnectionFactory another() {
-            return new LettuceConnectionFactory("127.0.0.1", 1);
+        RedisConnectionFactory another() {
+            return new JedisConnectionFactory();
         }
     }
 
@@ -110,7 +115,7 @@ class ConfigurationTest extends Applications {
     void beansOfTheApplicationComeFirst() {
         TestServer server = server();
         LockServer own = JedisServer.of("127.0.0.1", server.port);
-        application().withUserConfiguration(TwoFactories.class).withBean(LockServer.class, () -> own)
+        two().withBean(LockServer.class, () -> own)
                 .run(context -> {
                     assertThat(context.getBean(LockServer.class)).isSameAs(own);
                     context.getBean(Locks.class).get("lock:k").lock().release();
