@@ -55,7 +55,7 @@ class RegistryTest {
     }
 
     @Test
-    void eachCallLocksAndUnlocks() throws Exception {
+    void eachCallLocksAndUnlocks() throws Throwable {
         for (Callable<Boolean> call : List.<Callable<Boolean>>of(lock::tryLock, () -> lock.tryLock(1, TimeUnit.SECONDS), () -> {
             lock.lock();
             return true;
