@@ -56,12 +56,12 @@ public final class StandIn {
 
         @Override
         public List<Reply> call(long limit, List<String[]> commands) {
-            return commands.stream().map(StandIn.this::answer).toList();
+            return send(limit, commands);
         }
 
         @Override
         public List<Reply> send(long limit, List<String[]> commands) {
-            return call(limit, commands);
+            return commands.stream().map(StandIn.this::answer).toList();
         }
 
         @Override
@@ -207,7 +207,10 @@ public final class StandIn {
             }
             default -> {
                 known.lease = options.getOrDefault("PX", known.lease);
-                known.session = options.containsKey("SESSION") ? session : known.session;
+                if (options.containsKey("SESSION") && session != known.session) {
+                    report(known, "taken", known.token, session);
+                    known.session = session;
+                }
                 known.until = now() + known.lease;
                 return state(known);
             }
@@ -248,10 +251,6 @@ public final class StandIn {
             notifyAll();
             return Reply.of(1L);
         }
-        if (what.equals("GRANTS")) {
-            return Reply.of(calls.stream().filter(call -> call.session == session && call.token > 0)
-                    .map(call -> List.of("key", call.key, "owner", call.owner, "token", call.token)).toList());
-        }
         return poll(session, now() + block);
     }
 
@@ -270,7 +269,6 @@ public final class StandIn {
             return error("NOSESSION it has ended");
         }
         sessions.put(session, new ArrayList<>());
-        long grants = calls.stream().filter(call -> call.session == session && call.token > 0).count();
-        return Reply.of(List.of("sure-ms", -1L, "grants", grants, "events", events));
+        return Reply.of(List.of("sure-ms", -1L, "grants", 0L, "events", events));
     }
 }
