@@ -130,6 +130,15 @@ final class Core {
         }
     }
 
+    /** Notifies the observer. What that throws is logged. */
+    void observe(Consumer<LockObserver> notify) {
+        try {
+            notify.accept(settings.observer());
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.ERROR, "an observer has failed", e);
+        }
+    }
+
     void update(Consumer<State> work) {
         atomically(state -> {
             work.accept(state);

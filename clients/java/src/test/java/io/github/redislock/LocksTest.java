@@ -326,6 +326,26 @@ class LocksTest extends Bed {
         eventually("back", () -> seen.contains("back"));
     }
 
+    /** What an observer throws changes nothing. */
+    @ParameterizedTest
+    @EnumSource
+    void anObserverThatThrows(Client client) throws Exception {
+        LockObserver observer = new LockObserver() {
+            @Override
+            public void acquired(String key, Duration took, Throwable error) {
+                throw new IllegalStateException("observer");
+            }
+
+            @Override
+            public void released(String key, Duration held, Throwable error) {
+                throw new IllegalStateException("observer");
+            }
+        };
+        Locks locks = closing(builder(client, start()).observer(observer).build());
+        locks.get("k").lock().release();
+        locks.get("k").tryLock().orElseThrow().release();
+    }
+
     /** Close releases all, ends waits, closes the session, and is not an error twice. */
     @ParameterizedTest
     @EnumSource

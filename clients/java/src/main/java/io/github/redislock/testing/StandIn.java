@@ -25,7 +25,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Waiters get a lock first come, first served. Tokens rise, and fixed leases end by time. Deadlocks are not found.
  */
 public final class StandIn {
-    private static final int MOST = Integer.MAX_VALUE; // holders
+    private static final Reply NO_SESSION = Reply.of(Fault.reply("NOSESSION it has ended"));
 
     /** A grant, or a wait, which has no token. */
     private static final class Call {
@@ -43,9 +43,6 @@ public final class StandIn {
             this.owner = owner;
         }
 
-        boolean isOver(long now) {
-            return (token == 0 || session == 0) && now > until;
-        }
     }
 
     private final class Node implements ServerNode, ServerConnection {
@@ -94,16 +91,16 @@ public final class StandIn {
     }
 
     /** How many hold the lock of a key. */
-    public synchronized int holders(String key) {
+    public int holders(String key) {
         return count(key, true);
     }
 
     /** How many wait for the lock of a key. */
-    public synchronized int waiters(String key) {
+    public int waiters(String key) {
         return count(key, false);
     }
 
-    private int count(String key, boolean hasToken) {
+    private synchronized int count(String key, boolean hasToken) {
         expire();
         return (int) calls.stream().filter(call -> call.key.equals(key) && call.token > 0 == hasToken).count();
     }
@@ -115,20 +112,20 @@ public final class StandIn {
     /** Ends the waits, and the grants outside of sessions, whose time is over. */
     private void expire() {
         long now = now();
-        end("expired", call -> call.isOver(now));
+        end("expired", call -> (call.token == 0 || call.session == 0) && now > call.until);
     }
 
     /** Ends all calls that are over, and returns how many. The end of a grant is a loss if there is a reason. */
     private int end(@Nullable String reason, Predicate<Call> isOver) {
         List<Call> before = calls;
         calls = new ArrayList<>(before.stream().filter(isOver.negate()).toList());
-        for (Call call : before) {
-            if (isOver.test(call) && call.token == 0) {
+        before.stream().filter(isOver).forEach(call -> {
+            if (call.token == 0) {
                 report(call, "ended", "timeout");
-            } else if (isOver.test(call) && reason != null) {
+            } else if (reason != null) {
                 report(call, "lost", call.token, reason);
             }
-        }
+        });
         pass();
         return before.size() - calls.size();
     }
@@ -138,9 +135,7 @@ public final class StandIn {
         Map<String, Integer> before = new HashMap<>();
         Map<String, Long> limit = new HashMap<>(); // the lowest
         for (Call call : calls) {
-            limit.merge(call.key, call.limit, Math::min);
-            int earlier = before.merge(call.key, 1, Integer::sum) - 1;
-            if (call.token == 0 && earlier < limit.get(call.key)) {
+            if (before.merge(call.key, 1, Integer::sum) <= limit.merge(call.key, call.limit, Math::min) && call.token == 0) {
                 lastToken = Math.max(lastToken + 1, System.currentTimeMillis() * 1000);
                 call.token = lastToken;
                 call.holds = 1;
@@ -160,9 +155,6 @@ public final class StandIn {
         }
     }
 
-    private static Reply error(String text) {
-        return Reply.of(Fault.reply(text));
-    }
 
     private synchronized Reply answer(String[] words) {
         expire();
@@ -176,7 +168,7 @@ public final class StandIn {
             return session(words[1], options.getOrDefault(words[1], 0L), options.getOrDefault("BLOCK", 0L));
         }
         if (session > 0 && !sessions.containsKey(session)) {
-            return error("NOSESSION it has ended");
+            return NO_SESSION;
         }
         Call known = calls.stream().filter(call -> call.key.equals(words[1])) // FENCE names the token
                 .filter(call -> call.owner.equals(words[2]) || String.valueOf(call.token).equals(words[2]))
@@ -185,51 +177,39 @@ public final class StandIn {
         if (known == null && words[0].equals("LOCK.ACQUIRE") && token == null) {
             return acquire(new Call(words[1], words[2]), options);
         }
-        boolean isNeeded = !words[0].equals("LOCK.RELEASE");
-        if (known == null || token != null && token != known.token || known.token == 0 && isNeeded && token != null) {
-            return error("NOTHELD the stand-in has no such grant");
+        if (known == null || token != null && token != known.token) {
+            return Reply.of(Fault.reply("NOTHELD the stand-in has no such grant"));
         }
         switch (words[0]) {
-            case "LOCK.FENCE" -> {
-                return Reply.of("OK");
-            }
-            case "LOCK.ACQUIRE" -> {
-                known.holds = known.token == 0 ? 0 : Math.max(known.holds, options.get("HOLDS"));
-                return state(known);
-            }
+            case "LOCK.ACQUIRE" -> known.holds = known.token == 0 ? 0 : Math.max(known.holds, options.get("HOLDS"));
             case "LOCK.RELEASE" -> {
                 known.holds = Math.min(known.holds, options.getOrDefault("HOLDS", 0L));
-                long left = known.holds;
-                if (left == 0) {
-                    end(null, call -> call == known);
-                }
-                return Reply.of(left);
+                end(null, call -> call == known && call.holds == 0);
+                return Reply.of(known.holds);
             }
-            default -> {
+            case "LOCK.RENEW" -> {
                 known.lease = options.getOrDefault("PX", known.lease);
                 if (options.containsKey("SESSION") && session != known.session) {
                     report(known, "taken", known.token, session);
                     known.session = session;
                 }
                 known.until = now() + known.lease;
-                return state(known);
             }
+            default -> { } // FENCE
         }
+        return state(known);
     }
 
     private Reply acquire(Call call, Map<String, Long> options) {
-        call.limit = options.containsKey("SHARED") ? MOST : Math.max(1, options.getOrDefault("LIMIT", 1L));
+        call.limit = options.containsKey("SHARED") ? Long.MAX_VALUE : Math.max(1, options.getOrDefault("LIMIT", 1L));
         call.lease = options.get("PX");
         call.session = options.getOrDefault("SESSION", 0L);
-        Long wait = options.get("QUEUE");
-        call.until = wait == null || wait == 0 ? Long.MAX_VALUE : now() + wait;
+        long wait = options.getOrDefault("QUEUE", -1L);
+        call.until = wait <= 0 ? Long.MAX_VALUE : now() + wait;
         calls.add(call);
         pass();
-        if (call.token == 0 && wait == null) {
-            calls.remove(call);
-            return Reply.of((Object) null);
-        }
-        return state(call);
+        boolean isBusy = call.token == 0 && wait < 0 && calls.remove(call);
+        return isBusy ? Reply.of((Object) null) : state(call);
     }
 
     /** A grant, or the place in line. */
@@ -243,12 +223,11 @@ public final class StandIn {
             return Reply.of(lastNumber);
         }
         if (!sessions.containsKey(session)) {
-            return error("NOSESSION it has ended");
+            return NO_SESSION;
         }
         if (what.equals("CLOSE")) {
             end(null, call -> call.session == session);
             sessions.remove(session);
-            notifyAll();
             return Reply.of(1L);
         }
         return poll(session, now() + block);
@@ -266,7 +245,7 @@ public final class StandIn {
         }
         List<Object> events = sessions.get(session);
         if (events == null) {
-            return error("NOSESSION it has ended");
+            return NO_SESSION;
         }
         sessions.put(session, new ArrayList<>());
         return Reply.of(List.of("sure-ms", -1L, "grants", 0L, "events", events));
