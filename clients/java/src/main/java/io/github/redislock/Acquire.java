@@ -36,17 +36,17 @@ final class Acquire {
         task = terms.mode().size() > 1 ? null : owner; // each permit is an owner of its own
         long begun = Core.now();
         Grant held = task == null ? null : task.grant(key);
-        Throwable error = null;
+        Throwable[] error = new Throwable[1];
         try {
             if (isInterruptible && Thread.interrupted()) {
                 throw new InterruptedException();
             }
             return held != null ? held.enter(terms.mode()) : acquire(null, 0, wait);
         } catch (InterruptedException | RuntimeException e) {
-            error = e;
+            error[0] = e;
             throw e;
         } finally {
-            core.settings.observer().acquired(key, Duration.ofNanos(Core.now() - begun), error);
+            core.observe(observer -> observer.acquired(key, Duration.ofNanos(Core.now() - begun), error[0]));
         }
     }
 

@@ -227,7 +227,7 @@ final class Ballot {
                 releases.add(release);
             }
         }
-        releases.forEach(release -> Core.join(release, 2 * quorum.settings.reply()));
+        releases.forEach(release -> Core.join(release, 2 * quorum.members.get(0).settings.reply()));
     }
 
     /** Adds to the lock what has its token, until it ends. */

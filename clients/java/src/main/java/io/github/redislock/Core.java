@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
@@ -74,13 +75,18 @@ final class Core {
 
     /** Does it elsewhere; what it throws is logged. */
     void elsewhere(Runnable work) {
-        background.execute(() -> {
+        Runnable logged = () -> {
             try {
                 work.run();
             } catch (RuntimeException e) {
                 LOG.log(System.Logger.Level.ERROR, "a callback has failed", e);
             }
-        });
+        };
+        try {
+            background.execute(logged);
+        } catch (RejectedExecutionException e) { // the client is closed
+            thread("work", logged).start();
+        }
     }
 
     void warn(String text) {
@@ -121,6 +127,15 @@ final class Core {
                 }
                 state.misplaced.clear();
             }
+        }
+    }
+
+    /** Notifies the observer. What that throws is logged. */
+    void observe(Consumer<LockObserver> notify) {
+        try {
+            notify.accept(settings.observer());
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.ERROR, "an observer has failed", e);
         }
     }
 

@@ -112,7 +112,7 @@ public final class Grant implements AutoCloseable {
             LockLostException lost = (LockLostException) Errors.of("hold", key(), core.state.ending(claim));
             loss = lost;
             onLost.forEach(notify -> core.elsewhere(() -> notify.accept(lost)));
-            core.elsewhere(() -> core.settings.observer().lost(key(), lost));
+            core.elsewhere(() -> core.observe(observer -> observer.lost(key(), lost)));
         }
     }
 
@@ -268,14 +268,14 @@ public final class Grant implements AutoCloseable {
      * thrown.
      */
     public void release() {
-        Throwable error = null;
+        Throwable[] error = new Throwable[1];
         try {
             call("release", state -> state.release(claim), (state, answer) -> state.released(claim, answer));
         } catch (RuntimeException e) {
-            error = e;
+            error[0] = e;
             throw e;
         } finally {
-            core.settings.observer().released(key(), Duration.ofNanos(Core.now() - taken), error);
+            core.observe(observer -> observer.released(key(), Duration.ofNanos(Core.now() - taken), error[0]));
         }
     }
 

@@ -68,6 +68,11 @@ public final class Locks implements AutoCloseable {
         core.close();
     }
 
+    /** For tests: whether nothing is kept of any lock. */
+    boolean isIdle() {
+        return core.atomically(state -> core.loops.values().stream().allMatch(loop -> state.isIdle(loop.node)));
+    }
+
     /** Settings of {@link Locks}. */
     public static final class Builder {
         private final LockServer server;

@@ -64,11 +64,19 @@ final class Loop implements Runnable {
 
     @Override
     public void run() {
+        try {
+            loop();
+        } finally {
+            core.update(state -> thread = thread == Thread.currentThread() ? null : thread);
+        }
+    }
+
+    private void loop() {
         Pauses pauses = new Pauses();
         boolean wasUnknown = false;
         for (;;) {
             long began = Core.now();
-            Fault fault = round();
+            Fault fault = tried();
             boolean isUnknown = fault != null && fault.word().equals("NOSESSION");
             boolean isBroken = fault != null && !isUnknown;
             if (isBroken) {
@@ -108,7 +116,7 @@ final class Loop implements Runnable {
         if (isBroken != isDown) {
             isDown = isBroken;
             LockException why = isBroken ? Errors.unavailable(node.address, fault) : null;
-            core.elsewhere(() -> core.settings.observer().connection(node.address, why));
+            core.elsewhere(() -> core.observe(observer -> observer.connection(node.address, why)));
         }
         return ends ? -1 : state.isUnsure(node) ? 2 * LEAST : Long.MAX_VALUE; // it is about to be judged
     }
@@ -119,6 +127,15 @@ final class Loop implements Runnable {
         long begun = Core.now();
         for (long past = 0; past < pause && !core.isClosing && !(isNeeded && past >= LEAST); past = Core.now() - begun) {
             LockSupport.parkNanos(past < LEAST ? Math.min(pause, LEAST) - past : pause - past);
+        }
+    }
+
+    /** A round. No fault of a library ends the loop. */
+    private @Nullable Fault tried() {
+        try {
+            return round();
+        } catch (RuntimeException e) {
+            return Fault.none(true, e);
         }
     }
 

@@ -4,6 +4,7 @@ import io.github.redislock.spi.LockServer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.Consumer;
 
 /**
  * Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
@@ -15,20 +16,20 @@ import java.util.Objects;
  * {@link LockObserver#connection} concerns one server, the others a lock.
  */
 public final class Quorum implements AutoCloseable {
-    final Settings settings;
     final int majority;
     final List<Core> members = new ArrayList<>();
+    private final LockObserver observer;
 
     Quorum(List<? extends LockServer> servers, Settings settings) {
         if (servers.size() < 3) {
             throw Errors.misuse("a quorum has at least 3 servers");
         }
-        this.settings = settings;
+        observer = settings.observer();
         majority = servers.size() / 2 + 1;
         LockObserver ofConnections = new LockObserver() {
             @Override
             public void connection(String server, Throwable error) {
-                settings.observer().connection(server, error);
+                observer.connection(server, error);
             }
         };
         for (LockServer server : servers) {
@@ -39,7 +40,12 @@ public final class Quorum implements AutoCloseable {
 
     /** The lock of a key. */
     public QuorumLock get(String key) {
-        return new QuorumLock(this, Objects.requireNonNull(key));
+        return new QuorumLock(this, new RedisLock(members.get(0), Objects.requireNonNull(key)));
+    }
+
+    /** Notifies the observer. What that throws is logged. */
+    void observe(Consumer<LockObserver> notify) {
+        members.get(0).observe(nobody -> notify.accept(observer));
     }
 
     /** Ends all waits, releases all locks and closes the connections: see {@link Locks#close}. */
@@ -47,6 +53,6 @@ public final class Quorum implements AutoCloseable {
     public void close() {
         List<Thread> closing = members.stream().map(member -> member.thread("close", member::close)).toList();
         closing.forEach(Thread::start);
-        closing.forEach(thread -> Core.join(thread, 3 * settings.reply()));
+        closing.forEach(thread -> Core.join(thread, 3 * members.get(0).settings.reply()));
     }
 }

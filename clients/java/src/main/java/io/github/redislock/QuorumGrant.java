@@ -55,7 +55,7 @@ public final class QuorumGrant implements AutoCloseable {
         ending = loss;
         Core first = quorum.members.get(0);
         onLost.forEach(notify -> first.elsewhere(() -> notify.accept(loss)));
-        first.elsewhere(() -> quorum.settings.observer().lost(key, loss));
+        first.elsewhere(() -> quorum.observe(observer -> observer.lost(key, loss)));
         parts.forEach((rest, member) -> member.elsewhere(rest::giveUp));
     }
 
@@ -115,14 +115,14 @@ public final class QuorumGrant implements AutoCloseable {
      * servers have answered in time.
      */
     public void release() {
-        Throwable error = null;
+        Throwable[] error = new Throwable[1];
         try {
             ask("release", Grant::release);
         } catch (RuntimeException e) {
-            error = e;
+            error[0] = e;
             throw e;
         } finally {
-            quorum.settings.observer().released(key, Duration.ofNanos(Core.now() - taken), error);
+            quorum.observe(observer -> observer.released(key, Duration.ofNanos(Core.now() - taken), error[0]));
         }
     }
 

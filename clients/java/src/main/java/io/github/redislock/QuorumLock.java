@@ -1,9 +1,7 @@
 package io.github.redislock;
 
 import java.time.Duration;
-import java.util.List;
 import java.util.function.Consumer;
-import org.jspecify.annotations.Nullable;
 
 /**
  * The lock of a key on several servers, and how it is acquired: always exclusive. It waits in the line of the first server
@@ -11,62 +9,50 @@ import org.jspecify.annotations.Nullable;
  */
 public final class QuorumLock extends Lockable<QuorumGrant> {
     private final Quorum quorum;
-    private final String key;
-    private final Terms terms;
-    private final long wait;
+    private final RedisLock lock; // of the first server
 
-    QuorumLock(Quorum quorum, String key) {
-        this(quorum, key, new Terms(List.of(), quorum.settings.lease(), false, 0, null), FOREVER);
-    }
-
-    private QuorumLock(Quorum quorum, String key, Terms terms, long wait) {
+    QuorumLock(Quorum quorum, RedisLock lock) {
         this.quorum = quorum;
-        this.key = key;
-        this.terms = terms;
-        this.wait = wait;
-    }
-
-    private QuorumLock with(long lease, boolean isFixed, long atMost, @Nullable Consumer<LockLostException> onLost) {
-        return new QuorumLock(quorum, key, new Terms(List.of(), lease, isFixed, atMost, onLost), wait);
+        this.lock = lock;
     }
 
     /** As {@link RedisLock#waiting}. */
     public QuorumLock waiting(Duration time) {
-        return new QuorumLock(quorum, key, terms, nanos(time));
+        return new QuorumLock(quorum, lock.waiting(time));
     }
 
     /** As {@link RedisLock#fixed}. */
     public QuorumLock fixed(Duration lease) {
-        return with(Grant.lease(lease), true, terms.atMost(), terms.onLost());
+        return new QuorumLock(quorum, lock.fixed(lease));
     }
 
     /** As {@link RedisLock#atMost}. */
     public QuorumLock atMost(Duration time) {
-        return with(terms.lease(), terms.isFixed(), Grant.lease(time), terms.onLost());
+        return new QuorumLock(quorum, lock.atMost(time));
     }
 
     /** As {@link RedisLock#onLost}. */
     public QuorumLock onLost(Consumer<LockLostException> notify) {
-        return with(terms.lease(), terms.isFixed(), terms.atMost(), notify);
+        return new QuorumLock(quorum, lock.onLost(notify));
     }
 
     @Override
     long waits() {
-        return wait;
+        return lock.waits();
     }
 
     @Override
     QuorumGrant acquire(long wait, boolean isInterruptible) throws InterruptedException {
         long begun = Core.now();
-        String full = quorum.settings.prefix() + key;
-        Throwable error = null;
+        String key = lock.core.settings.prefix() + lock.key;
+        Throwable[] error = new Throwable[1];
         try {
-            return new QuorumAcquire(new Ballot(quorum, full, terms, isInterruptible), wait).run();
+            return new QuorumAcquire(new Ballot(quorum, key, lock.terms, isInterruptible), wait).run();
         } catch (InterruptedException | RuntimeException e) {
-            error = e;
+            error[0] = e;
             throw e;
         } finally {
-            quorum.settings.observer().acquired(full, Duration.ofNanos(Core.now() - begun), error);
+            quorum.observe(observer -> observer.acquired(key, Duration.ofNanos(Core.now() - begun), error[0]));
         }
     }
 }

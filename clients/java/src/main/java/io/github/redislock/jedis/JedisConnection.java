@@ -13,6 +13,7 @@ import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.DefaultJedisSocketFactory;
+import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.JedisSocketFactory;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -66,7 +67,7 @@ final class JedisConnection implements ServerConnection {
         try {
             Wire open = wire;
             if (open == null) {
-                open = connect(limit);
+                open = connect(end);
             }
             wait(open, end);
             isSent = true;
@@ -77,7 +78,7 @@ final class JedisConnection implements ServerConnection {
                 }
                 replies.add(read(open));
             }
-        } catch (JedisException e) {
+        } catch (RuntimeException e) {
             close();
             Fault fault = e instanceof JedisDataException && !isSent ? Fault.reply(String.valueOf(e.getMessage()))
                     : Fault.none(isSent, e);
@@ -105,10 +106,11 @@ final class JedisConnection implements ServerConnection {
         }
     }
 
-    private Wire connect(long limit) {
-        int millis = (int) Math.max(1, limit / NANOS);
+    private Wire connect(long end) {
+        HostAndPort server = address.find(end - System.nanoTime());
+        int millis = (int) Math.max(1, (end - System.nanoTime()) / NANOS);
         JedisClientConfig limited = limited(config, millis);
-        Wire opened = new Wire(new DefaultJedisSocketFactory(address.find(limit), limited), limited);
+        Wire opened = new Wire(new DefaultJedisSocketFactory(server, limited), limited);
         timeout = millis;
         wire = opened;
         return opened;

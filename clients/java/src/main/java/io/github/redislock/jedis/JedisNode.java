@@ -6,7 +6,9 @@ import io.github.redislock.spi.ServerNode;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 
@@ -17,6 +19,9 @@ final class JedisNode implements ServerNode {
         HostAndPort find(long limit);
     }
 
+    private static final int MOST = 64; // connections for calls, however many threads there are
+    private static final long PAUSE = TimeUnit.MICROSECONDS.toNanos(200);
+
     private record Idle(JedisConnection connection, int age) {}
 
     private final String name;
@@ -24,6 +29,7 @@ final class JedisNode implements ServerNode {
     private final JedisClientConfig config;
     private final Deque<Idle> idle = new ConcurrentLinkedDeque<>();
     private final AtomicInteger age = new AtomicInteger(); // connections that are older may be dead
+    private final AtomicInteger open = new AtomicInteger();
     private volatile boolean isClosed;
 
     JedisNode(String name, Address address, JedisClientConfig config) {
@@ -39,19 +45,27 @@ final class JedisNode implements ServerNode {
 
     @Override
     public List<Reply> call(long limit, List<String[]> commands) {
+        long end = System.nanoTime() + limit;
         int now = age.get();
         Idle kept = idle.poll();
-        while (kept != null && kept.age != now) {
-            kept.connection.close();
+        while (kept == null && open.get() >= MOST && System.nanoTime() < end) { // calls take milliseconds
+            LockSupport.parkNanos(PAUSE);
             kept = idle.poll();
         }
-        JedisConnection connection = kept == null ? new JedisConnection(address, config) : kept.connection;
-        List<Reply> replies = connection.send(limit, commands);
+        if (kept == null) {
+            open.incrementAndGet();
+            kept = new Idle(new JedisConnection(address, config), now);
+        } else if (kept.age != now) {
+            kept.connection.close();
+        }
+        List<Reply> replies = kept.connection.send(end - System.nanoTime(), commands);
         if (replies.stream().anyMatch(reply -> reply.is("") || reply.is("READONLY"))) {
             age.compareAndSet(now, now + 1); // the others may be dead, too, or lead to an old primary
         }
-        if (connection.isOpen()) {
-            idle.push(new Idle(connection, now));
+        if (kept.connection.isOpen()) {
+            idle.push(new Idle(kept.connection, now));
+        } else {
+            open.decrementAndGet();
         }
         if (isClosed) {
             close();

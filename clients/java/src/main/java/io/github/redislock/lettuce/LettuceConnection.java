@@ -3,7 +3,9 @@ package io.github.redislock.lettuce;
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
+import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.protocol.AsyncCommand;
@@ -54,9 +56,20 @@ final class LettuceConnection implements ServerConnection {
 
     private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
         if (connecting == null) {
-            connecting = dial.apply(Math.max(MILLISECOND, limit));
+            connecting = dial.apply(Math.max(MILLISECOND, limit)).thenApply(LettuceConnection::closedWhenItBreaks);
         }
         return connecting;
+    }
+
+    /** Lettuce must not repeat on another connection what has had no reply on this one. */
+    private static StatefulRedisConnection<byte[], byte[]> closedWhenItBreaks(StatefulRedisConnection<byte[], byte[]> opened) {
+        opened.addListener(new RedisConnectionStateListener() {
+            @Override
+            public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
+                broken.closeAsync();
+            }
+        });
+        return opened;
     }
 
     @Override

@@ -98,7 +98,12 @@ public final class LettuceServer {
      * }</pre>
      */
     public static LockServer connecting(Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return LockServer.of(new Node("server", limit -> calling(factory), () -> { }));
+        return connecting("server", factory);
+    }
+
+    /** The same, with a name for the server in messages. */
+    public static LockServer connecting(String name, Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
+        return LockServer.of(new Node(name, limit -> calling(factory), () -> { }));
     }
 
     private static CompletableFuture<StatefulRedisConnection<byte[], byte[]>> calling(

@@ -115,7 +115,8 @@ public final class ClusterServer implements LockServer {
         close.run();
     }
 
-    static int slot(String key) {
+    /** The slot of a key. */
+    public static int slot(String key) {
         int open = key.indexOf('{');
         int end = key.indexOf('}', open + 1);
         String hashed = open >= 0 && end > open + 1 ? key.substring(open + 1, end) : key;

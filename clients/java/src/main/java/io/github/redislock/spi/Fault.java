@@ -50,8 +50,8 @@ public record Fault(Kind kind, String word, boolean isSent, String text, @Nullab
     /** The same, named by what the library threw and its first cause. */
     public static Fault none(boolean isSent, Throwable thrown) {
         Throwable first = thrown;
-        while (first.getCause() != null) {
-            first = first.getCause();
+        while (first.getCause() != null || first.getSuppressed().length > 0) { // Jedis suppresses why it does not connect
+            first = first.getCause() != null ? first.getCause() : first.getSuppressed()[0];
         }
         String text = String.valueOf(thrown.getMessage());
         return none(isSent, first == thrown ? text : text + ": " + first.getMessage(), thrown);
