@@ -56,8 +56,8 @@ java() {
     for pom in "$root/clients/java/pom.xml" "$root"/clients/java/adapters/pom.xml "$root"/clients/java/adapters/*/pom.xml; do
         [ -e "$pom" ] || continue
         artifact=$(sed '/<parent>/,/<\/parent>/d' "$pom" | sed -n 's/.*<artifactId>\(.*\)<\/artifactId>.*/\1/p' | head -n 1)
-        # Demonstrations and test helpers are nobody's dependency.
-        case $artifact in redis-lock-demo | redis-lock-adapters-testing) continue ;; redis-lock-*) ;; *) continue ;; esac
+        # A demonstration is nobody's dependency.
+        case $artifact in redis-lock-demo) continue ;; redis-lock-*) ;; *) continue ;; esac
         for element in name description url licenses scm developers; do
             grep -q "<$element>" "$pom" || grep -q '<parent>' "$pom" || die "$pom: Maven Central asks for <$element>"
         done

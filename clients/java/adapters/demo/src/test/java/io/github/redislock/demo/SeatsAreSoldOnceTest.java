@@ -1,16 +1,18 @@
 package io.github.redislock.demo;
 
-import static io.github.redislock.testbed.TestServer.eventually;
-import static io.github.redislock.testbed.TestServer.inThread;
+import static io.github.redislock.TestServer.eventually;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.redislock.testbed.TestServer;
+import io.github.redislock.TestServer;
+import io.github.redislock.TestServers;
 import java.io.IOException;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 import org.h2.tools.Server;
@@ -24,19 +26,21 @@ class SeatsAreSoldOnceTest {
     private static final int SEATS = 40;
     private static final int BUYERS = 5;
 
-    private final TestServer redis = TestServer.start();
+    private final TestServer redis = TestServers.start();
     private final Server h2 = Server.createTcpServer("-tcpPort", "0", "-ifNotExists").start();
     private final String url = "jdbc:h2:tcp://127.0.0.1:" + h2.getPort() + "/mem:seats;DB_CLOSE_DELAY=-1";
     private final JdbcClient database = JdbcClient.create(new DriverManagerDataSource(url, "sa", ""));
+    private final ExecutorService threads = Executors.newCachedThreadPool();
     private final List<Instance> instances = new ArrayList<>();
 
     SeatsAreSoldOnceTest() throws SQLException {}
 
     @AfterEach
     void end() {
+        threads.shutdownNow();
         instances.forEach(instance -> instance.process.destroyForcibly());
         h2.stop();
-        redis.close();
+        redis.order("end");
     }
 
     private Instance instance(String... properties) throws IOException {
@@ -66,7 +70,7 @@ class SeatsAreSoldOnceTest {
         for (Instance instance : List.of(one, two)) {
             for (int n = 0; n < BUYERS; n++) {
                 String buyer = (instance == one ? "one-" : "two-") + n;
-                all.add(inThread(() -> {
+                all.add(threads.submit(() -> {
                     for (int seat = 3; seat <= SEATS; seat++) { // all want the same seat at the same time
                         int status = instance.buy(seat, buyer);
                         assertThat(status).isIn(200, 409, 503);
@@ -103,7 +107,7 @@ class SeatsAreSoldOnceTest {
         List<Instance> both = List.of(instance("--seats.locked=false"), instance("--seats.locked=false"));
         for (int seat = 1; seat <= SEATS; seat++) {
             int wanted = seat;
-            var first = inThread(() -> both.get(0).buy(wanted, "ann"));
+            var first = threads.submit(() -> both.get(0).buy(wanted, "ann"));
             both.get(1).buy(wanted, "bob");
             first.get();
         }

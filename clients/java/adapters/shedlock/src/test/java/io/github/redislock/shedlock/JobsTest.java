@@ -1,6 +1,6 @@
 package io.github.redislock.shedlock;
 
-import static io.github.redislock.testbed.TestServer.eventually;
+import static io.github.redislock.TestServer.eventually;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -8,7 +8,8 @@ import io.github.redislock.LockException;
 import io.github.redislock.LockMisuseException;
 import io.github.redislock.Locks;
 import io.github.redislock.jedis.JedisServer;
-import io.github.redislock.testbed.TestServer;
+import io.github.redislock.TestServer;
+import io.github.redislock.TestServers;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
@@ -29,7 +30,7 @@ class JobsTest {
     private static final Duration MINUTE = Duration.ofMinutes(1);
     private static final String KEY = "job-lock:default:job";
 
-    private final TestServer server = TestServer.start();
+    private final TestServer server = TestServers.start();
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
 
     @AfterEach
@@ -37,7 +38,7 @@ class JobsTest {
         while (!open.isEmpty()) {
             open.pop().close();
         }
-        server.close();
+        server.order("end");
     }
 
     private Locks node() {
@@ -49,6 +50,10 @@ class JobsTest {
 
     private static LockConfiguration job(Duration most, Duration least) {
         return new LockConfiguration(Instant.now(), "job", most, least);
+    }
+
+    private boolean isLocked() {
+        return server.run("EXISTS " + KEY).equals(1L);
     }
 
     @Test
@@ -76,7 +81,7 @@ class JobsTest {
             lock.unlock();
             locks.close();
             assertThat((Long) server.run("PTTL " + KEY)).isBetween(1L, 3000L);
-            eventually("it is free", () -> !server.has(KEY));
+            eventually("it is free", () -> !isLocked());
         }
     }
 
@@ -87,9 +92,9 @@ class JobsTest {
                 Node.class.getName(), String.valueOf(server.port)).redirectErrorStream(true).start();
         open.push(node::destroyForcibly);
         assertThat(node.inputReader().readLine()).isEqualTo("extended");
-        assertThat(server.has(KEY)).isTrue();
+        assertThat(isLocked()).isTrue();
         node.destroyForcibly().waitFor();
-        eventually("it is free", () -> !server.has(KEY));
+        eventually("it is free", () -> !isLocked());
     }
 
     /** A node whose job never ends. */

@@ -4,7 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.redislock.Locks;
 import io.github.redislock.jedis.JedisServer;
-import io.github.redislock.testbed.TestServer;
+import io.github.redislock.TestServer;
+import io.github.redislock.TestServers;
 import java.time.Duration;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.test.support.AbstractExtensibleLockProviderIntegrationTest;
@@ -18,7 +19,7 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
 
     @BeforeAll
     static void start() {
-        server = TestServer.start();
+        server = TestServers.start();
         locks = Locks.builder(JedisServer.of("127.0.0.1", server.port)).service("jobs")
                 .replyTimeout(Duration.ofSeconds(10)).build(); // on a busy machine
     }
@@ -26,7 +27,7 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     @AfterAll
     static void end() {
         locks.close();
-        server.close();
+        server.order("end");
     }
 
     @Override
@@ -36,11 +37,11 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
 
     @Override
     protected void assertLocked(String name) {
-        assertThat(server.has("job-lock:default:" + name)).isTrue();
+        assertThat(server.run("EXISTS job-lock:default:" + name)).isEqualTo(1L);
     }
 
     @Override
     protected void assertUnlocked(String name) {
-        assertThat(server.has("job-lock:default:" + name)).isFalse();
+        assertThat(server.run("EXISTS job-lock:default:" + name)).isEqualTo(0L);
     }
 }

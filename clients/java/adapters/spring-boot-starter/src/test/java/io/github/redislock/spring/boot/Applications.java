@@ -1,6 +1,7 @@
 package io.github.redislock.spring.boot;
 
-import io.github.redislock.testbed.TestServer;
+import io.github.redislock.TestServer;
+import io.github.redislock.TestServers;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -36,8 +37,8 @@ abstract class Applications {
     }
 
     List<TestServer> start(String what, Map<String, ?> how) {
-        List<TestServer> servers = TestServer.start(what, how);
-        closing(servers.get(0));
+        List<TestServer> servers = TestServers.start(what, how);
+        closing(() -> servers.get(0).order("end"));
         return servers;
     }
 

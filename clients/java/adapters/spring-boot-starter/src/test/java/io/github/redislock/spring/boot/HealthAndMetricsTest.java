@@ -1,10 +1,10 @@
 package io.github.redislock.spring.boot;
 
-import static io.github.redislock.testbed.TestServer.eventually;
+import static io.github.redislock.TestServer.eventually;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.redislock.Locks;
-import io.github.redislock.testbed.TestServer;
+import io.github.redislock.TestServer;
 import io.micrometer.core.instrument.MeterRegistry;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -1,15 +1,15 @@
 package io.github.redislock.spring.integration;
 
-import static io.github.redislock.testbed.TestServer.eventually;
-import static io.github.redislock.testbed.TestServer.inThread;
+import static io.github.redislock.TestServer.eventually;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.redislock.LockDeadlockException;
 import io.github.redislock.LockLostException;
 import io.github.redislock.Locks;
+import io.github.redislock.TestServer;
+import io.github.redislock.TestServers;
 import io.github.redislock.jedis.JedisServer;
-import io.github.redislock.testbed.TestServer;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -17,7 +17,9 @@ import java.util.ConcurrentModificationException;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.Callable;
-import java.util.concurrent.FutureTask;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.Lock;
@@ -27,17 +29,19 @@ import org.springframework.dao.CannotAcquireLockException;
 
 /** What Spring Integration, 6 and 7, expects of a registry; two processes are two {@link Locks} here. */
 class RegistryTest {
-    private final TestServer server = TestServer.start();
+    private final TestServer server = TestServers.start();
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
     private final RedisLockRegistry registry = new RedisLockRegistry(process(), "registry");
+    private final ExecutorService threads = Executors.newCachedThreadPool();
     private final Lock lock = registry.obtain("foo");
 
     @AfterEach
     void end() throws Exception {
+        threads.shutdownNow();
         while (!open.isEmpty()) {
             open.pop().close();
         }
-        server.close();
+        server.order("end");
     }
 
     private Locks process() {
@@ -51,7 +55,7 @@ class RegistryTest {
     }
 
     private boolean isLocked(String key) {
-        return server.has("registry:" + key);
+        return server.run("EXISTS registry:" + key).equals(1L);
     }
 
     @Test
@@ -91,18 +95,18 @@ class RegistryTest {
     @Test
     void anotherThreadWaitsAndCannotUnlock() throws Exception {
         lock.lock();
-        assertThat(inThread(() -> lock.tryLock()).get()).isFalse();
-        assertThat(inThread(() -> lock.tryLock(200, TimeUnit.MILLISECONDS)).get()).isFalse();
-        assertThatThrownBy(inThread(() -> {
+        assertThat(threads.submit(() -> lock.tryLock()).get()).isFalse();
+        assertThat(threads.submit(() -> lock.tryLock(200, TimeUnit.MILLISECONDS)).get()).isFalse();
+        assertThatThrownBy(threads.submit(() -> {
             lock.unlock();
             return true;
         })::get).cause().isInstanceOf(IllegalStateException.class).hasMessageContaining("You do not own lock at");
-        FutureTask<Boolean> waiting = inThread(() -> {
+        Future<Boolean> waiting = threads.submit(() -> {
             lock.lockInterruptibly();
             lock.unlock();
             return true;
         });
-        eventually("it waits", () -> server.waiters("registry:foo") == 1);
+        eventually("it waits", () -> server.waiters("registry:foo").size() == 1);
         lock.unlock();
         assertThat(waiting.get()).isTrue();
         assertThatThrownBy(lock::unlock).isInstanceOf(IllegalStateException.class);
@@ -111,21 +115,21 @@ class RegistryTest {
     @Test
     void processesAreServedInTheOrderOfTheirCalls() throws Exception {
         List<Integer> order = new ArrayList<>();
-        List<FutureTask<Boolean>> others = new ArrayList<>();
+        List<Future<Boolean>> others = new ArrayList<>();
         lock.lock();
         for (int n = 0; n < 4; n++) {
             int number = n;
             Lock other = ofAnotherProcess("foo");
-            others.add(inThread(() -> {
+            others.add(threads.submit(() -> {
                 other.lock();
                 order.add(number);
                 other.unlock();
                 return true;
             }));
-            eventually("it waits", () -> server.waiters("registry:foo") == number + 1);
+            eventually("it waits", () -> server.waiters("registry:foo").size() == number + 1);
         }
         lock.unlock();
-        for (FutureTask<Boolean> other : others) {
+        for (Future<Boolean> other : others) {
             other.get();
         }
         assertThat(order).containsExactly(0, 1, 2, 3);
@@ -189,15 +193,15 @@ class RegistryTest {
     void anInterruptEndsAWait() throws Exception {
         ofAnotherProcess("foo").lock();
         List<Thread> waiter = new ArrayList<>();
-        FutureTask<Boolean> waiting = inThread(() -> {
+        Future<Boolean> waiting = threads.submit(() -> {
             waiter.add(Thread.currentThread());
             lock.lockInterruptibly();
             return true;
         });
-        eventually("it waits", () -> server.waiters("registry:foo") == 1);
+        eventually("it waits", () -> server.waiters("registry:foo").size() == 1);
         waiter.get(0).interrupt();
         assertThatThrownBy(waiting::get).hasCauseInstanceOf(InterruptedException.class);
-        assertThat(server.waiters("registry:foo")).isZero();
+        assertThat(server.waiters("registry:foo")).isEmpty();
     }
 
     @Test
@@ -218,14 +222,14 @@ class RegistryTest {
     void aCircleOfWaitsIsReported() throws Exception {
         Lock bar = registry.obtain("bar");
         lock.lock();
-        FutureTask<Boolean> other = inThread(() -> {
+        Future<Boolean> other = threads.submit(() -> {
             bar.lock();
             lock.lock();
             lock.unlock();
             bar.unlock();
             return true;
         });
-        eventually("it waits", () -> server.waiters("registry:foo") == 1);
+        eventually("it waits", () -> server.waiters("registry:foo").size() == 1);
         assertThatThrownBy(bar::lock).isInstanceOf(CannotAcquireLockException.class)
                 .hasCauseInstanceOf(LockDeadlockException.class);
         lock.unlock();
