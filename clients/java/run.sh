@@ -6,9 +6,9 @@ cd "$(dirname -- "$0")"
 
 if [ "${FORM:-}" = short ]; then
     ../../scripts/building.sh mvn -B -ntp -DskipTests package
-    exec mvn -B -ntp -Dtest='HoldingTest,WaitingTest,ErrorsTest,QuorumOrderTest' surefire:test
+    exec mvn -B -ntp -Dtest='WaitsTest,GrantsTest,ReleasesTest,ErrorsTest,LocksTest,StandInTest' surefire:test
 fi
-oldest=HoldingTest
+oldest=LocksTest
 [ -z "${LONG:-}" ] || oldest='*Test'
 mvn -B -ntp package
 mvn -B -ntp -Djedis.version=4.0.0 -Dlettuce.version=6.3.0.RELEASE -Dtest="$oldest" surefire:test

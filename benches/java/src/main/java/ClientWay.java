@@ -1,5 +1,6 @@
+import io.github.redislock.Grant;
 import io.github.redislock.Locks;
-import io.github.redislock.ThreadLock;
+import io.github.redislock.RedisLock;
 import io.github.redislock.jedis.JedisServer;
 import java.time.Duration;
 import redis.clients.jedis.RedisClient;
@@ -26,16 +27,18 @@ final class ClientWay implements Way {
 
     @Override
     public Handle handle(String key, int contender) {
-        ThreadLock lock = locks.lock(key).asLock();
+        RedisLock lock = locks.get(key);
         return new Handle() {
+            private Grant grant;
+
             @Override
             public void acquire() {
-                lock.lock();
+                grant = lock.lock();
             }
 
             @Override
             public void release() {
-                lock.unlock();
+                grant.release();
             }
         };
     }

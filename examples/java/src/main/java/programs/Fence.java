@@ -22,14 +22,14 @@ final class Fence {
         String name = options.text("name");
         long workMs = options.number("work-ms");
         try (Connection database = Sale.open(options.text("sql"))) {
-            Grant lock = redis.locks().lock("lock:{order}").waiting(Duration.ofMinutes(1)).acquire();
+            Grant lock = redis.locks().get("lock:{order}").waiting(Duration.ofMinutes(1)).lockInterruptibly();
             long token = lock.token();
             List<Sale> sales = Sale.ways("lock:{order}", token, name);
             Map<String, OptionalLong> free = new HashMap<>();
             for (Sale sale : sales) {
                 free.put(sale.name(), sale.claim(database));
             }
-            Main.print(redis.locks(), Map.of("event", "held", "token", token));
+            Main.print(redis, Map.of("event", "held", "token", token));
             Thread.sleep(workMs);
 
             boolean inRedis = redis.write(SET_STATE, List.of("lock:{order}", "{order}:state"), token, name);

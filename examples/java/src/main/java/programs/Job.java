@@ -37,7 +37,7 @@ final class Job {
     static Map<String, Object> run(Redis redis, Main.Options options) throws Exception {
         Job job = new Job(redis, options);
         try {
-            redis.locks().lock("lock:{job}").waiting(Duration.ofMinutes(1)).call(grant -> job.end = job.work(grant));
+            redis.locks().get("lock:{job}").waiting(Duration.ofMinutes(1)).call(grant -> job.end = job.work(grant));
         } catch (LockLostException e) {
             if (job.end == null) {
                 return Map.of("job", "lost", "steps", job.done);

@@ -1,6 +1,5 @@
 package programs;
 
-import io.github.redislock.Locks;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -65,9 +64,9 @@ public final class Main {
             }
             Redis redis = Redis.connect(client, (int) options.number("port"), options);
             try {
-                print(redis.locks(), program.run(redis, options));
+                print(redis, program.run(redis, options));
             } catch (Exception e) {
-                staySilent(redis.locks());
+                staySilent(redis);
                 throw e;
             }
             return 0;
@@ -80,8 +79,8 @@ public final class Main {
         }
     }
 
-    static synchronized void print(Locks locks, Map<String, Object> result) {
-        staySilent(locks);
+    static synchronized void print(Redis redis, Map<String, Object> result) {
+        staySilent(redis);
         System.out.println(result.entrySet().stream()
                 .map(field -> "\"" + field.getKey() + "\": "
                         + (field.getValue() instanceof String text ? "\"" + text + "\"" : field.getValue()))
@@ -90,8 +89,8 @@ public final class Main {
     }
 
     /** After SIGTERM, which closes the locks, the JVM ends without a result. */
-    private static void staySilent(Locks locks) {
-        while (locks.isClosed()) {
+    private static void staySilent(Redis redis) {
+        while (redis.isClosing()) {
             try {
                 Thread.sleep(1000);
             } catch (InterruptedException e) {

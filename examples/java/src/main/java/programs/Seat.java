@@ -1,15 +1,12 @@
 package programs;
 
-import io.github.redislock.Grant;
-import io.github.redislock.LockBusyException;
-import io.github.redislock.LockLostException;
-import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
 /**
  * A seat that is held by a user, for as long as the user has been promised: longer than any process. So its lease is
- * fixed: nothing renews the lock, and no process releases it by ending.
+ * fixed, and its owner is the user: no process renews the lock, or releases it by ending. That needs the commands alone.
  */
 final class Seat {
     private static final String LOCK = "lock:{seat}";
@@ -20,56 +17,62 @@ final class Seat {
 
     private Seat() {}
 
-    static Map<String, Object> run(Redis redis, Main.Options options) throws Exception {
+    static Map<String, Object> run(Redis redis, Main.Options options) {
         String owner = "seat:" + options.text("user");
         try {
             switch (options.text("do")) {
                 case "hold":
                     return hold(redis, owner, options);
                 case "extend":
-                    held(redis, owner, options.number("lease-ms"), options);
+                    redis.lock("LOCK.RENEW", LOCK, owner, "PX", options.text("lease-ms"), "TOKEN", options.text("token"));
                     return Map.of("seat", "extended");
                 case "pay":
                     List<String> keys = List.of(LOCK, "{seat}:paid");
                     if (!redis.write(PAY, keys, options.text("token"), options.text("user"))) {
                         return Map.of("seat", "lapsed");
                     }
-                    release(held(redis, owner, 10_000, options));
+                    release(redis, owner, options.text("token"));
                     return Map.of("seat", "paid");
                 default:
                     throw new Main.WrongArguments("hold, extend or pay");
             }
-        } catch (LockLostException e) {
-            return Map.of("seat", "lapsed");
+        } catch (RuntimeException e) {
+            if (isOver(e)) {
+                return Map.of("seat", "lapsed");
+            }
+            throw e;
         }
     }
 
-    /** Takes the hold over from the process that took it, with this lease from now on. */
-    private static Grant held(Redis redis, String owner, long leaseMs, Main.Options options) {
-        return redis.locks().lock(LOCK).fixed(Duration.ofMillis(leaseMs)).adopt(owner, options.number("token"));
+    private static boolean isOver(RuntimeException error) {
+        return String.valueOf(error.getMessage()).matches("(?s)(NOTHELD|NOTOWNER|FENCED).*");
     }
 
     /** Waits in line. */
-    private static Map<String, Object> hold(Redis redis, String owner, Main.Options options) throws Exception {
-        Grant grant;
-        try {
-            grant = redis.locks().lock(LOCK).owner(owner).fixed(Duration.ofMillis(options.number("lease-ms")))
-                    .waiting(Duration.ofMillis(options.number("wait-ms"))).acquire();
-        } catch (LockBusyException e) {
+    private static Map<String, Object> hold(Redis redis, String owner, Main.Options options) {
+        List<String> words = new ArrayList<>(List.of("LOCK.ACQUIRE", LOCK, owner, "PX", options.text("lease-ms"), "HOLDS", "1"));
+        if (options.number("wait-ms") > 0) {
+            words.addAll(List.of("BLOCK", options.text("wait-ms")));
+        }
+        Object reply = redis.lock(words.toArray(String[]::new));
+        if (reply == null) {
             return Map.of("seat", "taken");
         }
+        long token = (Long) ((List<?>) reply).get(0);
         if (redis.exists("{seat}:paid")) {
-            release(grant);
+            release(redis, owner, String.valueOf(token));
             return Map.of("seat", "sold");
         }
-        return Map.of("seat", "held", "token", grant.token());
+        return Map.of("seat", "held", "token", token);
     }
 
-    private static void release(Grant grant) {
+    private static void release(Redis redis, String owner, String token) {
         try {
-            grant.release();
-        } catch (LockLostException e) {
-            // It has been paid in time.
+            redis.lock("LOCK.RELEASE", LOCK, owner, "ALL", "TOKEN", token);
+        } catch (RuntimeException e) {
+            if (!isOver(e)) { // it has been paid in time
+                throw e;
+            }
         }
     }
 }

@@ -50,7 +50,7 @@ final class Stock {
 
     /** Gives the buyer an answer, or false when the lock was lost before. */
     private boolean serve(String buyer) throws Exception {
-        Grant lock = redis.locks().lock("lock:{stock}").waiting(Duration.ofMinutes(1)).acquire();
+        Grant lock = redis.locks().get("lock:{stock}").waiting(Duration.ofMinutes(1)).lockInterruptibly();
         try {
             int left = Integer.parseInt(redis.get("{stock}:left"));
             if (left == 0) {

@@ -1,27 +1,22 @@
 package io.github.redislock;
 
 import java.time.Duration;
+import org.jspecify.annotations.Nullable;
 
-/** Is told what happens, for metrics. Each method may be called by any thread, and must not block. */
+/**
+ * Is notified of what happens, for metrics; no method may block. {@link #acquired} and {@link #released} are called by the
+ * thread of the call, the others by a thread of the client. Keys have the client's prefix.
+ */
 public interface LockObserver {
-    /** A lock was taken, after so long. */
-    default void acquired(String key, Duration waited) {}
+    /** An acquire has ended, after this time; error is null if the lock was granted. */
+    default void acquired(String key, Duration took, @Nullable Throwable error) {}
 
-    /** A lock was not taken: the error says why; a cancelled call is a CancellationException. */
-    default void refused(String key, Duration waited, Throwable why) {}
+    /** A release has ended. The lock was held for this time. */
+    default void released(String key, Duration held, @Nullable Throwable error) {}
 
-    /** A grant was released, after so long. */
-    default void released(String key, Duration held) {}
+    /** A grant ended otherwise than by its release. */
+    default void lost(String key, LockLostException error) {}
 
-    /** A grant was lost, after so long. */
-    default void lost(String key, Duration held) {}
-
-    /**
-     * The connection on which grants are kept has ended. The node is empty where there is only one. Of servers that decide
-     * together it is one that does not answer, and is left alone until it is opened again.
-     */
-    default void keeperEnded(String node, Throwable why) {}
-
-    /** There is a connection again on which grants are kept, or that server answers again. */
-    default void keeperOpened(String node) {}
+    /** The connection of a session has broken; with null: it is back, or not needed any more. */
+    default void connection(String server, @Nullable Throwable error) {}
 }

@@ -4,99 +4,81 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
+import org.jspecify.annotations.Nullable;
 
 /**
- * A lock of threads, of several processes: a thread that has it may take it again, and unlocks it as often.
+ * A lock whose owner is a thread: that may lock it again, and unlocks it as often.
  *
- * <p>A lock that was lost is told by {@link #check}, {@link #unlock} and by locking again, with a
- * {@link LockLostException}, until it has been unlocked as often as it was locked. An error of the server or the network
- * is a {@link LockException} too.
+ * <p>A loss is reported by {@link #check}, by {@link #unlock} and by locking again, with a {@link LockLostException}, until
+ * it has been unlocked as often as it was locked. Errors of the server or the network are {@link LockException}s, too.
  */
 public final class ThreadLock implements Lock {
-    /** Which of a thread's holds are this lock's: all, or those of one side of a read and write lock. */
-    enum Counts { ALL, READERS, WRITERS }
-
-    private final Scope scope;
+    private final RedisLock lock;
+    private final String key;
     private final Threads threads;
-    private final LockSpec spec;
-    private final Counts counts;
 
-    ThreadLock(Scope scope, Threads threads, LockSpec spec, Counts counts) {
-        this.scope = scope;
-        this.threads = threads;
-        this.spec = spec;
-        this.counts = counts;
+    ThreadLock(RedisLock lock) {
+        this.lock = lock;
+        key = lock.key();
+        threads = lock.core.threads;
     }
 
     @Override
     public void lock() {
-        try {
-            acquire(Acquire.FOR_EVER, false);
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e); // only where it may be interrupted
-        }
+        acquire(() -> lock.by(threads.mine().task).lock());
     }
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        acquire(Acquire.FOR_EVER, true);
+        acquire(() -> lock.by(threads.mine().task).lockInterruptibly());
     }
 
-    /** Takes the lock now or not at all, in a second at most. */
+    /** Locks if that is possible now. */
     @Override
     public boolean tryLock() {
-        try {
-            return tryAcquire(0, false);
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e);
-        }
+        return acquire(() -> lock.by(threads.mine().task).tryLock().orElse(null));
     }
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return tryAcquire(Math.max(0, unit.toNanos(time)), true);
+        return tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit()));
     }
 
     /** As {@link #tryLock(long, TimeUnit)}. */
     public boolean tryLock(Duration time) throws InterruptedException {
-        return tryAcquire(RedisLock.nanos(time), true);
+        return acquire(() -> lock.by(threads.mine().task).tryLock(time).orElse(null));
     }
 
-    private boolean tryAcquire(long wait, boolean isInterruptible) throws InterruptedException {
+    private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
         try {
-            acquire(wait, isInterruptible);
-            return true;
-        } catch (LockBusyException e) {
-            return false;
-        }
-    }
-
-    private void acquire(long wait, boolean isInterruptible) throws InterruptedException {
-        if (isInterruptible && Thread.interrupted()) {
-            throw new InterruptedException();
-        }
-        try {
-            Ownership held = threads.mine().acquire(spec, wait, Caller.here()).get(isInterruptible);
-            if (counts == Counts.READERS) {
-                held.readers++;
+            Threads.Held before = threads.held(key);
+            LockLostException lost = before == null ? null : before.grant.loss();
+            if (lost != null) {
+                throw new LockLostException(lost.getMessage(), lost);
             }
+            Grant grant = acquiring.acquire();
+            if (grant != null) {
+                threads.mine().held.computeIfAbsent(key, it -> new Threads.Held(grant)).count++;
+            }
+            return grant != null;
         } finally {
             threads.tidy();
         }
     }
 
+    private interface Acquiring<X extends Exception> {
+        @Nullable Grant acquire() throws X;
+    }
+
+    /** @throws IllegalMonitorStateException if this thread does not hold it */
     @Override
     public void unlock() {
-        Ownership held = mine();
-        if (counts == Counts.READERS) {
-            held.readers--;
+        Threads.Held held = mine();
+        if (--held.count == 0) {
+            threads.mine().held.remove(key);
         }
         try {
-            Caller caller = Caller.here();
-            Attempt.await(caller, held.release(caller));
-            if (counts != Counts.ALL && held.isHeld() && held.isExclusive() && held.readers == 1 && held.holds() == 1) {
-                Attempt.await(held.downgrade()); // the writer has become a reader
-            }
+            held.grant.release();
         } finally {
             threads.tidy();
         }
@@ -108,59 +90,32 @@ public final class ThreadLock implements Lock {
         throw new UnsupportedOperationException("a lock of several processes has no conditions");
     }
 
-    /** The fencing token: later owners of the lock have higher ones. */
-    public long token() {
-        return mine().token();
+    /** The grant of this thread, for its token and its checks; not for a release. */
+    public Grant grant() {
+        return mine().grant;
     }
 
-    /** Asks the server whether this thread still has the lock, and throws {@link LockLostException} when it has not. */
+    /** Asks the server whether this thread still has the lock, and throws {@link LockLostException} if it has not. */
     public void check() {
-        Attempt.await(mine().check());
+        mine().grant.check();
     }
 
-    /** Gives this thread's lock this lease, which begins now. */
-    public void extend(Duration lease) {
-        Attempt.await(mine().extend(lease));
-    }
-
-    /** For how long this thread has the lock for certain, if nothing more is heard of it. */
-    public Duration remaining() {
-        return mine().remaining();
-    }
-
-    /** Whether this thread has it, as far as it has been told. */
+    /** Whether this thread has it, as far as it knows. */
     public boolean isHeldByCurrentThread() {
-        return getHoldCount() > 0 && mine().isHeld();
+        Threads.Held held = threads.held(key);
+        return held != null && held.grant.isHeld();
     }
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        Ownership held = threads.held(spec.key());
-        return held == null ? 0 : count(held);
+        Threads.Held held = threads.held(key);
+        return held == null ? 0 : held.count;
     }
 
-    private int count(Ownership held) {
-        return switch (counts) {
-            case ALL -> held.holds();
-            case READERS -> held.readers;
-            case WRITERS -> held.holds() - held.readers;
-        };
-    }
-
-    /** Whether anybody has it. Asks the server. */
-    public boolean isLocked() {
-        return scope.look().info(spec.key()) != null;
-    }
-
-    /** Takes it away from whoever has it; the next in line gets it. Tells whether anybody had it. */
-    public boolean forceUnlock() {
-        return scope.look().delete(spec.key());
-    }
-
-    private Ownership mine() {
-        Ownership held = threads.held(spec.key());
-        if (held == null || count(held) == 0) {
-            throw new IllegalMonitorStateException("this thread does not hold " + spec.key());
+    private Threads.Held mine() {
+        Threads.Held held = threads.held(key);
+        if (held == null) {
+            throw new IllegalMonitorStateException("this thread does not hold " + key);
         }
         return held;
     }

@@ -1,37 +1,69 @@
 package io.github.redislock;
 
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
-/** The tasks of threads: each thread is one owner for as long as it has a lock, or asks for one. */
+/** What threads hold by {@link ThreadLock}: each thread is one owner for as long as it holds a lock. */
 final class Threads {
-    private final Scope scope;
-    private final Map<Long, Task> tasks = new ConcurrentHashMap<>();
+    /** A grant, and how often the thread has locked it. */
+    static final class Held {
+        final Grant grant;
+        int count;
 
-    Threads(Scope scope) {
-        this.scope = scope;
+        Held(Grant grant) {
+            this.grant = grant;
+        }
     }
 
-    @SuppressWarnings("deprecation") // threadId() is of Java 19
-    private static long id() {
-        return Thread.currentThread().getId();
+    /** Only its thread changes it. */
+    static final class Mine {
+        final Task task;
+        final Map<String, Held> held = new HashMap<>();
+
+        Mine(Task task) {
+            this.task = task;
+        }
     }
 
-    Task mine() {
-        return tasks.computeIfAbsent(id(), id -> new Task(scope, () -> scope.freshOwner() + ":" + id));
+    private final Core core;
+    private final Map<Thread, Mine> all = new ConcurrentHashMap<>();
+    private long looked;
+
+    Threads(Core core) {
+        this.core = core;
     }
 
-    @Nullable Ownership held(String key) {
-        Task task = tasks.get(id());
-        return task == null ? null : task.held(key);
+    Mine mine() {
+        return all.computeIfAbsent(Thread.currentThread(), thread -> new Mine(new Task(core)));
     }
 
-    /** Forgets a thread that has no lock. */
+    @Nullable Held held(String key) {
+        Mine mine = all.get(Thread.currentThread());
+        return mine == null ? null : mine.held.get(key);
+    }
+
+    /** Forgets this thread if it holds nothing. */
     void tidy() {
-        Task task = tasks.get(id());
-        if (task != null && task.isIdle()) {
-            tasks.remove(id(), task);
+        Mine mine = all.get(Thread.currentThread());
+        if (mine != null && mine.held.isEmpty()) {
+            all.remove(Thread.currentThread());
+        }
+    }
+
+    /** Warns of threads that have ended without unlock: nobody else can unlock what they hold. The loops call it. */
+    synchronized void warnOfEnded() {
+        if (Core.now() - looked > core.settings.reply()) {
+            looked = Core.now();
+            all.entrySet().removeIf(one -> {
+                boolean hasEnded = !one.getKey().isAlive();
+                if (hasEnded) {
+                    core.warn("the thread " + one.getKey().getName() + " has ended without unlock of "
+                            + one.getValue().held.keySet() + ", which stays held until this client is closed");
+                }
+                return hasEnded;
+            });
         }
     }
 }

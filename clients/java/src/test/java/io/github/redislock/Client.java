@@ -64,7 +64,7 @@ enum Client {
         @Override
         Connected connect(Topology topology, int port, String user) {
             RedisClient client = RedisClient.create(RedisURI.create("127.0.0.1", port));
-            return new Connected(LettuceServer.connecting(() -> client.connect(ByteArrayCodec.INSTANCE)),
+            return new Connected(LettuceServer.connecting("127.0.0.1:" + port, () -> client.connect(ByteArrayCodec.INSTANCE)),
                     () -> client.shutdown(0, 1, java.util.concurrent.TimeUnit.SECONDS));
         }
     };

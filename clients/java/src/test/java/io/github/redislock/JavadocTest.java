@@ -19,6 +19,7 @@ class JavadocTest {
             import io.github.redislock.jedis.*;
             import io.github.redislock.lettuce.*;
             import io.github.redislock.spi.*;
+            import io.github.redislock.testing.*;
             import io.lettuce.core.RedisClient;
             import io.lettuce.core.codec.ByteArrayCodec;
             import java.time.Duration;

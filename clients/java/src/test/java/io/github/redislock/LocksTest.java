@@ -1,144 +1,371 @@
 package io.github.redislock;
 
-import io.github.redislock.spi.LockServer;
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Deque;
-import java.util.EnumSet;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.params.Parameter;
-import org.junit.jupiter.params.ParameterizedClass;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** What the tests have in common: each runs with each client, and what they start ends with them. */
-@ParameterizedClass
-@EnumSource(value = Client.class, names = {"JEDIS", "LETTUCE"})
-abstract class LocksTest {
-    static final Duration LONG = Duration.ofSeconds(20);
-    static final Duration SHORT = Duration.ofMillis(1000);
+/** What a lock does, on a server that answers. */
+class LocksTest extends Bed {
+    private static final Duration LONG = Duration.ofSeconds(20);
 
-    private static final Set<Client> WARM = EnumSet.noneOf(Client.class);
-
-    @Parameter
-    Client client;
-
-    private final Deque<AutoCloseable> open = new ArrayDeque<>();
-
-    <T extends AutoCloseable> T closing(T resource) {
-        open.push(resource);
-        return resource;
+    @ParameterizedTest
+    @EnumSource
+    void alone(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = closing(builder(client, server).prefix("lock:").build());
+        RedisLock lock = locks.get("k");
+        Grant grant = lock.lock();
+        assertTrue(grant.isHeld());
+        assertEquals("lock:k", grant.key());
+        assertTrue(grant.owner().startsWith("test:"));
+        assertEquals(grant.owner(), server.info("lock:k", "owner"));
+        assertEquals(grant.token(), server.info("lock:k", "token"));
+        assertTrue(grant.remaining().toMillis() > 5000);
+        grant.check();
+        assertTrue(lock.tryLock().isEmpty());
+        thrown(LockBusyException.class, 1500, () -> lock.waiting(Duration.ofMillis(200)).lock());
+        assertTrue(lock.tryLock(Duration.ofMillis(100)).isEmpty());
+        grant.release();
+        assertFalse(grant.isHeld());
+        assertThrows(LockMisuseException.class, grant::release);
+        grant.close();
+        assertNull(server.info("lock:k", "owner"));
+        try (Grant next = lock.tryLock().orElseThrow()) {
+            assertTrue(next.token() > grant.token());
+            assertNotEquals(grant.owner(), next.owner());
+        }
+        assertNull(server.info("lock:k", "owner"));
     }
 
-    /** The first connection of a JVM takes its time: classes are loaded. */
-    @BeforeEach
-    void warmUp() throws Exception {
-        synchronized (WARM) {
-            if (WARM.add(client)) {
-                int port = server().port;
-                try (Locks locks = builder(Client.Topology.SINGLE, port).replyTimeout(Duration.ofSeconds(20)).build()) {
-                    locks.lock("k").acquire().release();
+    @ParameterizedTest
+    @EnumSource
+    void waitersAreServedInTheirOrder(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        List<Integer> order = new ArrayList<>();
+        List<FutureTask<Boolean>> all = new ArrayList<>();
+        for (int n = 0; n < 5; n++) {
+            int number = n;
+            all.add(meanwhile(() -> {
+                try (Grant mine = locks.get("k").waiting(LONG).lock()) {
+                    return order.add(number);
                 }
+            }));
+            waiting(server, "k", n + 1);
+        }
+        grant.release();
+        for (FutureTask<Boolean> one : all) {
+            assertTrue(one.get());
+        }
+        assertEquals(List.of(0, 1, 2, 3, 4), order);
+    }
+
+    /** An interrupt ends lockInterruptibly and leaves no place; lock goes on waiting and keeps the interrupt. */
+    @ParameterizedTest
+    @EnumSource
+    void interrupts(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        FutureTask<Grant> ends = new FutureTask<>(() -> locks.get("k").lockInterruptibly());
+        Thread thread = new Thread(ends);
+        thread.start();
+        waiting(server, "k", 1);
+        thread.interrupt();
+        assertTrue(assertThrows(ExecutionException.class, ends::get).getCause() instanceof InterruptedException);
+        waiting(server, "k", 0);
+        FutureTask<Boolean> goesOn = new FutureTask<>(() -> {
+            try (Grant mine = locks.get("k").lock()) {
+                return Thread.currentThread().isInterrupted();
             }
+        });
+        thread = new Thread(goesOn);
+        thread.start();
+        waiting(server, "k", 1);
+        thread.interrupt();
+        thread.interrupt();
+        waiting(server, "k", 1);
+        grant.release();
+        assertTrue(goesOn.get());
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> locks.get("k").lockInterruptibly());
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> locks.get("k").tryLock(LONG));
+        Thread.currentThread().interrupt();
+        locks.get("k").lock().release();
+        assertTrue(Thread.interrupted());
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void sharedAndPermits(Client client) throws Exception {
+        Locks locks = locks(client, start());
+        Grant one = locks.get("k").shared().lock();
+        Grant other = locks.get("k").shared().tryLock().orElseThrow();
+        assertTrue(locks.get("k").tryLock().isEmpty());
+        one.release();
+        other.release();
+        RedisLock two = locks.get("s").permits(2);
+        Task task = locks.task();
+        one = two.by(task).lock();
+        other = two.by(task).lock();
+        assertNotEquals(one.owner(), other.owner());
+        assertTrue(two.tryLock().isEmpty());
+        one.release();
+        two.tryLock().orElseThrow().release();
+        other.release();
+        assertThrows(LockMisuseException.class, () -> two.shared());
+        assertThrows(LockMisuseException.class, () -> locks.get("k").permits(0));
+        assertThrows(LockMisuseException.class, two::asLock);
+    }
+
+    /** A task enters again what it holds, the server finds a deadlock among tasks, and readers that both want to write. */
+    @ParameterizedTest
+    @EnumSource
+    void tasks(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Task one = locks.task();
+        Task other = locks.task();
+        Grant a = locks.get("a").by(one).lock();
+        assertSame(a, locks.get("a").by(one).lock());
+        assertEquals(2, a.holds());
+        assertEquals(2L, server.info("a", "holds"));
+        a.release();
+        assertTrue(a.isHeld());
+        Grant b = locks.get("b").by(other).lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("b").by(one).lock());
+        waiting(server, "b", 1);
+        assertThrows(LockDeadlockException.class, () -> locks.get("a").by(other).lock());
+        b.release();
+        waits.get().release();
+        a.release();
+        Grant reads = locks.get("k").shared().by(one).lock();
+        Grant alsoReads = locks.get("k").shared().lock();
+        assertThrows(LockNotAloneException.class, () -> locks.get("k").by(one).lock());
+        alsoReads.release();
+        reads.release();
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void leases(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        LinkedBlockingQueue<LockLostException> lost = new LinkedBlockingQueue<>();
+        Grant fixed = locks.get("fixed").fixed(Duration.ofMillis(300)).onLost(lost::add).lock();
+        assertTrue(fixed.remaining().toMillis() <= 300);
+        fixed.extend(Duration.ofMillis(600));
+        assertTrue(fixed.remaining().toMillis() > 300);
+        assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("expired"));
+        assertThrows(LockLostException.class, fixed::release);
+        Grant bounded = locks.get("bounded").atMost(Duration.ofMillis(100)).onLost(lost::add).lock();
+        assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("maximum"));
+        eventually("it is free", () -> server.info("bounded", "owner") == null);
+        assertThrows(LockLostException.class, bounded::check);
+        assertThrows(LockMisuseException.class, () -> locks.get("k").fixed(Duration.ofNanos(1)));
+        Grant grant = locks.get("k").lock();
+        assertThrows(LockMisuseException.class, () -> grant.extend(Duration.ofMillis(10)));
+        grant.extend(Duration.ofSeconds(60));
+        assertTrue(grant.remaining().toMillis() > 50_000);
+        grant.release();
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void detachAndAdopt(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Locks others = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        grant.detach(Duration.ofSeconds(30));
+        assertFalse(grant.isHeld());
+        grant.close();
+        locks.close();
+        Grant adopted = others.get("k").adopt(grant.owner(), grant.token());
+        assertEquals(grant.token(), adopted.token());
+        adopted.check();
+        adopted.release();
+        assertNull(server.info("k", "owner"));
+        assertThrows(LockLostException.class, () -> others.get("k").adopt(grant.owner(), grant.token()));
+    }
+
+    /** All or none, in one order. */
+    @ParameterizedTest
+    @EnumSource
+    void several(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        try (Grants grants = locks.all("b", "a", "b").lock()) {
+            assertEquals(List.of("a", "b"), grants.all().stream().map(Grant::key).toList());
+            grants.check();
+            assertTrue(locks.all("c", "b").tryLock().isEmpty());
+            assertNull(server.info("c", "owner"));
+            thrown(LockBusyException.class, 2000, () -> locks.all("c", "b").waiting(Duration.ofMillis(100)).lock());
+        }
+        assertNull(server.info("a", "owner"));
+        assertNull(server.info("b", "owner"));
+        try (Grants grants = locks.all("a", "b").each(RedisLock::shared).lock();
+                Grant also = locks.get("a").shared().tryLock().orElseThrow()) {
+            assertTrue(also.isHeld());
         }
     }
 
-    @AfterEach
-    void close() throws Exception {
-        while (!open.isEmpty()) {
-            open.pop().close();
-        }
+    /** A loss interrupts the work; an error of the work comes first, what was wrong with the lock is added. */
+    @ParameterizedTest
+    @EnumSource
+    void work(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        assertEquals("done", locks.get("k").call(grant -> "done"));
+        LockLostException lost = assertThrows(LockLostException.class, () -> locks.get("k").call(grant -> {
+            server.run("DEL k");
+            Thread.sleep(60_000);
+            return null;
+        }));
+        assertTrue(lost.getMessage().contains("deleted"), lost.getMessage());
+        assertFalse(Thread.interrupted());
+        IllegalStateException own = assertThrows(IllegalStateException.class, () -> locks.get("k").call(grant -> {
+            server.run("DEL k");
+            while (grant.loss() == null) {
+                Thread.onSpinWait(); // which is not interrupted
+            }
+            throw new IllegalStateException("own");
+        }));
+        assertTrue(own.getSuppressed()[0] instanceof LockLostException);
+        assertFalse(Thread.interrupted());
     }
 
-    /** Starts what ends with the test. */
-    private List<TestServer> start(String what, Map<String, ?> how) {
-        List<TestServer> servers = TestServers.start(what, how);
-        closing(() -> servers.get(0).order("end"));
-        return servers;
+    /** The leader leads again when its lock was lost, and ends by an interrupt, and by its own errors. */
+    @ParameterizedTest
+    @EnumSource
+    void lead(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        AtomicInteger terms = new AtomicInteger();
+        CountDownLatch leads = new CountDownLatch(2);
+        FutureTask<Object> leader = new FutureTask<>(() -> {
+            locks.get("k").lead(grant -> {
+                terms.incrementAndGet();
+                leads.countDown();
+                Thread.sleep(60_000);
+                return null;
+            });
+            return null;
+        });
+        Thread thread = new Thread(leader);
+        thread.start();
+        eventually("it leads", () -> terms.get() == 1);
+        server.run("DEL k");
+        assertTrue(leads.await(10, TimeUnit.SECONDS));
+        thread.interrupt();
+        assertTrue(assertThrows(ExecutionException.class, leader::get).getCause() instanceof InterruptedException);
+        assertNull(server.info("k", "owner"));
+        assertThrows(ArithmeticException.class, () -> locks.get("k").lead(grant -> 1 / Integer.parseInt("0")));
     }
 
-    TestServer server() {
-        return server(Map.of());
+    @ParameterizedTest
+    @EnumSource
+    void observer(Client client) throws Exception {
+        TestServer server = start();
+        LinkedBlockingQueue<String> seen = new LinkedBlockingQueue<>();
+        LockObserver observer = new LockObserver() {
+            @Override
+            public void acquired(String key, Duration took, Throwable error) {
+                seen.add("acquired " + key + (error == null ? "" : " " + error.getClass().getSimpleName()));
+            }
+
+            @Override
+            public void released(String key, Duration held, Throwable error) {
+                seen.add("released " + key + (error == null ? "" : " " + error.getClass().getSimpleName()));
+            }
+
+            @Override
+            public void lost(String key, LockLostException error) {
+                seen.add("lost " + key);
+            }
+
+            @Override
+            public void connection(String name, Throwable error) {
+                seen.add(error == null ? "back" : "broken");
+            }
+        };
+        Locks locks = closing(builder(client, server).observer(observer).build());
+        Grant grant = locks.get("k").lock();
+        locks.get("k").tryLock();
+        grant.release();
+        assertEquals(List.of("acquired k", "acquired k LockBusyException", "released k"), List.copyOf(seen));
+        seen.clear();
+        grant = locks.get("k").lock();
+        server.run("DEL k");
+        isLost(grant);
+        assertThrows(LockLostException.class, grant::close);
+        eventually("seen", () -> seen.containsAll(List.of("acquired k", "lost k", "released k LockLostException")));
+        grant = locks.get("k").lock();
+        server.order("kill");
+        eventually("broken", () -> seen.contains("broken"));
+        server.order("restart");
+        eventually("back", () -> seen.contains("back"));
     }
 
-    TestServer server(Map<String, String> config) {
-        return start("server", Map.of("config", config)).get(0);
+    /** What an observer throws changes nothing. */
+    @ParameterizedTest
+    @EnumSource
+    void anObserverThatThrows(Client client) throws Exception {
+        LockObserver observer = new LockObserver() {
+            @Override
+            public void acquired(String key, Duration took, Throwable error) {
+                throw new IllegalStateException("observer");
+            }
+
+            @Override
+            public void released(String key, Duration held, Throwable error) {
+                throw new IllegalStateException("observer");
+            }
+        };
+        Locks locks = closing(builder(client, start()).observer(observer).build());
+        locks.get("k").lock().release();
+        locks.get("k").tryLock().orElseThrow().release();
     }
 
-    TestServer proxy(TestServer server) {
-        return start("proxy", Map.of("port", server.port)).get(0);
-    }
-
-    /** Three nodes, with a third of the slots each. */
-    List<TestServer> cluster() {
-        return start("cluster", Map.of());
-    }
-
-    /** A primary, its replica, and a Sentinel that watches over them. */
-    List<TestServer> sentinels() {
-        return start("sentinels", Map.of());
-    }
-
-    static int home(List<TestServer> nodes, String key) {
-        long slot = (Long) nodes.get(0).run("CLUSTER KEYSLOT " + key);
-        return slot < 5461 ? 0 : slot < 10922 ? 1 : 2;
-    }
-
-    Locks locks(int port) {
-        return locks(port, LONG);
-    }
-
-    Locks locks(int port, Duration lease) {
-        return locks(Client.Topology.SINGLE, port, lease);
-    }
-
-    Locks locks(Client.Topology topology, int port, Duration lease) {
-        return closing(builder(topology, port).lease(lease).build());
-    }
-
-    Locks.Builder builder(Client.Topology topology, int port) {
-        return builder(topology, port, null);
-    }
-
-    Locks.Builder builder(Client.Topology topology, int port, String user) {
-        return Locks.builder(lockServer(topology, port, user)).service("tests");
-    }
-
-    LockServer lockServer(int port) {
-        return lockServer(Client.Topology.SINGLE, port, null);
-    }
-
-    private LockServer lockServer(Client.Topology topology, int port, String user) {
-        Client.Connected connected = client.connect(topology, port, user);
-        closing(connected.application());
-        return connected.server();
-    }
-
-    /** A lock of threads that is taken. */
-    static ThreadLock locked(Locks locks, String key) {
-        ThreadLock lock = locks.lock(key).asLock();
-        lock.lock();
-        return lock;
-    }
-
-    static long millisSince(long begun) {
-        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
-    }
-
-    /** Work in a thread, and so with an owner, of its own. */
-    static final class Other<T> extends FutureTask<T> {
-        final Thread thread = new Thread(this);
-
-        Other(Callable<T> work) {
-            super(work);
-            thread.setDaemon(true);
-            thread.start();
-        }
+    /** Close releases all, ends waits, closes the session, and is not an error twice. */
+    @ParameterizedTest
+    @EnumSource
+    void closing(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        Grant fixed = locks.get("fixed").fixed(LONG).lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
+        waiting(server, "k", 1);
+        locks.close();
+        assertTrue(assertThrows(ExecutionException.class, waits::get).getCause() instanceof LockMisuseException);
+        assertNull(server.info("k", "owner"));
+        assertNull(server.info("fixed", "owner"));
+        assertEquals(List.of(), server.sessions());
+        assertFalse(grant.isHeld() || fixed.isHeld());
+        locks.close();
+        grant.close();
+        assertThrows(LockMisuseException.class, () -> locks.get("k").lock());
+        eventually("its threads end", () -> Thread.getAllStackTraces().keySet().stream()
+                .noneMatch(thread -> thread.getName().startsWith("redis-lock-session-closing")));
     }
 }

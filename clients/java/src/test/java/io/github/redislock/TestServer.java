@@ -76,18 +76,9 @@ public final class TestServer {
         return info == null ? null : fields((List<?>) info).get(field);
     }
 
-    /** For how long its one holder may be silent and is kept; 0 where it is not kept. */
-    public long keep(String key) {
-        return ofHolder(key, "keep-ms");
-    }
-
-    /** The connection that keeps it; 0 where it is not kept. */
-    public long keptBy(String key) {
-        return ofHolder(key, "kept-by");
-    }
-
-    private long ofHolder(String key, String field) {
-        return (Long) fields((List<?>) ((List<?>) run("LOCK.HOLDERS " + key)).get(0)).get(field);
+    /** The fields of LOCK.SESSION LIST, a map for each. */
+    public List<Map<String, Object>> sessions() {
+        return ((List<?>) run("LOCK.SESSION LIST")).stream().map(session -> fields((List<?>) session)).toList();
     }
 
     /** The id of a new connection. */

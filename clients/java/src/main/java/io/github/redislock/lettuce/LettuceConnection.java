@@ -1,33 +1,31 @@
 package io.github.redislock.lettuce;
 
-import io.github.redislock.spi.ReplyError;
+import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisConnectionStateListener;
-import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
-import java.io.IOException;
+import io.lettuce.core.protocol.RedisCommand;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
-import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
-/** A connection of Lettuce. It is closed as soon as it breaks, so that Lettuce repeats nothing on a new one. */
+/** A connection of Lettuce that is opened when it is used, by any number of threads. It is closed as soon as it breaks. */
 final class LettuceConnection implements ServerConnection {
-    private final StatefulRedisConnection<byte[], byte[]> connection;
-    private final CompletableFuture<@Nullable Object> ended = new CompletableFuture<>();
-
     private record Word(byte[] bytes) implements ProtocolKeyword {
         @Override
         public byte[] getBytes() {
@@ -35,6 +33,7 @@ final class LettuceConnection implements ServerConnection {
         }
 
         @Override
+        @Deprecated
         public String name() {
             return new String(bytes, StandardCharsets.US_ASCII);
         }
@@ -45,95 +44,126 @@ final class LettuceConnection implements ServerConnection {
         }
     }
 
-    private LettuceConnection(StatefulRedisConnection<byte[], byte[]> connection) {
-        this.connection = connection;
+    private static final long MILLISECOND = 1_000_000;
+
+    private final LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial;
+    private @Nullable CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connecting;
+
+    /** dial connects, with a limit in nanoseconds for the handshake. */
+    LettuceConnection(LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial) {
+        this.dial = dial;
     }
 
-    static LettuceConnection open(CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connecting,
-            Duration limit) throws IOException {
-        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> future = connecting.toCompletableFuture();
-        try {
-            return of(future.get(limit.toNanos(), TimeUnit.NANOSECONDS));
-        } catch (TimeoutException e) {
-            future.thenAccept(StatefulRedisConnection::closeAsync);
-            throw new IOException("no connection in " + limit.toMillis() + " ms", e);
-        } catch (InterruptedException e) {
-            future.thenAccept(StatefulRedisConnection::closeAsync);
-            Thread.currentThread().interrupt();
-            throw new IOException(e);
-        } catch (ExecutionException e) {
-            throw failure(e.getCause());
+    private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
+        if (connecting == null) {
+            connecting = dial.apply(Math.max(MILLISECOND, limit)).thenApply(LettuceConnection::closedWhenItBreaks);
         }
+        return connecting;
     }
 
-    static LettuceConnection of(StatefulRedisConnection<byte[], byte[]> opened) throws IOException {
-        LettuceConnection connection = new LettuceConnection(opened);
-        opened.setTimeout(Duration.ZERO); // whoever waits for a reply has a limit of its own
+    /** Lettuce must not repeat on another connection what has had no reply on this one. */
+    private static StatefulRedisConnection<byte[], byte[]> closedWhenItBreaks(StatefulRedisConnection<byte[], byte[]> opened) {
         opened.addListener(new RedisConnectionStateListener() {
             @Override
             public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
-                connection.close();
+                broken.closeAsync();
             }
         });
-        if (!opened.isOpen()) {
-            connection.close();
-            throw new IOException("the connection has ended");
-        }
-        return connection;
-    }
-
-    /** What has hindered connecting: a refusal, something that may pass, or something else, which is thrown. */
-    static IOException failure(@Nullable Throwable thrown) {
-        for (Throwable cause = thrown; cause != null; cause = cause.getCause()) {
-            if (cause instanceof RedisCommandExecutionException && cause.getMessage() != null) {
-                throw new ReplyError(cause.getMessage());
-            }
-        }
-        for (Throwable cause = thrown; cause != null; cause = cause.getCause()) {
-            if (cause instanceof IOException || cause instanceof RedisException || cause instanceof TimeoutException) {
-                return new IOException(String.valueOf(thrown.getMessage()), thrown);
-            }
-        }
-        if (thrown instanceof RuntimeException defect) {
-            throw defect;
-        }
-        return new IOException(thrown);
+        return opened;
     }
 
     @Override
-    public CompletableFuture<@Nullable Object> send(byte[]... words) {
+    public List<Reply> send(long limit, List<String[]> commands) {
+        long end = System.nanoTime() + limit;
+        List<Reply> replies = new ArrayList<>(commands.size());
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = open(limit);
+        boolean isSent = false;
+        Fault fault = null;
+        try {
+            StatefulRedisConnection<byte[], byte[]> connection = get(used, end);
+            List<AsyncCommand<byte[], byte[], @Nullable Object>> sent = commands.stream().map(LettuceConnection::command).toList();
+            isSent = true;
+            if (sent.size() == 1) {
+                connection.dispatch(sent.get(0));
+            } else {
+                connection.dispatch(new ArrayList<RedisCommand<byte[], byte[], ?>>(sent));
+            }
+            for (AsyncCommand<byte[], byte[], @Nullable Object> one : sent) {
+                replies.add(reply(one, end));
+            }
+        } catch (TimeoutException e) {
+            fault = Fault.none(isSent, isSent ? "no reply in time" : "no connection in time", null);
+        } catch (ExecutionException | RuntimeException e) {
+            Throwable refusal = e;
+            while (refusal != null && !(refusal instanceof RedisCommandExecutionException)) {
+                refusal = refusal.getCause();
+            }
+            fault = refusal != null && !isSent ? Fault.reply(String.valueOf(refusal.getMessage()))
+                    : Fault.none(isSent, e.getCause() == null ? e : e.getCause());
+        }
+        if (fault != null) {
+            close(used);
+            while (replies.size() < commands.size()) {
+                replies.add(Reply.of(fault));
+            }
+        }
+        return replies;
+    }
+
+    private static Reply reply(AsyncCommand<byte[], byte[], @Nullable Object> sent, long end)
+            throws ExecutionException, TimeoutException {
+        try {
+            return Reply.of(get(sent.toCompletableFuture(), end));
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof RedisCommandExecutionException said) {
+                return Reply.of(Fault.reply(String.valueOf(said.getMessage())));
+            }
+            throw e;
+        }
+    }
+
+    /** Waits for a result. An interrupt does not end that, and is kept. */
+    private static <T extends @Nullable Object> T get(CompletableFuture<T> future, long end)
+            throws ExecutionException, TimeoutException {
+        boolean wasInterrupted = false;
+        try {
+            for (;;) {
+                try {
+                    return future.get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
+                } catch (InterruptedException e) {
+                    wasInterrupted = true;
+                }
+            }
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private static AsyncCommand<byte[], byte[], @Nullable Object> command(String[] words) {
         CommandArgs<byte[], byte[]> arguments = new CommandArgs<>(ByteArrayCodec.INSTANCE);
         for (int n = 1; n < words.length; n++) {
-            arguments.add(words[n]);
+            arguments.add(words[n].getBytes(StandardCharsets.UTF_8));
         }
-        AsyncCommand<byte[], byte[], @Nullable Object> command =
-                new AsyncCommand<>(new Command<>(new Word(words[0]), new RawOutput(), arguments));
-        try {
-            connection.dispatch(command);
-        } catch (RuntimeException e) {
-            close();
-            return CompletableFuture.failedFuture(new IOException("not sent", e));
-        }
-        return command.toCompletableFuture().handle((reply, failure) -> {
-            if (failure == null) {
-                return reply;
-            }
-            if (failure instanceof RedisCommandExecutionException) {
-                throw new ReplyError(String.valueOf(failure.getMessage()));
-            }
-            throw new CompletionException(new IOException("no answer", failure));
-        });
+        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), new RawOutput(), arguments));
     }
 
-    @Override
-    public CompletionStage<?> ended() {
-        return ended;
+    private synchronized void close(CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used) {
+        if (connecting == used) {
+            connecting = null;
+            used.thenAccept(StatefulRedisConnection::closeAsync);
+        }
     }
 
     @Override
     public void close() {
-        if (ended.complete(null)) { // Lettuce warns of the second time
-            connection.closeAsync();
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open;
+        synchronized (this) {
+            open = connecting;
+        }
+        if (open != null) {
+            close(open);
         }
     }
 }

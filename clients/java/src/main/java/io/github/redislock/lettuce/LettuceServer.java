@@ -2,7 +2,9 @@ package io.github.redislock.lettuce;
 
 import io.github.redislock.spi.ClusterServer;
 import io.github.redislock.spi.LockServer;
+import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
+import io.github.redislock.spi.ServerNode;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -11,23 +13,119 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import io.lettuce.core.codec.ByteArrayCodec;
-import java.io.IOException;
+import io.lettuce.core.resource.ClientResources;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongFunction;
 import java.util.stream.Collectors;
 
-/** Servers that are reached by Lettuce: as your client reaches them, on its threads. */
-public final class LettuceServer implements LockServer {
-    private interface Dial {
-        ServerConnection connect(Duration limit) throws IOException;
+/** Servers that are reached by Lettuce: as your client reaches them, on its threads, by connections of their own. */
+public final class LettuceServer {
+    /** One server: a connection for all calls, and one for the session. */
+    private static final class Node implements ServerNode {
+        private final String name;
+        private final LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial;
+        private final Runnable close;
+        private final LettuceConnection shared;
+
+        Node(String name, LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial, Runnable close) {
+            this.name = name;
+            this.dial = dial;
+            this.close = close;
+            shared = new LettuceConnection(dial);
+        }
+
+        @Override
+        public String address() {
+            return name;
+        }
+
+        @Override
+        public List<Reply> call(long limit, List<String[]> commands) {
+            List<Reply> replies = shared.send(limit, commands);
+            if (replies.stream().anyMatch(reply -> reply.is("READONLY"))) {
+                shared.close(); // it leads to an old primary
+            }
+            return replies;
+        }
+
+        @Override
+        public ServerConnection connection() {
+            return new LettuceConnection(dial);
+        }
+
+        @Override
+        public void close() {
+            shared.close();
+            close.run();
+        }
     }
 
-    private final String name;
-    private final Dial dial;
-    private final Runnable close;
+    private LettuceServer() {}
+
+    /** One server, or the primary that Sentinels name: the URI says which. Takes the client's options and resources. */
+    public static LockServer of(RedisClient client, RedisURI uri) {
+        RedisClient own = own(client.getResources(), client.getOptions());
+        return LockServer.of(new Node(name(uri), limit -> connect(own, uri, limit), () -> shutDown(own)));
+    }
+
+    /** The cluster of this client. Takes its options and resources. */
+    public static LockServer of(RedisClusterClient client) {
+        RedisClient own = own(client.getResources(), client.getOptions());
+        RedisURI first = client.getPartitions().getPartition(0).getUri();
+        List<String> nodes = client.getPartitions().stream().map(RedisClusterNode::getUri)
+                .map(uri -> uri.getHost() + ":" + uri.getPort()).toList();
+        return new ClusterServer(nodes, address -> {
+            RedisURI uri = copy(first);
+            int colon = address.lastIndexOf(':');
+            uri.setHost(address.substring(0, colon));
+            uri.setPort(Integer.parseInt(address.substring(colon + 1)));
+            return new Node(address, limit -> connect(own, uri, limit), () -> { });
+        }, () -> shutDown(own));
+    }
+
+    /**
+     * Whatever a factory of yours connects to, of which neither the client nor its URI can be had. Each call has to
+     * return a new connection, and may block: it has a thread of its own, and a connection that comes too late is closed.
+     * On Spring Data Redis, with a {@code LettuceConnectionFactory} for one server or for Sentinels:
+     *
+     * <pre>{@code
+     * RedisClient client = (RedisClient) factory.getRequiredNativeClient();
+     * LockServer server = LettuceServer.connecting(() -> client.connect(ByteArrayCodec.INSTANCE));
+     * }</pre>
+     */
+    public static LockServer connecting(Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
+        return connecting("server", factory);
+    }
+
+    /** The same, with a name for the server in messages. */
+    public static LockServer connecting(String name, Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
+        return LockServer.of(new Node(name, limit -> calling(factory), () -> { }));
+    }
+
+    private static CompletableFuture<StatefulRedisConnection<byte[], byte[]>> calling(
+            Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
+        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> result = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
+            try {
+                result.complete(factory.call());
+            } catch (Throwable e) { // an Error too is to be reported
+                result.completeExceptionally(e);
+            }
+        }, "redis-lock-connect");
+        thread.setDaemon(true);
+        thread.start();
+        return result;
+    }
+
+    private static String name(RedisURI uri) {
+        String all = uri.getSentinels().stream().map(LettuceServer::name).collect(Collectors.joining(", "));
+        return uri.getSocket() != null ? uri.getSocket()
+                : all.isEmpty() ? uri.getHost() + ":" + uri.getPort() : uri.getSentinelMasterId() + " of [" + all + "]";
+    }
 
     /** A builder does not copy the address of a URI that names Sentinels. */
     private static RedisURI copy(RedisURI uri) {
@@ -46,106 +144,21 @@ public final class LettuceServer implements LockServer {
         return copy;
     }
 
-    private LettuceServer(String name, Dial dial, Runnable close) {
-        this.name = name;
-        this.dial = dial;
-        this.close = close;
-    }
-
-    /** One server, or the primary that Sentinels name: the URI says which. Takes the client's options and resources. */
-    public static LockServer of(RedisClient client, RedisURI uri) {
-        RedisClient own = own(client.getResources(), client.getOptions());
-        return new LettuceServer(name(uri), limit -> connect(own, uri, limit), () -> shutDown(own));
-    }
-
-    /** The cluster of this client. Takes its options and resources. */
-    public static LockServer of(RedisClusterClient client) {
-        RedisClient own = own(client.getResources(), client.getOptions());
-        RedisURI first = client.getPartitions().getPartition(0).getUri();
-        List<String> nodes = client.getPartitions().stream().map(RedisClusterNode::getUri)
-                .map(uri -> uri.getHost() + ":" + uri.getPort()).toList();
-        return new ClusterServer(nodes, (host, port, limit) -> {
-            RedisURI uri = copy(first);
-            uri.setHost(host);
-            uri.setPort(port);
-            return connect(own, uri, limit);
-        }, () -> shutDown(own));
-    }
-
-    /**
-     * Whatever a factory of yours connects to, of which neither the client nor its URI can be had. Each call has to
-     * give a new connection, and may block: it has a thread of its own, and a connection that comes too late is closed.
-     * On Spring Data Redis, with a {@code LettuceConnectionFactory} for one server or for Sentinels:
-     *
-     * <pre>{@code
-     * RedisClient client = (RedisClient) factory.getRequiredNativeClient();
-     * LockServer server = LettuceServer.connecting(() -> client.connect(ByteArrayCodec.INSTANCE));
-     * }</pre>
-     */
-    public static LockServer connecting(Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return new LettuceServer("", limit -> LettuceConnection.open(calling(factory), limit), () -> { });
-    }
-
-    private static <T> CompletableFuture<T> calling(Callable<T> factory) {
-        CompletableFuture<T> result = new CompletableFuture<>();
-        Thread thread = new Thread(() -> {
-            try {
-                result.complete(factory.call());
-            } catch (Throwable e) { // an Error too has to be told
-                result.completeExceptionally(e);
-            }
-        }, "redis-lock-connect");
-        thread.setDaemon(true);
-        thread.start();
-        return result;
-    }
-
-    private static String name(RedisURI uri) {
-        String all = uri.getSentinels().stream().map(LettuceServer::name).collect(Collectors.joining(", "));
-        return uri.getSocket() != null ? uri.getSocket()
-                : all.isEmpty() ? uri.getHost() + ":" + uri.getPort() : uri.getSentinelMasterId() + " of [" + all + "]";
-    }
-
-    /** Lettuce must not reconnect: it would repeat a wait. Nor time out by itself: a wait may be long. */
-    private static RedisClient own(io.lettuce.core.resource.ClientResources resources, ClientOptions options) {
+    /** Lettuce must not reconnect: it would repeat commands. Nor time out by itself: a POLL may block for long. */
+    private static RedisClient own(ClientResources resources, ClientOptions options) {
         RedisClient own = RedisClient.create(resources);
-        own.setOptions(options.mutate().autoReconnect(false).timeoutOptions(TimeoutOptions.create())
-                .build());
+        own.setOptions(options.mutate().autoReconnect(false).timeoutOptions(TimeoutOptions.create()).build());
         return own;
     }
 
-    private static ServerConnection connect(RedisClient own, RedisURI uri, Duration limit) throws IOException {
+    private static CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connect(RedisClient own,
+            RedisURI uri, long limit) {
         RedisURI limited = copy(uri);
-        limited.setTimeout(limit); // of the handshake
-        return LettuceConnection.open(own.connectAsync(ByteArrayCodec.INSTANCE, limited), limit);
+        limited.setTimeout(Duration.ofNanos(limit)); // of the handshake
+        return own.connectAsync(ByteArrayCodec.INSTANCE, limited).toCompletableFuture();
     }
 
     private static void shutDown(RedisClient own) {
         own.shutdownAsync(0, 1, TimeUnit.SECONDS);
-    }
-
-    @Override
-    public String name() {
-        return name;
-    }
-
-    @Override
-    public String node(String key) {
-        return "";
-    }
-
-    @Override
-    public void refresh(Duration limit) {
-        // The address is looked for with each connection.
-    }
-
-    @Override
-    public ServerConnection connect(String node, Duration limit) throws IOException {
-        return dial.connect(limit);
-    }
-
-    @Override
-    public void close() {
-        close.run();
     }
 }

@@ -3,13 +3,14 @@ package io.github.redislock.lettuce;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.output.CommandOutput;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** A reply as it came: a Long, a byte[], a List of such, or null. */
+/** A reply as it came: a Long, a String, a List of such, or null. */
 final class RawOutput extends CommandOutput<byte[], byte[], @Nullable Object> {
     private record Level(List<@Nullable Object> values, int depth) {}
 
@@ -31,7 +32,7 @@ final class RawOutput extends CommandOutput<byte[], byte[], @Nullable Object> {
 
     @Override
     public void set(@Nullable ByteBuffer bytes) {
-        add(bytes == null ? null : ByteArrayCodec.INSTANCE.decodeValue(bytes));
+        add(bytes == null ? null : StandardCharsets.UTF_8.decode(bytes).toString());
     }
 
     @Override

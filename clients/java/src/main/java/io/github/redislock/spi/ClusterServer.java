@@ -1,148 +1,132 @@
 package io.github.redislock.spi;
 
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** A cluster, whose nodes tell by {@code CLUSTER SLOTS} who serves what. */
+/** A cluster, whose nodes tell by {@code CLUSTER SLOTS} who has what. */
 public final class ClusterServer implements LockServer {
     private static final int SLOTS = 16384;
 
-    /** Connects to one node. */
-    public interface Dial {
-        /** See {@link LockServer#connect}. */
-        ServerConnection connect(String host, int port, Duration limit) throws IOException;
-    }
-
-    private final Dial dial;
-    private final Runnable close;
     private final List<String> seeds;
-    private volatile @Nullable String @Nullable [] map;
-    private int turn;
+    private final Function<String, ServerNode> dial;
+    private final Runnable close;
+    private final Map<String, ServerNode> nodes = new ConcurrentHashMap<>();
+    private volatile String @Nullable [] map; // null: to be read
+    private volatile String @Nullable [] old;
 
-    /** Nodes to begin with are written {@code host:port}. */
-    public ClusterServer(List<String> seeds, Dial dial, Runnable close) {
+    /** Nodes are written {@code host:port}; those to begin with, and how to make one. */
+    public ClusterServer(List<String> seeds, Function<String, ServerNode> dial, Runnable close) {
         this.seeds = List.copyOf(seeds);
         this.dial = dial;
         this.close = close;
     }
 
     @Override
-    public @Nullable String node(String key) {
-        @Nullable String[] now = map;
-        return now == null ? null : now[slot(key)];
+    public boolean isCluster() {
+        return true;
+    }
+
+    private ServerNode at(String address) {
+        return nodes.computeIfAbsent(address, dial);
     }
 
     @Override
-    public ServerConnection connect(String node, Duration limit) throws IOException {
-        int colon = node.lastIndexOf(':');
-        return dial.connect(node.substring(0, colon), Integer.parseInt(node.substring(colon + 1)), limit);
+    public Place find(String key, long limit) {
+        String[] now = map;
+        Fault fault = null;
+        if (now == null) {
+            fault = read(limit);
+            now = map != null ? map : old;
+        }
+        String address = now == null ? null : now[slot(key)];
+        if (address == null) {
+            map = null;
+            return new Place(null, fault != null ? fault : Fault.none(false, "no node has the slot of " + key, null));
+        }
+        return new Place(at(address), null);
     }
 
-    /** Asks one node after the other, and begins with another one each time: one of them may hang. */
-    @Override
-    public void refresh(Duration limit) throws IOException {
-        Set<String> known = new LinkedHashSet<>();
-        @Nullable String[] now = map;
-        if (now != null) {
-            for (String node : now) {
-                if (node != null) {
-                    known.add(node);
+    /** Reads the map from the first node that tells it. Half of the time that is left is for each. */
+    private @Nullable Fault read(long limit) {
+        Set<String> all = new LinkedHashSet<>(nodes.keySet());
+        all.addAll(seeds);
+        Fault fault = Fault.none(false, "no node of the cluster", null);
+        long end = System.nanoTime() + limit;
+        List<String> order = new ArrayList<>(all);
+        java.util.Collections.shuffle(order);
+        for (String address : order) {
+            long left = (end - System.nanoTime()) / 2;
+            if (left < 1_000_000) {
+                break;
+            }
+            Reply reply = at(address).call(left, List.<String[]>of(new String[] {"CLUSTER", "SLOTS"})).get(0);
+            fault = reply.fault();
+            if (fault == null) {
+                String[] read = new String[SLOTS];
+                for (Object row : Reply.list(reply.value())) {
+                    List<@Nullable Object> range = Reply.list(row);
+                    List<@Nullable Object> primary = Reply.list(range.get(2));
+                    String named = address(String.valueOf(primary.get(0)), primary.get(1), address);
+                    for (int slot = (int) Reply.number(range.get(0)); slot <= Reply.number(range.get(1)); slot++) {
+                        read[slot] = named;
+                    }
                 }
+                map = read;
+                old = read;
+                return null;
             }
         }
-        known.addAll(seeds);
-        List<String> nodes = new ArrayList<>(known);
-        int first;
-        synchronized (this) {
-            first = turn++;
-        }
-        long until = System.nanoTime() + limit.toNanos();
-        IOException last = new IOException("no node of the cluster answers");
-        for (int n = 0; n < nodes.size(); n++) {
-            Duration left = Duration.ofNanos(Math.max(1_000_000, until - System.nanoTime()));
-            Duration share = nodes.size() - n > 1 ? left.dividedBy(2) : left;
-            try {
-                map = ask(nodes.get((first + n) % nodes.size()), share);
-                return;
-            } catch (IOException e) {
-                last = e;
-            }
-        }
-        throw last;
+        return fault;
     }
 
-    private @Nullable String[] ask(String node, Duration limit) throws IOException {
-        ServerConnection connection = connect(node, limit);
-        try {
-            return parse(connection.ask(limit, "CLUSTER", "SLOTS"), node);
-        } finally {
-            connection.close();
-        }
+    /** A node that does not know its own name is the one that was asked. */
+    private static String address(@Nullable String host, @Nullable Object port, String asked) {
+        boolean isUnknown = host == null || host.isEmpty() || host.equals("?") || host.equals("null");
+        return (isUnknown ? asked.substring(0, asked.lastIndexOf(':')) : host) + ":" + port;
     }
 
-    private static @Nullable String[] parse(@Nullable Object reply, String asked) throws IOException {
-        @Nullable String[] all = new String[SLOTS];
-        if (!(reply instanceof List<?> ranges) || ranges.isEmpty()) {
-            throw new IOException(asked + " knows of no slots");
+    @Override
+    public @Nullable ServerNode redirected(ServerNode from, Fault fault) {
+        if (!fault.redirects()) {
+            return null;
         }
-        for (Object one : ranges) {
-            List<?> range = (List<?>) one;
-            List<?> primary = (List<?>) range.get(2);
-            String host = primary.get(0) instanceof byte[] name ? new String(name, StandardCharsets.UTF_8) : "";
-            if (host.isEmpty() || host.equals("?")) {
-                host = asked.substring(0, asked.lastIndexOf(':'));
-            }
-            String node = host + ":" + primary.get(1);
-            int last = ((Long) range.get(1)).intValue();
-            for (int slot = ((Long) range.get(0)).intValue(); slot <= last; slot++) {
-                all[slot] = node;
-            }
-        }
-        return all;
+        refresh();
+        String[] words = fault.text().split(" ");
+        int colon = words.length < 3 ? -1 : words[2].lastIndexOf(':');
+        return colon < 0 ? null
+                : at(address(words[2].substring(0, colon), words[2].substring(colon + 1), from.address()));
+    }
+
+    @Override
+    public void refresh() {
+        map = null;
     }
 
     @Override
     public void close() {
+        nodes.values().forEach(ServerNode::close);
         close.run();
     }
 
-    /** The slot of a key: of what stands in its first braces, or of all of it. */
-    static int slot(String key) {
-        byte[] bytes = bytes(key);
-        int from = 0;
-        int to = bytes.length;
-        int open = indexOf(bytes, '{', 0);
-        int shut = open < 0 ? -1 : indexOf(bytes, '}', open + 1);
-        if (shut > open + 1) {
-            from = open + 1;
-            to = shut;
-        }
+    /** The slot of a key. */
+    public static int slot(String key) {
+        int open = key.indexOf('{');
+        int end = key.indexOf('}', open + 1);
+        String hashed = open >= 0 && end > open + 1 ? key.substring(open + 1, end) : key;
         int crc = 0;
-        for (int n = from; n < to; n++) {
-            crc ^= (bytes[n] & 0xff) << 8;
+        for (byte one : hashed.getBytes(StandardCharsets.UTF_8)) {
+            crc ^= (one & 0xff) << 8;
             for (int bit = 0; bit < 8; bit++) {
-                crc = (crc & 0x8000) == 0 ? crc << 1 : crc << 1 ^ 0x1021;
+                crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
             }
         }
         return (crc & 0xffff) % SLOTS;
-    }
-
-    private static int indexOf(byte[] bytes, char sought, int from) {
-        for (int n = from; n < bytes.length; n++) {
-            if (bytes[n] == sought) {
-                return n;
-            }
-        }
-        return -1;
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
     }
 }

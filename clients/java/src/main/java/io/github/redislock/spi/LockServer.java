@@ -1,28 +1,58 @@
 package io.github.redislock.spi;
 
-import java.io.IOException;
-import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
-/** One server, a primary with its replicas, or a cluster: where locks are, and how to connect there. */
+/** Where locks are: one server, or a cluster. */
 public interface LockServer {
-    /** Tells it from other servers, and names it in errors, such as {@code redis:6379}; empty where that is not known. */
-    default String name() {
-        return "";
+    /**
+     * Where a key is.
+     *
+     * @param node null if no node told
+     * @param fault why, then
+     */
+    record Place(@Nullable ServerNode node, @Nullable Fault fault) {}
+
+    /** One server. */
+    static LockServer of(ServerNode node) {
+        Place place = new Place(node, null);
+        return new LockServer() {
+            @Override
+            public boolean isCluster() {
+                return false;
+            }
+
+            @Override
+            public Place find(String key, long limit) {
+                return place;
+            }
+
+            @Override
+            public @Nullable ServerNode redirected(ServerNode from, Fault fault) {
+                return null;
+            }
+
+            @Override
+            public void refresh() {}
+
+            @Override
+            public void close() {
+                node.close();
+            }
+        };
     }
 
-    /** Names the node that serves this key, by what is known now; null where that is not known yet. */
-    @Nullable String node(String key);
+    /** Whether a key may move from one node to another. */
+    boolean isCluster();
 
-    /** Asks anew which node serves which key. May block for about this long. */
-    void refresh(Duration limit) throws IOException;
+    /** Finds the node that has the key, within this time in nanoseconds. */
+    Place find(String key, long limit);
 
-    /**
-     * Connects to a node, ready for commands. May block for about this long. A refusal is a {@link ReplyError}, all
-     * that may pass by itself an IOException; any other exception is told to the caller at once.
-     */
-    ServerConnection connect(String node, Duration limit) throws IOException;
+    /** Where this reply leads; null: nowhere else. */
+    @Nullable ServerNode redirected(ServerNode from, Fault fault);
 
-    /** Gives back what this object itself has opened. The user's client stays as it is. */
+    /** Has the map of the cluster read again before it is used. */
+    void refresh();
+
+    /** Closes all connections but those for sessions, and what was derived from the user's client. */
     void close();
 }

@@ -19,11 +19,14 @@ class BoxOffice {
     private final Locks locks;
     private final JdbcClient database;
     private final boolean isLocked;
+    private final Duration payment;
 
-    BoxOffice(Locks locks, JdbcClient database, @Value("${seats.locked:true}") boolean isLocked) {
+    BoxOffice(Locks locks, JdbcClient database, @Value("${seats.locked:true}") boolean isLocked,
+            @Value("${seats.payment:20ms}") Duration payment) {
         this.locks = locks;
         this.database = database;
         this.isLocked = isLocked;
+        this.payment = payment;
     }
 
     /** Whether this buyer got the seat. */
@@ -31,7 +34,7 @@ class BoxOffice {
         if (!isLocked) {
             return sell(seat, buyer, 0); // to see what happens
         }
-        try (Grant grant = locks.lock("lock:seat:" + seat).waiting(PATIENCE).acquire()) {
+        try (Grant grant = locks.get("lock:seat:" + seat).waiting(PATIENCE).lockInterruptibly()) {
             return sell(seat, buyer, grant.token());
         }
     }
@@ -40,7 +43,7 @@ class BoxOffice {
         if (!claims(seat, token) || isSold(seat)) {
             return false;
         }
-        Thread.sleep(20); // the buyer pays
+        Thread.sleep(payment.toMillis()); // the buyer pays
         return book(seat, buyer, token);
     }
 

@@ -12,50 +12,35 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /** The application in a process of its own. */
-final class Instance implements AutoCloseable {
+final class Instance {
     private static final Pattern STARTED = Pattern.compile("Tomcat started on port (\\d+)");
 
-    private final Process process;
+    final Process process;
     private final HttpClient client = HttpClient.newHttpClient();
-    private final List<String> log = new ArrayList<>();
     private final int port;
 
-    Instance(List<String> properties) throws IOException {
+    Instance(String... properties) throws IOException {
         List<String> command = new ArrayList<>(List.of(ProcessHandle.current().info().command().orElseThrow(), "-Xmx128m",
                 "-XX:TieredStopAtLevel=1", "-cp",
                 System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
                 SeatsApplication.class.getName(), "--server.port=0", "--redis-lock.reply-timeout=5s"));
-        for (String property : properties) {
-            command.add("--" + property);
-        }
+        command.addAll(List.of(properties));
         process = new ProcessBuilder(command).redirectErrorStream(true).start();
-        port = read(process.inputReader());
+        port = port(process.inputReader());
     }
 
-    private int read(BufferedReader lines) throws IOException {
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            log.add(line);
+    private static int port(BufferedReader log) throws IOException {
+        for (String line = log.readLine(); line != null; line = log.readLine()) {
+            System.out.println(line);
             Matcher started = STARTED.matcher(line);
             if (started.find()) {
-                Thread rest = new Thread(() -> readOn(lines));
+                Thread rest = new Thread(() -> log.lines().forEach(System.out::println));
                 rest.setDaemon(true);
                 rest.start();
                 return Integer.parseInt(started.group(1));
             }
         }
-        throw new IOException("it does not start:\n" + String.join("\n", log));
-    }
-
-    private void readOn(BufferedReader lines) {
-        try {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                synchronized (log) {
-                    log.add(line);
-                }
-            }
-        } catch (IOException e) {
-            // It has ended.
-        }
+        throw new IOException("it does not start");
     }
 
     /** The status of the answer. */
@@ -63,38 +48,8 @@ final class Instance implements AutoCloseable {
         return send("/seats/" + seat + "/buy?buyer=" + buyer, "POST").statusCode();
     }
 
-    String get(String path) throws IOException, InterruptedException {
-        return send(path, "GET").body();
-    }
-
-    private HttpResponse<String> send(String path, String method) throws IOException, InterruptedException {
+    HttpResponse<String> send(String path, String method) throws IOException, InterruptedException {
         return client.send(HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
                 .method(method, HttpRequest.BodyPublishers.noBody()).build(), HttpResponse.BodyHandlers.ofString());
-    }
-
-    long pid() {
-        return process.pid();
-    }
-
-    /** kill -9. */
-    void kill() throws InterruptedException {
-        process.destroyForcibly().waitFor();
-    }
-
-    /** SIGTERM, and its exit. */
-    void stop() throws InterruptedException {
-        process.destroy();
-        process.waitFor();
-    }
-
-    String log() {
-        synchronized (log) {
-            return String.join("\n", log);
-        }
-    }
-
-    @Override
-    public void close() {
-        process.destroyForcibly();
     }
 }

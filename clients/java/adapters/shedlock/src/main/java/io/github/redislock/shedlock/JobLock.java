@@ -15,23 +15,23 @@ final class JobLock extends AbstractSimpleLock {
     private static final System.Logger LOG = System.getLogger("io.github.redislock.shedlock");
 
     private final Grant grant;
-    private final boolean isKept;
+    private final boolean isRenewed;
 
-    JobLock(Grant grant, LockConfiguration job, boolean isKept) {
+    JobLock(Grant grant, LockConfiguration job, boolean isRenewed) {
         super(job);
         this.grant = grant;
-        this.isKept = isKept;
+        this.isRenewed = isRenewed;
     }
 
     /**
-     * What is left of lockAtLeastFor stays, also when this process ends before. What fails is told by the log alone:
-     * ShedLock unlocks in a finally, where an exception would take the place of the job's own.
+     * Leaves the lock for the rest of lockAtLeastFor, also if this process ends meanwhile. Errors are only logged: ShedLock
+     * unlocks in a finally, where an exception would replace the job's own.
      */
     @Override
     protected void doUnlock() {
         Duration rest = Duration.between(ClockProvider.now(), lockConfiguration.getLockAtLeastUntil());
         try {
-            if (rest.isNegative() || rest.isZero()) {
+            if (rest.toMillis() < 1) {
                 grant.release();
             } else {
                 grant.detach(rest);
@@ -42,19 +42,19 @@ final class JobLock extends AbstractSimpleLock {
                     lockConfiguration.getName(), e.getMessage());
         } catch (LockException e) {
             LOG.log(System.Logger.Level.WARNING, "The lock of the job " + lockConfiguration.getName()
-                    + " could not be given back: it stays for a while", e);
+                    + " could not be released: it ends with its lease", e);
         }
     }
 
     @Override
     protected Optional<SimpleLock> doExtend(LockConfiguration next) {
         try {
-            if (isKept) {
+            if (isRenewed) {
                 grant.check();
             } else {
-                grant.extend(RedisLockProvider.atLeast(Duration.ofMillis(1), next.getLockAtMostFor()));
+                grant.extend(RedisLockProvider.atLeast(next.getLockAtMostFor()));
             }
-            return Optional.of(new JobLock(grant, next, isKept));
+            return Optional.of(new JobLock(grant, next, isRenewed));
         } catch (LockLostException e) {
             return Optional.empty();
         }

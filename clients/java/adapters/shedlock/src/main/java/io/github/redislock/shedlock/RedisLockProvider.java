@@ -9,16 +9,17 @@ import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.support.LockException;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Locks of jobs, by the module redis-lock. The keys are those of ShedLock's own provider for Redis,
- * {@code job-lock:environment:name}: where it holds a lock, this provider gets none, and the other way round.
+ * {@code job-lock:environment:name}: while one of the two holds a lock, the other gets none.
  */
 public final class RedisLockProvider implements ExtensibleLockProvider {
+    private static final Duration LEAST = Duration.ofMillis(1);
+
     private final Locks locks;
     private final String prefix;
-    private final @Nullable Duration lease;
+    private final boolean isRenewed;
 
     /** In the environment {@code default}. */
     public RedisLockProvider(Locks locks) {
@@ -27,37 +28,36 @@ public final class RedisLockProvider implements ExtensibleLockProvider {
 
     /** In an environment of this name: jobs of other environments do not count. */
     public RedisLockProvider(Locks locks, String environment) {
-        this(Objects.requireNonNull(locks), "job-lock:" + Objects.requireNonNull(environment) + ":", null);
+        this(Objects.requireNonNull(locks), "job-lock:" + Objects.requireNonNull(environment) + ":", false);
     }
 
-    private RedisLockProvider(Locks locks, String prefix, @Nullable Duration lease) {
+    private RedisLockProvider(Locks locks, String prefix, boolean isRenewed) {
         this.locks = locks;
         this.prefix = prefix;
-        this.lease = lease;
+        this.isRenewed = isRenewed;
     }
 
     /**
-     * The same, with locks that are held for as long as the process lives, and come free so long after its death:
-     * {@code lockAtMostFor} has no meaning there. 1 s or more.
+     * The same, with locks that the server renews while this process lives. They are free a lease of the {@link Locks} after
+     * its death, and {@code lockAtMostFor} has no meaning.
      */
-    public RedisLockProvider freedAfterDeath(Duration time) {
-        return new RedisLockProvider(locks, prefix, Objects.requireNonNull(time));
+    public RedisLockProvider renewed() {
+        return new RedisLockProvider(locks, prefix, true);
     }
 
     @Override
     public Optional<SimpleLock> lock(LockConfiguration job) {
-        RedisLock lock = locks.lock(prefix + job.getName());
+        RedisLock lock = locks.get(prefix + job.getName());
         try {
-            return (lease == null ? lock.fixed(atLeast(Duration.ofMillis(1), job.getLockAtMostFor()))
-                    : lock.lease(atLeast(lease, job.getLockAtLeastFor())))
-                    .tryAcquire().map(grant -> new JobLock(grant, job, lease != null));
+            return (isRenewed ? lock : lock.fixed(atLeast(job.getLockAtMostFor()))).tryLock(Duration.ZERO)
+                    .map(grant -> new JobLock(grant, job, isRenewed));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new LockException("interrupted before it had the lock " + job.getName(), e);
         }
     }
 
-    static Duration atLeast(Duration least, Duration time) {
-        return time.compareTo(least) < 0 ? least : time;
+    static Duration atLeast(Duration time) {
+        return time.compareTo(LEAST) < 0 ? LEAST : time;
     }
 }

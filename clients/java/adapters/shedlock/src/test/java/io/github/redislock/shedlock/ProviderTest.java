@@ -3,9 +3,9 @@ package io.github.redislock.shedlock;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.redislock.Locks;
+import io.github.redislock.jedis.JedisServer;
 import io.github.redislock.TestServer;
 import io.github.redislock.TestServers;
-import io.github.redislock.jedis.JedisServer;
 import java.time.Duration;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.test.support.AbstractExtensibleLockProviderIntegrationTest;
@@ -28,10 +28,6 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     static void end() {
         locks.close();
         server.order("end");
-    }
-
-    static Locks locks() {
-        return locks;
     }
 
     @Override

@@ -1,38 +1,34 @@
 package io.github.redislock.spring.boot;
 
+import io.github.redislock.LockLostException;
 import io.github.redislock.LockObserver;
 import java.time.Duration;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
-/** Tells all of them. */
-record Observers(List<LockObserver> all) implements LockObserver {
+/** Notifies all of them, but not of the lock of the probe, which nobody works under. */
+record Observers(List<LockObserver> all, String probe) implements LockObserver {
     @Override
-    public void acquired(String key, Duration waited) {
-        all.forEach(one -> one.acquired(key, waited));
+    public void acquired(String key, Duration took, @Nullable Throwable error) {
+        if (!key.equals(probe)) {
+            all.forEach(one -> one.acquired(key, took, error));
+        }
     }
 
     @Override
-    public void refused(String key, Duration waited, Throwable why) {
-        all.forEach(one -> one.refused(key, waited, why));
+    public void released(String key, Duration held, @Nullable Throwable error) {
+        if (!key.equals(probe)) {
+            all.forEach(one -> one.released(key, held, error));
+        }
     }
 
     @Override
-    public void released(String key, Duration held) {
-        all.forEach(one -> one.released(key, held));
+    public void lost(String key, LockLostException error) {
+        all.forEach(one -> one.lost(key, error));
     }
 
     @Override
-    public void lost(String key, Duration held) {
-        all.forEach(one -> one.lost(key, held));
-    }
-
-    @Override
-    public void keeperEnded(String node, Throwable why) {
-        all.forEach(one -> one.keeperEnded(node, why));
-    }
-
-    @Override
-    public void keeperOpened(String node) {
-        all.forEach(one -> one.keeperOpened(node));
+    public void connection(String server, @Nullable Throwable error) {
+        all.forEach(one -> one.connection(server, error));
     }
 }

@@ -1,18 +1,17 @@
 package io.github.redislock.spring.boot;
 
-import io.github.redislock.Locks;
-import io.micrometer.core.instrument.Gauge;
+import io.github.redislock.micrometer.MicrometerObserver;
 import io.micrometer.core.instrument.MeterRegistry;
-import io.micrometer.core.instrument.binder.MeterBinder;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 
-/** Metrics of the locks, by Micrometer. */
-@AutoConfiguration(before = RedisLockAutoConfiguration.class,
-        afterName = "org.springframework.boot.actuate.autoconfigure.metrics.CompositeMeterRegistryAutoConfiguration")
+/** Metrics of the locks, by Micrometer. The names are those of Spring Boot 3 and 4. */
+@AutoConfiguration(before = RedisLockAutoConfiguration.class, afterName = {
+    "org.springframework.boot.actuate.autoconfigure.metrics.CompositeMeterRegistryAutoConfiguration",
+    "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration"})
 @ConditionalOnClass(MeterRegistry.class)
 @ConditionalOnBean(MeterRegistry.class)
 public class RedisLockMetricsAutoConfiguration {
@@ -20,11 +19,5 @@ public class RedisLockMetricsAutoConfiguration {
     @ConditionalOnMissingBean
     MicrometerObserver redisLockMicrometerObserver(MeterRegistry registry) {
         return new MicrometerObserver(registry);
-    }
-
-    @Bean
-    MeterBinder redisLockHeldMetrics(org.springframework.beans.factory.ObjectProvider<Locks> locks) {
-        return registry -> locks.ifAvailable(all -> Gauge.builder("redis.lock.held", all, Locks::held)
-                .description("Locks and permits that are held").register(registry));
     }
 }

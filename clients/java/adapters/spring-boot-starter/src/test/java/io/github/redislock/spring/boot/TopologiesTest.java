@@ -7,47 +7,45 @@ import io.github.redislock.Grant;
 import io.github.redislock.LockException;
 import io.github.redislock.Locks;
 import io.github.redislock.TestServer;
+import java.net.ServerSocket;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
-import org.springframework.data.redis.connection.RedisConnectionFactory;
-import org.springframework.data.redis.connection.jedis.JedisConnectionFactory;
+import org.springframework.data.redis.connection.RedisStaticMasterReplicaConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 
 /** Each way to name a Redis to Spring, with each of its clients, and the locks are there. */
-class TopologiesTest extends RealServers {
+class TopologiesTest extends Applications {
     private static final String KEY = "lock:orders:42";
 
-    private static ApplicationContextRunner client(String client, ApplicationContextRunner application) {
-        return application.withPropertyValues("spring.data.redis.client-type=" + client);
+    @TempDir
+    private Path folder;
+
+    private static ApplicationContextRunner client(String client, String... properties) {
+        return application(properties).withPropertyValues("spring.data.redis.client-type=" + client);
     }
 
-    /** Takes a lock, with another that waits for it, while all connections are closed. */
+    /** Acquires a lock, with another that waits for it, while all connections are closed. */
     private static void holds(ApplicationContextRunner application, List<TestServer> nodes, TestServer home) {
         application.run(context -> {
             Locks locks = context.getBean(Locks.class);
-            assertThat(context.getBean(RedisConnectionFactory.class)).isInstanceOf(
-                    "jedis".equals(context.getEnvironment().getProperty("spring.data.redis.client-type"))
-                            ? JedisConnectionFactory.class : LettuceConnectionFactory.class);
-            Grant grant = locks.lock(KEY).acquire();
-            var waiting = inThread(() -> locks.lock(KEY).waiting(LONG).acquire());
+            Grant grant = locks.get(KEY).lock();
+            var waiting = CompletableFuture.supplyAsync(() -> locks.get(KEY).waiting(LONG).lock());
             eventually("it waits", () -> home.waiters(KEY).size() == 1);
             assertThat(home.info(KEY, "token")).isEqualTo(grant.token());
-            for (TestServer node : nodes) {
-                node.run("CLIENT KILL TYPE normal SKIPME yes");
-            }
-            eventually("it waits again", () -> home.waiters(KEY).size() == 1);
+            nodes.forEach(node -> node.run("CLIENT KILL TYPE normal SKIPME yes"));
             grant.check();
             grant.release();
             waiting.get().release();
         });
-        assertThat(home.run("EXISTS " + KEY)).isEqualTo(0L);
-        for (TestServer node : nodes) {
-            assertThat((List<?>) node.run("ACL LOG")).isEmpty();
-        }
+        assertThat(home.info(KEY, "owner")).isNull();
+        nodes.forEach(node -> assertThat((List<?>) node.run("ACL LOG")).isEmpty());
     }
 
     @ParameterizedTest
@@ -56,22 +54,10 @@ class TopologiesTest extends RealServers {
         TestServer server = server();
         server.addUser("application");
         server.run("SELECT 2");
-        holds(client(client, application("spring.data.redis.host=127.0.0.1", "spring.data.redis.port=" + server.port,
+        holds(client(client, "spring.data.redis.host=127.0.0.1", "spring.data.redis.port=" + server.port,
                 "spring.data.redis.username=application", "spring.data.redis.password=secret",
                 "spring.data.redis.database=2", "spring.data.redis.client-name=orders",
-                "spring.data.redis.timeout=1s")), List.of(server), server);
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"lettuce", "jedis"})
-    void oneServerByUrl(String client) {
-        TestServer server = server();
-        server.addUser("application");
-        server.run("SELECT 3");
-        holds(client(client, application(
-                "spring.data.redis.url=redis://application:secret@127.0.0.1:" + server.port + "/3",
-                "spring.data.redis.database=3")), // Spring Boot 3.2 does not look for it in the address
-                List.of(server), server);
+                "spring.data.redis.timeout=1s"), List.of(server), server);
     }
 
     @ParameterizedTest
@@ -80,80 +66,77 @@ class TopologiesTest extends RealServers {
         List<TestServer> all = start("sentinels", Map.of());
         TestServer primary = all.get(0);
         TestServer replica = all.get(1);
-        TestServer sentinel = all.get(2);
         primary.addUser("application");
         replica.addUser("application");
-        sentinel.addUser("discovery");
+        all.get(2).addUser("discovery");
         primary.run("SELECT 2");
-        ApplicationContextRunner application = client(client, application("spring.data.redis.sentinel.master=lock",
-                "spring.data.redis.sentinel.nodes=127.0.0.1:" + sentinel.port, "spring.data.redis.database=2",
+        ApplicationContextRunner application = client(client, "spring.data.redis.sentinel.master=lock",
+                "spring.data.redis.sentinel.nodes=127.0.0.1:" + all.get(2).port, "spring.data.redis.database=2",
                 "spring.data.redis.username=application", "spring.data.redis.password=secret",
-                "spring.data.redis.sentinel.username=discovery", "spring.data.redis.sentinel.password=secret"));
+                "spring.data.redis.sentinel.username=discovery", "spring.data.redis.sentinel.password=secret");
         holds(application, List.of(primary, replica), primary);
         application.run(context -> {
-            Locks locks = context.getBean(Locks.class);
             replica.order("fail-over");
-            eventually("locks are taken at the new primary", () -> {
+            eventually("locks are acquired at the new primary", () -> {
                 replica.run("SELECT 2");
-                try (Grant grant = locks.lock(KEY).waiting(LONG).acquire()) {
+                try (Grant grant = context.getBean(Locks.class).get(KEY).waiting(LONG).lock()) {
                     return Long.valueOf(grant.token()).equals(replica.info(KEY, "token"));
                 } catch (LockException e) {
-                    return false; // taken at the old primary, of which the Sentinel told still
-                } catch (InterruptedException e) {
-                    throw new AssertionError(e);
+                    return false; // acquired at the old primary, which the Sentinel still named
                 }
             });
         });
+    }
+
+    /** By Lettuce alone: Spring's factory of Jedis has no such configuration. */
+    @Test
+    void aStaticListOfPrimaryAndReplica() {
+        List<TestServer> all = start("sentinels", Map.of());
+        var list = new RedisStaticMasterReplicaConfiguration("127.0.0.1", all.get(1).port);
+        list.addNode("127.0.0.1", all.get(0).port);
+        holds(application().withBean(LettuceConnectionFactory.class, () -> new LettuceConnectionFactory(list)),
+                all.subList(0, 2), all.get(0));
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"lettuce", "jedis"})
     void aClusterWithAUser(String client) {
         List<TestServer> nodes = start("cluster", Map.of());
-        for (TestServer node : nodes) {
-            node.addUser("application");
-        }
+        nodes.forEach(node -> node.addUser("application"));
         long slot = (Long) nodes.get(0).run("CLUSTER KEYSLOT " + KEY);
-        holds(client(client, application("spring.data.redis.cluster.nodes=127.0.0.1:" + nodes.get(1).port,
-                "spring.data.redis.username=application", "spring.data.redis.password=secret")),
+        holds(client(client, "spring.data.redis.cluster.nodes=127.0.0.1:" + nodes.get(1).port,
+                "spring.data.redis.username=application", "spring.data.redis.password=secret"),
                 nodes, nodes.get(slot < 5461 ? 0 : slot < 10922 ? 1 : 2));
     }
 
-    /** By Lettuce: Spring's factory of Jedis itself does not start without its cluster. */
+    /** By Lettuce alone: Spring's factory of Jedis itself does not start without its cluster. */
     @Test
     void aClusterThatIsNotThereYet() {
         List<TestServer> nodes = start("cluster", Map.of("primaries", 1));
         nodes.get(0).order("kill");
-        client("lettuce", application("spring.data.redis.cluster.nodes=127.0.0.1:" + nodes.get(0).port,
-                "redis-lock.reply-timeout=2s")).run(context -> {
-                    assertThat(context).hasNotFailed();
-                    nodes.get(0).order("restart");
-                    context.getBean(Locks.class).lock(KEY).waiting(LONG).acquire().release();
-                });
+        client("lettuce", "spring.data.redis.cluster.nodes=127.0.0.1:" + nodes.get(0).port).run(context -> {
+            assertThat(context).hasNotFailed();
+            nodes.get(0).order("restart");
+            context.getBean(Locks.class).get(KEY).waiting(LONG).lock().release();
+        });
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"lettuce", "jedis"})
     void tlsByAnSslBundle(String client) throws Exception {
-        TlsServer tls = TlsServer.start(this);
-        holds(client(client, application("spring.data.redis.host=127.0.0.1", "spring.data.redis.port=" + tls.port(),
+        Path key = folder.resolve("key.pem");
+        Path certificate = folder.resolve("certificate.pem");
+        assertThat(new ProcessBuilder("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-keyout", key.toString(), "-out", certificate.toString(), "-subj", "/CN=redis", "-addext",
+                "subjectAltName=IP:127.0.0.1").start().waitFor()).isZero();
+        int port;
+        try (ServerSocket free = new ServerSocket(0)) {
+            port = free.getLocalPort();
+        }
+        TestServer server = start("server", Map.of("config", Map.of("tls-port", String.valueOf(port), "tls-auth-clients", "no",
+                "tls-cert-file", certificate.toString(), "tls-key-file", key.toString()))).get(0);
+        holds(client(client, "spring.data.redis.host=127.0.0.1", "spring.data.redis.port=" + port,
                 "spring.data.redis.ssl.bundle=redis",
-                "spring.ssl.bundle.pem.redis.truststore.certificate=file:" + tls.certificate())),
-                List.of(), tls.server());
-        assertThat(tls.server().stat("total_connections_received")).isNotEqualTo("0");
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"lettuce", "jedis"})
-    void aStoppedContextStartsAgain(String client) {
-        TestServer server = server();
-        client(client, on(server)).run(context -> {
-            Locks locks = context.getBean(Locks.class);
-            locks.lock(KEY).acquire().release();
-            context.getSourceApplicationContext().stop();
-            assertThat(locks.isClosed()).isFalse();
-            context.getSourceApplicationContext().start();
-            locks.lock(KEY).waiting(LONG).acquire().release();
-        });
+                "spring.ssl.bundle.pem.redis.truststore.certificate=file:" + certificate), List.of(), server);
     }
 }

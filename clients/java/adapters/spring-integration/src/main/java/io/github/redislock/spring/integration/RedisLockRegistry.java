@@ -14,9 +14,9 @@ import org.springframework.integration.support.locks.RenewableLockRegistry;
 
 /**
  * Locks of several processes by name, by the module redis-lock. The keys are those of Spring Integration's own registry
- * on Redis, {@code registryKey:lockKey}: where it holds a lock, this registry gets none, and the other way round.
+ * on Redis, {@code registryKey:lockKey}: while one of the two holds a lock, the other gets none.
  *
- * <p>A thread is the owner, and may lock again. Registries with the same registry key on the same {@link Locks} have the
+ * <p>The owner is a thread, which may lock again. Registries with the same registry key on the same {@link Locks} have the
  * same locks.
  */
 public final class RedisLockRegistry implements ExpirableLockRegistry, RenewableLockRegistry {
@@ -47,7 +47,7 @@ public final class RedisLockRegistry implements ExpirableLockRegistry, Renewable
         this.expireAfter = expireAfter;
     }
 
-    /** How many locks are remembered: 100,000. Those in use are never forgotten. */
+    /** How many locks are remembered: by default 100,000. Locks in use are never forgotten. */
     public void setCacheCapacity(int cacheCapacity) {
         synchronized (known) {
             capacity = cacheCapacity;
@@ -88,7 +88,7 @@ public final class RedisLockRegistry implements ExpirableLockRegistry, Renewable
     }
 
     private RedisLock named(String path) {
-        RedisLock lock = locks.lock(registryKey + ":" + path);
+        RedisLock lock = locks.get(registryKey + ":" + path);
         return expireAfter == null ? lock : lock.fixed(expireAfter);
     }
 
@@ -99,7 +99,7 @@ public final class RedisLockRegistry implements ExpirableLockRegistry, Renewable
         }
     }
 
-    /** Gives this thread's lock its time once more; one without a time is only looked at. */
+    /** Gives this thread's lock its time again; a lock without a time is only checked. */
     @Override
     public void renewLock(Object lockKey) {
         renew(lockKey, expireAfter);

@@ -15,13 +15,13 @@ import org.springframework.dao.CannotAcquireLockException;
 
 /** A lock with the errors that Spring Integration expects. */
 final class RegistryLock implements Lock {
-    private interface Taking {
-        boolean take() throws InterruptedException;
+    private interface Acquiring<X extends Exception> {
+        boolean acquire() throws X;
     }
 
     private final String key;
     private final ThreadLock lock;
-    /** Threads that have it or ask for it, each as often as it does. */
+    /** Threads that hold it or wait for it, each as often as it does. */
     private final AtomicInteger users = new AtomicInteger();
     private volatile long usedAt;
 
@@ -34,7 +34,7 @@ final class RegistryLock implements Lock {
         return users.get() > 0;
     }
 
-    /** Whether it was taken once, longer ago than this, and is not in use. */
+    /** Whether it was acquired once, longer ago than this, and is not in use. */
     boolean isUnusedFor(long millis) {
         return usedAt > 0 && !isUsed() && System.currentTimeMillis() - usedAt > millis;
     }
@@ -43,20 +43,20 @@ final class RegistryLock implements Lock {
         if (lease == null) {
             lock.check();
         } else {
-            lock.extend(lease);
+            lock.grant().extend(lease);
         }
     }
 
-    private boolean take(Taking taking) throws InterruptedException {
+    private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
         users.incrementAndGet();
-        boolean isTaken = false;
+        boolean isAcquired = false;
         try {
-            isTaken = taking.take();
-            return isTaken;
+            isAcquired = acquiring.acquire();
+            return isAcquired;
         } catch (LockException e) {
             throw new CannotAcquireLockException("Failed to lock mutex at " + key, e);
         } finally {
-            if (isTaken) {
+            if (isAcquired) {
                 usedAt = System.currentTimeMillis();
             } else {
                 users.decrementAndGet();
@@ -64,17 +64,9 @@ final class RegistryLock implements Lock {
         }
     }
 
-    private boolean takeUninterrupted(Taking taking) {
-        try {
-            return take(taking);
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e); // nothing of this is interrupted
-        }
-    }
-
     @Override
     public void lock() {
-        takeUninterrupted(() -> {
+        acquire(() -> {
             lock.lock();
             return true;
         });
@@ -82,7 +74,7 @@ final class RegistryLock implements Lock {
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        take(() -> {
+        acquire(() -> {
             lock.lockInterruptibly();
             return true;
         });
@@ -90,12 +82,12 @@ final class RegistryLock implements Lock {
 
     @Override
     public boolean tryLock() {
-        return takeUninterrupted(lock::tryLock);
+        return acquire(lock::tryLock);
     }
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return take(() -> lock.tryLock(time, unit));
+        return acquire(() -> lock.tryLock(time, unit));
     }
 
     @Override
@@ -106,11 +98,11 @@ final class RegistryLock implements Lock {
         try {
             lock.unlock();
         } catch (LockLostException e) {
-            ConcurrentModificationException told = new ConcurrentModificationException(
+            ConcurrentModificationException lost = new ConcurrentModificationException(
                     "Lock was released in the store due to expiration. "
                             + "The integrity of data protected by this lock may have been compromised.");
-            told.initCause(e);
-            throw told;
+            lost.initCause(e);
+            throw lost;
         } finally {
             users.decrementAndGet();
         }

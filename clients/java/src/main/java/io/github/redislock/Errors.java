@@ -1,0 +1,42 @@
+package io.github.redislock;
+
+import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Kind;
+import io.github.redislock.state.Failure;
+import org.jspecify.annotations.Nullable;
+
+/** The exception of each kind of failure. */
+final class Errors {
+    private Errors() {}
+
+    static LockException of(String attempted, String key, Failure failure) {
+        String text = attempted + " " + key + ": " + failure.text();
+        Throwable cause = failure.cause();
+        return switch (failure.kind()) {
+            case BUSY -> new LockBusyException(text, cause);
+            case LOST -> new LockLostException(text, cause);
+            case DEADLOCK -> new LockDeadlockException(text, cause);
+            case NOT_ALONE -> new LockNotAloneException(text, cause);
+            case REFUSED -> new LockRefusedException(text, cause);
+            case UNAVAILABLE -> new LockUnavailableException(text, cause);
+            case MISUSE -> new LockMisuseException(text, cause);
+        };
+    }
+
+    static Kind kindOf(Throwable error) {
+        return error instanceof LockBusyException ? Kind.BUSY
+                : error instanceof LockLostException ? Kind.LOST
+                : error instanceof LockDeadlockException ? Kind.DEADLOCK
+                : error instanceof LockNotAloneException ? Kind.NOT_ALONE
+                : error instanceof LockRefusedException ? Kind.REFUSED
+                : error instanceof LockMisuseException ? Kind.MISUSE : Kind.UNAVAILABLE;
+    }
+
+    static LockException unavailable(String server, @Nullable Fault fault) {
+        return of("session", server, Failure.of(Kind.UNAVAILABLE, fault == null ? "" : fault.text()));
+    }
+
+    static LockMisuseException misuse(String text) {
+        return new LockMisuseException(text, null);
+    }
+}

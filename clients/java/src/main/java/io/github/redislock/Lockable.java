@@ -1,0 +1,67 @@
+package io.github.redislock;
+
+import java.time.Duration;
+import java.util.Optional;
+
+/**
+ * What can be acquired, in the ways of java.util.concurrent: in each the caller is served in the order of the calls.
+ *
+ * @param <G> what an acquire gives
+ */
+public abstract class Lockable<G extends AutoCloseable> {
+    static final long FOREVER = -1;
+
+    Lockable() {}
+
+    /** How long {@link #lock} waits, in nanoseconds. */
+    abstract long waits();
+
+    /** Acquires within this time in nanoseconds; below 0: without a limit. */
+    abstract G acquire(long wait, boolean isInterruptible) throws InterruptedException;
+
+    /**
+     * Acquires, and waits for as long as {@code waiting} says, by default without a limit. An interrupt does not end the
+     * wait, and is kept.
+     *
+     * @throws LockBusyException if the time is over
+     */
+    public G lock() {
+        try {
+            return acquire(waits(), false);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e); // only where that is allowed
+        }
+    }
+
+    /** As {@link #lock}, but an interrupt ends the wait, and leaves neither a hold nor a place in line. */
+    public G lockInterruptibly() throws InterruptedException {
+        return acquire(waits(), true);
+    }
+
+    /** Acquires if that is possible now; else it is empty. */
+    public Optional<G> tryLock() {
+        try {
+            return Optional.of(acquire(0, false));
+        } catch (LockBusyException e) {
+            return Optional.empty();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e); // only where that is allowed
+        }
+    }
+
+    /** Acquires within this time; else it is empty. */
+    public Optional<G> tryLock(Duration wait) throws InterruptedException {
+        try {
+            return Optional.of(acquire(nanos(wait), true));
+        } catch (LockBusyException e) {
+            return Optional.empty();
+        }
+    }
+
+    static long nanos(Duration time) {
+        if (time.isNegative()) {
+            throw Errors.misuse("a negative time: " + time);
+        }
+        return time.compareTo(Duration.ofDays(3650)) > 0 ? FOREVER : time.toNanos();
+    }
+}

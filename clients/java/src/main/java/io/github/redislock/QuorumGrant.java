@@ -1,0 +1,187 @@
+package io.github.redislock;
+
+import io.github.redislock.spi.Kind;
+import io.github.redislock.state.Failure;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/** A lock that a majority of the servers has granted, until its release or its loss. Any thread may use it. */
+public final class QuorumGrant implements AutoCloseable {
+    private final Quorum quorum;
+    private final String key;
+    private final long token;
+    private final long taken = Core.now();
+    // Of the monitor.
+    private final Map<Grant, Core> parts = new LinkedHashMap<>(); // that are not lost
+    private final List<String> losses = new ArrayList<>();
+    private final List<Consumer<LockLostException>> onLost = new ArrayList<>();
+    private @Nullable LockException ending; // why it is held no more
+
+    QuorumGrant(Quorum quorum, String key, long token, @Nullable Consumer<LockLostException> onLost) {
+        this.quorum = quorum;
+        this.key = key;
+        this.token = token;
+        if (onLost != null) {
+            this.onLost.add(onLost);
+        }
+    }
+
+    /** Takes in what one more server has granted. False if the lock has ended. */
+    boolean add(Grant part, Core member) {
+        synchronized (this) {
+            if (ending != null) {
+                return false;
+            }
+            parts.put(part, member);
+        }
+        part.onLost(why -> lost(part, why));
+        return true;
+    }
+
+    /** Goes on without a part, as long as a majority is left. */
+    private synchronized void lost(Grant part, LockLostException why) {
+        losses.add(String.valueOf(why.getMessage()));
+        parts.remove(part);
+        if (ending != null || parts.size() >= quorum.majority) {
+            return;
+        }
+        LockLostException loss = (LockLostException) Errors.of("hold", key, Failure.of(Kind.LOST, String.join("; ", losses)));
+        ending = loss;
+        Core first = quorum.members.get(0);
+        onLost.forEach(notify -> first.elsewhere(() -> notify.accept(loss)));
+        first.elsewhere(() -> quorum.observe(observer -> observer.lost(key, loss)));
+        parts.forEach((rest, member) -> member.elsewhere(rest::giveUp));
+    }
+
+    /** The key of the lock, with the client's prefix. */
+    public String key() {
+        return key;
+    }
+
+    /** The fencing token, the same on all servers of the majority: later grants of the lock have higher ones. */
+    public long token() {
+        return token;
+    }
+
+    /** Whether nobody else has the lock, by the clock alone. It is false also while a majority of servers is silent. */
+    public boolean isHeld() {
+        return !remaining().isZero();
+    }
+
+    /** For how long {@link #isHeld} stays true without another reply of a server. */
+    public synchronized Duration remaining() {
+        if (ending != null) {
+            return Duration.ZERO;
+        }
+        List<Duration> left = parts.keySet().stream().map(Grant::remaining).sorted().toList();
+        return left.size() < quorum.majority ? Duration.ZERO : left.get(left.size() - quorum.majority);
+    }
+
+    /** What has become of it: null until it is lost. */
+    public synchronized @Nullable LockLostException loss() {
+        return ending instanceof LockLostException lost ? lost : null;
+    }
+
+    /** Calls this on a thread of the client when the lock is lost, not when it is released; at once if it is lost. */
+    public synchronized void onLost(Consumer<LockLostException> notify) {
+        if (ending instanceof LockLostException lost) {
+            quorum.members.get(0).elsewhere(() -> notify.accept(lost));
+        }
+        onLost.add(notify);
+    }
+
+    /**
+     * Asks the servers whether the grant stands. Throws {@link LockLostException} if a majority does not have it any more,
+     * and {@link LockUnavailableException} if too few answer.
+     */
+    public void check() {
+        ask("check", Grant::check);
+    }
+
+    /** As {@link Grant#extend}. */
+    public void extend(Duration lease) {
+        ask("extend", grant -> grant.extend(lease));
+    }
+
+    /**
+     * Gives the lock back on all servers. It returns when a majority has answered; the sessions repeat what the others have
+     * not answered. Throws {@link LockLostException} if it was lost before, and {@link LockUnavailableException} if too few
+     * servers have answered in time.
+     */
+    public void release() {
+        Throwable[] error = new Throwable[1];
+        try {
+            ask("release", Grant::release);
+        } catch (RuntimeException e) {
+            error[0] = e;
+            throw e;
+        } finally {
+            quorum.observe(observer -> observer.released(key, Duration.ofNanos(Core.now() - taken), error[0]));
+        }
+    }
+
+    /** As {@link #release}, and nothing if it was released. */
+    @Override
+    public void close() {
+        boolean isReleased;
+        synchronized (this) {
+            isReleased = ending instanceof LockMisuseException;
+        }
+        if (!isReleased) {
+            release();
+        }
+    }
+
+    /** Makes a call about each part at once. It returns when a majority has agreed, or all have answered. */
+    private void ask(String attempted, Consumer<Grant> call) {
+        Map<Grant, Core> asked;
+        synchronized (this) {
+            if (ending != null) {
+                throw Errors.of(attempted, key, Failure.of(Errors.kindOf(ending), String.valueOf(ending.getMessage())));
+            }
+            asked = new LinkedHashMap<>(parts);
+            if (attempted.equals("release")) {
+                ending = Errors.misuse(key + " was released already");
+            }
+        }
+        LinkedBlockingQueue<List<LockException>> replies = new LinkedBlockingQueue<>();
+        asked.forEach((part, member) -> member.elsewhere(() -> {
+            try {
+                call.accept(part);
+                replies.add(List.of());
+            } catch (LockException e) {
+                replies.add(List.of(e));
+            }
+        }));
+        int agreed = 0;
+        int left = asked.size();
+        Kind kind = Kind.UNAVAILABLE;
+        StringBuilder cause = new StringBuilder("no majority of the servers");
+        for (int i = 0; i < asked.size(); i++) {
+            List<LockException> reply = Core.take(replies);
+            if (reply.isEmpty() && ++agreed >= quorum.majority) {
+                return;
+            }
+            for (LockException error : reply) {
+                cause.append("; ").append(error.getMessage());
+                if (error instanceof LockLostException) {
+                    left--;
+                } else {
+                    kind = Errors.kindOf(error);
+                }
+            }
+        }
+        throw Errors.of(attempted, key, Failure.of(left < quorum.majority ? Kind.LOST : kind, cause.toString()));
+    }
+
+    @Override
+    public String toString() {
+        return key + " (" + token + (isHeld() ? ", held)" : ")");
+    }
+}

@@ -1,0 +1,58 @@
+package io.github.redislock;
+
+import java.time.Duration;
+import java.util.function.Consumer;
+
+/**
+ * The lock of a key on several servers, and how it is acquired: always exclusive. It waits in the line of the first server
+ * that answers.
+ */
+public final class QuorumLock extends Lockable<QuorumGrant> {
+    private final Quorum quorum;
+    private final RedisLock lock; // of the first server
+
+    QuorumLock(Quorum quorum, RedisLock lock) {
+        this.quorum = quorum;
+        this.lock = lock;
+    }
+
+    /** As {@link RedisLock#waiting}. */
+    public QuorumLock waiting(Duration time) {
+        return new QuorumLock(quorum, lock.waiting(time));
+    }
+
+    /** As {@link RedisLock#fixed}. */
+    public QuorumLock fixed(Duration lease) {
+        return new QuorumLock(quorum, lock.fixed(lease));
+    }
+
+    /** As {@link RedisLock#atMost}. */
+    public QuorumLock atMost(Duration time) {
+        return new QuorumLock(quorum, lock.atMost(time));
+    }
+
+    /** As {@link RedisLock#onLost}. */
+    public QuorumLock onLost(Consumer<LockLostException> notify) {
+        return new QuorumLock(quorum, lock.onLost(notify));
+    }
+
+    @Override
+    long waits() {
+        return lock.waits();
+    }
+
+    @Override
+    QuorumGrant acquire(long wait, boolean isInterruptible) throws InterruptedException {
+        long begun = Core.now();
+        String key = lock.core.settings.prefix() + lock.key;
+        Throwable[] error = new Throwable[1];
+        try {
+            return new QuorumAcquire(new Ballot(quorum, key, lock.terms, isInterruptible), wait).run();
+        } catch (InterruptedException | RuntimeException e) {
+            error[0] = e;
+            throw e;
+        } finally {
+            quorum.observe(observer -> observer.acquired(key, Duration.ofNanos(Core.now() - begun), error[0]));
+        }
+    }
+}

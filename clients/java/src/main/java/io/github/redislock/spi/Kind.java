@@ -1,0 +1,19 @@
+package io.github.redislock.spi;
+
+/** What an error means to the caller. Each has an exception. */
+public enum Kind {
+    /** Others hold the lock or wait for it. */
+    BUSY,
+    /** The grant has ended otherwise than by its release. */
+    LOST,
+    /** Waiting would create a deadlock cycle. */
+    DEADLOCK,
+    /** The lock has more holders than the call allows. */
+    NOT_ALONE,
+    /** The server refuses. */
+    REFUSED,
+    /** There was no answer, or an error that passes. */
+    UNAVAILABLE,
+    /** Wrong arguments, another type of key, a closed client. */
+    MISUSE
+}

@@ -1,0 +1,126 @@
+package io.github.redislock.state;
+
+import io.github.redislock.spi.Reply;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** The claims, the calls under way, the losses that they may not know, and the releases that are not finished. */
+public class Ledger {
+    /** A grant; without a token, all that its owner has, a wait too. */
+    record Release(Name name, long token) {}
+
+    record Unfinished(Node node, String[] words) {}
+
+    private record Loss(String reason, int call) {} // the last one then under way
+
+    /** The time of this call: the caller sets it, each time later. */
+    public long at;
+    /** Their callers have to look again. */
+    public final List<Claim> changed = new ArrayList<>();
+    /** Grants that another node of the cluster may have: to be found. */
+    public final List<Claim> elsewhere = new ArrayList<>();
+    /** Releases that belong to another node of the cluster. */
+    public final List<String[]> misplaced = new ArrayList<>();
+
+    final long lease;
+    final long reply;
+    final boolean isCluster;
+    boolean isClosed;
+    final Map<Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held
+    final Map<Release, Unfinished> unfinished = new LinkedHashMap<>();
+    final TreeMap<Integer, Name> calls = new TreeMap<>(); // under way
+    private int lastCall;
+    private final Map<Release, Loss> losses = new HashMap<>();
+
+    Ledger(long lease, long reply, boolean isCluster) {
+        this.lease = lease;
+        this.reply = reply;
+        this.isCluster = isCluster;
+    }
+
+    /** Whether it was closed. */
+    public boolean isClosed() {
+        return isClosed;
+    }
+
+    /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
+    public int beginCall(Name name) {
+        calls.put(++lastCall, name);
+        return lastCall;
+    }
+
+    /** Follows the application of the reply. */
+    public void endCall(int call) {
+        calls.remove(call);
+        if (!losses.isEmpty()) {
+            int first = calls.isEmpty() ? lastCall + 1 : calls.firstKey();
+            losses.values().removeIf(loss -> loss.call < first); // no later reply can name it
+        }
+    }
+
+    /** A loss precedes the reply that names the grant while a call is under way. */
+    void rememberLoss(Release of, String reason) {
+        if (!calls.isEmpty()) {
+            losses.put(of, new Loss(reason, lastCall));
+        }
+    }
+
+    @Nullable String lossOf(Name name, long token) {
+        Loss loss = losses.get(new Release(name, token));
+        return loss == null ? null : loss.reason;
+    }
+
+    /** The owner that the task may use for another call; null: it needs a fresh one. */
+    public @Nullable String usableOwner(OwnerOfTask task) {
+        Stream<Name> used = Stream.concat(calls.values().stream(), unfinished.keySet().stream().map(Release::name));
+        if (task.owner != null && used.anyMatch(name -> name.owner().equals(task.owner))) {
+            task.owner = null;
+        }
+        return task.owner;
+    }
+
+    /** Has the loop repeat a release, which is of all holds and without the session. A token of 0: of the wait too. */
+    void finishLater(Node node, Name name, long token) {
+        finishLater(node, name, token, Claim.words("LOCK.RELEASE", name.key(), name.owner(), "ALL",
+                token != 0 ? List.of("TOKEN", token) : List.of()));
+    }
+
+    void finishLater(Node node, Name name, long token, String[] words) {
+        unfinished.put(new Release(name, token), new Unfinished(node, words));
+    }
+
+    /** Applies the reply to an unfinished release. */
+    void finished(Release of, Reply reply) {
+        Unfinished how = unfinished.get(of);
+        if (how != null && !reply.isPassing()) {
+            unfinished.remove(of);
+            how.node.leaving |= of.token != 0 && reply.isLasting() && !reply.isGone();
+        }
+    }
+
+    void endWait(Claim wait, Failure failure) {
+        if (wait.isWaiting()) {
+            forget(wait);
+            set(wait, Claim.Phase.OVER, failure);
+        }
+    }
+
+    void set(Claim wait, Claim.Phase phase, @Nullable Failure failure) {
+        wait.phase = phase;
+        wait.session = 0;
+        wait.failure = failure;
+        changed.add(wait);
+    }
+
+    void forget(Claim claim) {
+        if (claims.remove(claim.name, claim)) {
+            claim.node.grants.remove(claim);
+        }
+    }
+}

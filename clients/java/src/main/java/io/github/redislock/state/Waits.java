@@ -1,0 +1,153 @@
+package io.github.redislock.state;
+
+import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Kind;
+import io.github.redislock.spi.Reply;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/** The rules of what is waited for. */
+public class Waits extends Grants {
+    /** What the caller of an acquire does next: it has the grant, sends the ACQUIRE, waits to be woken, or fails. */
+    public record Step(boolean isDone, boolean sends, long rest, @Nullable Failure failure) {
+        static Step failed(@Nullable Failure failure) {
+            return new Step(false, false, 0, failure);
+        }
+
+        static Step rest(long rest) {
+            return new Step(false, false, rest, null);
+        }
+    }
+
+    private static final Fault NO_ANSWER = Fault.none(false, "no answer in time", null);
+    private int asked; // waits so far
+
+    Waits(long lease, long reply, boolean isCluster) {
+        super(lease, reply, isCluster);
+    }
+
+    /** Registers a wait before its call is sent: its event may arrive before its reply. */
+    public @Nullable Failure ask(Claim wait) {
+        if (isClosed) {
+            return Failure.CLOSED;
+        }
+        if (claims.putIfAbsent(wait.name, wait) != null) {
+            return Failure.of(Kind.MISUSE, "this owner waits for the lock, or has it, already");
+        }
+        wait.order = ++asked;
+        return null;
+    }
+
+    /** What the caller of an acquire does next. */
+    public Step next(Claim wait) {
+        Node node = wait.node;
+        switch (wait.phase) {
+            case OVER -> {
+                return Step.failed(wait.failure);
+            }
+            case LOST, RELEASED -> {
+                return Step.failed(ending(wait));
+            }
+            case HELD -> {
+                if (sure(wait) <= at) {
+                    return Step.rest(TimeUnit.MILLISECONDS.toNanos(5)); // the next POLL makes it sure
+                }
+                wait.isHandedOver = !wait.isFixed; // else when it has left the session
+                return new Step(true, false, 0, null);
+            }
+            default -> { }
+        }
+        if (node.session == 0 && node.fault != null && !node.fault.isPassing()) {
+            return Step.failed(Failure.of(node.fault, node.address));
+        }
+        boolean isInLine = wait.phase == Claim.Phase.IN_LINE;
+        long end = isInLine ? wait.last : wait.askedEnd;
+        if (at >= end && isInLine && wait.session == node.session) {
+            return Step.failed(Failure.of(Kind.BUSY, "the time to wait is over"));
+        }
+        if (at >= end) {
+            Fault cause = wait.cause != null ? wait.cause : node.fault != null ? node.fault : NO_ANSWER;
+            return Step.failed(Failure.of(cause, node.address));
+        }
+        if (isInLine || node.session == 0) {
+            return Step.rest(end - at);
+        }
+        wait.open++;
+        return new Step(false, true, 0, null);
+    }
+
+    /** Applies the reply to an ACQUIRE that was sent at this time to this server, in this session. */
+    public void answered(Claim wait, Node node, long session, long sent, Reply reply) {
+        if (reply.isOpen()) {
+            wait.renounceOwner();
+        } else {
+            wait.open--;
+        }
+        if (reply.fault() != null && reply.isLasting()) {
+            endWait(wait, Failure.of(reply.fault(), node.address));
+        } else if (reply.fault() != null) {
+            wait.cause = reply.fault();
+            if (reply.is("NOSESSION") && session == node.session) {
+                sessionEnded(node);
+            }
+            if (reply.redirects() && wait.phase == Claim.Phase.IN_LINE && wait.session != node.session) {
+                set(wait, Claim.Phase.ASKED, null); // its place has gone
+            }
+        } else if (isGrant(reply)) {
+            long token = Reply.number(Reply.list(reply.value()).get(0));
+            if (!granted(node, wait.name, token, session, sent + leaseOf(reply))) {
+                finishLater(node, wait.name, token);
+            }
+        } else if (reply.value() == null) {
+            endWait(wait, Failure.of(Kind.BUSY, "it is not free"));
+        } else if (wait.isWaiting()) {
+            if (node == wait.node && session == node.session) {
+                wait.phase = Claim.Phase.IN_LINE;
+                wait.session = session;
+            }
+        } else if (wait.phase != Claim.Phase.HELD) {
+            finishLater(node, wait.name, 0);
+        }
+    }
+
+    /** Forgets a wait. Returns true if the server may know it: then its cancel is sent, for {@link #cancelAnswered}. */
+    public boolean giveUp(Claim wait) {
+        boolean isKnown = wait.open > 0 || wait.phase == Claim.Phase.IN_LINE || wait.phase == Claim.Phase.HELD;
+        if (wait.phase != Claim.Phase.LOST && wait.phase != Claim.Phase.RELEASED) {
+            forget(wait);
+            wait.phase = Claim.Phase.OVER;
+        }
+        if (isKnown) {
+            finishLater(wait.node, wait.name, 0);
+            wait.renounceOwner(); // an event of this wait may arrive after the cancel
+        }
+        return isKnown;
+    }
+
+    /** Applies the reply to the cancel of a wait that was given up. */
+    public void cancelAnswered(Claim wait, Reply reply) {
+        finished(new Release(wait.name, 0), reply);
+    }
+
+    /** Applies the end of a wait without a grant. */
+    void ended(Claim wait, String why) {
+        Fault fault = Fault.reply(why);
+        if (why.equals("timeout") || why.equals("cancelled")) {
+            endWait(wait, Failure.of(Kind.BUSY, "the wait has ended: " + why));
+        } else if (fault.isPassing()) {
+            set(wait, Claim.Phase.ASKED, null);
+            wait.cause = fault;
+        } else {
+            endWait(wait, Failure.of(fault, wait.node.address));
+        }
+    }
+
+    /** Forgets the session. The leases of its grants run on. */
+    public void sessionEnded(Node node) {
+        for (Claim grant : node.grants) {
+            grant.sure = sure(grant);
+        }
+        node.session = 0;
+        node.sures.clear();
+    }
+}

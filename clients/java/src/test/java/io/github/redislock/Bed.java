@@ -1,0 +1,92 @@
+package io.github.redislock;
+
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redislock.spi.LockServer;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.FutureTask;
+import org.junit.jupiter.api.AfterEach;
+
+/** What the tests with servers have in common. */
+abstract class Bed {
+    private final Deque<AutoCloseable> open = new ArrayDeque<>();
+
+    @AfterEach
+    void close() throws Exception {
+        for (AutoCloseable one : open) {
+            one.close();
+        }
+    }
+
+    <T extends AutoCloseable> T closing(T one) {
+        open.push(one);
+        return one;
+    }
+
+    private TestServer ending(TestServer server) {
+        closing(() -> server.order("end"));
+        return server;
+    }
+
+    TestServer start() {
+        return ending(TestServers.start());
+    }
+
+    List<TestServer> start(String what, Map<String, ?> how) {
+        List<TestServer> servers = TestServers.start(what, how);
+        ending(servers.get(0));
+        return servers;
+    }
+
+    TestServer proxy(TestServer server) {
+        return start("proxy", Map.of("port", server.port)).get(0);
+    }
+
+    LockServer connect(Client client, Client.Topology topology, int port, String user) {
+        Client.Connected connected = client.connect(topology, port, user);
+        closing(connected.application());
+        return connected.server();
+    }
+
+    Locks.Builder builder(Client client, TestServer server) {
+        return Locks.builder(connect(client, Client.Topology.SINGLE, server.port, null)).service("test");
+    }
+
+    Locks locks(Client client, TestServer server) {
+        return closing(builder(client, server).build());
+    }
+
+    /** Does this by another thread. */
+    static <T> FutureTask<T> meanwhile(Callable<T> work) {
+        FutureTask<T> task = new FutureTask<>(work);
+        Thread thread = new Thread(task, "meanwhile");
+        thread.setDaemon(true);
+        thread.start();
+        return task;
+    }
+
+    static void waiting(TestServer server, String key, int many) throws InterruptedException {
+        eventually(many + " wait", () -> server.waiters(key).size() == many);
+    }
+
+    static LockLostException isLost(Grant grant) throws InterruptedException {
+        eventually("a loss", () -> grant.loss() != null);
+        return grant.loss();
+    }
+
+    /** Throws within this time. */
+    static <E extends Throwable> E thrown(Class<E> kind, long withinMs, org.junit.jupiter.api.function.Executable call) {
+        long begun = System.nanoTime();
+        E thrown = assertThrows(kind, call);
+        Duration took = Duration.ofNanos(System.nanoTime() - begun);
+        assertTrue(took.toMillis() <= withinMs, "after " + took);
+        return thrown;
+    }
+}

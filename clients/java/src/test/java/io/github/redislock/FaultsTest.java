@@ -1,0 +1,242 @@
+package io.github.redislock;
+
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Faults of the network and the server, and those of earlier clients. The common trial has more. */
+class FaultsTest extends Bed {
+    /** The connection of the session is killed over and over: no lock is lost, and no wait its place. */
+    @ParameterizedTest
+    @EnumSource
+    void cutsOfTheConnectionLoseNothing(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
+        waiting(server, "k", 1);
+        for (int n = 0; n < 5; n++) {
+            int polls = server.calls("lock.session|poll");
+            server.run("CLIENT KILL TYPE normal SKIPME yes");
+            eventually("it polls again", () -> server.calls("lock.session|poll") > polls
+                    && !server.sessions().get(0).get("client-id").equals(0L));
+        }
+        assertTrue(grant.isHeld());
+        assertEquals(1, server.sessions().size());
+        grant.release();
+        waits.get().release();
+    }
+
+    /** An operator ends the sessions: grants move to a new one, and waits are queued again in their order. */
+    @ParameterizedTest
+    @EnumSource
+    void theEndOfASessionLosesNothing(Client client) throws Exception {
+        TestServer server = start();
+        Grant held = locks(client, server).get("k").lock();
+        Locks locks = locks(client, server);
+        Grant fixed = locks.get("fixed").fixed(Duration.ofMinutes(1)).lock();
+        List<FutureTask<Grant>> all = new ArrayList<>();
+        for (int n = 0; n < 3; n++) {
+            all.add(meanwhile(() -> locks.get("k").lock()));
+            waiting(server, "k", n + 1);
+        }
+        Map<String, Object> theirs = server.sessions().stream().filter(one -> one.get("waiting").equals(3L)).findFirst().get();
+        server.run("LOCK.SESSION KILL " + theirs.get("id"));
+        waiting(server, "k", 3);
+        fixed.check();
+        for (FutureTask<Grant> one : all) {
+            held.release();
+            held = one.get();
+        }
+        held.release();
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aRestartIsALoss(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        Grant other = locks(client, server).get("other").lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("other").lock());
+        waiting(server, "other", 1);
+        server.order("kill");
+        server.order("restart");
+        isLost(grant);
+        isLost(other);
+        waits.get().release();
+        assertThrows(LockLostException.class, grant::release);
+    }
+
+    /** Behind a proxy that loses everything a grant is unsure at the end of its lease, and lost by silence. */
+    @ParameterizedTest
+    @EnumSource
+    void silenceEndsAGrant(Client client) throws Exception {
+        TestServer server = start();
+        TestServer proxy = proxy(server);
+        Locks locks = closing(builder(client, proxy).lease(Duration.ofSeconds(1)).build());
+        Grant grant = locks.get("k").lock();
+        proxy.order("swallow");
+        eventually("unsure", () -> !grant.isHeld());
+        assertTrue(isLost(grant).getMessage().contains("silence"));
+        proxy.order("speak");
+        eventually("free", () -> server.info("k", "owner") == null);
+    }
+
+    /** What a server granted before it froze stands when it goes on in time; calls meanwhile end in time. */
+    @ParameterizedTest
+    @EnumSource
+    void aStallOfTheServerLosesNothing(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
+        waiting(server, "k", 1);
+        server.order("pause");
+        String said = thrown(LockUnavailableException.class, 2000, () -> locks.get("free").tryLock()).getMessage();
+        assertTrue(said.contains("free") && said.contains(String.valueOf(server.port)), said);
+        server.order("resume");
+        grant.release();
+        waits.get().release();
+        eventually("what was given up is free", () -> server.info("free", "owner") == null);
+    }
+
+    /** A call whose reply is lost is repeated, and takes nothing twice. */
+    @ParameterizedTest
+    @EnumSource
+    void lostRepliesAreAskedForAgain(Client client) throws Exception {
+        TestServer server = start();
+        TestServer proxy = proxy(server);
+        Locks locks = locks(client, proxy);
+        for (String fault : List.of("cut", "reset", "reset-request", "keep")) {
+            proxy.inject(fault, "LOCK.ACQUIRE");
+            Grant grant = locks.get("k").lock();
+            assertEquals(1L, server.info("k", "holds"), fault);
+            assertEquals(grant.owner(), server.info("k", "owner"));
+            proxy.inject(fault, "LOCK.RELEASE");
+            grant.release();
+            eventually("free", () -> server.info("k", "owner") == null);
+        }
+    }
+
+    /** The connections there are are dead, new ones work: the first call uses a part of its time for them only. */
+    @ParameterizedTest
+    @EnumSource
+    void deadConnectionsDoNotFailTheFirstCall(Client client) throws Exception {
+        TestServer proxy = proxy(start());
+        Locks locks = locks(client, proxy);
+        locks.get("k").lock().release();
+        proxy.order("forget");
+        locks.get("k").tryLock().orElseThrow().release();
+    }
+
+    /** Waits need no connections: hundreds of one process have that of the session, and some for calls. */
+    @ParameterizedTest
+    @EnumSource
+    void waitsNeedNoConnections(Client client) throws Exception {
+        TestServer server = start();
+        Grant first = locks(client, server).get("k").lock();
+        Locks locks = locks(client, server);
+        List<FutureTask<Boolean>> all = new ArrayList<>();
+        for (int n = 0; n < 300; n++) {
+            all.add(meanwhile(() -> locks.get("k").call(grant -> true)));
+        }
+        waiting(server, "k", 300);
+        Thread.sleep(10); // all calls are answered
+        long connections = ((String) server.run("CLIENT LIST")).lines().count();
+        assertTrue(connections < 100, connections + " connections");
+        first.release();
+        for (FutureTask<Boolean> one : all) {
+            assertTrue(one.get());
+        }
+    }
+
+    /** Many fail in an outage: nothing of them is left in memory, and the first call afterwards returns in time. */
+    @ParameterizedTest
+    @EnumSource
+    void afterAnOutage(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        locks.get("k").lock().release();
+        server.order("kill");
+        List<FutureTask<Boolean>> all = new ArrayList<>();
+        for (int n = 0; n < 50; n++) {
+            RedisLock lock = locks.get("k" + n);
+            all.add(meanwhile(() -> {
+                thrown(LockUnavailableException.class, 2500, lock::tryLock);
+                return true;
+            }));
+        }
+        for (FutureTask<Boolean> one : all) {
+            assertTrue(one.get());
+        }
+        server.order("restart");
+        long begun = System.nanoTime();
+        locks.get("k").tryLock().orElseThrow().release();
+        assertTrue(System.nanoTime() - begun < TimeUnit.MILLISECONDS.toNanos(600));
+        eventually("nothing is left", locks::isIdle);
+    }
+
+    /** What the server refuses is reported at once, with what to do; a release without the right leaves the session. */
+    @ParameterizedTest
+    @EnumSource
+    void refusals(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = closing(builder(client, server).lease(Duration.ofSeconds(1)).build());
+        Grant grant = locks.get("k").lock();
+        Grant other = locks.get("other").lock();
+        server.run("ACL SETUSER default -lock.acquire -lock.release");
+        String said = thrown(LockRefusedException.class, 1000, () -> locks.get("l").lock()).getMessage();
+        assertTrue(said.contains("NOPERM") && said.contains("the user needs"), said);
+        thrown(LockRefusedException.class, 1000, grant::release);
+        eventually("nobody renews it", () -> server.info("k", "owner") == null);
+        other.check();
+        server.run("ACL SETUSER default +@all");
+        other.release();
+        server.run("SET old x");
+        said = thrown(LockMisuseException.class, 1000, () -> locks.get("old").lock()).getMessage();
+        assertTrue(said.contains("WRONGTYPE") && said.contains("SET NX"), said);
+    }
+
+    /** Nobody is there: the error names the server and the cause, and a close ends in time. */
+    @ParameterizedTest
+    @EnumSource
+    void nobodyIsThere(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = closing(builder(client, server).build());
+        locks.get("k").lock().release(); // classes are loaded
+        server.order("kill");
+        String said = thrown(LockUnavailableException.class, 2500, () -> locks.get("k").tryLock()).getMessage();
+        assertTrue(said.contains("refused"), said);
+        locks.close();
+    }
+
+    /** A deleted lock is reported within a moment, and the next waiter has it. */
+    @ParameterizedTest
+    @EnumSource
+    void aDeletedLock(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = locks(client, server);
+        Grant grant = locks.get("k").lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
+        waiting(server, "k", 1);
+        server.run("DEL k");
+        assertTrue(isLost(grant).getMessage().contains("deleted"));
+        assertThrows(LockLostException.class, grant::check);
+        assertThrows(LockLostException.class, grant::close);
+        grant.close();
+        waits.get().release();
+        assertNull(server.info("k", "owner"));
+    }
+}

@@ -1,0 +1,289 @@
+package io.github.redislock.state;
+
+import static io.github.redislock.state.Rig.MS;
+import static io.github.redislock.state.Rig.NO_REPLY;
+import static io.github.redislock.state.Rig.fine;
+import static io.github.redislock.state.Rig.granted;
+import static io.github.redislock.state.Rig.grants;
+import static io.github.redislock.state.Rig.is;
+import static io.github.redislock.state.Rig.lost;
+import static io.github.redislock.state.Rig.number;
+import static io.github.redislock.state.Rig.says;
+import static io.github.redislock.state.Rig.taken;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Kind;
+import io.github.redislock.spi.Reply;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/** The rules of grants. † marks what the model of the protocol cannot do without. */
+class GrantsTest {
+    private final Rig rig = new Rig();
+
+    /** † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only. */
+    @Test
+    void aPollCountsForGrantsOfItsSession() {
+        Claim grant = rig.held("k");
+        rig.at(109_000).poll(5000, 1);
+        rig.sureTill(grant, 114_000);
+        rig.at(110_000).poll(1000, 1);
+        rig.sureTill(grant, 114_000);
+        rig.at(111_000).poll(-1, 1);
+        rig.sureTill(grant, 121_000);
+        rig.sessionEnded();
+        rig.opened(8);
+        rig.at(115_000).poll(9000, 1);
+        rig.sureTill(grant, 121_000);
+    }
+
+    /** † A grant that was learned later, or has another token now, may have been lost before. */
+    @Test
+    void aPollCountsForGrantsThatWereKnownWhenItWasSent() {
+        Rig.Poll poll = rig.begin();
+        Claim grant = rig.held("k");
+        rig.at(109_000);
+        poll.reply(9500, 1);
+        rig.sureTill(grant, 110_000);
+        Claim other = rig.inLine("l");
+        rig.poll(3000, 2, granted("l", 51));
+        rig.sureTill(other, 112_000);
+    }
+
+    /** A POLL that reaches less far counts for grants that joined after one that reached further. */
+    @Test
+    void leasesThatDiffer() {
+        Claim longer = rig.held("long");
+        rig.poll(9900, 1);
+        Claim shorter = rig.asked("short", null);
+        rig.answered(shorter, grants(51, 1, 2000)).step(shorter, "done");
+        rig.at(101_000).poll(1900, 2);
+        rig.sureTill(shorter, 102_900);
+        rig.sureTill(longer, 110_000);
+        rig.at(102_500).poll(1900, 2);
+        rig.has(shorter, Claim.Phase.HELD, null);
+        rig.sureTill(shorter, 104_400);
+    }
+
+    /** † The reply is no grant: the wait is asked again. A grant with another token counts. */
+    @Test
+    void aLossBeforeTheReplyThatNamesTheGrant() {
+        Claim wait = rig.asked("k", null);
+        int call = rig.state.beginCall(new Name("k", "o"));
+        rig.poll(-1, 0, lost("k", 50));
+        rig.answered(wait, grants(50, 1, 10_000)).step(wait, "send");
+        rig.answered(wait, grants(51, 1, 10_000)).step(wait, "done");
+        rig.state.endCall(call);
+        rig.isDue();
+    }
+
+    @Test
+    void aLossIsForgottenWhenTheCallsOfItsTimeAreAnswered() {
+        int first = rig.state.beginCall(new Name("a", "a"));
+        int second = rig.state.beginCall(new Name("b", "b"));
+        rig.poll(-1, 0, lost("k", 50));
+        int third = rig.state.beginCall(new Name("c", "c"));
+        rig.state.endCall(first);
+        assertEquals("deleted", rig.state.lossOf(new Name("k", "o"), 50));
+        rig.state.endCall(second);
+        rig.state.endCall(third);
+        rig.poll(-1, 0, lost("k", 51));
+        assertNull(rig.state.lossOf(new Name("k", "o"), 50));
+        assertNull(rig.state.lossOf(new Name("k", "o"), 51));
+    }
+
+    /** † A program that slept keeps its locks if the next POLL confirms them; else silence ends them. */
+    @Test
+    void silenceIsJudgedByAPollThatBeganAfterSure() {
+        Claim grant = rig.held("k");
+        Rig.Poll poll = rig.at(109_900).begin();
+        rig.at(130_000);
+        poll.reply(0, 1); // after a sleep of 20 s
+        rig.has(grant, Claim.Phase.HELD, null);
+        assertEquals(100 * MS, rig.state.block(rig.node));
+        assertTrue(rig.state.sure(grant) <= rig.state.at);
+        rig.poll(5000, 1);
+        rig.sureTill(grant, 135_000);
+        assertEquals(10_000 * MS / 3, rig.state.block(rig.node));
+        rig.at(140_000).state.failed(rig.node, 139_000 * MS, NO_REPLY.fault());
+        rig.has(grant, Claim.Phase.LOST, "silence");
+        rig.isDue("LOCK.RELEASE k o ALL TOKEN 50");
+    }
+
+    @Test
+    void aRefusedConnectionCountsAfterASecondOfTries() {
+        Fault fault = Fault.none(false, "refused", null);
+        Claim grant = rig.held("k");
+        Claim other = rig.held("other");
+        other.sure = 132_000 * MS;
+        rig.at(109_000).state.failed(rig.node, 109_000 * MS, fault);
+        rig.at(130_000).state.failed(rig.node, 130_000 * MS, fault); // the program slept
+        rig.at(130_100).state.failed(rig.node, 130_100 * MS, fault);
+        rig.has(grant, Claim.Phase.HELD, null);
+        rig.at(131_000).state.failed(rig.node, 130_900 * MS, fault);
+        rig.has(grant, Claim.Phase.LOST, "silence");
+        rig.at(133_100).state.failed(rig.node, 132_100 * MS, fault); // one try that takes a second
+        rig.has(other, Claim.Phase.LOST, "silence");
+    }
+
+    /** `sure` is lowered before the RENEW, and no POLL sent before its reply counts. */
+    @Test
+    void aShorterLease() {
+        Claim grant = rig.held("k");
+        rig.at(101_000).renew(grant, 2000, false);
+        rig.sureTill(grant, 103_000);
+        rig.at(102_000).poll(9000, 1);
+        rig.sureTill(grant, 103_000);
+        Rig.Poll poll = rig.at(102_400).begin();
+        rig.at(102_500);
+        fine(rig.confirmed(grant, 101_000, grants(50, 1, 2000)));
+        poll.reply(9000, 1);
+        rig.sureTill(grant, 103_000);
+        rig.at(102_600).poll(1500, 1);
+        rig.sureTill(grant, 104_100);
+    }
+
+    @Test
+    void sureFollowsTheLeaseInTheReply() {
+        Claim grant = rig.asked("k", null);
+        rig.answered(grant, grants(50, 1, 3000)).sureTill(grant, 103_000);
+        fine(rig.confirmed(grant, 102_000, grants(50, 2, 20_000)));
+        rig.sureTill(grant, 122_000);
+        fine(rig.confirmed(grant, 103_000, grants(50, 2, 1000)));
+        rig.sureTill(grant, 122_000);
+    }
+
+    @Test
+    void aLossIsReportedOnce() {
+        Claim grant = rig.held("k");
+        rig.poll(5000, 1, lost("k", 49));
+        rig.has(grant, Claim.Phase.HELD, null);
+        rig.poll(5000, 0, lost("k", 50));
+        rig.state.changed.clear();
+        is(Kind.LOST, rig.confirmed(grant, 100_000, says("NOTHELD x")));
+        rig.has(grant, Claim.Phase.LOST, "deleted");
+        assertTrue(rig.state.changed.isEmpty());
+    }
+
+    /** NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone. */
+    @Test
+    void movingAGrant() {
+        Map<String, Claim> all = Map.of("gone", rig.held("gone"), "kept", rig.held("kept"), "taken", rig.held("taken"));
+        Map<String, Reply> replies = Map.of("gone", says("NOTHELD x"), "kept", says("NOPERM x"), "taken", NO_REPLY);
+        rig.sessionEnded();
+        rig.opened(8);
+        rig.at(101_000).state.due(rig.node).forEach(due -> due.apply().reply(rig.state.at, replies.get(due.command()[1])));
+        rig.poll(-1, 0, taken("taken", 9));
+        rig.has(all.get("gone"), Claim.Phase.LOST, "gone (NOTHELD)");
+        rig.has(all.get("taken"), Claim.Phase.LOST, "taken");
+        rig.has(all.get("kept"), Claim.Phase.HELD, null);
+        rig.isDue("LOCK.RENEW kept o SESSION 8 TOKEN 50");
+    }
+
+    /** A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires. */
+    @Test
+    void aFixedLease() {
+        Claim claim = rig.claim("k", 5000, 500);
+        claim.isFixed = true;
+        rig.asked(claim);
+        assertTrue(String.join(" ", claim.acquireCommand(7, rig.state.at)).contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"));
+        rig.answered(claim, grants(50, 1, 1000)).step(claim, "done");
+        rig.renew(claim, 500, true);
+        rig.poll(-1, 0, taken("k", 0));
+        fine(rig.confirmed(claim, 100_200, grants(50, 1, 500)));
+        rig.poll(9000, 0, granted("k", 50));
+        rig.sureTill(claim, 100_700);
+        rig.sessionEnded();
+        rig.opened(8);
+        rig.at(100_500).isDue();
+        assertNull(rig.state.end(claim, Long.MAX_VALUE));
+        assertEquals(200 * MS, rig.state.rest(claim, Long.MAX_VALUE));
+        rig.at(100_700).state.end(claim, Long.MAX_VALUE);
+        rig.has(claim, Claim.Phase.LOST, "expired");
+    }
+
+    /** A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant. */
+    @Test
+    void aLeaveWithoutAnAnswer() {
+        Claim claim = rig.held("k");
+        rig.renew(claim, 3000, true);
+        is(Kind.UNAVAILABLE, rig.confirmed(claim, 100_000, NO_REPLY));
+        rig.poll(9000, 0, taken("k", 0));
+        rig.sureTill(claim, 103_000);
+        rig.at(104_000).poll(9000, 0);
+        rig.has(claim, Claim.Phase.LOST, "silence");
+    }
+
+    /** A grant whose maximum time is over is lost, and the release names the session. */
+    @Test
+    void aMaximumTime() {
+        Claim claim = rig.held("k");
+        assertNull(rig.state.end(claim, 101_000 * MS));
+        assertEquals(1000 * MS, rig.state.rest(claim, 101_000 * MS));
+        String release = String.join(" ", rig.at(101_000).state.end(claim, 101_000 * MS));
+        assertEquals("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7", release);
+        rig.has(claim, Claim.Phase.LOST, "its maximum time is over");
+        rig.isDue(release);
+        rig.state.ended(claim, number(0));
+        rig.isDue();
+    }
+
+    /** What another process has detached is adopted by a RENEW. A loss is reported as such. */
+    @Test
+    void anAdoption() {
+        Claim claim = rig.claim("k", 0);
+        claim.adopted = 50;
+        rig.asked(claim);
+        assertEquals("LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50", String.join(" ", claim.acquireCommand(7, rig.state.at)));
+        rig.answered(claim, says("NOTHELD x")).step(claim, "LOST");
+    }
+
+    /** The token is that of the raise, for events, for its release, and for a loss that is reported before the reply. */
+    @Test
+    void aRaise() {
+        Claim claim = rig.held("k");
+        Claim before = rig.held("before");
+        Claim both = rig.held("both");
+        int call = rig.state.beginCall(new Name("before", "o"));
+        rig.poll(-1, 3, lost("before", 60));
+        for (Claim raised : List.of(claim, before, both)) {
+            fine(rig.confirmed(raised, 100_000, grants(60, 1, 10_000)));
+            rig.state.raised(raised, 60);
+        }
+        rig.state.endCall(call);
+        rig.has(before, Claim.Phase.LOST, "deleted");
+        assertEquals("60", claim.releaseCommand()[6]);
+        rig.poll(-1, 2, lost("k", 50)); // of an earlier grant
+        rig.poll(-1, 1, lost("both", 60));
+        rig.has(claim, Claim.Phase.HELD, null);
+        rig.has(both, Claim.Phase.LOST, "deleted");
+    }
+
+    /** In a cluster, a deleted grant may be at another node: it is unsure until that node has answered. */
+    @Test
+    void aGrantThatMovedToAnotherNode() {
+        for (Reply reply : List.of(grants(50, 1, 10_000), says("NOTHELD x"))) {
+            Rig rig = new Rig(true);
+            Node other = new Node("other");
+            rig.state.opened(other, 9);
+            Claim claim = rig.held("k");
+            rig.poll(-1, 0, lost("k", 50));
+            rig.has(claim, Claim.Phase.HELD, null);
+            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.state.elsewhere.contains(claim));
+            rig.isDue();
+            rig.state.found(claim, other, 9, new Answer(101_000 * MS, reply, false));
+            if (reply.fault() != null) {
+                rig.has(claim, Claim.Phase.LOST, "deleted");
+            } else {
+                assertSame(other, claim.node);
+                rig.sureTill(claim, 111_000);
+                assertTrue(other.grants.contains(claim));
+            }
+        }
+    }
+}

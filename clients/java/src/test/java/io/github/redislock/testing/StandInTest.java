@@ -1,0 +1,104 @@
+package io.github.redislock.testing;
+
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redislock.Grant;
+import io.github.redislock.LockBusyException;
+import io.github.redislock.LockLostException;
+import io.github.redislock.Locks;
+import io.github.redislock.RedisLock;
+import io.github.redislock.Task;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+class StandInTest {
+    private final StandIn standIn = new StandIn();
+
+    private Locks locks() {
+        return Locks.of(standIn.server(), "test");
+    }
+
+    @Test
+    void whoWaitsIsServedInTurn() throws Exception {
+        try (Locks locks = locks()) {
+            RedisLock lock = locks.get("k");
+            Grant grant = lock.lock();
+            assertTrue(lock.tryLock().isEmpty());
+            assertThrows(LockBusyException.class, () -> lock.waiting(Duration.ofMillis(50)).lock());
+            List<Integer> order = new ArrayList<>();
+            List<FutureTask<Long>> all = new ArrayList<>();
+            for (int n = 0; n < 3; n++) {
+                int number = n;
+                FutureTask<Long> one = new FutureTask<>(() -> {
+                    try (Grant mine = lock.lock()) {
+                        order.add(number);
+                        return mine.token();
+                    }
+                });
+                new Thread(one).start();
+                eventually("a waiter", () -> standIn.waiters("k") == number + 1);
+                all.add(one);
+            }
+            long last = grant.token();
+            grant.release();
+            for (FutureTask<Long> one : all) {
+                assertTrue(one.get() > last);
+                last = one.get();
+            }
+            assertEquals(List.of(0, 1, 2), order);
+            assertEquals(0, standIn.holders("k"));
+        }
+    }
+
+    @Test
+    void whatIsLostIsReported() throws Exception {
+        try (Locks locks = locks()) {
+            LinkedBlockingQueue<LockLostException> lost = new LinkedBlockingQueue<>();
+            Grant grant = locks.get("k").onLost(lost::add).lock();
+            assertTrue(standIn.lose("k"));
+            assertFalse(standIn.lose("k"));
+            assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("deleted"));
+            assertThrows(LockLostException.class, grant::check);
+            assertThrows(LockLostException.class, grant::release);
+            locks.get("fixed").fixed(Duration.ofMillis(50)).onLost(lost::add).lock();
+            assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("expired"));
+            eventually("it is free", () -> standIn.holders("fixed") == 0);
+        }
+    }
+
+    @Test
+    void theRestOfTheInterface() throws Exception {
+        Locks locks = locks();
+        try (Locks others = locks()) {
+            Task task = locks.task();
+            Grant grant = locks.get("k").by(task).lock();
+            locks.get("k").by(task).lock().release();
+            grant.check();
+            grant.extend(Duration.ofSeconds(20));
+            grant.detach(Duration.ofSeconds(20));
+            Grant adopted = others.get("k").adopt(grant.owner(), grant.token());
+            assertTrue(locks.get("k").tryLock().isEmpty());
+            adopted.release();
+            Grant one = locks.get("s").permits(2).lock();
+            Grant two = others.get("s").permits(2).lock();
+            assertTrue(locks.get("s").permits(2).tryLock().isEmpty());
+            assertEquals(2, standIn.holders("s"));
+            one.release();
+            two.release();
+            locks.get("shared").shared().lock();
+            others.get("shared").shared().lock().release();
+            assertEquals(1, standIn.holders("shared"));
+            locks.close();
+            assertEquals(0, standIn.holders("shared"));
+        }
+    }
+}

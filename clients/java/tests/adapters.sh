@@ -1,0 +1,79 @@
+#!/bin/sh
+# Types the first program of each adapter's README.md into an empty project, as a user would, and runs it there, with the
+# files that ../adapters.sh has built. Usage: adapters.sh BOOT_3 BOOT_4, the versions of Spring Boot.
+set -eu
+cd "$(dirname -- "$0")/.."
+folder=$(mktemp -d)
+trap 'kill "${program:-}" "$bed" 2>/dev/null || true; rm -rf "$folder"' EXIT
+
+mkfifo "$folder/orders"
+${TESTBED:-cargo run --quiet --package testbed --} serve <"$folder/orders" >"$folder/answers" &
+bed=$!
+exec 3>"$folder/orders"
+echo '{"do":"server"}' >&3
+
+# Waits until a file has a line with this pattern.
+wait_for() {
+    tries=0
+    until grep -q "$1" "$2"; do
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || { echo "$2 has no line $1:" >&2; cat "$2" >&2; exit 1; }
+        sleep 0.1
+    done
+}
+
+wait_for port "$folder/answers"
+port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$folder/answers")
+repository=$(tests/repository.sh)
+install() {
+    mvn -q -B -ntp -Dmaven.repo.local="$repository" org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file \
+        -Dfile="$1" -DpomFile="$2"
+}
+install adapters/pom.xml adapters/pom.xml
+install target/redis-lock-client-0.2.0.jar pom.xml
+for name in micrometer shedlock spring-integration spring-boot-starter; do
+    install "adapters/$name/target/redis-lock-$name-0.2.0.jar" "adapters/$name/pom.xml"
+done
+
+block() {
+    sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$2" | sed '1d;/^```$/,$d' | sed "s/6379/$port/"
+}
+
+# The program of an adapter, with this parent: it compiles, starts, and prints a line.
+types() {
+    readme=adapters/$1/README.md class=$2 line=$3 boot=${4:-}
+    project=$folder/$1$boot
+    mkdir -p "$project/src/main/java" "$project/src/main/resources"
+    block java "$readme" >"$project/src/main/java/$class.java"
+    block properties "$readme" >"$project/src/main/resources/application.properties"
+    echo server.port=0 >>"$project/src/main/resources/application.properties"
+    {
+        echo '<project><modelVersion>4.0.0</modelVersion>'
+        [ -z "$boot" ] || echo '<parent><groupId>org.springframework.boot</groupId>' \
+            "<artifactId>spring-boot-starter-parent</artifactId><version>$boot</version></parent>"
+        echo '<groupId>shop</groupId><artifactId>shop</artifactId><version>1</version>'
+        echo '<properties><maven.compiler.release>17</maven.compiler.release></properties><dependencies>'
+        block xml "$readme"
+        echo '</dependencies></project>'
+    } >"$project/pom.xml"
+    mvn -q -B -ntp -Dmaven.repo.local="$repository" -f "$project/pom.xml" compile \
+        org.apache.maven.plugins:maven-dependency-plugin:3.10.0:build-classpath -Dmdep.outputFile="$project/classpath"
+    java -cp "$project/target/classes:$(cat "$project/classpath")" "$class" >"$project/printed" 2>&1 &
+    program=$!
+    wait_for "$line" "$project/printed"
+    if [ "$class" = Shop ]; then
+        at=$(sed -n 's/.*Tomcat started on port \([0-9]*\).*/\1/p' "$project/printed")
+        curl -sS -X POST "http://127.0.0.1:$at/orders/42/pay" | grep '^paid, fenced with [0-9]\{16\}$'
+        ! grep -E 'WARN|ERROR' "$project/printed"
+    fi
+    kill "$program" 2>/dev/null || true
+    wait "$program" 2>/dev/null || true
+    echo "the program of $readme runs${boot:+ with Spring Boot $boot}"
+}
+
+types micrometer Measured '1 acquire was measured'
+for boot; do
+    types spring-boot-starter Shop 'Started Shop' "$boot"
+    types shedlock Jobs 'one node writes the report' "$boot"
+    types spring-integration Flows 'a pair, by one node' "$boot"
+done
