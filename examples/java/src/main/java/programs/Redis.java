@@ -9,7 +9,7 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.codec.StringCodec;
-import io.lettuce.core.output.ObjectOutput;
+import io.lettuce.core.output.ArrayOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import java.nio.charset.StandardCharsets;
@@ -137,7 +137,8 @@ interface Redis {
                 rest.add(words[n]);
             }
             ProtocolKeyword command = () -> words[0].getBytes(StandardCharsets.UTF_8);
-            return redis.dispatch(command, new ObjectOutput<>(StringCodec.UTF8), rest);
+            List<?> reply = redis.dispatch(command, new ArrayOutput<>(StringCodec.UTF8), rest);
+            return reply.isEmpty() || reply.get(0) == null ? null : reply;
         }
 
         @Override

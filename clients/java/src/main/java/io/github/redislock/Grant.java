@@ -9,7 +9,7 @@ import io.github.redislock.state.State;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
@@ -34,6 +34,7 @@ public final class Grant implements AutoCloseable {
     // Of the mutex.
     private final List<Consumer<LockLostException>> onLost = new ArrayList<>();
     private @Nullable LockLostException loss;
+    private @Nullable ScheduledFuture<?> ender;
 
     Grant(Core core, Core.Target to, Claim claim, Runnable wake) {
         this.core = core;
@@ -66,14 +67,16 @@ public final class Grant implements AutoCloseable {
         endLater();
     }
 
+    /** Has its end looked at in time, if it is to end by time. A closed client has no timer. */
     private void endLater() {
         if (isTimed) {
-            long rest = core.atomically(state -> state.rest(claim, most));
-            try {
-                core.timer.schedule(() -> core.elsewhere(this::end), rest, TimeUnit.NANOSECONDS);
-            } catch (RejectedExecutionException e) {
-                return; // the client is closed
-            }
+            core.update(state -> {
+                if (ender != null) {
+                    ender.cancel(false);
+                }
+                ender = state.ending(claim) != null ? null
+                        : core.timer.schedule(() -> core.elsewhere(this::end), state.rest(claim, most), TimeUnit.NANOSECONDS);
+            });
         }
     }
 
@@ -83,7 +86,7 @@ public final class Grant implements AutoCloseable {
         if (command != null) {
             Answer answer = core.call(new Core.Target(claim.name.key()), loop -> command);
             core.update(state -> state.ended(claim, answer.reply()));
-        } else if (core.atomically(state -> state.ending(claim)) == null) {
+        } else {
             endLater();
         }
     }
@@ -111,6 +114,9 @@ public final class Grant implements AutoCloseable {
         if (claim.phase == Claim.Phase.LOST && claim.isHandedOver && loss == null) {
             LockLostException lost = (LockLostException) Errors.of("hold", key(), core.state.ending(claim));
             loss = lost;
+            if (ender != null) {
+                ender.cancel(false);
+            }
             onLost.forEach(notify -> core.elsewhere(() -> notify.accept(lost)));
             core.elsewhere(() -> core.observe(observer -> observer.lost(key(), lost)));
         }
@@ -130,6 +136,7 @@ public final class Grant implements AutoCloseable {
                 return core.atomically(state -> after.apply(state, answer));
             });
         }
+        endLater();
         if (failure != null) {
             throw Errors.of(attempted, key(), failure);
         }
@@ -249,6 +256,7 @@ public final class Grant implements AutoCloseable {
         }
         renew("detach", lease(lease), true);
         core.update(state -> state.letGo(claim));
+        endLater();
     }
 
     /** Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. */

@@ -187,6 +187,12 @@ class LocksTest extends Bed {
         grant.extend(Duration.ofSeconds(60));
         assertTrue(grant.remaining().toMillis() > 50_000);
         grant.release();
+        Grant shorter = locks.get("shorter").fixed(Duration.ofHours(1)).onLost(lost::add).lock();
+        shorter.extend(Duration.ofMillis(50));
+        assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("expired"));
+        locks.get("k").fixed(Duration.ofHours(1)).lock().release();
+        locks.get("k").atMost(Duration.ofHours(1)).lock().detach(Duration.ofSeconds(1));
+        eventually("nothing is left", locks::isIdle);
     }
 
     @ParameterizedTest

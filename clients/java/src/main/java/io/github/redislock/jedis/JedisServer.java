@@ -32,7 +32,12 @@ public final class JedisServer {
 
     /** A server whose address is asked for before each connection. */
     public static LockServer of(Supplier<HostAndPort> server, JedisClientConfig config) {
-        return LockServer.of(new JedisNode("server", limit -> server.get(), config));
+        return of("server", server, config);
+    }
+
+    /** The same, with a name for the server in messages. */
+    public static LockServer of(String name, Supplier<HostAndPort> server, JedisClientConfig config) {
+        return LockServer.of(new JedisNode(name, limit -> server.get(), config));
     }
 
     /** The primary that Sentinels name. The second configuration is for the Sentinels. */
