@@ -607,8 +607,8 @@ test("error replies mean what clients/protocol/errors.json says", () => {
   const kinds: Record<string, typeof LockError> = { busy: LockBusy, deadlock: LockDeadlock, lost: LockLost as typeof LockError,
     misuse: LockMisuse, "not-alone": LockNotAlone, passing: LockUnavailable, refused: LockRefused };
   const file = path.resolve(import.meta.dirname, "../../../protocol/errors.json");
-  const { sessions } = JSON.parse(readFileSync(file, "utf8")) as { sessions: { errors: Record<string, string>[] } };
-  for (const { begins = "", acquire = "", move = "", release = "" } of sessions.errors) {
+  const { errors } = JSON.parse(readFileSync(file, "utf8")) as { errors: Record<string, string>[] };
+  for (const { begins = "", acquire = "", move = "", release = "" } of errors) {
     const fault = Fault.reply(`${begins} of the server`.trim());
     const kind = kinds[acquire];
     assert(kind && fault.error("k", "server") instanceof kind, `${begins}: acquire`);
