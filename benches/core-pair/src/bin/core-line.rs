@@ -105,7 +105,6 @@ fn join(calls: &mut Calls, name: &[u8], key: &[u8]) {
         lease: None,
         holds: None,
         limit: Limit::ONE,
-        keep: None,
         session: None,
         names_limit: false,
         client_id: Some(7),

@@ -111,7 +111,6 @@ impl Server {
             lease: Some(lease),
             holds: Some(Holds::ONE),
             limit: Limit::ONE,
-            keep: None,
             session: Some(session),
             names_limit: false,
             client_id: None,
