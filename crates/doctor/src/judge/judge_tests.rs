@@ -327,17 +327,17 @@ fn the_worst_is_first_and_decides_how_it_ends() {
     blind.slow = Err(Unseen::new("refused"));
     let exits = [
         report(vec![healthy("a:1")]).exit,
-        report(vec![but("timeout:9")]).exit,
-        report(vec![but("timeout:9"), but("aof_enabled:0")]).exit,
+        report(vec![but("tcp-keepalive:0")]).exit,
+        report(vec![but("tcp-keepalive:0"), but("aof_enabled:0")]).exit,
         report(vec![healthy("a:1"), blind]).exit,
     ];
     assert_eq!(exits, [0, 1, 2, 3]);
-    let (mut here, mut there) = (but("timeout:9"), but("timeout:9"));
+    let (mut here, mut there) = (but("tcp-keepalive:0"), but("tcp-keepalive:0"));
     here.write = Ok(Write::Held);
     there.address = "b:2".to_owned();
     let text = report(vec![here, there]).text(false);
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
-    assert!(at("ERROR: writes on a:1\n") < at("WARNING: timeout on a:1, b:2\n"));
-    at("  fix   redis-cli> CONFIG SET timeout 0\n        redis.conf: timeout 0\n");
+    assert!(at("ERROR: writes on a:1\n") < at("WARNING: keepalive on a:1, b:2\n"));
+    at("  fix   redis-cli> CONFIG SET tcp-keepalive 10\n        redis.conf: tcp-keepalive 10\n");
     at("\nerrors: 1, warnings: 1, not looked at: 0\n");
 }

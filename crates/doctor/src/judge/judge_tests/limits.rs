@@ -44,7 +44,7 @@ fn each_limit_is_where_the_page_says() {
             "waiters-memory",
             Warning,
         ),
-        ("timeout:300", "timeout", Warning),
+        ("timeout:300", "timeout", Ok),
         ("tcp-keepalive:0", "keepalive", Warning),
         ("tcp-keepalive:60", "keepalive", Ok),
         ("tcp-keepalive:61", "keepalive", Warning),

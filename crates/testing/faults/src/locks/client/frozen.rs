@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const KEY: &str = "frozen";
 const LEASE: u64 = 1_000;
 /// Longer than the lease, and shorter than the session's timeout.
-const SHORT: Duration = Duration::from_millis(1_600);
+const SHORT: Duration = Duration::from_millis(1_300);
 /// A busy machine may need so much longer for all that happens. In stalls of the server no time passes.
 const BUSY: u64 = 2_000;
 /// After this time of silence the session has ended, and so has the lease.
@@ -70,7 +70,7 @@ impl Client<'_> {
         program.freeze(Freeze::Frozen);
         sleep(SHORT);
         program.freeze(Freeze::No);
-        let is_lost = program.will_tell(place, KEY, owner, token);
+        let is_lost = program.will_tell(place, (KEY, owner), token, 1);
         let stalls = self.stage.stalled_since(stalled);
         let was_short = began.elapsed() < Duration::from_millis(SILENCE) + stalls;
         if !is_lost {

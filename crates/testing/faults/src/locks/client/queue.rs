@@ -282,7 +282,7 @@ impl Client<'_> {
             }
             Outcome::Left(_) => {}
             Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
-                if !program.will_tell(place, &held.key, &held.owner, held.token) {
+                if !program.will_tell(place, (&held.key, &held.owner), held.token, 4) {
                     let (key, token) = (&held.key, held.token);
                     let trouble =
                         format!("the session was not told of the loss of {token} on {key}");

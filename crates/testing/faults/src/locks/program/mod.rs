@@ -165,8 +165,14 @@ impl<'s> Program<'s> {
         events.is_some_and(|events| events.iter().any(|event| event.what == What::Gone(token)))
     }
 
-    /// Whether the session tells that the grant is gone, or ends, before it has answered a few POLLs more.
-    pub(super) fn will_tell(&self, place: Place, key: &str, owner: &str, token: u64) -> bool {
+    /// Whether the session reports that the grant is gone, or ends, before it has answered so many POLLs more.
+    pub(super) fn will_tell(
+        &self,
+        place: Place,
+        (key, owner): (&str, &str),
+        token: u64,
+        polls: u64,
+    ) -> bool {
         let first = self.told(place.node).replies;
         loop {
             if self.is_gone(place, key, owner, token) {
@@ -179,7 +185,7 @@ impl<'s> Program<'s> {
             if session != Some(place.session) || self.stage.run.is_over() {
                 return true;
             }
-            if replies > first + 3 {
+            if replies >= first + polls {
                 return self.is_gone(place, key, owner, token);
             }
         }
