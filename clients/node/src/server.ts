@@ -131,7 +131,8 @@ export class Server extends SessionState {
     const { reply, silence, service } = settings;
     this.#common.use(() => state.leaveSession(this));
     if (!this.session) {
-      const opened = await this.#session().call(reply, ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)]);
+      const open = ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)];
+      const opened = await this.#session().call(reply, open);
       if (typeof opened !== "number") return opened instanceof Fault ? opened : Fault.none("OPEN answered no session", false);
       this.#common.use(() => state.opened(this, opened));
       if (state.isClosed) {
