@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks, builds and tests the Node client in the ignored folder node_modules, with what package-lock.json pins.
-# LONG=1 in the environment tests more rounds. FORM=short: a part of the tests; modules that are here are kept.
+# FORM=short: a part of the tests; modules that are here are kept.
 set -eu
 cd "$(dirname -- "$0")"
 

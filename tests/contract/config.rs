@@ -211,7 +211,7 @@ fn rewrite_leaves_defaults_out() {
 
 #[test]
 fn a_line_out_of_range_or_unknown_refuses_the_start() {
-    let manual = include_str!("../../docs/operations.md");
+    let manual = include_str!("../../docs/operations/troubleshooting.md");
     let range = "argument must be between";
     let number = "argument couldn't be parsed into an integer";
     let unknown =

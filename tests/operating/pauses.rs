@@ -1,4 +1,4 @@
-//! What `docs/operations.md` says of a server on which nobody is granted anything.
+//! What `docs/operations/troubleshooting.md` says of a server on which nobody is granted anything.
 
 use crate::support::run;
 use redis::Connection;

@@ -1,4 +1,4 @@
-//! The users of `docs/operations.md`: what each may do, where, and for how long. That the client
+//! The users of `docs/operations/users.md`: what each may do, where, and for how long. That the client
 //! libraries can live with the rules is tried in `clients/`, with each of them.
 
 use crate::support::run;

@@ -14,7 +14,7 @@ fn by_cluster_failover() {
     let compass = |at: usize, refusal: Option<&Refusal>| redirected(&nodes, refusal).unwrap_or(at);
     let load = Load::new(nodes.nodes(), &compass);
     load.around("cluster", || {
-        follow("### In a cluster", &names);
+        follow("## In a cluster", &names);
         let is_sent_on = Server::version().is_valkey_from(9, 0);
         let word = if is_sent_on { "MOVED" } else { "UNBLOCKED" };
         waiter.receive().refused(word);

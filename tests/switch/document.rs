@@ -1,13 +1,13 @@
-//! What docs/operations.md tells an operator to type.
+//! What docs/operations/switching.md tells an operator to type.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use testbed::Server;
 
-const DOCUMENT: &str = "docs/operations.md";
+const DOCUMENT: &str = "docs/operations/switching.md";
 /// What comes first, whatever the servers: who is who, and how to speak to them.
-const FIRST: &str = "## Switching the primary";
+const FIRST: &str = "## Before you begin";
 
 /// Types what stands under this heading, with other servers in the place of those that are named there,
 /// and prints what is answered.

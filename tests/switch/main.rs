@@ -1,4 +1,4 @@
-//! A planned switch of the primary, by the commands of docs/operations.md as they stand there, while
+//! A planned switch of the primary, by the commands of docs/operations/switching.md as they stand there, while
 //! clients take, renew and give back locks: no lock is granted twice, and no grant is lost.
 
 mod cluster;

@@ -5,7 +5,7 @@ use crate::load::{KEY, Load, assert_follows, assert_restarts_as_replica, line_up
 use std::thread::scope;
 use testbed::{Builder, Expect, Refusal, Server, Talk, cmd, eventually};
 
-const HEADING: &str = "### By plain replication";
+const HEADING: &str = "## By plain replication";
 
 /// What was granted is on the disk before the reply.
 fn careful(settings: Builder) -> Builder {

@@ -29,7 +29,7 @@ fn by_failover_and_then_the_sentinels() {
     let compass = |_, _: Option<&Refusal>| all.primary();
     let load = Load::new(all.servers(), &compass);
     load.around("Sentinel", || {
-        follow("### Under Sentinel", &names(&all));
+        follow("## Under Sentinel", &names(&all));
         waiter.receive().refused("UNBLOCKED");
     });
     all.wait_until_whole();
@@ -58,7 +58,7 @@ fn coordinated_by_the_sentinels() {
     let compass = |_, _: Option<&Refusal>| all.primary();
     let load = Load::new(all.servers(), &compass);
     load.around("Sentinel of Valkey 9", || {
-        follow("### Under Sentinel, Valkey from 9.0", &names(&all));
+        follow("## Under Sentinel, Valkey from 9.0", &names(&all));
         waiter.receive().refused("UNBLOCKED");
     });
     all.wait_until_whole();

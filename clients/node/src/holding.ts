@@ -30,7 +30,8 @@ export class Holding implements Caller, Held {
   loss: LockLost | undefined;
 
   /** Registers a wait at the server of the key. `adopted`: the token of a grant to adopt, or 0. */
-  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms, task: TaskOwner | undefined, adopted: number) {
+  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms, task: TaskOwner | undefined,
+    adopted: number) {
     this.core = core;
     this.#terms = terms;
     if (terms.onLost) this.onLost(terms.onLost);

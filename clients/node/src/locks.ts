@@ -57,7 +57,8 @@ abstract class Maker {
 
   #make(taker: Taker, key: string, mode: Words, options: LockOptions): Lock {
     const { lease } = taker.core.settings;
-    return new Lock(taker.prefix + checkKey(key), options, (given) => termsOf(given, mode, lease), (name, terms) => acquire(taker, name, terms));
+    return new Lock(taker.prefix + checkKey(key), options, (given) => termsOf(given, mode, lease),
+      (name, terms) => acquire(taker, name, terms));
   }
 }
 
@@ -92,7 +93,8 @@ export class Locks extends Maker {
    * Works under the locks of several keys, or rejects having acquired none. They are acquired in one order, so that two
    * callers never wait for each other. They have one owner and one time to wait.
    */
-  async all<T>(keys: readonly string[], work: (grants: readonly Grant[]) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
+  async all<T>(keys: readonly string[], work: (grants: readonly Grant[]) => T | Promise<T>,
+    options: LockOptions = {}): Promise<T> {
     const task = this.task();
     const end = now() + (options.wait ?? Infinity);
     const grants: Grant[] = [];

@@ -81,7 +81,7 @@ const text = (prefix: unknown): string => (prefix === undefined ? "" : String(pr
 
 export function ofNodeRedis(client: NodeRedisClient): Library {
   const source = client as Source;
-  const { path, host = "localhost", port = 6379 } = (source.options?.socket ?? {}) as { path?: string; host?: string; port?: number };
+  const { path, host = "localhost", port = 6379 } = (source.options?.socket ?? {}) as Partial<Address> & { path?: string };
   return {
     address: path ?? textOf({ host, port }),
     prefix: text(source.options?.keyPrefix),

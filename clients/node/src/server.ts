@@ -91,7 +91,10 @@ export class Server extends SessionState {
       const fault = await this.#round();
       const isUnknown = fault?.word === "NOSESSION";
       const isBroken = fault !== undefined && !isUnknown;
-      if (isBroken) this.#poller?.close();
+      if (isBroken) {
+        this.#poller?.close();
+        this.#hasWoken = false;
+      }
       this.#common.use(() => {
         if (isUnknown) state.sessionEnded(this);
         else if (fault) state.failed(this, began, fault);
@@ -117,7 +120,9 @@ export class Server extends SessionState {
     if (this.isDown === (fault !== undefined)) return;
     this.isDown = fault !== undefined;
     const { observer } = this.#common.settings;
-    if (observer?.connection) guard(() => observer.connection?.(this.address, fault && (fault.cause ?? new Error(fault.text))));
+    if (!observer?.connection) return;
+    const error = fault && (fault.cause ?? new Error(fault.text));
+    queueMicrotask(() => guard(() => observer.connection?.(this.address, error))); // the loop runs no code of the user
   }
 
   /** Opens a session if there is none, sends what is due, and polls once. */
@@ -126,7 +131,8 @@ export class Server extends SessionState {
     const { reply, silence, service } = settings;
     this.#common.use(() => state.leaveSession(this));
     if (!this.session) {
-      const opened = await this.#session().call(reply, ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)]);
+      const open = ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)];
+      const opened = await this.#session().call(reply, open);
       if (typeof opened !== "number") return opened instanceof Fault ? opened : Fault.none("OPEN answered no session", false);
       this.#common.use(() => state.opened(this, opened));
       if (state.isClosed) {

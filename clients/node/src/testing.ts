@@ -167,7 +167,7 @@ export class TestServer implements Library {
   /** The grant that a command is about. */
   #held(key: string, owner: string, options: Options): Call {
     const call = this.#of(key).find((it) => it.owner === owner && it.token > 0);
-    if (!call) throw Fault.reply(this.holders(key).length > 0 ? "NOTOWNER held by another owner" : "NOTHELD nobody holds the lock");
+    if (!call) throw Fault.reply(this.holders(key).length > 0 ? "NOTOWNER others hold it" : "NOTHELD nobody holds it");
     if (call.token !== (options.get("TOKEN") ?? call.token)) throw Fault.reply("FENCED it has another token");
     return call;
   }

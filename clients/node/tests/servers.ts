@@ -103,14 +103,6 @@ export class Server extends Place {
     const list = (await this.redis.call("CLIENT", "LIST")) as string;
     return list.split("\n").filter((line) => line.includes(`name=${name} `));
   }
-
-  /** How many connections it has accepted. */
-  async accepted(): Promise<number> {
-    return Number(/total_connections_received:(\d+)/.exec(await this.redis.info("stats"))?.[1]);
-  }
-
-  /** What the server has refused to users. */
-  async refused(): Promise<unknown> { return this.redis.call("ACL", "LOG"); }
 }
 
 function fields(flat: readonly unknown[]): Fields {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Grant, LockBusy, LockLost, Locks } from "../src/index.ts";
+import { type Grant, LockBusy, LockLost, Locks, QuorumLocks } from "../src/index.ts";
 import { TestServer } from "../src/testing.ts";
 
 test("locks in memory: first come, first served, with rising tokens", async () => {
@@ -73,4 +73,16 @@ test("sharing, permits, tasks, fixed leases, adoption and cancelling", async () 
   await locks.close();
   assert(!held.held);
   assert.deepEqual(server.holders("k"), []);
+});
+
+test("a quorum in memory", async () => {
+  const servers = [new TestServer(), new TestServer(), new TestServer()];
+  await using locks = new QuorumLocks(servers);
+  await using grant = await locks.lock("k").acquire();
+  assert.equal(await locks.lock("k").tryAcquire(), undefined);
+  servers[0]?.lose("k");
+  await grant.check();
+  assert(grant.held);
+  servers[1]?.lose("k");
+  await assert.rejects(grant.check(), LockLost);
 });

@@ -179,7 +179,7 @@ fn a_client_that_does_not_wait_any_more_is_not_killed() {
 
 /// A source with the user of this name in the manual.
 fn source_as(server: &Server, name: &str) -> Source {
-    let manual = include_str!("../../../docs/operations.md");
+    let manual = include_str!("../../../docs/operations/users.md");
     let start = format!("ACL SETUSER {name} ");
     let rule = manual.lines().find(|line| line.starts_with(&start));
     run(&mut server.connection(), rule.expect("a rule")).okay();

@@ -109,6 +109,7 @@ export class QuorumHolding implements Held {
     if (agreed >= this.#majority) return;
     const lost = errors.filter((error) => error instanceof LockLost).length;
     const Kind: typeof LockError = parts.length - lost < this.#majority ? LockLost as typeof LockError : LockUnavailable;
-    throw new Kind(`${this.key}: no majority of the servers: ${errors.join("; ")}`, { key: this.key, cause: new AggregateError(errors) });
+    const cause = new AggregateError(errors);
+    throw new Kind(`${this.key}: no majority of the servers: ${errors.join("; ")}`, { key: this.key, cause });
   }
 }

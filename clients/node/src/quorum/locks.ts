@@ -127,7 +127,8 @@ function turnTime(left: number): number {
 function failureOf(ballot: Ballot, key: string, isOver: boolean): LockError | undefined {
   const { votes, majority } = ballot;
   const refusals = votes.filter((vote) => vote.isRefusal);
-  const what = votes.map(({ member, error }) => (error === undefined ? "" : `; ${member.name}: ${(error as Error).message}`)).join("");
+  const failed = votes.filter((vote) => vote.error !== undefined);
+  const what = failed.map(({ member, error }) => `; ${member.name}: ${(error as Error).message}`).join("");
   const options = { key, cause: new AggregateError(votes.map((vote) => vote.error)) };
   const text = `${key}: no majority of the servers${what}`;
   const [refusal] = refusals;

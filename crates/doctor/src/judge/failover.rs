@@ -4,7 +4,7 @@ use super::Facts;
 use crate::facts::{Node, Watched, set};
 use crate::finding::{Fix, Judged, Verdict};
 
-/// Writes are paused in a planned switch, and Sentinels hear nothing then (docs/operations.md).
+/// Writes are paused in a planned switch, and Sentinels hear nothing then (docs/operations/switching.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;
 
 /// How long a server is silent until another takes over, where that is known: in a cluster, or by a Sentinel.

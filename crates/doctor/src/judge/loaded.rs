@@ -13,7 +13,7 @@ pub(super) const TESTED: [(&str, (u32, u32)); 4] = [
     ("Valkey", (8, 1)),
     ("Valkey", (9, 1)),
 ];
-/// The versions of which docs/operations.md says that `MODULE LOADEX` can end them.
+/// The versions of which docs/install.md says that `MODULE LOADEX` can end them.
 const CRASH_AT_LOADEX: [(&str, (u32, u32)); 4] = [
     ("Redis", (7, 2)),
     ("Redis", (7, 4)),

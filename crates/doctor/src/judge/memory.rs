@@ -5,7 +5,7 @@ use super::connections::may_wait;
 use crate::facts::{Node, Seen, set};
 use crate::finding::{Fix, Judged, Verdict};
 
-/// What a call that waits costs the server, in bytes (docs/operations.md).
+/// What a call that waits costs the server, in bytes (docs/operations/memory.md).
 pub(super) const WAITER: i64 = 36_000;
 const MEGABYTE: i64 = 1 << 20;
 

@@ -4,7 +4,7 @@ use super::Facts;
 use crate::facts::{Node, Write, set};
 use crate::finding::{Fix, Judged, Verdict};
 
-/// What docs/operations.md demands of a replica before it takes over.
+/// What docs/operations/switching.md demands of a replica before it takes over.
 const LONGEST_LAG: i64 = 1;
 
 pub(super) fn link(facts: &Facts, node: &Node) -> Judged {

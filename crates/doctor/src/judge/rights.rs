@@ -6,7 +6,7 @@ use crate::finding::{Fix, Judged, Verdict};
 use crate::users::{NEEDED, OF_USE};
 use std::collections::BTreeSet;
 
-/// The rule of docs/operations.md for programs, but for the name.
+/// The rule of docs/operations/users.md for programs, but for the name.
 pub(super) const RULE: &str = "on >secret resetkeys ~lock:* resetchannels -@all +@connection -@dangerous \
     +lock.acquire +lock.release +lock.renew +lock.fence +lock.info +info +cluster|slots +cluster|nodes \
     +cluster|info +cluster|myid";

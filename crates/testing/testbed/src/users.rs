@@ -1,6 +1,6 @@
 //! The users that the manual gives a server.
 
-const MANUAL: &str = include_str!("../../../../docs/operations.md");
+const MANUAL: &str = include_str!("../../../../docs/operations/users.md");
 
 /// The lines `ACL SETUSER name ...` of the manual, of which there is at least one.
 #[track_caller]

@@ -79,6 +79,11 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     );
     let in_line = worker.acquire("held").wait(ms(3000)).ask();
     site.until_waiting("held", 1)?;
+    // A later call is answered, so the reply that names the place has left the server.
+    ensure!(
+        worker.check(&held)?,
+        "a check says that a held lock is lost"
+    );
     site.server().kill9();
     unreachable(&worker, &released, &held, stage.silence(LEASE))?;
     // On sessions the time in line is over by the client's own clock.

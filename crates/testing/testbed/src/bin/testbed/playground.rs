@@ -73,7 +73,7 @@ fn start_sentinels() -> Sentinels {
   and try:              LOCK.ACQUIRE lock:orders:42 worker-1 EX 600
   wait, in another:     LOCK.ACQUIRE lock:orders:42 worker-2 BLOCK 0
   who is the primary:   redis-cli -p {sentinel} SENTINEL GET-MASTER-ADDR-BY-NAME {name}
-  a planned switch:     docs/operations.md, \"Switching the primary\", with
+  a planned switch:     docs/operations/switching.md, with
                         A='127.0.0.1 {primary}' B='127.0.0.1 {second}' C='127.0.0.1 {third}'
                         S='127.0.0.1 {sentinel}' NAME={name}
                         (SENTINEL FAILOVER alone lets two servers grant for ten seconds)

@@ -18,7 +18,7 @@
 //! | `restart` | the `port` of a server | the server |
 //! | `pause`, `resume` | the `port` of a server | `{}`; its process is stopped (SIGSTOP), or goes on |
 //! | `fail-over` | the `port` of a replica | `{"port": …}` of the new primary: in a cluster this replica, by Sentinels any |
-//! | `user` | the `port` of a server, `name` | `{}`; it has this user of docs/operations.md |
+//! | `user` | the `port` of a server, `name` | `{}`; it has this user of docs/operations/users.md |
 //! | `inject` | the `port` of a proxy, a `fault`, `words`, `times` (1) | `{}`; so many requests with all these words meet it |
 //! | `silence`, `swallow`, `speak` | the `port` of a proxy | `{}`; it loses all replies, or all bytes, or passes them on again |
 //! | `forget` | the `port` of a proxy | `{}`; connections that are open lose all bytes, new ones work |
