@@ -99,18 +99,18 @@ test("processes that still use node-redlock, and this one, exclude each other", 
 test("the first of several resources outlasts the wait for the rest, and the duration begins when all are there", async () => {
   const { one, redlock } = await start(1);
   const other = await redlock.acquire(["b"], 60_000);
-  const both = redlock.acquire(["b", "a"], 1200, { retryCount: 100 });
+  const both = redlock.acquire(["b", "a"], 3000, { retryCount: 100 });
   await one.waitForWaiters("b", 1);
-  await pause(2500);
+  await pause(3500);
   assert(await one.info("a"));
   await other.release();
   const lock = await both;
   for (const key of ["a", "b"]) {
     const left = await one.redis.pttl(key);
-    assert(left > 0 && left <= 1200, String(left));
+    assert(left > 0 && left <= 3000, String(left));
   }
   assert(lock.expiration > Date.now());
-  await one.waitUntilFree("a", 3000); // and nobody renews it
+  await one.waitUntilFree("a", 6000); // and nobody renews it
 });
 
 test("two that want the same resources in another order never wait for each other", async () => {
@@ -149,7 +149,7 @@ for (const count of [1, 3]) {
     const began = performance.now();
     await rejection(redlock.acquire(["b", "c"], 60_000, { retryCount: 0 }));
     await rejection(lock.release());
-    assert(performance.now() - began < 5000, `${performance.now() - began} ms`);
+    assert(performance.now() - began < 8000, `${performance.now() - began} ms`);
     await order("resume");
     for (const server of all) await server.waitUntilFree("d"); // the release is repeated
   });
@@ -164,7 +164,7 @@ test("many Redlocks on one client share a session, and quit ends everything", as
   assert(client.listenerCount("end") < 5);
   await all[7]?.quit();
   await eventually(() => client.status === "end", "the end of the client");
-  for (let at = 0; at < 50; at += 1) await one.waitUntilFree(`k${at}`, 3000);
+  for (let at = 0; at < 50; at += 1) await one.waitUntilFree(`k${at}`, 5000);
 });
 
 for (const isDown of [false, true]) {

@@ -124,7 +124,7 @@ for (const [name, start] of Object.entries(setups)) {
     const began = performance.now();
     await failsWith(redlock.acquire(["{r}c"], LONG), 11);
     const ms = performance.now() - began;
-    assert(ms >= 195 && ms < 4000, `${ms} of about 200`);
+    assert(ms >= 195 && ms < 10_000, `${ms} of about 200`);
     await failsWith(redlock.acquire(["{r}c"], LONG, { retryCount: 0 }), 1);
     const next = redlock.acquire(["{r}c"], LONG, { retryCount: -1 });
     await pause(300);
@@ -135,9 +135,9 @@ for (const [name, start] of Object.entries(setups)) {
   test(`${name}: a lock ends by itself`, async () => {
     const setup = await start();
     const redlock = make(setup, { retryCount: 0 });
-    const lock = await redlock.acquire(["{r}d"], 300);
-    const several = await redlock.acquire(["{r}e", "{r}f"], 300);
-    await pause(400);
+    const lock = await redlock.acquire(["{r}d"], 1000);
+    const several = await redlock.acquire(["{r}e", "{r}f"], 1000);
+    await pause(1200);
     const second = await redlock.acquire(["{r}d"], LONG, { retryCount: 5 });
     await isFree(setup, "{r}e");
     for (const it of [lock, several]) await failsWith(it.release(), 1);
