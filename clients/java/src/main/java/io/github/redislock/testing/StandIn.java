@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -237,7 +236,7 @@ public final class StandIn {
     private Reply poll(long session, long end) {
         try {
             while (sessions.containsKey(session) && sessions.get(session).isEmpty() && now() < end) {
-                TimeUnit.MILLISECONDS.timedWait(this, Math.max(1, Math.min(10, end - now())));
+                wait(Math.max(1, Math.min(10, end - now())));
                 expire();
             }
         } catch (InterruptedException e) {
