@@ -26,13 +26,15 @@ wait_for port "$folder/answers"
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$folder/answers")
 repository=$(tests/repository.sh)
 install() {
-    mvn -q -B -ntp -Dmaven.repo.local="$repository" org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file \
-        -Dfile="$1" -DpomFile="$2"
+    to=$repository/io/github/redis-lock/$1/0.2.0
+    mkdir -p "$to"
+    cp "$2/pom.xml" "$to/$1-0.2.0.pom"
+    [ "$1" = redis-lock-adapters ] || cp "$2/target/$1-0.2.0.jar" "$to/"
 }
-install adapters/pom.xml adapters/pom.xml
-install target/redis-lock-client-0.2.0.jar pom.xml
+install redis-lock-adapters adapters
+install redis-lock-client .
 for name in micrometer shedlock spring-integration spring-boot-starter; do
-    install "adapters/$name/target/redis-lock-$name-0.2.0.jar" "adapters/$name/pom.xml"
+    install "redis-lock-$name" "adapters/$name"
 done
 
 block() {
