@@ -45,8 +45,9 @@ block() {
 types() {
     readme=adapters/$1/README.md class=$2 line=$3 boot=${4:-}
     project=$folder/$1$boot
-    mkdir -p "$project/src/main/java" "$project/src/main/resources"
-    block java "$readme" >"$project/src/main/java/$class.java"
+    source=$project/src/main/java/$(echo "$class" | tr . /).java
+    mkdir -p "${source%/*}" "$project/src/main/resources"
+    block java "$readme" >"$source"
     block properties "$readme" >"$project/src/main/resources/application.properties"
     echo server.port=0 >>"$project/src/main/resources/application.properties"
     {
@@ -63,7 +64,7 @@ types() {
     java -cp "$project/target/classes:$(cat "$project/classpath")" "$class" >"$project/printed" 2>&1 &
     program=$!
     wait_for "$line" "$project/printed"
-    if [ "$class" = Shop ]; then
+    if [ "$class" = shop.Shop ]; then
         at=$(sed -n 's/.*Tomcat started on port \([0-9]*\).*/\1/p' "$project/printed")
         curl -sS -X POST "http://127.0.0.1:$at/orders/42/pay" | grep '^paid, fenced with [0-9]\{16\}$'
         ! grep -E 'WARN|ERROR' "$project/printed"
@@ -75,7 +76,7 @@ types() {
 
 types micrometer Measured '1 acquire was measured'
 for boot; do
-    types spring-boot-starter Shop 'Started Shop' "$boot"
+    types spring-boot-starter shop.Shop 'Started Shop' "$boot"
     types shedlock Jobs 'one node writes the report' "$boot"
     types spring-integration Flows 'a pair, by one node' "$boot"
 done
