@@ -15,7 +15,7 @@ echo '{"do":"server"}' >&3
 # Waits until a file has a line with this pattern.
 wait_for() {
     tries=0
-    until grep -q "$1" "$2"; do
+    until grep -q "$1" "$2" 2>/dev/null; do
         tries=$((tries + 1))
         [ $tries -lt 1200 ] || { echo "$2 has no line $1:" >&2; cat "$2" >&2; exit 1; }
         sleep 0.1
