@@ -57,7 +57,10 @@ types() {
         echo '<groupId>shop</groupId><artifactId>shop</artifactId><version>1</version>'
         echo '<properties><maven.compiler.release>17</maven.compiler.release></properties><dependencies>'
         block xml "$readme"
-        echo '</dependencies></project>'
+        echo '</dependencies>'
+        [ -n "$boot" ] || echo '<build><plugins><plugin><artifactId>maven-resources-plugin</artifactId><version>3.3.1</version>' \
+            '</plugin><plugin><artifactId>maven-compiler-plugin</artifactId><version>3.15.0</version></plugin></plugins></build>'
+        echo '</project>'
     } >"$project/pom.xml"
     mvn -q -B -ntp -Dmaven.repo.local="$repository" -f "$project/pom.xml" compile \
         org.apache.maven.plugins:maven-dependency-plugin:3.10.0:build-classpath -Dmdep.outputFile="$project/classpath"
