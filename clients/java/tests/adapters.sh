@@ -15,7 +15,7 @@ echo '{"do":"server"}' >&3
 # Waits until a file has a line with this pattern.
 wait_for() {
     tries=0
-    until grep -q "$1" "$2"; do
+    until grep -q "$1" "$2" 2>/dev/null; do
         tries=$((tries + 1))
         [ $tries -lt 1200 ] || { echo "$2 has no line $1:" >&2; cat "$2" >&2; exit 1; }
         sleep 0.1
@@ -26,13 +26,15 @@ wait_for port "$folder/answers"
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$folder/answers")
 repository=$(tests/repository.sh)
 install() {
-    mvn -q -B -ntp -Dmaven.repo.local="$repository" org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file \
-        -Dfile="$1" -DpomFile="$2"
+    to=$repository/io/github/redis-lock/$1/0.2.0
+    mkdir -p "$to"
+    cp "$2/pom.xml" "$to/$1-0.2.0.pom"
+    [ "$1" = redis-lock-adapters ] || cp "$2/target/$1-0.2.0.jar" "$to/"
 }
-install adapters/pom.xml adapters/pom.xml
-install target/redis-lock-client-0.2.0.jar pom.xml
+install redis-lock-adapters adapters
+install redis-lock-client .
 for name in micrometer shedlock spring-integration spring-boot-starter; do
-    install "adapters/$name/target/redis-lock-$name-0.2.0.jar" "adapters/$name/pom.xml"
+    install "redis-lock-$name" "adapters/$name"
 done
 
 block() {
@@ -43,8 +45,9 @@ block() {
 types() {
     readme=adapters/$1/README.md class=$2 line=$3 boot=${4:-}
     project=$folder/$1$boot
-    mkdir -p "$project/src/main/java" "$project/src/main/resources"
-    block java "$readme" >"$project/src/main/java/$class.java"
+    source=$project/src/main/java/$(echo "$class" | tr . /).java
+    mkdir -p "${source%/*}" "$project/src/main/resources"
+    block java "$readme" >"$source"
     block properties "$readme" >"$project/src/main/resources/application.properties"
     echo server.port=0 >>"$project/src/main/resources/application.properties"
     {
@@ -54,14 +57,17 @@ types() {
         echo '<groupId>shop</groupId><artifactId>shop</artifactId><version>1</version>'
         echo '<properties><maven.compiler.release>17</maven.compiler.release></properties><dependencies>'
         block xml "$readme"
-        echo '</dependencies></project>'
+        echo '</dependencies>'
+        [ -n "$boot" ] || echo '<build><plugins><plugin><artifactId>maven-resources-plugin</artifactId><version>3.3.1</version>' \
+            '</plugin><plugin><artifactId>maven-compiler-plugin</artifactId><version>3.15.0</version></plugin></plugins></build>'
+        echo '</project>'
     } >"$project/pom.xml"
     mvn -q -B -ntp -Dmaven.repo.local="$repository" -f "$project/pom.xml" compile \
         org.apache.maven.plugins:maven-dependency-plugin:3.10.0:build-classpath -Dmdep.outputFile="$project/classpath"
     java -cp "$project/target/classes:$(cat "$project/classpath")" "$class" >"$project/printed" 2>&1 &
     program=$!
     wait_for "$line" "$project/printed"
-    if [ "$class" = Shop ]; then
+    if [ "$class" = shop.Shop ]; then
         at=$(sed -n 's/.*Tomcat started on port \([0-9]*\).*/\1/p' "$project/printed")
         curl -sS -X POST "http://127.0.0.1:$at/orders/42/pay" | grep '^paid, fenced with [0-9]\{16\}$'
         ! grep -E 'WARN|ERROR' "$project/printed"
@@ -73,7 +79,7 @@ types() {
 
 types micrometer Measured '1 acquire was measured'
 for boot; do
-    types spring-boot-starter Shop 'Started Shop' "$boot"
+    types spring-boot-starter shop.Shop 'Started Shop' "$boot"
     types shedlock Jobs 'one node writes the report' "$boot"
     types spring-integration Flows 'a pair, by one node' "$boot"
 done

@@ -104,11 +104,15 @@ class SeatsAreSoldOnceTest {
     /** The test above can fail: without locks the same code sells seats twice. */
     @Test
     void withoutLocksTheyAreSoldTwice() throws Exception {
-        Instance one = instance("--seats.locked=false", "--seats.payment=5s");
-        Instance two = instance("--seats.locked=false", "--seats.payment=5s");
-        var first = threads.submit(() -> one.buy(1, "ann"));
-        assertThat(two.buy(1, "bob")).isEqualTo(200);
-        assertThat(first.get()).isEqualTo(200);
-        assertThat(count("SELECT COUNT(*) FROM sales")).isEqualTo(2);
+        Instance one = instance("--seats.locked=false", "--seats.payment=2s");
+        Instance two = instance("--seats.locked=false", "--seats.payment=2s");
+        int tried = 0; // the first requests of an instance may take longer than a payment
+        while (tried < SEATS && count("SELECT COUNT(*) FROM sales") == tried) {
+            int seat = ++tried;
+            var first = threads.submit(() -> one.buy(seat, "ann"));
+            two.buy(seat, "bob");
+            first.get();
+        }
+        assertThat(count("SELECT COUNT(*) FROM sales")).isGreaterThan(tried);
     }
 }
