@@ -147,7 +147,7 @@ fn node() -> Result<Language, String> {
     npm(&built, &["ci"])?;
     npm(
         &built,
-        &["install", "--no-save", "./redis-lock-client-0.2.0.tgz"],
+        &["install", "--no-save", "./redis-lock-client-0.3.0.tgz"],
     )?;
     let package = fs::read_to_string(source.join("package.json"));
     let package = package.map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
-	github.com/redis-lock/redis-lock/clients/go v0.2.0
+	github.com/redis-lock/redis-lock/clients/go v0.3.0
 	github.com/redis/go-redis/v9 v9.23.0
 )
 

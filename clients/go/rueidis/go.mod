@@ -3,7 +3,7 @@ module github.com/redis-lock/redis-lock/clients/go/rueidis
 go 1.26.0
 
 require (
-	github.com/redis-lock/redis-lock/clients/go v0.2.0
+	github.com/redis-lock/redis-lock/clients/go v0.3.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 )

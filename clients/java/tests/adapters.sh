@@ -26,10 +26,10 @@ wait_for port "$folder/answers"
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$folder/answers")
 repository=$(tests/repository.sh)
 install() {
-    to=$repository/io/github/redis-lock/$1/0.2.0
+    to=$repository/io/github/redis-lock/$1/0.3.0
     mkdir -p "$to"
-    cp "$2/pom.xml" "$to/$1-0.2.0.pom"
-    [ "$1" = redis-lock-adapters ] || cp "$2/target/$1-0.2.0.jar" "$to/"
+    cp "$2/pom.xml" "$to/$1-0.3.0.pom"
+    [ "$1" = redis-lock-adapters ] || cp "$2/target/$1-0.3.0.jar" "$to/"
 }
 install redis-lock-adapters adapters
 install redis-lock-client .

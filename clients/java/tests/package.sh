@@ -20,7 +20,7 @@ port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$folder/answers")
 
 repository=$(tests/repository.sh)
 mvn -q -B -ntp -Dmaven.repo.local="$repository" org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file \
-    -Dfile=target/redis-lock-client-0.2.0.jar -DpomFile=pom.xml
+    -Dfile=target/redis-lock-client-0.3.0.jar -DpomFile=pom.xml
 project=$folder/project
 mkdir -p "$project/src/main/java"
 sed -n '/^```java$/,/^```$/p' README.md | sed '1d;/^```$/,$d' | sed "s/6379/$port/" >"$project/src/main/java/Shop.java"

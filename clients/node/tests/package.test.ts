@@ -22,7 +22,7 @@ test("the README's first program works in a default project, and the types in al
 
   const packed = execFileSync("npm", ["pack", "--silent", "--pack-destination", project], { cwd: root, encoding: "utf8" });
   const file = packed.trim().split("\n").at(-1);
-  assert.equal(file, "redis-lock-client-0.2.0.tgz");
+  assert.equal(file, "redis-lock-client-0.3.0.tgz");
   const inside = run("tar", "tzf", file).split("\n");
   for (const name of ["README.md", "LICENSE", "CHANGELOG.md", "dist/index.js", "dist/index.d.ts", "dist/cjs/index.js"]) {
     assert(inside.includes(`package/${name}`), name);

@@ -432,7 +432,7 @@ function test_in_a_cluster(int $port): void
 
 function test_what_error_replies_mean(int $port): void
 {
-    $table = json_decode(file_get_contents(__DIR__.'/../../protocol/errors.json'), true)['sessions']['errors'];
+    $table = json_decode(file_get_contents(__DIR__.'/../../protocol/errors.json'), true)['errors'];
     $theirs = array_map(fn ($it) => [$it['acquire'], $it['move'], $it['release']], array_column($table, null, 'begins'));
     same(count($table), count(RedisLock\Calls::MEANINGS));
     foreach ($theirs as $begins => $classes) {

@@ -452,7 +452,7 @@ test "close ends in its time, and leaves nothing" do |port|
 end
 
 test "what error replies mean" do |_|
-  table = JSON.parse(File.read(File.expand_path("../../protocol/errors.json", __dir__)))["sessions"]["errors"]
+  table = JSON.parse(File.read(File.expand_path("../../protocol/errors.json", __dir__)))["errors"]
   told = table.map { |it| [it["begins"], it.values_at("acquire", "move", "release").map(&:to_sym)] }
   same(told.to_h, RedisLock::MEANINGS)
   texts = table.map { |it| "#{it["begins"]} and so on" }

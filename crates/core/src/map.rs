@@ -1,8 +1,8 @@
 //! Maps with a fast hash, seeded anew in each process.
 //!
 //! The hash does not withstand an attacker who knows the seed. Settings bound the number of entries of most maps:
-//! waiting calls, the locks that they wait for, and recent statistics of keys. A map of kept grants has at most as
-//! many entries as there are grants.
+//! waiting calls, the locks that they wait for, and recent statistics of keys. A map of the grants of sessions has at
+//! most as many entries as there are grants.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};

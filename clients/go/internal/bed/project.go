@@ -20,14 +20,14 @@ const Client = "github.com/redis-lock/redis-lock/clients/go"
 func RunReadme(t *testing.T, readme, address string, modules ...string) string {
 	t.Helper()
 	// Another version each time: Go takes one that it has for the same.
-	version := fmt.Sprint("v0.2.0-test.", time.Now().UnixNano())
+	version := fmt.Sprint("v0.3.0-test.", time.Now().UnixNano())
 	proxy, project := filepath.Join(t.TempDir(), "proxy"), t.TempDir()
 	for _, module := range modules {
 		folder := filepath.Join(proxy, module, "@v")
 		must(t, os.MkdirAll(folder, 0o755))
 		from := Folder(strings.TrimPrefix(strings.TrimPrefix(module, Client), "/"))
 		write(t, filepath.Join(folder, version+".info"), `{"Version":"`+version+`"}`)
-		needs := strings.ReplaceAll(read(t, filepath.Join(from, "go.mod")), Client+" v0.2.0", Client+" "+version)
+		needs := strings.ReplaceAll(read(t, filepath.Join(from, "go.mod")), Client+" v0.3.0", Client+" "+version)
 		write(t, filepath.Join(folder, version+".mod"), needs)
 		pack(t, from, filepath.Join(folder, version+".zip"), module+"@"+version+"/", needs)
 	}

@@ -23,6 +23,6 @@ from .errors import (
 from .observer import Observer
 from .threads import Grant, Grants, Locks, Task
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["Grant", "Grants", "LockBusy", "LockDeadlock", "LockError", "LockLost", "LockMisuse", "LockNotAlone",
            "LockRefused", "LockUnavailable", "Locks", "Observer", "Task"]

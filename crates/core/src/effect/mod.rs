@@ -18,7 +18,7 @@ use super::holder::{self, MAX_RECORD, MAX_SHARED};
 use super::{Deadline, Holder, Limit, LockChange, Token};
 
 const VERSION: u8 = 1;
-/// Added to the version for a quiet change: the server's own renewal of a kept grant, of which no client is
+/// Added to the version for a quiet change: the server's own renewal of a grant in a session, of which no client is
 /// notified.
 const QUIET: u8 = 128;
 const DEADLINE_BYTES: usize = 8;

@@ -142,7 +142,7 @@ fn not_renamed(command: &str) -> Fix {
     ))
 }
 
-/// `0.2.0` for 200.
+/// `0.3.0` for 300.
 fn written(version: u32) -> String {
     format!(
         "{}.{}.{}",
