@@ -190,7 +190,7 @@ impl Together {
 }
 
 /// A lock that a majority of the servers has granted, until its release or its loss. Dropping it releases the lock in the
-/// background, as for a [`Guard`](crate::Guard).
+/// background, as for a [`Guard`].
 #[must_use = "a guard that is dropped releases the lock"]
 pub struct QuorumGuard {
     lock: Arc<Together>,
