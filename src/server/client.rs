@@ -59,9 +59,7 @@ impl Context<'_> {
             && field(&line, "cmd") == Some(command)
             && (has_output("obl") || has_output("oll"))
     }
-}
 
-impl Context<'_> {
     /// True when the caller is a client of a connection: no script, function or call of another module.
     pub(crate) fn comes_from_connection(self) -> bool {
         let client = self.client_id();
@@ -71,28 +69,13 @@ impl Context<'_> {
             && unsafe { api!(RedisModule_GetClientInfoById)(ptr::null_mut(), client) == OK }
     }
 
-    /// Those of these clients whose command may be running: the server holds arguments of theirs, and they are not
-    /// blocked. (Those of others too, where threads have read commands that are still to run.)
-    pub(crate) fn running(self, clients: &[u64]) -> Vec<u64> {
-        self.client_fields(clients, |line| {
-            let (arguments, flags) = (field(line, "argv-mem")?, field(line, "flags")?);
-            (arguments != "0" && !flags.contains('b')).then_some(())
+    /// True when this client's command may be running: the server holds arguments of it, and it is not blocked. (Also
+    /// where threads have read a command that is still to run.)
+    pub(crate) fn may_be_running(self, client: u64) -> bool {
+        self.client_lines(&[client]).is_some_and(|line| {
+            field(&line, "argv-mem").is_some_and(|arguments| arguments != "0")
+                && field(&line, "flags").is_some_and(|flags| !flags.contains('b'))
         })
-        .into_iter()
-        .map(|(client, ())| client)
-        .collect()
-    }
-
-    fn client_fields<T>(self, clients: &[u64], read: impl Fn(&str) -> Option<T>) -> Vec<(u64, T)> {
-        if clients.is_empty() {
-            return Vec::new();
-        }
-        let lines = self.client_lines(clients).unwrap_or_default();
-        let fields = lines.lines().filter_map(|line| {
-            let client = field(line, "id")?.parse().ok()?;
-            Some((client, read(line)?))
-        });
-        fields.collect()
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn check_may_block(context: Context<'_>, id: SessionId) -> Result<(),
     let polls_itself = client.is_some_and(|client| {
         if context.flags().in_script() {
             // A script has a client of its own.
-            !context.running(&[client]).is_empty()
+            context.may_be_running(client)
         } else {
             context.client_id() == client
         }

@@ -55,14 +55,7 @@ async fn close_after_the_end_of_the_session() {
 async fn a_client_that_is_dropped_polls_no_more() {
     let server = Server::start();
     let locks = locks(&server);
-    locks
-        .lock("k")
-        .acquire()
-        .await
-        .expect("a lock")
-        .release()
-        .await
-        .expect("a release");
+    take_once(&locks, "k").await;
     assert_eq!(sessions(&server).len(), 1);
     drop(locks);
     testbed::eventually(

@@ -36,14 +36,7 @@ async fn an_acquire_that_is_dropped_leaves_nothing() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let locks = locks_at(proxy.port(), settings());
-    locks
-        .lock("other")
-        .acquire()
-        .await
-        .expect("a lock")
-        .release()
-        .await
-        .expect("a release");
+    take_once(&locks, "other").await;
     proxy.hold_back("LOCK.ACQUIRE");
     let lock = locks.lock("k");
     let acquiring = tokio::spawn(async move { lock.acquire().await });

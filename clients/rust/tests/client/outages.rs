@@ -78,14 +78,7 @@ async fn waits_need_no_connections() {
 async fn after_an_outage() {
     let mut server = Server::start();
     let locks = locks(&server);
-    locks
-        .lock("k")
-        .acquire()
-        .await
-        .expect("a lock")
-        .release()
-        .await
-        .expect("a release");
+    take_once(&locks, "k").await;
     server.kill9();
     let mut all = JoinSet::new();
     for number in 0..50 {

@@ -40,6 +40,12 @@ pub(crate) fn set_rights(server: &Server, user: &str, rights: &[&str]) {
     command.exec(&mut server.connection()).expect("a user");
 }
 
+/// Acquires a lock and releases it, so that there are a session and connections.
+pub(crate) async fn take_once(locks: &Locks, key: &str) {
+    let guard = locks.lock(key).acquire().await.expect("a lock");
+    guard.release().await.expect("a release");
+}
+
 /// Acquires a lock in the background.
 pub(crate) fn waiting(lock: &Lock) -> JoinHandle<Result<Guard, Error>> {
     let lock = lock.clone();

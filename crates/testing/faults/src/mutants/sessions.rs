@@ -275,7 +275,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: Tests("sessions"),
         edits: &[Edit {
             file: "src/sessions/open.rs",
-            from: "!context.running(&[client]).is_empty()",
+            from: "context.may_be_running(client)",
             to: "false",
         }],
     },
