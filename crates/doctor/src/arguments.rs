@@ -1,19 +1,28 @@
 //! What the program is asked on its command line.
 
-use crate::access::{Access, Login, Question};
 use clap::Parser;
-use redis_lock_server_options::ServerOptions;
+use redis_lock_tool::{ServerOptions, Target};
 
 /// The help of `--url`: a Sentinel may be named too, and no database.
 const URL: &str = "The server, any node of the cluster, or a Sentinel: `redis://[user:password@]host:port`, or \
     `rediss://` for TLS (`rediss://host:port/#insecure` accepts any certificate)";
+
+/// How to reach the servers, and what to look for beside what is always looked at.
+pub(crate) struct Access {
+    pub(crate) given: Target,
+    /// The given server, by the login of the servers behind a Sentinel.
+    pub(crate) servers: Target,
+    pub(crate) sentinel_name: Option<String>,
+    pub(crate) users: Vec<String>,
+    pub(crate) lock: String,
+}
 
 /// Looks at a server, its replicas, its cluster or what a Sentinel watches, and tells what will hurt locks.
 ///
 /// It changes nothing. The rights that it needs are in docs/doctor.md; what it may not see is listed as not
 /// looked at.
 ///
-/// It ends with 0 when all is fine, 1 when there are warnings, 2 when there are errors, and 3 when it could
+/// It ends with 0 when all is fine, whatever it advises, 1 when there are warnings, 2 when there are errors, and 3 when it could
 /// not look (at all; or at something, and the rest is fine).
 #[derive(Parser)]
 #[command(name = "redis-lock-doctor", version)]
@@ -50,25 +59,24 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// How to reach the servers, and what is asked of them.
     pub(crate) fn access(&self) -> Result<Access, String> {
-        let given = self.server.address()?;
-        let login = |text: &String| {
-            let (user, password) = text
-                .split_once(':')
-                .ok_or("--servers-login takes user:password")?;
-            Ok::<_, String>(Login {
-                user: Some(user.to_owned()).filter(|user| !user.is_empty()),
-                password: Some(password.to_owned()),
-            })
+        let target = self.server.target()?;
+        let given = target.with_login(target.login());
+        let servers = match &self.servers_login {
+            None => given.clone(),
+            Some(login) => {
+                let (user, password) = login
+                    .split_once(':')
+                    .ok_or("--servers-login takes user:password")?;
+                let user = Some(user).filter(|user| !user.is_empty());
+                given.with_login((user, Some(password)))
+            }
         };
         Ok(Access {
             given,
-            servers_login: self.servers_login.as_ref().map(login).transpose()?,
-            certificates: self.server.certificates()?,
-            question: Question {
-                sentinel_name: self.name.clone(),
-                users: self.user.clone(),
-                lock: self.lock.clone(),
-            },
+            servers,
+            sentinel_name: self.name.clone(),
+            users: self.user.clone(),
+            lock: self.lock.clone(),
         })
     }
 }

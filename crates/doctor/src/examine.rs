@@ -1,11 +1,11 @@
 //! Asking one server for everything that the checks want to know of it.
 
-use crate::access::{Access, Answer, Conversation, Login, Place, words};
-use crate::facts::{Clock, Fields, Module, Node, Seen, Write};
+use crate::arguments::Access;
+use crate::facts::{Clock, Module, Node, Seen, Write};
 use crate::finding::{Fix, Unseen};
-use crate::replies::{items, lines, modules, pairs, text};
-use crate::users;
+use crate::{files, programs, users};
 use redis::{Cmd, Value, cmd};
+use redis_lock_tool::{Answer, Link, Names, Reply, Target, command as words, items, lines, text};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -56,13 +56,9 @@ pub(crate) struct Examined {
 }
 
 /// Asks a server everything. The error is that of the connection.
-pub(crate) fn examine(
-    access: &Access,
-    place: Option<&Place>,
-    login: &Login,
-) -> Result<Examined, String> {
-    let mut c = access.connect(place, login)?;
-    let me = whoami(&mut c, login)?;
+pub(crate) fn examine(access: &Access, target: &Target) -> Result<Examined, String> {
+    let mut c = target.connect()?;
+    let me = whoami(&mut c, target)?;
     let allow = |rights: &str| Fix::Run(format!("ACL SETUSER {me} {rights}"));
     let info = answered(
         c.ask(cmd("INFO").arg("everything"))?,
@@ -84,7 +80,7 @@ pub(crate) fn examine(
     let slow = answered(slow, "SLOWLOG GET", &allow("+slowlog|get"));
     let spikes = c.ask(&words("LATENCY LATEST"))?;
     let spikes = answered(spikes, "LATENCY LATEST", &allow("+latency|latest"));
-    let mut cluster = Ok(Fields::new());
+    let mut cluster = Ok(Names::new());
     let mut cluster_nodes = None;
     if in_cluster {
         let told = c.ask(&words("CLUSTER INFO"))?;
@@ -94,15 +90,17 @@ pub(crate) fn examine(
         cluster_nodes = nodes.ok().map(|value| text(&value));
     }
     let node = Node {
-        address: address(access, place),
+        address: target.address(),
         modules: loaded(&mut c, raw.as_deref())?,
-        config: config.map(|value| pairs(&value)),
+        config: config.map(|value| names(&value)),
         absent: absent.map(|value| missing(&value)),
         clock: clock(&mut c, &allow("+time"))?,
         slow: slow.map(|value| slowest(&value)),
         spikes: spikes.map(|value| longest(&value)),
-        users: users::examine(&mut c, &access.question, &me)?,
-        open: open(access, place, login),
+        users: users::examine(&mut c, access, &me)?,
+        programs: programs::examine(&mut c, &me)?,
+        files: info.as_ref().ok().and_then(files::read),
+        open: open(target),
         write: if is_replica {
             Ok(Write::Replica)
         } else {
@@ -119,23 +117,16 @@ pub(crate) fn examine(
     })
 }
 
-/// Where a server is, as the report names it.
-pub(crate) fn address(access: &Access, place: Option<&Place>) -> String {
-    place.map_or_else(
-        || access.given.addr().to_string(),
-        |Place { host, port }| {
-            if host.contains(':') {
-                format!("[{host}]:{port}")
-            } else {
-                format!("{host}:{port}")
-            }
-        },
-    )
+/// The fields of a reply, as text.
+pub(crate) fn names(reply: &Value) -> Names {
+    Reply::read(reply)
+        .map(|reply| reply.names())
+        .unwrap_or_default()
 }
 
-fn whoami(c: &mut Conversation, login: &Login) -> Result<String, String> {
+fn whoami(c: &mut Link, target: &Target) -> Result<String, String> {
     let told = c.ask(&words("ACL WHOAMI"))?.map(|value| text(&value));
-    let known = login.user.clone().unwrap_or_else(|| "default".to_owned());
+    let known = target.login().0.unwrap_or("default").to_owned();
     Ok(told.unwrap_or(known))
 }
 
@@ -150,25 +141,42 @@ pub(crate) fn answered(answer: Answer, what: &str, allow: &Fix) -> Seen<Value> {
     })
 }
 
-fn is(fields: &Fields, name: &str, value: &str) -> bool {
+fn is(fields: &Names, name: &str, value: &str) -> bool {
     fields.get(name).is_some_and(|has| has == value)
 }
 
 /// The loaded modules, by `INFO`; with paths where `MODULE LIST` may be asked.
-fn loaded(c: &mut Conversation, info: Result<&str, &Unseen>) -> Result<Seen<Vec<Module>>, String> {
+fn loaded(c: &mut Link, info: Result<&str, &Unseen>) -> Result<Seen<Vec<Module>>, String> {
     let list = c.ask(&words("MODULE LIST"))?;
     let mut found = match info {
         Ok(info) => modules(info),
         Err(unseen) => return Ok(Err(unseen.clone())),
     };
     for entry in list.as_ref().map(items).unwrap_or_default() {
-        let fields = pairs(entry);
+        let fields = names(entry);
         let named = |module: &&mut Module| Some(&module.name) == fields.get("name");
         if let Some(module) = found.iter_mut().find(named) {
             module.path = fields.get("path").cloned();
         }
     }
     Ok(Ok(found))
+}
+
+/// The modules of `INFO modules`: several lines of one name.
+fn modules(text: &str) -> Vec<Module> {
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("module:name="));
+    let module = |line: &str| {
+        let (name, rest) = line.split_once(',').unwrap_or((line, ""));
+        let version = rest.split(',').find_map(|part| part.strip_prefix("ver="));
+        Module {
+            name: name.to_owned(),
+            version: version.and_then(|text| text.parse().ok()).unwrap_or(0),
+            path: None,
+        }
+    };
+    lines.map(module).collect()
 }
 
 /// The commands that `COMMAND INFO` does not know.
@@ -206,7 +214,7 @@ fn longest(reply: &Value) -> Vec<(String, u64)> {
 }
 
 /// How far the server's clock is ahead of ours.
-fn clock(c: &mut Conversation, allow: &Fix) -> Result<Seen<Clock>, String> {
+fn clock(c: &mut Link, allow: &Fix) -> Result<Seen<Clock>, String> {
     let now = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
@@ -239,14 +247,12 @@ fn clock(c: &mut Conversation, allow: &Fix) -> Result<Seen<Clock>, String> {
 }
 
 /// Whether a connection without a login may do something.
-fn open(access: &Access, place: Option<&Place>, login: &Login) -> Seen<bool> {
-    if login.user.is_none() && login.password.is_none() {
+fn open(target: &Target) -> Seen<bool> {
+    if target.login() == (None, None) {
         return Ok(true);
     }
-    let nobody = Login::default();
-    let answer = access
-        .connect(place, &nobody)
-        .and_then(|mut c| c.ask(&cmd("PING")));
+    let nobody = target.with_login((None, None)).connect();
+    let answer = nobody.and_then(|mut c| c.ask(&cmd("PING")));
     match answer {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(error)) if error.starts_with("NOAUTH") => Ok(false),
@@ -262,7 +268,7 @@ fn open(access: &Access, place: Option<&Place>, login: &Login) -> Seen<bool> {
 
 /// Deletes a key that is not there: a write that changes nothing. An answer that never comes spoils the
 /// connection, so this one is the last that is asked.
-fn write(mut c: Conversation, in_cluster: bool, allow: &Fix) -> Seen<Write> {
+fn write(mut c: Link, in_cluster: bool, allow: &Fix) -> Seen<Write> {
     let run = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO)
@@ -287,4 +293,18 @@ fn write(mut c: Conversation, in_cluster: bool, allow: &Fix) -> Seen<Write> {
     Err(Unseen::new(
         "no key of the node's own slots was found to try a write on",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::modules;
+
+    #[test]
+    fn the_modules_of_info_are_told_apart() {
+        let info = "# Modules\r\nmodule:name=lua,ver=1,api=1,filters=0\r\n\
+                    module:name=lock,ver=200,api=1,options=[handle-io-errors]\r\n";
+        let found = modules(info);
+        assert_eq!((found[0].name.as_str(), found[0].version), ("lua", 1));
+        assert_eq!((found[1].name.as_str(), found[1].version), ("lock", 200));
+    }
 }

@@ -1,14 +1,14 @@
 //! What was seen of the servers: plain data, which [`crate::judge`] judges.
 
+use crate::files::Files;
 use crate::finding::{Fix, Unseen};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::programs::Programs;
+use redis_lock_tool::Names;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// What was seen, or why it could not be.
 pub(crate) type Seen<T> = Result<T, Unseen>;
-
-/// Names and values, as of `INFO` and `CONFIG GET`.
-pub(crate) type Fields = BTreeMap<String, String>;
 
 /// Everything that was seen.
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ pub(crate) struct Facts {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) address: String,
-    pub(crate) info: Seen<Fields>,
+    pub(crate) info: Seen<Names>,
     /// Name, version and path of each module; the path where that may be seen.
     pub(crate) modules: Seen<Vec<Module>>,
-    pub(crate) config: Seen<Fields>,
+    pub(crate) config: Seen<Names>,
     /// Commands that are not there under their own names.
     pub(crate) absent: Seen<BTreeSet<String>>,
     pub(crate) clock: Seen<Clock>,
@@ -36,12 +36,15 @@ pub(crate) struct Node {
     /// What `LATENCY LATEST` tells of: event, and the longest in milliseconds.
     pub(crate) spikes: Seen<Vec<(String, u64)>>,
     pub(crate) users: Seen<Vec<User>>,
+    pub(crate) programs: Seen<Programs>,
+    /// Its configuration, where that can be read here.
+    pub(crate) files: Option<Files>,
     /// Whether a connection without a login is let in.
     pub(crate) open: Seen<bool>,
     /// What a write that changes nothing was answered.
     pub(crate) write: Seen<Write>,
     /// `CLUSTER INFO`; empty outside of a cluster.
-    pub(crate) cluster: Seen<Fields>,
+    pub(crate) cluster: Seen<Names>,
 }
 
 /// A loaded module.
@@ -91,7 +94,7 @@ pub(crate) struct User {
 pub(crate) struct Watched {
     pub(crate) sentinel: String,
     pub(crate) name: String,
-    pub(crate) fields: Fields,
+    pub(crate) fields: Names,
     /// `SENTINEL CKQUORUM`: its error.
     pub(crate) quorum: Seen<Option<String>>,
 }
@@ -109,6 +112,8 @@ impl Default for Node {
             slow: Err(not_asked()),
             spikes: Err(not_asked()),
             users: Err(not_asked()),
+            programs: Err(not_asked()),
+            files: None,
             open: Err(not_asked()),
             write: Err(not_asked()),
             cluster: Err(not_asked()),
@@ -167,7 +172,7 @@ impl Node {
     }
 
     /// The replicas that it tells of, each as its fields.
-    pub(crate) fn replicas(&self) -> Seen<Vec<Fields>> {
+    pub(crate) fn replicas(&self) -> Seen<Vec<Names>> {
         let info = self.info.as_ref().map_err(Clone::clone)?;
         let is_replica = |name: &str| {
             let number = name.strip_prefix("slave");
@@ -204,28 +209,4 @@ pub(crate) fn set(name: &str, value: impl Display + Copy) -> Vec<Fix> {
         Fix::Run(format!("CONFIG SET {name} {value}")),
         Fix::Conf(format!("{name} {value}")),
     ]
-}
-
-/// Text from a server, for a terminal: what could control it, or look like other text, is written as an escape.
-pub(crate) fn plain(text: &str) -> String {
-    let mut written = String::new();
-    for letter in text.chars() {
-        match letter {
-            '"' | '\'' | '\\' => written.push(letter),
-            _ => written.extend(letter.escape_debug()),
-        }
-    }
-    written
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-
-    #[test]
-    fn no_text_of_a_server_controls_the_terminal() {
-        assert_eq!(plain("größe 'a' \"b\""), "größe 'a' \"b\"");
-        assert_eq!(plain("\u{1b}[2J\n"), "\\u{1b}[2J\\n");
-        assert_eq!(plain("a\u{202e}b"), "a\\u{202e}b");
-    }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Severity {
     Warning,
     /// The check could not be made.
     NotLookedAt,
+    /// It works as it should; another setting would protect more, and cost more.
+    Advice,
     /// All is well.
     Ok,
 }
@@ -73,6 +75,10 @@ impl Verdict {
 
     pub(crate) fn ok(seen: impl Into<String>) -> Self {
         Self::new(Severity::Ok, seen)
+    }
+
+    pub(crate) fn advice(seen: impl Into<String>) -> Self {
+        Self::new(Severity::Advice, seen)
     }
 
     pub(crate) fn warning(seen: impl Into<String>) -> Self {

@@ -1,36 +1,30 @@
 //! Finding the servers that belong together, from the one that was given, and asking each.
 
-use crate::access::{Access, Conversation, Login, Place, words};
-use crate::examine::{Examined, address, answered, examine};
+use crate::arguments::Access;
+use crate::examine::{Examined, answered, examine, names};
 use crate::facts::{Facts, Watched};
 use crate::finding::Fix;
-use crate::replies::{cluster_nodes, items, lines, pairs, text};
 use redis::{Cmd, cmd};
+use redis_lock_tool::{Link, Target, cluster_nodes, command, items, lines, text};
 use std::collections::BTreeSet;
 use std::thread;
 
 /// Looks at everything. The error tells why nothing could be looked at.
 pub(crate) fn look(access: &Access) -> Result<Facts, String> {
-    let login = access.login();
-    let from = |why| format!("{}: {why}", access.given.addr());
-    let mut c = access.connect(None, &login).map_err(from)?;
+    let address = access.given.address();
+    let from = |why| format!("{address}: {why}");
+    let mut c = access.given.connect().map_err(from)?;
     let info = c.ask(cmd("INFO").arg("server")).map_err(from)?;
     let info = info.map(|value| lines(&text(&value))).unwrap_or_default();
     let modes = [info.get("redis_mode"), info.get("server_mode")];
     let mut facts = Facts::default();
-    if modes.into_iter().flatten().any(|mode| mode == "sentinel") {
-        let places = ask_sentinel(access, &mut c, &mut facts).map_err(from)?;
-        let login = access.servers_login.clone().unwrap_or(login);
-        follow(access, &login, places.into_iter().map(Some), &mut facts);
+    let start = if modes.into_iter().flatten().any(|mode| mode == "sentinel") {
+        ask_sentinel(access, &mut c, &mut facts).map_err(from)?
     } else {
-        drop(c);
-        follow(
-            access,
-            &login,
-            [access.given_place()].into_iter(),
-            &mut facts,
-        );
-    }
+        vec![access.given.clone()]
+    };
+    drop(c);
+    follow(access, start, &mut facts);
     if facts.nodes.is_empty() {
         let why = facts.unreached.first();
         return Err(why.map_or_else(
@@ -43,37 +37,28 @@ pub(crate) fn look(access: &Access) -> Result<Facts, String> {
 }
 
 /// Examines these servers, and those that they know of, and so on.
-fn follow(
-    access: &Access,
-    login: &Login,
-    start: impl Iterator<Item = Option<Place>>,
-    facts: &mut Facts,
-) {
-    let mut next: Vec<_> = start.collect();
-    let mut asked: BTreeSet<Option<Place>> = next.iter().cloned().collect();
+fn follow(access: &Access, start: Vec<Target>, facts: &mut Facts) {
+    let mut next = start;
+    let mut asked: BTreeSet<String> = next.iter().map(Target::address).collect();
     let mut runs = BTreeSet::new();
     while !next.is_empty() {
         let answers: Vec<_> = thread::scope(|scope| {
-            let ask = |place: &Option<Place>| {
-                let place = place.clone();
+            let ask = |target: Target| {
                 scope.spawn(move || {
-                    let examined = examine(access, place.as_ref(), login);
-                    (place, examined)
+                    let examined = examine(access, &target);
+                    (target, examined)
                 })
             };
-            let started: Vec<_> = next.iter().map(ask).collect();
-            started
-                .into_iter()
-                .filter_map(|one| one.join().ok())
-                .collect()
+            let started: Vec<_> = next.drain(..).map(ask).collect();
+            let ended = started.into_iter().map(thread::ScopedJoinHandle::join);
+            ended.filter_map(Result::ok).collect()
         });
-        next.clear();
-        for (place, answer) in answers {
+        for (target, answer) in answers {
             match answer {
                 Ok(examined) => {
-                    for found in neighbours(&examined, place.as_ref(), facts) {
-                        if asked.insert(Some(found.clone())) {
-                            next.push(Some(found));
+                    for found in neighbours(&examined, &target, facts) {
+                        if asked.insert(found.address()) {
+                            next.push(found);
                         }
                     }
                     // One server may be known by several addresses.
@@ -81,67 +66,52 @@ fn follow(
                         facts.nodes.push(examined.node);
                     }
                 }
-                Err(why) => facts.unreached.push((address(access, place.as_ref()), why)),
+                Err(why) => facts.unreached.push((target.address(), why)),
             }
         }
     }
 }
 
 /// The servers that this one knows of.
-fn neighbours(examined: &Examined, place: Option<&Place>, facts: &mut Facts) -> Vec<Place> {
+fn neighbours(examined: &Examined, target: &Target, facts: &mut Facts) -> Vec<Target> {
     let node = &examined.node;
     let mut found = Vec::new();
-    let mut add = |host: &str, port: u16| {
-        // A node that does not know its own address is the one that was asked.
-        let own = place.map(|place| place.host.as_str());
-        let host = if host.is_empty() {
-            own.unwrap_or_default()
-        } else {
-            host
-        };
-        found.push(Place {
-            host: host.to_owned(),
-            port,
-        });
-    };
     if let Some(text) = &examined.cluster_nodes {
-        let (up, down) = cluster_nodes(text);
-        for (host, port) in up {
-            add(&host, port);
-        }
-        for address in down {
-            let known = (address, "the cluster thinks that it is down".to_owned());
-            if !facts.unreached.contains(&known) {
-                facts.unreached.push(known);
+        for known in cluster_nodes(text) {
+            let other = target.at(&known.host, known.port);
+            if known.is_up {
+                found.push(other);
+                continue;
+            }
+            let why = "the cluster thinks that it is down".to_owned();
+            let unreached = (other.address(), why);
+            if !facts.unreached.contains(&unreached) {
+                facts.unreached.push(unreached);
             }
         }
         return found;
     }
     let primary = (node.told("master_host"), node.count("master_port"));
     if let (Ok(Some(host)), Ok(port)) = primary {
-        add(host, u16::try_from(port).unwrap_or(0));
+        found.push(target.at(host, u16::try_from(port).unwrap_or(0)));
     }
     for replica in node.replicas().unwrap_or_default() {
         let port = replica.get("port").and_then(|port| port.parse().ok());
         if let (Some(host), Some(port)) = (replica.get("ip"), port) {
-            add(host, port);
+            found.push(target.at(host, port));
         }
     }
     found
 }
 
-/// Asks a Sentinel what it watches; gives the places of the servers.
-fn ask_sentinel(
-    access: &Access,
-    c: &mut Conversation,
-    facts: &mut Facts,
-) -> Result<Vec<Place>, String> {
-    let wanted = access.question.sentinel_name.as_ref();
-    let masters = c.ask(&words("SENTINEL MASTERS"))?;
+/// Asks a Sentinel what it watches; gives the servers.
+fn ask_sentinel(access: &Access, c: &mut Link, facts: &mut Facts) -> Result<Vec<Target>, String> {
+    let wanted = access.sentinel_name.as_ref();
+    let masters = c.ask(&command("SENTINEL MASTERS"))?;
     let masters = masters.map_err(|error| format!("SENTINEL MASTERS is refused: {error}"))?;
-    let sentinel = address(access, access.given_place().as_ref());
+    let sentinel = access.given.address();
     let mut places = Vec::new();
-    for fields in items(&masters).iter().map(pairs) {
+    for fields in items(&masters).iter().map(names) {
         let name = fields.get("name").cloned().unwrap_or_default();
         if wanted.is_some_and(|wanted| *wanted != name) {
             continue;
@@ -149,12 +119,10 @@ fn ask_sentinel(
         let order = |word: &str| Cmd::new().arg("SENTINEL").arg(word).arg(&name).to_owned();
         let replicas = c.ask(&order("REPLICAS"))?.ok();
         let replicas = replicas.as_ref().map(items).unwrap_or_default();
-        let servers = replicas.iter().map(pairs).chain([fields.clone()]);
+        let servers = replicas.iter().map(names).chain([fields.clone()]);
         places.extend(servers.filter_map(|server| {
-            Some(Place {
-                host: server.get("ip")?.clone(),
-                port: server.get("port")?.parse().ok()?,
-            })
+            let port = server.get("port")?.parse().ok()?;
+            Some(access.servers.at(server.get("ip")?, port))
         }));
         let quorum = match c.ask(&order("CKQUORUM"))? {
             Err(error) if error.starts_with("NOQUORUM") => Ok(Some(error)),

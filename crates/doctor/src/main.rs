@@ -1,14 +1,14 @@
 //! Looks at running servers with the module, and tells what will hurt the locks on them: what is seen, why it
 //! matters, and the line that fixes it. `docs/doctor.md` tells of each check.
 
-mod access;
 mod arguments;
 mod examine;
 mod facts;
+mod files;
 mod finding;
 mod judge;
 mod look;
-mod replies;
+mod programs;
 mod report;
 mod users;
 
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    redis_lock_server_options::prepare_tls();
+    redis_lock_tool::prepare_tls();
     let looked = arguments.access().and_then(|access| look::look(&access));
     let (text, exit) = match looked {
         Ok(facts) => {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Err(reason) => {
             eprintln!(
                 "redis-lock-doctor: could not look: {}",
-                facts::plain(&reason)
+                redis_lock_tool::words::name(reason.as_bytes())
             );
             let nothing = arguments.json.then(|| report::nothing(&reason));
             (nothing.unwrap_or_default(), report::COULD_NOT_LOOK)

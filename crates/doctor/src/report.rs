@@ -1,7 +1,8 @@
 //! What is found, for a reader at night and for programs.
 
-use crate::facts::{Facts, plain};
+use crate::facts::Facts;
 use crate::finding::{Finding, Fix, Severity};
+use redis_lock_tool::words;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -26,6 +27,8 @@ struct Server {
     held: i64,
     waiting: i64,
     queued: i64,
+    /// Open sessions.
+    programs: i64,
 }
 
 impl Report {
@@ -35,7 +38,7 @@ impl Report {
             Some(Severity::Error) => 2,
             Some(Severity::Warning) => 1,
             Some(Severity::NotLookedAt) => COULD_NOT_LOOK,
-            Some(Severity::Ok) | None => 0,
+            Some(Severity::Advice | Severity::Ok) | None => 0,
         };
         let servers = facts.nodes.iter().map(|node| Server {
             address: node.address.clone(),
@@ -51,6 +54,7 @@ impl Report {
             held: node.count("lock_held").unwrap_or(0),
             waiting: node.count("lock_waiting").unwrap_or(0),
             queued: node.count("lock_queued").unwrap_or(0),
+            programs: node.count("lock_sessions").unwrap_or(0),
         });
         Self {
             exit,
@@ -69,18 +73,19 @@ impl Report {
         for server in &self.servers {
             let _ = writeln!(
                 text,
-                "{}: {}, {}, locks held: {}, calls blocked: {}, queued: {}",
+                "{}: {}, {}, locks held: {}, calls blocked: {}, queued: {}, programs: {}",
                 plain(&server.address),
                 server.role,
                 plain(&server.version),
                 server.held,
                 server.waiting,
-                server.queued
+                server.queued,
+                server.programs
             );
         }
         for finding in &self.findings {
             let shown = match finding.severity {
-                Severity::Error | Severity::Warning => true,
+                Severity::Error | Severity::Warning | Severity::Advice => true,
                 Severity::NotLookedAt => false,
                 Severity::Ok => all,
             };
@@ -101,10 +106,11 @@ impl Report {
         fine.dedup();
         let _ = writeln!(
             text,
-            "\nerrors: {}, warnings: {}, not looked at: {}",
+            "\nerrors: {}, warnings: {}, not looked at: {}, advice: {}",
             count(Severity::Error),
             count(Severity::Warning),
-            count(Severity::NotLookedAt)
+            count(Severity::NotLookedAt),
+            count(Severity::Advice)
         );
         if !all && !fine.is_empty() {
             let _ = writeln!(text, "fine (--all tells more): {}", fine.join(", "));
@@ -160,12 +166,13 @@ impl Finding {
             Severity::Error => "ERROR",
             Severity::Warning => "WARNING",
             Severity::NotLookedAt => "NOT LOOKED AT",
+            Severity::Advice => "ADVICE",
             Severity::Ok => "ok",
         };
         let servers: Vec<_> = self.servers.iter().map(|server| plain(server)).collect();
         let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
         let _ = writeln!(text, "  seen  {}", plain(&self.seen));
-        if matches!(self.severity, Severity::Error | Severity::Warning) {
+        if !matches!(self.severity, Severity::NotLookedAt | Severity::Ok) {
             let rule = match self.source.split_once('#') {
                 Some((page, part)) => format!("{page}: {}", part.replace('-', " ")),
                 None => self.source.to_owned(),
@@ -175,7 +182,7 @@ impl Finding {
         for (number, fix) in self.fix.iter().enumerate() {
             let label = match (number, self.severity) {
                 (0, Severity::NotLookedAt) => "allow",
-                (0, Severity::Ok) => "or",
+                (0, Severity::Advice | Severity::Ok) => "or",
                 (0, _) => "fix",
                 _ => "",
             };
@@ -192,6 +199,12 @@ impl Finding {
 
     fn changes_the_running_server(&self) -> bool {
         let changes = |fix: &Fix| matches!(fix, Fix::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
-        matches!(self.severity, Severity::Error | Severity::Warning) && self.fix.iter().any(changes)
+        !matches!(self.severity, Severity::NotLookedAt | Severity::Ok)
+            && self.fix.iter().any(changes)
     }
+}
+
+/// Text from a server, for a terminal.
+fn plain(text: &str) -> String {
+    words::name(text.as_bytes())
 }

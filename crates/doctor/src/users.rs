@@ -1,11 +1,11 @@
 //! What users may do, by `ACL DRYRUN`: nothing is run.
 
-use crate::access::{Conversation, Question, words};
+use crate::arguments::Access;
 use crate::examine::answered;
 use crate::facts::{Seen, User};
 use crate::finding::Fix;
-use crate::replies::{items, text};
 use redis::Cmd;
+use redis_lock_tool::{Link, command as words, items, text};
 
 /// What a program that takes locks cannot do without.
 pub(crate) const NEEDED: [&str; 4] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW", "PING"];
@@ -24,11 +24,7 @@ pub(crate) const OF_USE: [&str; 10] = [
 ];
 
 /// The users who take locks, and those who were asked for. The outer error is that of the connection.
-pub(crate) fn examine(
-    c: &mut Conversation,
-    question: &Question,
-    me: &str,
-) -> Result<Seen<Vec<User>>, String> {
+pub(crate) fn examine(c: &mut Link, access: &Access, me: &str) -> Result<Seen<Vec<User>>, String> {
     let allow = Fix::Run(format!(
         "ACL SETUSER {me} +acl|users +acl|getuser +acl|dryrun"
     ));
@@ -36,11 +32,11 @@ pub(crate) fn examine(
         Ok(users) => items(&users).iter().map(text).collect::<Vec<_>>(),
         Err(unseen) => return Ok(Err(unseen)),
     };
-    let named = question.users.iter();
-    let others = known.iter().filter(|name| !question.users.contains(name));
+    let named = access.users.iter();
+    let others = known.iter().filter(|name| !access.users.contains(name));
     let mut found = Vec::new();
     for name in named.chain(others) {
-        let named = question.users.contains(name);
+        let named = access.users.contains(name);
         if !known.contains(name) {
             found.push(User {
                 name: name.clone(),
@@ -49,7 +45,7 @@ pub(crate) fn examine(
             });
             continue;
         }
-        match rights(c, question, name, named)? {
+        match rights(c, access, name, named)? {
             Ok(user) => found.extend(user),
             Err(error) => return Ok(answered(Err(error), "ACL", &allow).map(|_| Vec::new())),
         }
@@ -59,8 +55,8 @@ pub(crate) fn examine(
 
 /// What one user may do; none for one who takes no locks and was not asked for. The inner error is a refusal.
 fn rights(
-    c: &mut Conversation,
-    question: &Question,
+    c: &mut Link,
+    access: &Access,
     name: &str,
     named: bool,
 ) -> Result<Result<Option<User>, String>, String> {
@@ -78,7 +74,7 @@ fn rights(
     let commands: Vec<_> = NEEDED.iter().chain(&OF_USE).collect();
     let questions = commands.iter().map(|command| {
         let mut dry = words(&format!("ACL DRYRUN {name}"));
-        let lock = &question.lock;
+        let lock = &access.lock;
         match **command {
             "LOCK.ACQUIRE" | "LOCK.RELEASE" | "LOCK.RENEW" => {
                 dry.arg(command).arg(lock).arg("doctor")
@@ -93,7 +89,7 @@ fn rights(
         };
         dry
     });
-    let answers = c.ask_all(questions.collect())?;
+    let answers = c.ask_all(questions)?;
     for (command, answer) in commands.into_iter().zip(answers) {
         let said = match answer {
             Ok(said) => text(&said),
@@ -104,7 +100,7 @@ fn rights(
         if said.contains("to run the") {
             user.denied.insert((*command).to_owned());
         } else if said != "OK" {
-            user.key_denied.get_or_insert_with(|| question.lock.clone());
+            user.key_denied.get_or_insert_with(|| access.lock.clone());
         }
     }
     let takes_locks = !user.denied.contains("LOCK.ACQUIRE");

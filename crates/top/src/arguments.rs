@@ -1,8 +1,7 @@
 //! What the program is asked on its command line.
 
-use clap::Parser;
-use redis::ConnectionInfo;
-use redis_lock_server_options::ServerOptions;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use redis_lock_tool::ServerOptions;
 use std::time::Duration;
 
 /// Shows the locks of a server, or of all primaries of a cluster.
@@ -10,18 +9,40 @@ use std::time::Duration;
 #[command(name = "redis-lock-top", version)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    server: ServerOptions,
+    pub(crate) server: ServerOptions,
     /// How many milliseconds pass between two snapshots.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..))]
     every: u64,
+    #[command(subcommand)]
+    pub(crate) what: Option<What>,
+}
+
+/// What to do instead of the live view.
+#[derive(Subcommand)]
+pub(crate) enum What {
+    /// Prints all held locks once.
+    Locks(Listing),
+}
+
+/// How the locks are printed.
+#[derive(Args)]
+pub(crate) struct Listing {
+    /// Locks of one owner, or of one program, together.
+    #[arg(long, value_enum, default_value_t = By::Owner)]
+    pub(crate) by: By,
+    /// In JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What locks are grouped by.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    Owner,
+    Session,
 }
 
 impl Arguments {
-    /// How to reach the server.
-    pub(crate) fn server(&self) -> Result<ConnectionInfo, String> {
-        self.server.server()
-    }
-
     /// The time between two snapshots.
     pub(crate) fn every(&self) -> Duration {
         Duration::from_millis(self.every)

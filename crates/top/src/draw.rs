@@ -4,15 +4,15 @@ use crate::popup;
 use crate::snapshot::Server;
 use crate::table::{Column, Panel, Row, SERVER};
 use crate::view::{Mode, View};
-use crate::words;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell as TableCell, Paragraph, Row as TableRow, Table, TableState};
+use redis_lock_tool::{State, words};
 
-/// From this height on all three tables are shown, else one.
-const TALL: u16 = 30;
+/// From this height on all tables are shown, else one.
+const TALL: u16 = 36;
 /// The most warnings that are shown.
 const MAX_WARNINGS: usize = 3;
 
@@ -36,7 +36,7 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
     frame.render_widget(Paragraph::new(figures(view)), top);
     frame.render_widget(Paragraph::new(notes), middle);
     if frame.area().height >= TALL {
-        let areas = Layout::vertical([Constraint::Fill(1); 3]).split(tables);
+        let areas = Layout::vertical(Panel::ALL.map(|_| Constraint::Fill(1))).split(tables);
         for (panel, area) in Panel::ALL.into_iter().zip(areas.iter()) {
             draw_table(view, panel, frame, *area);
         }
@@ -122,14 +122,14 @@ fn title(view: &View) -> Line<'static> {
 fn kind(server: &Server) -> String {
     let info = &server.info;
     let valkey = info
-        .text("valkey_version")
+        .get("valkey_version")
         .map(|version| format!("Valkey {version}"));
     let redis = || {
-        info.text("redis_version")
+        info.get("redis_version")
             .map(|version| format!("Redis {version}"))
     };
     let kind = valkey.or_else(redis).unwrap_or_default();
-    match info.text("role") {
+    match info.get("role").map(String::as_str) {
         Some("slave") => format!("{kind}, a replica: nobody waits here"),
         _ => kind,
     }
@@ -145,13 +145,26 @@ fn notes(view: &View) -> Vec<Line<'static>> {
             let text = format!("{address}: {}", words::name(error.as_bytes()));
             notes.push(Line::styled(text, WARNING));
         }
-        let policy = server.info.text("maxmemory_policy").unwrap_or("noeviction");
-        if policy != "noeviction" {
+        let policy = server.info.get("maxmemory_policy");
+        if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
             let text = format!("{address}: maxmemory-policy {policy} can evict held locks");
             notes.push(Line::styled(text, WARNING));
         }
         if !server.searched {
             searching += server.keys;
+        }
+    }
+    for (id, program) in &view.now.programs {
+        if program.state() != State::Polls && program.grants + program.waiting > 0 {
+            let text = format!(
+                "{}: {} is {}: holds {}, waits for {}",
+                words::name(id.server.as_bytes()),
+                popup::program_name(program),
+                program.state().word(),
+                program.grants,
+                program.waiting
+            );
+            notes.push(Line::styled(text, WARNING));
         }
     }
     // The tables need the space.
@@ -252,7 +265,7 @@ fn keys(view: &View) -> Line<'static> {
     match &view.message {
         Some(message) => Line::styled(words::name(message.as_bytes()), BOLD),
         None => Line::styled(
-            "? help  q quit  Tab table  ↑↓ choose  Enter queue  u unlock  s sort  / filter",
+            "? help  q quit  Tab table  ↑↓ choose  Enter more  u unlock  k end  / filter",
             FAINT,
         ),
     }

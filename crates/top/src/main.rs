@@ -1,29 +1,28 @@
 //! A live view of the locks of a server, or of all primaries of a cluster, in a terminal: the locks held
-//! longest, the longest queues and the hottest keys.
+//! longest, the longest queues, the hottest keys and the programs. `locks` prints all held locks once.
 
 mod arguments;
 mod draw;
+mod locks;
 mod node;
 mod popup;
-mod reply;
 mod snapshot;
 mod source;
 mod table;
 mod view;
-mod words;
 
 #[cfg(test)]
 mod live_tests;
 #[cfg(test)]
 mod view_tests;
 
-use arguments::Arguments;
+use arguments::{Arguments, What};
 use clap::Parser;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use redis::ConnectionInfo;
+use redis_lock_tool::Target;
 use source::Source;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -35,10 +34,18 @@ const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    redis_lock_server_options::prepare_tls();
-    let shown = arguments
-        .server()
-        .and_then(|server| run(server, arguments.every()).map_err(|error| error.to_string()));
+    redis_lock_tool::prepare_tls();
+    let shown = arguments.server.target().and_then(|server| {
+        let Some(What::Locks(listing)) = &arguments.what else {
+            let shown = run(server, arguments.every());
+            return shown.map_err(|error| error.to_string());
+        };
+        let (text, complete) = locks::list(&mut Source::new(server), listing);
+        // A reader may stop at any line.
+        let _ = io::stdout().write_all(text.as_bytes());
+        let incomplete = || "not all servers could be read".to_owned();
+        complete.then_some(()).ok_or_else(incomplete)
+    });
     match shown {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -48,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(server: ConnectionInfo, every: Duration) -> io::Result<()> {
+fn run(server: Target, every: Duration) -> io::Result<()> {
     let mut terminal = terminal()?;
     let (orders, received_orders) = mpsc::channel();
     let (sent_updates, updates) = mpsc::channel();

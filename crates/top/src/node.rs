@@ -1,13 +1,15 @@
 //! One server: reading a snapshot, and carrying out orders.
 
-use crate::reply::{Held, Hot, Info, Session, Waiter, bytes, items};
-use crate::snapshot::{Lock, LockId, Server};
-use redis::{Cmd, Connection, ConnectionInfo, ConnectionLike, Pipeline, RedisResult, Value, cmd};
+use crate::snapshot::{Claim, Held, Hot, Lock, LockId, ProgramId, Server};
+use redis::{Cmd, Value, cmd};
+use redis_lock_tool::{
+    Answer, Link, Program, Target, Waiter, bytes, command, grants, items, lines, number, programs,
+    text, waiters,
+};
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(2);
 /// A snapshot scans no more of the keyspace than this, so that it costs the server little. The next one goes
 /// on from there.
 const SCANS: usize = 10;
@@ -15,109 +17,143 @@ const KEYS_A_SCAN: usize = 500;
 const SCANNING: Duration = Duration::from_millis(50);
 /// How many of the locks held longest, and of the longest queues, are followed between snapshots.
 const FOLLOWED: usize = 400;
-/// How many of the longest queues are asked for their first waiter.
+/// How many of the longest queues are asked for their waiters.
 const QUEUES: usize = 50;
-/// How many hot keys are asked for, and how many waiters of a lock.
+/// How many hot keys are asked for, how many waiters of a lock, and how many programs.
 const HOT_KEYS: usize = 50;
 const WAITERS: usize = 200;
+const PROGRAMS: usize = 1000;
 
 /// A server.
 pub(crate) struct Node {
     pub(crate) address: String,
-    settings: ConnectionInfo,
-    connection: Option<Connection>,
+    target: Target,
+    link: Option<Link>,
     cursor: u64,
     searched: bool,
+    /// False once the server has refused to list programs: each refusal is an entry in its `ACL LOG`.
+    lists_programs: bool,
     /// The locks that were held in the last snapshot, and those found since.
     known: HashSet<Vec<u8>>,
+    /// The locks with the longest queues in the last snapshot.
+    queues: Vec<Vec<u8>>,
 }
 
-/// A server, its locks and its hottest keys.
-pub(crate) type Findings = (Server, Vec<Lock>, Vec<(LockId, Hot)>);
+/// What is read of a server.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) server: Server,
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) hot: Vec<(LockId, Hot)>,
+    pub(crate) programs: Vec<(ProgramId, Program)>,
+}
 
 impl Node {
-    pub(crate) fn new(settings: ConnectionInfo) -> Self {
+    pub(crate) fn new(target: Target) -> Self {
         Self {
-            address: settings.addr().to_string(),
-            settings,
-            connection: None,
+            address: target.address(),
+            target,
+            link: None,
             cursor: 0,
             searched: false,
+            lists_programs: true,
             known: HashSet::new(),
+            queues: Vec::new(),
         }
     }
 
     /// Uses the connection, or a new one if there is none. A connection that fails is dropped.
     pub(crate) fn with<T>(
         &mut self,
-        act: impl FnOnce(&mut Connection) -> RedisResult<T>,
-    ) -> RedisResult<T> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => connect(&self.settings)?,
+        act: impl FnOnce(&mut Link) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut link = match self.link.take() {
+            Some(link) => link,
+            None => self.target.connect()?,
         };
-        let result = act(&mut connection)?;
-        self.connection = Some(connection);
+        let result = act(&mut link)?;
+        self.link = Some(link);
         Ok(result)
+    }
+
+    pub(crate) fn ask(&mut self, command: &Cmd) -> Result<Answer, String> {
+        self.with(|link| link.ask(command))
+    }
+
+    pub(crate) fn ask_all(
+        &mut self,
+        commands: impl IntoIterator<Item = Cmd>,
+    ) -> Result<Vec<Answer>, String> {
+        self.with(|link| link.ask_all(commands))
     }
 
     /// Reads everything that the view shows of this server.
     pub(crate) fn read(&mut self) -> Findings {
-        self.try_read().unwrap_or_else(|error| {
-            let error = Some(error.to_string());
-            let address = self.address.clone();
-            let server = Server {
-                address,
-                error,
+        let mut findings = self.try_read().unwrap_or_else(|error| Findings {
+            server: Server {
+                error: Some(error),
                 ..Server::default()
-            };
-            (server, Vec::new(), Vec::new())
-        })
+            },
+            ..Findings::default()
+        });
+        findings.server.address.clone_from(&self.address);
+        findings
     }
 
-    fn try_read(&mut self) -> RedisResult<Findings> {
-        let hot_keys = cmd("LOCK.HOTKEYS").arg("COUNT").arg(HOT_KEYS).to_owned();
+    fn try_read(&mut self) -> Result<Findings, String> {
         let sections = ["server", "replication", "memory", "stats", "lock"];
         let info = cmd("INFO").arg(&sections).to_owned();
-        let answers = self.ask([info, cmd("DBSIZE"), hot_keys])?;
-        let [info, keys, hot] = answers.try_into().unwrap_or([const { Value::Nil }; 3]);
-        let mut error = [&info, &hot].into_iter().find_map(refusal);
-        let info = Info::read(info);
-        if info.number("lock_last_token").is_none() {
+        let hot = command(&format!("LOCK.HOTKEYS COUNT {HOT_KEYS}"));
+        let answers = self.ask_all([info, cmd("DBSIZE"), hot])?;
+        let [info, keys, hot] =
+            <[Answer; 3]>::try_from(answers).unwrap_or([const { Ok(Value::Nil) }; 3]);
+        let mut error = [&info, &hot]
+            .into_iter()
+            .find_map(|answer| answer.clone().err());
+        let info = lines(&text(&info.unwrap_or(Value::Nil)));
+        if number(&info, "lock_last_token").is_none() {
             error = Some("no section lock in INFO: is the module loaded?".to_owned());
         }
-        let hot: Vec<_> = items(hot).into_iter().filter_map(Hot::read).collect();
+        let hot = hot.unwrap_or(Value::Nil);
+        let hot: Vec<_> = items(&hot).iter().filter_map(Hot::read).collect();
 
         error = self.search()?.or(error);
         self.known.extend(hot.iter().map(|hot| hot.key.clone()));
         let locks = self.locks()?;
-        let server = Server {
-            address: self.address.clone(),
-            info,
-            keys: if let Value::Int(keys) = keys { keys } else { 0 },
-            searched: self.searched,
-            error,
-        };
+        let programs = self.programs()?;
         let with_id = |hot: Hot| (self.lock_id(&hot.key), hot);
-        Ok((server, locks, hot.into_iter().map(with_id).collect()))
+        Ok(Findings {
+            server: Server {
+                address: String::new(),
+                info,
+                keys: if let Ok(Value::Int(keys)) = keys {
+                    keys
+                } else {
+                    0
+                },
+                searched: self.searched,
+                error,
+            },
+            locks,
+            hot: hot.into_iter().map(with_id).collect(),
+            programs: programs
+                .into_iter()
+                .map(|program| (self.program_id(program.id), program))
+                .collect(),
+        })
     }
 
-    /// Goes on with the scan of the keyspace. Returns the error reply if the server refuses it.
-    fn search(&mut self) -> RedisResult<Option<String>> {
+    /// Continues the scan of the keyspace. Returns the error reply if the server refuses it.
+    fn search(&mut self) -> Result<Option<String>, String> {
         let start = Instant::now();
         for _ in 0..SCANS {
-            let mut scan = cmd("SCAN");
-            scan.arg(self.cursor).arg("COUNT").arg(KEYS_A_SCAN);
-            scan.arg("TYPE").arg("RedisLock");
-            let answer = self.with(|connection| connection.req_command(&scan))?;
-            if let Some(reason) = refusal(&answer) {
-                return Ok(Some(reason));
+            match self.scan(self.cursor)? {
+                Ok((cursor, keys)) => {
+                    self.known.extend(keys);
+                    self.cursor = cursor;
+                }
+                Err(reason) => return Ok(Some(reason)),
             }
-            let mut parts = items(answer).into_iter();
-            let cursor = parts.next().and_then(bytes).unwrap_or_default();
-            let keys = parts.next().map(items).unwrap_or_default();
-            self.known.extend(keys.into_iter().filter_map(bytes));
-            self.cursor = String::from_utf8_lossy(&cursor).parse().unwrap_or(0);
             if self.cursor == 0 {
                 self.searched = true;
                 break;
@@ -129,126 +165,167 @@ impl Node {
         Ok(None)
     }
 
+    /// A part of the keyspace: the next cursor, and the locks. The inner error is a refusal.
+    #[allow(clippy::type_complexity)] // a reply, and what is in it
+    pub(crate) fn scan(
+        &mut self,
+        cursor: u64,
+    ) -> Result<Result<(u64, Vec<Vec<u8>>), String>, String> {
+        let scan = format!("SCAN {cursor} COUNT {KEYS_A_SCAN} TYPE RedisLock");
+        Ok(self.ask(&command(&scan))?.map(|answer| {
+            let [cursor, keys] = items(&answer) else {
+                return (0, Vec::new());
+            };
+            let keys = items(keys).iter().filter_map(bytes).collect();
+            (text(cursor).parse().unwrap_or(0), keys)
+        }))
+    }
+
     /// Reads the known locks. Forgets those that are free, and those beyond [`FOLLOWED`].
-    fn locks(&mut self) -> RedisResult<Vec<Lock>> {
+    fn locks(&mut self) -> Result<Vec<Lock>, String> {
         let keys: Vec<_> = self.known.drain().collect();
-        let answers = self.ask(keys.iter().map(|key| cmd("LOCK.INFO").arg(key).to_owned()))?;
-        let mut locks: Vec<_> = keys
-            .into_iter()
-            .zip(answers)
-            .filter_map(|(key, answer)| {
-                let held = Held::read(answer)?;
-                Some(Lock {
-                    id: self.lock_id(&key),
-                    held,
-                    first: None,
-                })
+        let answers = self.ask_all(keys.iter().map(|key| on("LOCK.INFO", key)))?;
+        let answers = keys.into_iter().zip(answers);
+        let held = answers.filter_map(|(key, answer)| {
+            Some(Lock {
+                id: self.lock_id(&key),
+                held: Held::read(&answer.ok()?)?,
+                first: None,
             })
-            .collect();
-        locks.sort_by_key(|lock| std::cmp::Reverse(lock.held.held_ms));
+        });
+        let mut locks: Vec<_> = held.collect();
+        locks.sort_by_key(|lock| Reverse(lock.held.held_ms));
         if locks.len() > 2 * FOLLOWED {
-            locks[FOLLOWED..].sort_by_key(|lock| std::cmp::Reverse(lock.held.waiters));
+            locks[FOLLOWED..].sort_by_key(|lock| Reverse(lock.held.waiters));
             locks.truncate(2 * FOLLOWED);
         }
         self.known = locks.iter().map(|lock| lock.id.key.clone()).collect();
 
-        locks.sort_by_key(|lock| std::cmp::Reverse(lock.held.waiters));
-        let queues = locks
-            .iter()
-            .take_while(|lock| lock.held.waiters > 0)
-            .take(QUEUES);
-        let firsts = self.ask(queues.map(|lock| waiters(&lock.id.key, 1)))?;
-        for (lock, answer) in locks.iter_mut().zip(firsts) {
-            lock.first = items(answer).into_iter().next().and_then(Waiter::read);
+        locks.sort_by_key(|lock| Reverse(lock.held.waiters));
+        let queues = locks.iter().take_while(|lock| lock.held.waiters > 0);
+        let queues = queues.take(QUEUES).map(|lock| lock.id.key.clone());
+        self.queues = queues.collect();
+        let firsts = self.queues(1)?;
+        for (lock, first) in locks.iter_mut().zip(firsts) {
+            lock.first = first.into_iter().next();
         }
         Ok(locks)
     }
 
-    /// The holder of a lock, and the waiters.
-    pub(crate) fn queue(&mut self, key: &[u8]) -> RedisResult<(Option<Held>, Vec<Waiter>)> {
-        let info = cmd("LOCK.INFO").arg(key).to_owned();
-        let mut answers = self.ask([info, waiters(key, WAITERS)])?;
-        let queue = items(answers.pop().unwrap_or(Value::Nil));
-        let held = answers.pop().and_then(Held::read);
-        let queue = self.with_programs(queue.into_iter().filter_map(Waiter::read).collect())?;
-        Ok((held, queue))
+    /// The calls in the longest queues, at most so many of each.
+    fn queues(&mut self, count: usize) -> Result<Vec<Vec<Waiter>>, String> {
+        let queues = self.queues.iter().map(|key| waiters_of(key, count));
+        let queues: Vec<_> = queues.collect();
+        let answers = self.ask_all(queues)?.into_iter();
+        Ok(answers
+            .map(|answer| waiters(&answer.unwrap_or(Value::Nil)))
+            .collect())
     }
 
-    /// Adds the programs of calls in sessions. A user without the right to list sessions sees their ids alone.
-    fn with_programs(&mut self, queue: Vec<Waiter>) -> RedisResult<Vec<Waiter>> {
-        if queue.iter().all(|waiter| waiter.session == 0) {
-            return Ok(queue);
+    /// The programs; none where they may not be listed.
+    fn programs(&mut self) -> Result<Vec<Program>, String> {
+        if !self.lists_programs {
+            return Ok(Vec::new());
         }
-        let list = cmd("LOCK.SESSION").arg("LIST").to_owned();
-        let sessions = items(self.with(|connection| connection.req_command(&list))?);
-        let sessions: Vec<_> = sessions.into_iter().filter_map(Session::read).collect();
-        let queue = queue.into_iter();
-        Ok(queue.map(|waiter| waiter.with_program(&sessions)).collect())
+        let list = self.ask(&command(&format!("LOCK.SESSION LIST COUNT {PROGRAMS}")))?;
+        self.lists_programs = list.is_ok();
+        Ok(programs(&list.unwrap_or(Value::Nil)))
     }
 
-    /// Closes the connection of a waiter; returns a message. A client that does not wait any more is left
-    /// alone.
-    pub(crate) fn kill(&mut self, key: &[u8], client_id: i64) -> RedisResult<String> {
-        let all = waiters(key, usize::from(u16::MAX));
-        let queue = self.with(|connection| connection.req_command(&all))?;
-        let mut queue = items(queue).into_iter().filter_map(Waiter::read);
-        if !queue.any(|waiter| waiter.client_id == client_id) {
+    /// The holder of a lock, and the waiters.
+    pub(crate) fn queue(&mut self, key: &[u8]) -> Result<(Option<Held>, Vec<Waiter>), String> {
+        let mut answers = self.ask_all([on("LOCK.INFO", key), waiters_of(key, WAITERS)])?;
+        let mut last = || answers.pop().and_then(Result::ok).unwrap_or(Value::Nil);
+        let queue = waiters(&last());
+        Ok((Held::read(&last()), queue))
+    }
+
+    /// What a program holds, and what it waits for, as far as that is in the longest queues. None when the program
+    /// has ended.
+    pub(crate) fn claims(&mut self, session: i64) -> Result<Option<Vec<Claim>>, String> {
+        let held = command(&format!("LOCK.SESSION GRANTS {session} COUNT {WAITERS}"));
+        let held = match self.ask(&held)? {
+            Ok(held) => grants(&held),
+            Err(error) if error.starts_with("NOSESSION") => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut claims: Vec<_> = held
+            .into_iter()
+            .map(|grant| Claim {
+                key: grant.key,
+                owner: grant.owner,
+                waited_ms: None,
+                left_ms: grant.ttl_ms,
+            })
+            .collect();
+        let queues = self.queues(WAITERS)?;
+        for (key, queue) in self.queues.iter().zip(queues) {
+            let own = queue.into_iter().filter(|call| call.session == session);
+            claims.extend(own.map(|call| Claim {
+                key: key.clone(),
+                owner: call.owner,
+                waited_ms: Some(call.waited_ms),
+                left_ms: call.left_ms,
+            }));
+        }
+        Ok(Some(claims))
+    }
+
+    /// Closes the connection of a waiter; returns a message. A client that does not wait any more, or polls a
+    /// session, is left alone.
+    pub(crate) fn kill(&mut self, key: &[u8], client_id: i64) -> Result<String, String> {
+        let all = waiters_of(key, usize::from(u16::MAX));
+        let queue = waiters(&self.ask(&all)?.unwrap_or(Value::Nil));
+        if !queue.iter().any(|waiter| waiter.client_id == client_id) {
             return Ok(format!(
                 "client {client_id} does not wait any more: nothing done"
             ));
         }
-        let kill = cmd("CLIENT")
-            .arg("KILL")
-            .arg("ID")
-            .arg(client_id)
-            .to_owned();
+        let list = self.ask(&command("LOCK.SESSION LIST"))?;
+        let mut polling = programs(&list.unwrap_or(Value::Nil)).into_iter();
+        if polling.any(|program| program.client_id == client_id) {
+            return Ok(format!(
+                "client {client_id} polls a session now: nothing done"
+            ));
+        }
         Ok(
-            match self.with(|connection| connection.req_command(&kill))? {
-                Value::Int(1) => format!("client {client_id} is killed"),
-                Value::Int(_) => format!("client {client_id} is gone already"),
-                answer => refusal(&answer).unwrap_or_else(|| "an unexpected answer".to_owned()),
+            match self.ask(&command(&format!("CLIENT KILL ID {client_id}")))? {
+                Ok(Value::Int(1)) => format!("client {client_id} is killed"),
+                Ok(_) => format!("client {client_id} is gone already"),
+                Err(refusal) => refusal,
             },
         )
     }
 
-    /// Deletes the lock if its grant still has this token; returns a message. `WATCH` makes the check and the
-    /// deletion atomic.
-    pub(crate) fn unlock(&mut self, key: &[u8], token: i64) -> RedisResult<String> {
-        self.with(|connection| {
-            let watched = connection.req_command(cmd("WATCH").arg(key))?;
-            let held = Held::read(connection.req_command(cmd("LOCK.INFO").arg(key))?);
-            if held.is_none_or(|held| held.token != token) {
-                connection.req_command(&cmd("UNWATCH"))?;
-                let refused = refusal(&watched);
-                return Ok(refused.unwrap_or_else(|| "that grant is over: nothing done".to_owned()));
-            }
-            let mut transaction = Pipeline::new();
-            transaction.add_command(cmd("MULTI"));
-            transaction.cmd("DEL").arg(key);
-            transaction.add_command(cmd("EXEC"));
-            let answers =
-                connection.req_packed_commands(&transaction.get_packed_pipeline(), 0, 3)?;
-            let denied = answers.iter().find_map(refusal);
-            Ok(match answers.last() {
-                Some(Value::Array(_)) => "the lock is freed".to_owned(),
-                Some(Value::Nil) => "the lock changed in between: nothing done".to_owned(),
-                _ => denied.unwrap_or_else(|| "an unexpected answer".to_owned()),
-            })
+    /// Ends a program's session; returns a message.
+    pub(crate) fn end(&mut self, session: i64) -> Result<String, String> {
+        let kill = command(&format!("LOCK.SESSION KILL {session}"));
+        Ok(match self.ask(&kill)? {
+            Ok(released) => format!("session {session} has ended: {} released", text(&released)),
+            Err(refusal) => refusal,
         })
     }
 
-    /// Sends commands at once and returns the replies; an error is a reply.
-    fn ask(&mut self, commands: impl IntoIterator<Item = Cmd>) -> RedisResult<Vec<Value>> {
-        let mut pipeline = Pipeline::new();
-        for command in commands {
-            pipeline.add_command(command);
-        }
-        let count = pipeline.len();
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let packed = pipeline.get_packed_pipeline();
-        self.with(|connection| connection.req_packed_commands(&packed, 0, count))
+    /// Deletes the lock if its grant still has this token; returns a message. `WATCH` makes the check and the
+    /// deletion atomic.
+    pub(crate) fn unlock(&mut self, key: &[u8], token: i64) -> Result<String, String> {
+        self.with(|link| {
+            let watched = link.ask(&on("WATCH", key))?;
+            let held = link.ask(&on("LOCK.INFO", key))?;
+            let held = Held::read(&held.unwrap_or(Value::Nil));
+            if held.is_none_or(|held| held.token != token) {
+                let _ = link.ask(&cmd("UNWATCH"))?;
+                let refused = watched.err();
+                return Ok(refused.unwrap_or_else(|| "that grant is over: nothing done".to_owned()));
+            }
+            let answers = link.ask_all([cmd("MULTI"), on("DEL", key), cmd("EXEC")])?;
+            let denied = answers.iter().find_map(|answer| answer.clone().err());
+            Ok(match answers.last() {
+                Some(Ok(Value::Array(_))) => "the lock is freed".to_owned(),
+                Some(Ok(Value::Nil)) => "the lock changed in between: nothing done".to_owned(),
+                _ => denied.unwrap_or_else(|| "an unexpected answer".to_owned()),
+            })
+        })
     }
 
     fn lock_id(&self, key: &[u8]) -> LockId {
@@ -257,31 +334,20 @@ impl Node {
             key: key.to_vec(),
         }
     }
+
+    fn program_id(&self, session: i64) -> ProgramId {
+        ProgramId {
+            server: self.address.clone(),
+            session,
+        }
+    }
 }
 
-fn connect(settings: &ConnectionInfo) -> RedisResult<Connection> {
-    let client = redis::Client::open(settings.clone())?;
-    let connection = client.get_connection_with_timeout(TIMEOUT)?;
-    connection.set_read_timeout(Some(TIMEOUT))?;
-    connection.set_write_timeout(Some(TIMEOUT))?;
-    Ok(connection)
+/// A command on one key.
+pub(crate) fn on(name: &str, key: &[u8]) -> Cmd {
+    cmd(name).arg(key).to_owned()
 }
 
-fn waiters(key: &[u8], count: usize) -> Cmd {
-    cmd("LOCK.WAITERS")
-        .arg(key)
-        .arg("COUNT")
-        .arg(count)
-        .to_owned()
-}
-
-/// The text of an error reply.
-fn refusal(value: &Value) -> Option<String> {
-    let Value::ServerError(error) = value else {
-        return None;
-    };
-    Some(match error.details() {
-        Some(details) => format!("{} {details}", error.code()),
-        None => error.code().to_owned(),
-    })
+fn waiters_of(key: &[u8], count: usize) -> Cmd {
+    on("LOCK.WAITERS", key).arg("COUNT").arg(count).to_owned()
 }

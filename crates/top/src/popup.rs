@@ -1,27 +1,28 @@
-//! The popups in front of the tables: a lock with its queue, a question, the help.
+//! The popups in front of the tables: a lock with its queue, a program with its locks, a question, the help.
 
 use crate::draw::{CHOSEN, FAINT, WARNING};
-use crate::reply::Waiter;
-use crate::view::{Mode, Question, Queue, View};
-use crate::words;
+use crate::view::{Claims, Mode, Question, Queue, View};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
+use redis_lock_tool::{Program, Waiter, words};
 
 /// The width of a name in a question: keys may be of any length.
 const MAX_NAME: usize = 60;
 
 const HELP: &str = "\
-Tab, 1 2 3     another table
-↑ ↓ PgUp PgDn  choose a row (the lock stays chosen wherever it moves)
+Tab, 1 2 3 4   another table
+↑ ↓ PgUp PgDn  choose a row (it stays chosen wherever it moves)
 Home End       the first row, the last row
 s              sort by the next column
 r              the other way round
 /              only keys and owners with a text in them; Esc clears it
 Space          hold the picture still
-Enter          who waits for the chosen lock
+Enter          who waits for the chosen lock; what the chosen program holds
 u              force-unlock the chosen lock (DEL), after a question
+k              end the session of the chosen program (LOCK.SESSION KILL),
+               after a question
 q, Ctrl-C      quit
 
 In the queue of a lock:
@@ -36,24 +37,37 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
     match &view.mode {
         Mode::Tables | Mode::Filter => {}
         Mode::Help => {
-            let area = middle(frame, 76, 21);
+            let area = middle(frame, 76, 23);
             let help = Paragraph::new(HELP).block(Block::bordered().title(" What the keys do "));
             frame.render_widget(help, area);
         }
-        Mode::Queue(queue) => draw_queue(queue, frame),
         Mode::Confirm(question, back) => {
-            if let Mode::Queue(queue) = back.as_ref() {
-                draw_queue(queue, frame);
-            }
+            draw_details(view, back, frame);
             draw_question(question, frame);
         }
+        details => draw_details(view, details, frame),
     }
 }
 
-fn draw_queue(queue: &Queue, frame: &mut Frame) {
+/// What a popup shows of a lock or a program: lines about it, and a table.
+struct Details {
+    title: String,
+    about: Vec<String>,
+    header: [&'static str; 6],
+    widths: [Constraint; 6],
+    rows: Vec<[String; 6]>,
+    chosen: Option<usize>,
+    keys: &'static str,
+}
+
+fn draw_details(view: &View, mode: &Mode, frame: &mut Frame) {
+    let details = match mode {
+        Mode::Queue(queue) => queue_details(view, queue),
+        Mode::Claims(claims) => claims_details(view, claims),
+        _ => return,
+    };
     let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
-    let key = short(&queue.lock_id.key);
-    let block = Block::bordered().title(format!(" {key} on {} ", queue.lock_id.server));
+    let block = Block::bordered().title(format!(" {} ", details.title));
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let [top, table, bottom] = Layout::vertical([
@@ -62,60 +76,130 @@ fn draw_queue(queue: &Queue, frame: &mut Frame) {
         Constraint::Length(1),
     ])
     .areas(inside);
-
-    let about = match &queue.held {
-        Some(held) => vec![
-            Line::from(format!("held by {}", words::name(&held.owner))),
-            Line::from(format!(
-                "for {}, left {}, lease {}, holds {}, token {}",
-                words::length(held.held_ms),
-                words::length(held.ttl_ms),
-                words::length(held.lease_ms),
-                held.holds,
-                held.token
-            )),
-            Line::from(format!("{} wait", held.waiters)),
-        ],
-        None if queue.is_known => vec![Line::from("free")],
-        None => vec![Line::from("…")],
-    };
+    let about: Vec<_> = details.about.into_iter().map(Line::from).collect();
     frame.render_widget(Paragraph::new(about), top);
+    let rows = details.rows.into_iter().map(Row::new);
+    let rows = Table::new(rows, details.widths)
+        .header(Row::new(details.header).style(FAINT))
+        .row_highlight_style(CHOSEN);
+    let mut state = TableState::new().with_selected(details.chosen);
+    frame.render_stateful_widget(rows, table, &mut state);
+    frame.render_widget(Line::styled(details.keys, FAINT), bottom);
+}
 
-    let rows = queue.waiters.iter().enumerate().map(|(index, waiter)| {
-        Row::new([
+fn queue_details(view: &View, queue: &Queue) -> Details {
+    let server = queue.lock_id.server.as_str();
+    let row = |(index, waiter): (usize, &Waiter)| {
+        let program = match view.now.program(server, waiter.session) {
+            Some(program) => program_name(program),
+            None if waiter.session == 0 => String::new(),
+            None => waiter.session.to_string(),
+        };
+        let client = if view.now.is_queued(server, waiter) {
+            "queued".to_owned()
+        } else {
+            waiter.client_id.to_string()
+        };
+        [
             (index + 1).to_string(),
             words::name(&waiter.owner),
-            program(waiter),
-            client(waiter),
+            program,
+            client,
             words::length(waiter.waited_ms),
             words::length(waiter.left_ms),
-        ])
+        ]
+    };
+    Details {
+        title: format!("{} on {server}", short(&queue.lock_id.key)),
+        about: match &queue.held {
+            Some(held) => vec![
+                format!("held by {}", words::name(&held.owner)),
+                format!(
+                    "for {}, left {}, lease {}, holds {}, token {}",
+                    words::length(held.held_ms),
+                    words::length(held.ttl_ms),
+                    words::length(held.lease_ms),
+                    held.holds,
+                    held.token
+                ),
+                format!("{} wait", held.waiters),
+            ],
+            None if queue.is_known => vec!["free".to_owned()],
+            None => vec!["…".to_owned()],
+        },
+        header: [
+            "",
+            "waiting owner",
+            "program",
+            "client",
+            "waited",
+            "gives up",
+        ],
+        widths: [
+            Constraint::Length(4),
+            Constraint::Fill(2),
+            Constraint::Fill(1),
+            Constraint::Length(8),
+            Constraint::Length(8),
+            Constraint::Length(8),
+        ],
+        rows: queue.waiters.iter().enumerate().map(row).collect(),
+        chosen: queue.position(),
+        keys: "↑↓ choose  k kill the waiter  u force-unlock  Esc back",
+    }
+}
+
+fn claims_details(view: &View, shown: &Claims) -> Details {
+    let program = view.now.program(&shown.id.server, shown.id.session);
+    let claims = shown.claims.iter().flatten().enumerate();
+    let rows = claims.map(|(index, claim)| {
+        let state = if claim.waited_ms.is_some() {
+            "waits"
+        } else {
+            "holds"
+        };
+        [
+            (index + 1).to_string(),
+            state.to_owned(),
+            words::name(&claim.key),
+            words::name(&claim.owner),
+            claim.waited_ms.map_or_else(String::new, words::length),
+            words::length(claim.left_ms),
+        ]
     });
-    let widths = [
-        Constraint::Length(4),
-        Constraint::Fill(2),
-        Constraint::Fill(1),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(8),
-    ];
-    let waiters = Table::new(rows, widths)
-        .header(
-            Row::new([
-                "",
-                "waiting owner",
-                "program",
-                "client",
-                "waited",
-                "gives up",
-            ])
-            .style(FAINT),
-        )
-        .row_highlight_style(CHOSEN);
-    let mut state = TableState::new().with_selected(queue.position());
-    frame.render_stateful_widget(waiters, table, &mut state);
-    let keys = "↑↓ choose  k kill the waiter  u force-unlock  Esc back";
-    frame.render_widget(Line::styled(keys, FAINT), bottom);
+    Details {
+        title: format!("session {} on {}", shown.id.session, shown.id.server),
+        about: match program {
+            Some(program) => vec![
+                format!(
+                    "{}, user {}, client {}",
+                    program_name(program),
+                    words::name(&program.user),
+                    program.client_id
+                ),
+                format!(
+                    "{} for {}, open for {}",
+                    program.state().word(),
+                    words::length(program.idle_ms),
+                    words::length(program.age_ms)
+                ),
+                format!("holds {}, waits for {}", program.grants, program.waiting),
+            ],
+            None => vec!["it has ended".to_owned()],
+        },
+        header: ["", "", "lock", "owner", "waited", "left"],
+        widths: [
+            Constraint::Length(4),
+            Constraint::Length(5),
+            Constraint::Fill(1),
+            Constraint::Fill(1),
+            Constraint::Length(8),
+            Constraint::Length(8),
+        ],
+        rows: rows.collect(),
+        chosen: None,
+        keys: "k end the session  Esc back",
+    }
 }
 
 fn draw_question(question: &Question, frame: &mut Frame) {
@@ -144,6 +228,19 @@ fn draw_question(question: &Question, frame: &mut Frame) {
                 held.token,
             ),
         ),
+        Question::End(id, program) => (
+            " End a program's session? ",
+            format!(
+                "End session {} of {} on {}, and release the {} locks that it holds?\n\
+                 Its {} waiting calls end. It is {}: make sure that it is not at work.",
+                id.session,
+                words::cut(&program_name(program), MAX_NAME),
+                id.server,
+                program.grants,
+                program.waiting,
+                program.state().word(),
+            ),
+        ),
     };
     let mut text = Text::from(text);
     text.push_line("");
@@ -154,21 +251,11 @@ fn draw_question(question: &Question, frame: &mut Frame) {
     frame.render_widget(question, area);
 }
 
-/// The session of a call: its name, or its id if it has none or may not be listed.
-fn program(waiter: &Waiter) -> String {
-    match (waiter.session, waiter.program.as_slice()) {
-        (0, _) => String::new(),
-        (id, []) => id.to_string(),
-        (_, name) => words::name(name),
-    }
-}
-
-/// The client that is blocked. A queued call has none.
-fn client(waiter: &Waiter) -> String {
-    if waiter.is_queued {
-        "queued".to_owned()
-    } else {
-        waiter.client_id.to_string()
+/// The name of a program, or its session if it has none.
+pub(crate) fn program_name(program: &Program) -> String {
+    match program.name.as_slice() {
+        [] => program.id.to_string(),
+        name => words::name(name),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A snapshot of all servers.
 
-use crate::reply::{Held, Hot, Info, Waiter};
+use redis::Value;
+use redis_lock_tool::{Names, Program, Reply, Waiter, number};
 use std::time::Instant;
 
 /// A lock's name, and the server that serves it.
@@ -8,6 +9,37 @@ use std::time::Instant;
 pub(crate) struct LockId {
     pub(crate) server: String,
     pub(crate) key: Vec<u8>,
+}
+
+/// A program's session, and its server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ProgramId {
+    pub(crate) server: String,
+    pub(crate) session: i64,
+}
+
+/// A held lock: the reply of `LOCK.INFO`.
+#[allow(clippy::struct_field_names)] // as the server calls them
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) owner: Vec<u8>,
+    pub(crate) token: i64,
+    pub(crate) holds: i64,
+    pub(crate) lease_ms: i64,
+    pub(crate) ttl_ms: i64,
+    pub(crate) held_ms: i64,
+    pub(crate) waiters: i64,
+}
+
+/// A hot key: an element of `LOCK.HOTKEYS`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hot {
+    pub(crate) key: Vec<u8>,
+    pub(crate) waits: i64,
+    pub(crate) timeouts: i64,
+    pub(crate) expirations: i64,
+    pub(crate) total_wait_ms: i64,
+    pub(crate) max_wait_ms: i64,
 }
 
 /// A lock that is held.
@@ -19,11 +51,22 @@ pub(crate) struct Lock {
     pub(crate) first: Option<Waiter>,
 }
 
+/// What a program holds, or waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) key: Vec<u8>,
+    pub(crate) owner: Vec<u8>,
+    /// How long it has waited; none: it holds the lock.
+    pub(crate) waited_ms: Option<i64>,
+    /// What is left of the lease, or of the wait; -1: without end.
+    pub(crate) left_ms: i64,
+}
+
 /// One server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
     pub(crate) address: String,
-    pub(crate) info: Info,
+    pub(crate) info: Names,
     /// How many keys of all kinds it has.
     pub(crate) keys: i64,
     /// True when all its keys were scanned once.
@@ -32,13 +75,44 @@ pub(crate) struct Server {
     pub(crate) error: Option<String>,
 }
 
-/// All servers, locks and hot keys at one time.
+/// All servers, locks, programs and hot keys at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Instant,
     pub(crate) servers: Vec<Server>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) hot: Vec<(LockId, Hot)>,
+    pub(crate) programs: Vec<(ProgramId, Program)>,
+}
+
+impl Held {
+    /// `None` when the lock is free.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let fields = Reply::read(value)?;
+        Some(Self {
+            owner: fields.bytes("owner")?,
+            token: fields.number("token")?,
+            holds: fields.number("holds")?,
+            lease_ms: fields.number("lease-ms")?,
+            ttl_ms: fields.number("ttl-ms")?,
+            held_ms: fields.number("held-ms")?,
+            waiters: fields.number("waiters")?,
+        })
+    }
+}
+
+impl Hot {
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let fields = Reply::read(value)?;
+        Some(Self {
+            key: fields.bytes("key")?,
+            waits: fields.number("waits")?,
+            timeouts: fields.number("timeouts")?,
+            expirations: fields.number("expirations")?,
+            total_wait_ms: fields.number("total-wait-ms")?,
+            max_wait_ms: fields.number("longest-wait-ms")?,
+        })
+    }
 }
 
 impl Snapshot {
@@ -48,25 +122,24 @@ impl Snapshot {
             servers: Vec::new(),
             locks: Vec::new(),
             hot: Vec::new(),
+            programs: Vec::new(),
         }
+    }
+
+    /// A field of each server that has it.
+    fn numbers(&self, field: &str) -> impl Iterator<Item = i64> {
+        let servers = self.servers.iter();
+        servers.filter_map(move |server| number(&server.info, field))
     }
 
     /// The sum of a field over the servers; `None` when no server has it.
     pub(crate) fn sum(&self, field: &str) -> Option<i64> {
-        let numbers = self
-            .servers
-            .iter()
-            .filter_map(|server| server.info.number(field));
-        numbers.reduce(i64::saturating_add)
+        self.numbers(field).reduce(i64::saturating_add)
     }
 
     /// The largest value of a field.
     pub(crate) fn largest(&self, field: &str) -> Option<i64> {
-        let numbers = self
-            .servers
-            .iter()
-            .filter_map(|server| server.info.number(field));
-        numbers.max()
+        self.numbers(field).max()
     }
 
     /// The increase of a counter per second since an earlier snapshot, over all servers. A counter that is
@@ -76,8 +149,8 @@ impl Snapshot {
         let mut total = None;
         for server in &self.servers {
             let earlier = before.servers.iter().find(|s| s.address == server.address);
-            let earlier = earlier.and_then(|server| server.info.number(field));
-            let (Some(earlier), Some(now)) = (earlier, server.info.number(field)) else {
+            let earlier = earlier.and_then(|server| number(&server.info, field));
+            let (Some(earlier), Some(now)) = (earlier, number(&server.info, field)) else {
                 continue;
             };
             let steps = if now < earlier { now } else { now - earlier };
@@ -88,18 +161,33 @@ impl Snapshot {
             .filter(|_| seconds > 0.0)
             .map(|steps| steps as f64 / seconds)
     }
+
+    /// The program of a session, where it is known.
+    pub(crate) fn program(&self, server: &str, session: i64) -> Option<&Program> {
+        let mut programs = self.programs.iter();
+        let found = programs.find(|(id, _)| id.session == session && id.server == server);
+        found.map(|(_, program)| program)
+    }
+
+    /// Whether no client of its own waits for this call. A call of an unknown session counts as queued, because
+    /// killing the client of a queued call would cut off a whole program.
+    pub(crate) fn is_queued(&self, server: &str, call: &Waiter) -> bool {
+        let polls = |program: &Program| program.client_id == call.client_id;
+        call.session != 0
+            && (call.client_id == 0 || self.program(server, call.session).is_none_or(polls))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Server, Snapshot};
-    use crate::reply::Info;
+    use redis_lock_tool::lines;
     use std::time::Duration;
 
     fn snapshot(grants: &[(&str, i64)]) -> Snapshot {
         let server = |(address, grants): &(&str, i64)| Server {
             address: (*address).to_owned(),
-            info: Info::parse(&format!("lock_grants:{grants}")),
+            info: lines(&format!("lock_grants:{grants}")),
             ..Server::default()
         };
         Snapshot {

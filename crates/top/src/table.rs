@@ -1,8 +1,7 @@
-//! The three tables: columns, rows and sorting.
+//! The tables: columns, rows and sorting.
 
-use crate::reply::Hot;
-use crate::snapshot::{Lock, LockId, Snapshot};
-use crate::words;
+use crate::snapshot::{Hot, Lock, LockId, ProgramId, Snapshot};
+use redis_lock_tool::{Program, words};
 use std::cmp::Ordering;
 
 /// One of the tables.
@@ -14,16 +13,19 @@ pub(crate) enum Panel {
     Queues,
     /// Keys with the most waiting over the last minutes.
     Hot,
+    /// Programs with sessions, those with most locks first.
+    Programs,
 }
 
 impl Panel {
-    pub(crate) const ALL: [Self; 3] = [Self::Held, Self::Queues, Self::Hot];
+    pub(crate) const ALL: [Self; 4] = [Self::Held, Self::Queues, Self::Hot, Self::Programs];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Held => "Locks held longest",
             Self::Queues => "Longest queues",
             Self::Hot => "Hottest keys",
+            Self::Programs => "Programs",
         }
     }
 }
@@ -85,10 +87,17 @@ impl Cell {
     }
 }
 
+/// What a line of a table is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RowId {
+    Lock(LockId),
+    Program(ProgramId),
+}
+
 /// One line of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    pub(crate) lock_id: LockId,
+    pub(crate) id: RowId,
     pub(crate) cells: Vec<Cell>,
 }
 
@@ -130,17 +139,29 @@ impl Panel {
             column("longest", 7, 0),
             column(SERVER, 21, 100),
         ];
+        const PROGRAMS: [Column; 9] = [
+            column("program", 0, 0),
+            column("state", 8, 0),
+            column("holds", 6, 0),
+            column("waits", 6, 0),
+            column("idle", 7, 0),
+            column("age", 7, 90),
+            column("events", 6, 90),
+            column("session", 16, 100),
+            column(SERVER, 21, 100),
+        ];
         match self {
             Self::Held => &HELD,
             Self::Queues => &QUEUES,
             Self::Hot => &HOT,
+            Self::Programs => &PROGRAMS,
         }
     }
 
     /// The sorting that the title names.
     pub(crate) fn first_sort(self) -> Sort {
         let column = match self {
-            Self::Held => 2,
+            Self::Held | Self::Programs => 2,
             Self::Queues => 1,
             Self::Hot => 4,
         };
@@ -161,6 +182,7 @@ impl Panel {
                 .map(queue)
                 .collect(),
             Self::Hot => snapshot.hot.iter().map(hot).collect(),
+            Self::Programs => snapshot.programs.iter().map(program).collect(),
         };
         let filter = filter.to_lowercase();
         rows.retain(|row| {
@@ -178,7 +200,7 @@ impl Panel {
                 a.order(b)
             };
             // Equal rows keep their order from snapshot to snapshot.
-            order.then_with(|| one.lock_id.cmp(&two.lock_id))
+            order.then_with(|| one.id.cmp(&two.id))
         });
         rows
     }
@@ -187,7 +209,7 @@ impl Panel {
 fn held(lock: &Lock) -> Row {
     let held = &lock.held;
     Row {
-        lock_id: lock.id.clone(),
+        id: RowId::Lock(lock.id.clone()),
         cells: vec![
             Cell::Name(lock.id.key.clone()),
             Cell::Owner(held.owner.clone()),
@@ -197,7 +219,7 @@ fn held(lock: &Lock) -> Row {
             Cell::Number(held.holds),
             Cell::Number(held.waiters),
             Cell::Number(held.token),
-            server(&lock.id),
+            server(&lock.id.server),
         ],
     }
 }
@@ -205,7 +227,7 @@ fn held(lock: &Lock) -> Row {
 fn queue(lock: &Lock) -> Row {
     let first = lock.first.clone().unwrap_or_default();
     Row {
-        lock_id: lock.id.clone(),
+        id: RowId::Lock(lock.id.clone()),
         cells: vec![
             Cell::Name(lock.id.key.clone()),
             Cell::Number(lock.held.waiters),
@@ -213,14 +235,14 @@ fn queue(lock: &Lock) -> Row {
             Cell::Owner(first.owner),
             Cell::Owner(lock.held.owner.clone()),
             Cell::Length(lock.held.held_ms),
-            server(&lock.id),
+            server(&lock.id.server),
         ],
     }
 }
 
 fn hot((lock_id, hot): &(LockId, Hot)) -> Row {
     Row {
-        lock_id: lock_id.clone(),
+        id: RowId::Lock(lock_id.clone()),
         cells: vec![
             Cell::Name(hot.key.clone()),
             Cell::Number(hot.waits),
@@ -228,11 +250,28 @@ fn hot((lock_id, hot): &(LockId, Hot)) -> Row {
             Cell::Number(hot.expirations),
             Cell::Length(hot.total_wait_ms),
             Cell::Length(hot.max_wait_ms),
-            server(lock_id),
+            server(&lock_id.server),
         ],
     }
 }
 
-fn server(lock_id: &LockId) -> Cell {
-    Cell::Name(lock_id.server.clone().into_bytes())
+fn program((id, program): &(ProgramId, Program)) -> Row {
+    Row {
+        id: RowId::Program(id.clone()),
+        cells: vec![
+            Cell::Name(program.name.clone()),
+            Cell::Name(program.state().word().into()),
+            Cell::Number(program.grants),
+            Cell::Number(program.waiting),
+            Cell::Length(program.idle_ms),
+            Cell::Length(program.age_ms),
+            Cell::Number(program.events),
+            Cell::Number(program.id),
+            server(&id.server),
+        ],
+    }
+}
+
+fn server(address: &str) -> Cell {
+    Cell::Name(address.into())
 }

@@ -1,14 +1,14 @@
 //! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
 //! returns orders.
 
-use crate::reply::{Held, Waiter};
-use crate::snapshot::{LockId, Snapshot};
+use crate::snapshot::{Claim, Held, LockId, ProgramId, Snapshot};
 use crate::source::{Order, Update};
-use crate::table::{Panel, Row, Sort};
-use crate::words;
+use crate::table::{Panel, Row, RowId, Sort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use redis_lock_tool::{Program, Waiter, words};
 
 const PAGE: isize = 10;
+const PANELS: usize = Panel::ALL.len();
 /// The width of an owner in a message.
 const MAX_OWNER: usize = 40;
 
@@ -21,6 +21,8 @@ pub(crate) enum Mode {
     Filter,
     /// Show a lock and its waiters.
     Queue(Queue),
+    /// Show a program, what it holds and what it waits for.
+    Claims(Claims),
     /// Answer a question, and return to the mode before it.
     Confirm(Question, Box<Mode>),
     /// Show the help.
@@ -40,11 +42,20 @@ pub(crate) struct Queue {
     pub(crate) chosen: Option<(i64, Vec<u8>)>,
 }
 
+/// A program with what it holds and waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) id: ProgramId,
+    /// None: not known yet, or it has ended.
+    pub(crate) claims: Option<Vec<Claim>>,
+}
+
 /// An action that needs a confirmation, with what was on the screen when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Kill(LockId, Waiter),
     Unlock(LockId, Held),
+    End(ProgramId, Program),
 }
 
 impl Question {
@@ -58,6 +69,7 @@ impl Question {
                 lock_id,
                 token: held.token,
             },
+            Self::End(id, _) => Order::End(id),
         }
     }
 }
@@ -73,8 +85,8 @@ pub(crate) struct View {
     /// The result of the last order.
     pub(crate) message: Option<String>,
     pub(crate) is_over: bool,
-    sorts: [Sort; 3],
-    chosen: [Option<LockId>; 3],
+    sorts: [Sort; PANELS],
+    chosen: [Option<RowId>; PANELS],
 }
 
 impl View {
@@ -89,7 +101,7 @@ impl View {
             message: None,
             is_over: false,
             sorts: Panel::ALL.map(Panel::first_sort),
-            chosen: [const { None }; 3],
+            chosen: [const { None }; PANELS],
         }
     }
 
@@ -101,10 +113,10 @@ impl View {
         panel.rows(&self.now, self.sort(panel), &self.filter)
     }
 
-    /// The index of the chosen lock, else the first row.
+    /// The index of the chosen row, else the first row.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
         let chosen = self.chosen[panel as usize].as_ref();
-        let same = rows.iter().position(|row| Some(&row.lock_id) == chosen);
+        let same = rows.iter().position(|row| Some(&row.id) == chosen);
         same.or((!rows.is_empty()).then_some(0))
     }
 
@@ -133,11 +145,20 @@ impl View {
                 }
                 return None;
             }
+            Update::Claims(id, claims) => {
+                if let Mode::Claims(shown) = &mut self.mode
+                    && shown.id == id
+                {
+                    shown.claims = claims;
+                }
+                return None;
+            }
             Update::Done(message) => self.message = Some(message),
         }
-        // Refresh the queue that is shown.
+        // Refresh what is shown in front.
         match &self.mode {
             Mode::Queue(queue) => Some(Order::Look(queue.lock_id.clone())),
+            Mode::Claims(claims) => Some(Order::LookAtProgram(claims.id.clone())),
             _ => None,
         }
     }
@@ -153,6 +174,14 @@ impl View {
             Mode::Tables => self.press_in_tables(key.code),
             Mode::Filter => self.press_in_filter(key.code),
             Mode::Queue(queue) => self.press_in_queue(queue, key.code),
+            Mode::Claims(claims) => {
+                match key.code {
+                    KeyCode::Esc | KeyCode::Char('q') => {}
+                    KeyCode::Char('k') => self.ask_to_end(claims.id.clone(), Mode::Claims(claims)),
+                    _ => self.mode = Mode::Claims(claims),
+                }
+                None
+            }
             Mode::Confirm(question, back) => {
                 self.mode = *back;
                 // Any other key is a no.
@@ -173,14 +202,21 @@ impl View {
                 let sort = &mut self.sorts[self.panel as usize];
                 sort.descending = !sort.descending;
             }
-            KeyCode::Char(digit @ '1'..='3') => {
+            KeyCode::Char(digit @ '1'..='4') => {
                 self.panel = Panel::ALL[digit as usize - '1' as usize];
             }
-            KeyCode::Tab => self.panel = Panel::ALL[(self.panel as usize + 1) % 3],
-            KeyCode::BackTab => self.panel = Panel::ALL[(self.panel as usize + 2) % 3],
+            KeyCode::Tab => self.panel = Panel::ALL[(self.panel as usize + 1) % PANELS],
+            KeyCode::BackTab => {
+                self.panel = Panel::ALL[(self.panel as usize + PANELS - 1) % PANELS];
+            }
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Enter => return self.look_at_chosen(),
             KeyCode::Char('u') => self.ask_to_unlock_chosen(),
+            KeyCode::Char('k') => {
+                if let Some(RowId::Program(id)) = self.chosen_row() {
+                    self.ask_to_end(id, Mode::Tables);
+                }
+            }
             _ => self.choose(step(key)?),
         }
         None
@@ -208,7 +244,7 @@ impl View {
             KeyCode::Esc | KeyCode::Char('q') => return None,
             KeyCode::Char('k') => {
                 if let Some(waiter) = queue.chosen_waiter() {
-                    if waiter.is_queued {
+                    if self.now.is_queued(&queue.lock_id.server, waiter) {
                         let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
                         self.message = Some(format!(
                             "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
@@ -250,27 +286,47 @@ impl View {
         let rows = self.rows(self.panel);
         if let Some(chosen) = self.chosen(self.panel, &rows) {
             let chosen = moved(chosen, step, rows.len());
-            self.chosen[self.panel as usize] = Some(rows[chosen].lock_id.clone());
+            self.chosen[self.panel as usize] = Some(rows[chosen].id.clone());
         }
     }
 
-    fn chosen_lock(&self) -> Option<LockId> {
+    fn chosen_row(&self) -> Option<RowId> {
         let rows = self.rows(self.panel);
         let chosen = self.chosen(self.panel, &rows)?;
-        Some(rows[chosen].lock_id.clone())
+        Some(rows[chosen].id.clone())
     }
 
     fn look_at_chosen(&mut self) -> Option<Order> {
-        let lock_id = self.chosen_lock()?;
-        self.mode = Mode::Queue(Queue {
-            lock_id: lock_id.clone(),
-            ..Queue::default()
-        });
-        Some(Order::Look(lock_id))
+        Some(match self.chosen_row()? {
+            RowId::Lock(lock_id) => {
+                self.mode = Mode::Queue(Queue {
+                    lock_id: lock_id.clone(),
+                    ..Queue::default()
+                });
+                Order::Look(lock_id)
+            }
+            RowId::Program(id) => {
+                self.mode = Mode::Claims(Claims {
+                    id: id.clone(),
+                    claims: None,
+                });
+                Order::LookAtProgram(id)
+            }
+        })
+    }
+
+    /// Asks whether a program's session shall end, and returns to the mode before the question.
+    fn ask_to_end(&mut self, id: ProgramId, back: Mode) {
+        if let Some(program) = self.now.program(&id.server, id.session).cloned() {
+            self.mode = Mode::Confirm(Question::End(id, program), Box::new(back));
+        } else {
+            self.message = Some("that program has ended".to_owned());
+            self.mode = back;
+        }
     }
 
     fn ask_to_unlock_chosen(&mut self) {
-        let Some(lock_id) = self.chosen_lock() else {
+        let Some(RowId::Lock(lock_id)) = self.chosen_row() else {
             return;
         };
         let lock = self.now.locks.iter().find(|lock| lock.id == lock_id);

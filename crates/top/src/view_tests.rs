@@ -1,14 +1,14 @@
 //! Tests of keys, updates and drawing.
 
 use crate::draw::draw;
-use crate::reply::{Held, Hot, Info, Session, Waiter};
-use crate::snapshot::{Lock, LockId, Server, Snapshot};
+use crate::snapshot::{Claim, Held, Hot, Lock, LockId, ProgramId, Server, Snapshot};
 use crate::source::{Order, Update};
-use crate::table::Panel;
+use crate::table::{Panel, Row, RowId};
 use crate::view::{Mode, View};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use redis_lock_tool::{Program, Waiter, lines};
 use std::time::Duration;
 
 fn lock_id(key: &str) -> LockId {
@@ -49,7 +49,7 @@ fn waiter(owner: &str, client_id: i64) -> Waiter {
 fn snapshot(locks: &[Lock]) -> Snapshot {
     let server = Server {
         address: "here:1".to_owned(),
-        info: Info::parse("redis_version:7.0.15\nlock_last_token:9\nlock_held:2\nlock_grants:10"),
+        info: lines("redis_version:7.0.15\nlock_last_token:9\nlock_held:2\nlock_grants:10"),
         searched: true,
         ..Server::default()
     };
@@ -65,6 +65,20 @@ fn snapshot(locks: &[Lock]) -> Snapshot {
         hot: vec![(lock_id("stock"), hot)],
         ..Snapshot::empty()
     }
+}
+
+fn program(session: i64, name: &str, client_id: i64) -> (ProgramId, Program) {
+    let id = ProgramId {
+        server: "here:1".to_owned(),
+        session,
+    };
+    let program = Program {
+        id: session,
+        name: name.into(),
+        client_id,
+        ..Program::default()
+    };
+    (id, program)
 }
 
 /// A view in which `orders` is held longest and `mail` has most waiters.
@@ -90,7 +104,10 @@ fn type_in(view: &mut View, text: &str) -> Option<Order> {
 }
 
 fn keys(view: &View, panel: Panel) -> Vec<String> {
-    let name = |row: crate::table::Row| String::from_utf8(row.lock_id.key).expect("text");
+    let name = |row: Row| match row.id {
+        RowId::Lock(lock_id) => String::from_utf8(lock_id.key).expect("text"),
+        RowId::Program(id) => id.session.to_string(),
+    };
     view.rows(panel).into_iter().map(name).collect()
 }
 
@@ -253,19 +270,13 @@ fn a_waiter_is_killed_only_after_a_yes() {
 #[test]
 fn a_queued_call_is_shown_with_its_program_and_not_killed() {
     let mut view = view();
+    let mut later = snapshot(&[lock("orders", "a", 9, 5)]);
+    later.programs = vec![program(5, "checkout", 21), program(6, "", 22)];
+    view.apply(Update::Snapshot(later));
     press(&mut view, KeyCode::Enter);
-    let session = |id, name: &str, client_id| Session {
-        id,
-        name: name.as_bytes().to_vec(),
-        client_id,
-    };
-    let sessions = [session(5, "checkout", 21), session(6, "", 22)];
-    let of = |owner, client_id, session| {
-        let call = Waiter {
-            session,
-            ..waiter(owner, client_id)
-        };
-        call.with_program(&sessions)
+    let of = |owner, client_id, session| Waiter {
+        session,
+        ..waiter(owner, client_id)
     };
     // Two calls of one program on one connection, one of a program without a name, one that blocks, an unknown one.
     let queue = vec![
@@ -275,7 +286,10 @@ fn a_queued_call_is_shown_with_its_program_and_not_killed() {
         of("d", 30, 5),
         of("e", 31, 77),
     ];
-    let queued: Vec<_> = queue.iter().map(|waiter| waiter.is_queued).collect();
+    let queued: Vec<_> = queue
+        .iter()
+        .map(|waiter| view.now.is_queued("here:1", waiter))
+        .collect();
     assert_eq!(queued, [true, true, true, false, true]);
     view.apply(Update::Queue(lock_id("orders"), None, queue.clone()));
     press(&mut view, KeyCode::Down);
@@ -289,6 +303,68 @@ fn a_queued_call_is_shown_with_its_program_and_not_killed() {
     assert!(matches!(view.mode, Mode::Queue(_)));
     let message = view.message.clone().unwrap_or_default();
     assert!(message.contains("LOCK.RELEASE … b ALL"), "{message}");
+}
+
+#[test]
+fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
+    let mut view = view();
+    let mut later = snapshot(&[]);
+    let states = [
+        (7, "reports", 0, 0),
+        (8, "billing", 3, 5000),
+        (9, "shop", 4, 0),
+    ];
+    later.programs = states
+        .map(|(session, name, client_id, idle_ms)| {
+            let (id, program) = program(session, name, client_id);
+            let (grants, waiting) = (session - 7, 1);
+            let program = Program {
+                idle_ms,
+                grants,
+                waiting,
+                ..program
+            };
+            (id, program)
+        })
+        .to_vec();
+    view.apply(Update::Snapshot(later));
+    type_in(&mut view, "4");
+    assert_eq!(keys(&view, Panel::Programs), ["9", "8", "7"]);
+    let picture = screen(&view, 80, 24);
+    for part in [
+        "here:1: reports is detached: holds 0, waits for 1",
+        "here:1: billing is frozen: holds 1, waits for 1",
+        " polls ",
+    ] {
+        assert!(picture.contains(part), "{part}:\n{picture}");
+    }
+    type_in(&mut view, "/froz");
+    press(&mut view, KeyCode::Enter);
+    let billing = program(8, "", 0).0;
+    let order = press(&mut view, KeyCode::Enter);
+    assert_eq!(order, Some(Order::LookAtProgram(billing.clone())));
+    let claim = |key: &str, waited_ms| Claim {
+        key: key.into(),
+        waited_ms,
+        ..Claim::default()
+    };
+    let claims = vec![claim("orders", None), claim("stock", Some(2100))];
+    view.apply(Update::Claims(billing.clone(), Some(claims)));
+    let picture = screen(&view, 80, 24);
+    for part in ["holds orders", "waits stock", "2.1s"] {
+        assert!(picture.contains(part), "{part}:\n{picture}");
+    }
+    type_in(&mut view, "kn");
+    assert!(matches!(view.mode, Mode::Claims(_)));
+    type_in(&mut view, "k");
+    assert!(screen(&view, 80, 24).contains("End session 8 of billing"));
+    assert_eq!(type_in(&mut view, "y"), Some(Order::End(billing)));
+    // From the table, too, and not on other tables.
+    press(&mut view, KeyCode::Esc);
+    type_in(&mut view, "k");
+    assert!(matches!(view.mode, Mode::Confirm(..)));
+    type_in(&mut view, "n1ku");
+    assert_eq!(view.mode, Mode::Tables);
 }
 
 #[test]
@@ -324,7 +400,7 @@ fn rates_and_gauges_are_shown_at_the_top() {
     let mut view = view();
     let mut later = snapshot(&[]);
     later.at = view.now.at + Duration::from_secs(2);
-    later.servers[0].info = Info::parse("redis_version:7.0.15\nlock_held:5\nlock_grants:35");
+    later.servers[0].info = lines("redis_version:7.0.15\nlock_held:5\nlock_grants:35");
     view.apply(Update::Snapshot(later));
     let picture = screen(&view, 80, 24);
     assert!(picture.contains("here:1 Redis 7.0.15"), "{picture}");
@@ -335,7 +411,7 @@ fn rates_and_gauges_are_shown_at_the_top() {
 }
 
 #[test]
-fn a_tall_screen_shows_three_tables_and_a_short_one_the_current_one() {
+fn a_tall_screen_shows_all_tables_and_a_short_one_the_current_one() {
     let mut view = view();
     let tall = screen(&view, 140, 40);
     let titles = Panel::ALL.map(Panel::title);
@@ -345,7 +421,7 @@ fn a_tall_screen_shows_three_tables_and_a_short_one_the_current_one() {
     let short = screen(&view, 80, 24);
     assert_eq!(
         titles.map(|title| short.contains(title)),
-        [false, true, false],
+        [false, true, false, false],
         "{short}"
     );
     press(&mut view, KeyCode::BackTab);
@@ -386,7 +462,7 @@ fn eighty_columns_are_enough_for_the_keys_and_to_find_an_owner() {
 fn warnings_are_shown() {
     let mut view = view();
     let mut later = snapshot(&[]);
-    later.servers[0].info = Info::parse("maxmemory_policy:allkeys-lru");
+    later.servers[0].info = lines("maxmemory_policy:allkeys-lru");
     later.servers[0].searched = false;
     later.servers[0].keys = 1234;
     later.servers.push(Server {

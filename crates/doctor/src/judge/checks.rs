@@ -2,8 +2,8 @@
 
 use super::Judge::{Server, Unreached, Watched};
 use super::{
-    Check, Judge, clocks, cluster, connections, failover, loaded, memory, persistence, replication,
-    rights, settings, stalls,
+    Check, Judge, clocks, cluster, connections, failover, files, loaded, memory, persistence,
+    programs, replication, rights, settings, stalls,
 };
 use crate::finding::{Fix, Judged, Unseen};
 
@@ -27,6 +27,8 @@ pub(super) const CHECKS: &[Check] = &[
         "a replica that was not checked may be the one that takes over"),
     check("module", Server(loaded::module), "docs/operations/failover.md#replicas",
         "without the module a primary has no locks, and a replica cannot load or replicate them"),
+    check("files", Server(files::files), "docs/install.md#loading-the-module",
+        "CONFIG REWRITE copies the loadmodule line of an included file into the server's own, and a server that loads a module twice does not start"),
     check("version", Server(loaded::version), "docs/upgrade.md",
         "an older replica removes locks, or keeps old states of them, when it does not know what a newer primary sends"),
     check("server", Server(loaded::server), "README.md#supported-servers",
@@ -59,6 +61,8 @@ pub(super) const CHECKS: &[Check] = &[
         "each blocked call occupies a connection"),
     check("queued", Server(settings::queued), "docs/operations/settings.md",
         "a program whose calls cannot queue gets no lock that another holds"),
+    check("programs", Server(programs::programs), "docs/operations/locks.md#which-program-holds-what",
+        "a program that does not poll gets no lock that it waits for, and others wait for the locks that it holds"),
     check("open", Server(rights::open), "docs/operations/users.md",
         "an owner is a name, not a password: everyone who may run commands can free any lock"),
     check("rights", Server(rights::rights), "docs/operations/users.md",

@@ -35,7 +35,7 @@ pub(super) fn coverage(_: &Facts, node: &Node) -> Judged {
     let seen =
         "cluster-require-full-coverage yes: when one primary is down, every lock is, on all nodes";
     let part = set("cluster-require-full-coverage", "no");
-    Verdict::warning(seen).fix(part).alone()
+    Verdict::advice(seen).fix(part).alone()
 }
 
 pub(super) fn reads(_: &Facts, node: &Node) -> Judged {

@@ -40,7 +40,7 @@ pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
             "tcp-keepalive {seconds}: a vanished host is noticed after {} s",
             2 * seconds
         )),
-        _ => Verdict::warning(format!(
+        _ => Verdict::advice(format!(
             "tcp-keepalive {seconds}: a vanished host is noticed after {} s; only new connections take a new \
              value",
             2 * seconds

@@ -3,11 +3,14 @@
 mod limits;
 
 use super::judge;
-use crate::facts::{Clock, Facts, Fields, Module, Node, User, Watched, Write};
+use crate::facts::{Clock, Facts, Module, Node, User, Watched, Write};
+use crate::files::Files;
 use crate::finding::{Finding, Fix, Severity, Unseen};
+use crate::programs::{Programs, Stuck};
 use crate::report::Report;
+use redis_lock_tool::{Names, Program};
 
-const INFO: &str = "redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
+const INFO: &str = "config_file:/etc/redis.conf redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
     aof_enabled:1 aof_last_write_status:ok aof_last_bgrewrite_status:ok rdb_last_bgsave_status:ok \
     maxmemory:1000000000 maxmemory_policy:noeviction used_memory:1000000 evicted_keys:0 maxclients:10000 \
     connected_clients:10 rejected_connections:0 lock_held:1 lock_waiting:0 lock_queued:0 \
@@ -21,7 +24,7 @@ const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protec
     lock.max-queued:1000 lock.max-sessions:10000 \
     lock.deadlock-detection:yes";
 
-fn fields(text: &str) -> Fields {
+fn fields(text: &str) -> Names {
     let pairs = text
         .split_whitespace()
         .filter_map(|pair| pair.split_once(':'));
@@ -52,9 +55,15 @@ fn healthy(address: &str) -> Node {
         slow: Ok(vec![]),
         spikes: Ok(vec![]),
         users: Ok(vec![]),
+        programs: Ok(Programs::default()),
+        files: Some(Files {
+            own: "/etc/redis.conf".to_owned(),
+            loads: vec!["lock.so".to_owned()],
+            included: vec![],
+        }),
         open: Ok(false),
         write: Ok(Write::Taken),
-        cluster: Ok(Fields::new()),
+        cluster: Ok(Names::new()),
     }
 }
 
@@ -266,6 +275,40 @@ fn a_sentinel_tells_of_the_failover() {
 }
 
 #[test]
+fn programs_that_do_not_poll_are_told_of_one_by_one() {
+    let stuck = |id, client_id| Stuck {
+        program: Program {
+            id,
+            client_id,
+            idle_ms: 2000,
+            grants: 1,
+            name: b"checkout\x1b".to_vec(),
+            ..Program::default()
+        },
+        holds: vec!["lock:a".to_owned()],
+        waits: vec![],
+    };
+    let mut node = healthy("a:1");
+    node.programs = Ok(Programs {
+        all: vec![],
+        stuck: (1..=12).map(|id| stuck(id, id % 2)).collect(),
+    });
+    let findings = of(vec![node]);
+    let found: Vec<_> = findings
+        .iter()
+        .filter(|one| one.check == "programs")
+        .collect();
+    assert_eq!(found.len(), 11);
+    assert!(
+        found[0].seen.contains("checkout\\x1b (session 1,"),
+        "{found:?}"
+    );
+    assert!(found[0].seen.contains("is frozen"), "{found:?}");
+    assert!(found[1].seen.contains("is detached") && found[1].seen.contains("holds 1 (lock:a)"));
+    assert!(found[10].seen.starts_with("2 more programs"), "{found:?}");
+}
+
+#[test]
 fn clients_by_tls_go_astray_on_redis_7_0_alone() {
     for (version, astray) in [("7.0.15", true), ("7.2.4", false), ("8.2.3", false)] {
         let node = but(&format!(
@@ -339,5 +382,5 @@ fn the_worst_is_first_and_decides_how_it_ends() {
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
     assert!(at("ERROR: writes on a:1\n") < at("WARNING: keepalive on a:1, b:2\n"));
     at("  fix   redis-cli> CONFIG SET tcp-keepalive 10\n        redis.conf: tcp-keepalive 10\n");
-    at("\nerrors: 1, warnings: 1, not looked at: 0\n");
+    at("\nerrors: 1, warnings: 1, not looked at: 0, advice: 0\n");
 }

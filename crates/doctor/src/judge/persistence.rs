@@ -29,7 +29,7 @@ pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
         return Verdict::error(seen).fix(aof).alone();
     }
     let seen = format!("save points alone ({save}): a crash loses everything since the last save");
-    Verdict::warning(seen).fix(aof).alone()
+    Verdict::advice(seen).fix(aof).alone()
 }
 
 pub(super) fn save(_: &Facts, node: &Node) -> Judged {

@@ -94,7 +94,7 @@ pub(super) fn enough(_: &Facts, node: &Node) -> Judged {
             format!("{seen}. With one replica, 1 would stop all locks while that one is away");
         return Verdict::ok(seen).fix(fix).alone();
     }
-    Verdict::warning(seen).fix(fix).alone()
+    Verdict::advice(seen).fix(fix).alone()
 }
 
 pub(super) fn writes(_: &Facts, node: &Node) -> Judged {

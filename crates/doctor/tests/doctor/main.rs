@@ -4,6 +4,7 @@ mod clocks;
 mod clusters;
 mod failures;
 mod login;
+mod programs;
 mod replicas;
 mod rights;
 mod sentinels;

@@ -147,7 +147,7 @@ fn a_replica_that_takes_writes() {
 fn a_primary_that_goes_on_alone() {
     let primary = healthy().start();
     let _replicas = [(); 2].map(|()| replica_of(&primary, |settings| settings));
-    let finding = look(&primary).one("enough-replicas", "warning");
+    let finding = look(&primary).one("enough-replicas", "advice");
     finding.run_first(&mut primary.connection());
     gone(&primary, "enough-replicas");
 }

@@ -12,9 +12,51 @@ fn a_healthy_server_is_fine() {
     let told = program(&["--port", &server.port().to_string()]);
     let told = String::from_utf8(told.stdout).expect("text");
     assert!(
-        told.contains("errors: 0, warnings: 0, not looked at: 0"),
+        told.contains("errors: 0, warnings: 0, not looked at: 0, advice: 0"),
         "{told}"
     );
+}
+
+#[test]
+fn a_server_with_the_default_settings_gets_advice_and_no_warning() {
+    let server = Server::builder()
+        .config("save", "3600 1 300 100 60 10000")
+        .config("appendfsync", "everysec")
+        .start();
+    let report = look(&server);
+    report.fine();
+    for check in ["persistence", "keepalive"] {
+        report
+            .one(check, "advice")
+            .run_first(&mut server.connection());
+        gone(&server, check);
+    }
+}
+
+#[test]
+fn a_module_that_an_included_file_loads() {
+    let mut server = healthy().start();
+    let included = server.dir().join("included.conf");
+    let line = format!("loadmodule {}\n", testbed::module::path().display());
+    std::fs::write(&included, &line).expect("a file");
+    let include = included.display().to_string();
+    // A pattern finds it, too.
+    for include in [include.as_str(), &include.replace("uded", "*")] {
+        server
+            .reconfigure(|_| {
+                Server::builder()
+                    .without_module()
+                    .config("include", include)
+            })
+            .restart();
+        let finding = look(&server).one("files", "warning");
+        assert!(finding.seen().contains("included.conf"), "{finding:?}");
+    }
+    cmd!(server.connection(), "CONFIG", "REWRITE").okay();
+    let finding = look(&server).one("files", "error");
+    assert!(finding.seen().contains("both load"), "{finding:?}");
+    std::fs::write(&included, "").expect("the file");
+    gone(&server, "files");
 }
 
 #[test]
@@ -22,7 +64,7 @@ fn persistence_that_loses_locks() {
     by_settings("persistence", "error", &[("appendonly", "no")]);
     by_settings(
         "persistence",
-        "warning",
+        "advice",
         &[("appendonly", "no"), ("save", "900 1")],
     );
     by_settings("persistence", "warning", &[("appendfsync", "no")]);
@@ -78,7 +120,7 @@ fn memory_that_is_full_or_too_small_for_waiters() {
 #[test]
 fn connections_that_are_closed_too_late() {
     by_settings("keepalive", "warning", &[("tcp-keepalive", "0")]);
-    by_settings("keepalive", "warning", &[("tcp-keepalive", "300")]);
+    by_settings("keepalive", "advice", &[("tcp-keepalive", "300")]);
 }
 
 #[test]

@@ -57,10 +57,10 @@ pub(crate) fn look(server: &Server) -> Report {
 }
 
 impl Report {
-    /// The errors and warnings of a check.
+    /// The errors, the warnings and the advice of a check.
     pub(crate) fn bad(&self, check: &str) -> Vec<Finding> {
         self.of(check, |severity| {
-            severity == "error" || severity == "warning"
+            ["error", "warning", "advice"].contains(&severity)
         })
     }
 
@@ -81,7 +81,7 @@ impl Report {
         found.cloned().map(Finding).collect()
     }
 
-    /// The one error or warning of a check.
+    /// The one error, warning or advice of a check.
     #[track_caller]
     pub(crate) fn one(&self, check: &str, severity: &str) -> Finding {
         let found = self.bad(check);

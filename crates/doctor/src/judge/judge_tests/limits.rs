@@ -5,10 +5,10 @@ use super::{Severity, but, worst};
 #[allow(clippy::too_many_lines)] // a table
 #[test]
 fn each_limit_is_where_the_page_says() {
-    use Severity::{Error, Ok, Warning};
+    use Severity::{Advice, Error, Ok, Warning};
     for (changes, check, severity) in [
         ("aof_enabled:0", "persistence", Error),
-        ("aof_enabled:0 save:900", "persistence", Warning),
+        ("aof_enabled:0 save:900", "persistence", Advice),
         ("appendfsync:no", "persistence", Warning),
         ("appendfsync:everysec", "persistence", Ok),
         ("rdb_last_bgsave_status:err", "save", Warning),
@@ -47,7 +47,7 @@ fn each_limit_is_where_the_page_says() {
         ("timeout:300", "timeout", Ok),
         ("tcp-keepalive:0", "keepalive", Warning),
         ("tcp-keepalive:60", "keepalive", Ok),
-        ("tcp-keepalive:61", "keepalive", Warning),
+        ("tcp-keepalive:61", "keepalive", Advice),
         ("connected_clients:9000", "clients", Ok),
         ("connected_clients:9001", "clients", Error),
         ("rejected_connections:1", "clients", Warning),
@@ -59,7 +59,7 @@ fn each_limit_is_where_the_page_says() {
         ("lock_queued:901", "queued", Warning),
         ("lock_queued:1000", "queued", Error),
         ("connected_slaves:1", "enough-replicas", Ok),
-        ("connected_slaves:2", "enough-replicas", Warning),
+        ("connected_slaves:2", "enough-replicas", Advice),
         (
             "connected_slaves:2 min-replicas-to-write:1",
             "enough-replicas",
@@ -68,7 +68,7 @@ fn each_limit_is_where_the_page_says() {
         (
             "connected_slaves:2 min-replicas-to-write:1 min-replicas-max-lag:0",
             "enough-replicas",
-            Warning,
+            Advice,
         ),
         ("slave0:ip=b,port=2,state=online,lag=1", "lag", Ok),
         ("slave0:ip=b,port=2,state=online,lag=2", "lag", Warning),
@@ -95,7 +95,7 @@ fn each_limit_is_where_the_page_says() {
         (
             "cluster_enabled:1 cluster-require-full-coverage:yes",
             "cluster-coverage",
-            Warning,
+            Advice,
         ),
         (
             "cluster_enabled:1 cluster-allow-reads-when-down:yes",

@@ -1,8 +1,9 @@
 //! The options by which a program is told how to reach a server, the same for all programs: its address and what
 //! TLS takes.
 
+use crate::Target;
 use clap::Args;
-use redis::{Client, ClientTlsConfig, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use redis::{Client, ClientTlsConfig, IntoConnectionInfo, TlsCertificates};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,43 +14,37 @@ pub struct ServerOptions {
     /// TLS (`rediss://host:port/#insecure` accepts any certificate).
     #[arg(
         long,
+        global = true,
         env = "REDIS_URL",
         hide_env_values = true,
         default_value = "redis://127.0.0.1:6379"
     )]
     url: String,
     /// A server on this machine, in the place of a URL.
-    #[arg(long)]
+    #[arg(long, global = true)]
     port: Option<u16>,
     /// The authority that the servers' certificates are checked against (PEM); without it, the system's.
-    #[arg(long)]
+    #[arg(long, global = true)]
     cacert: Option<PathBuf>,
     /// The certificate to come with (PEM).
-    #[arg(long, requires = "key")]
+    #[arg(long, global = true, requires = "key")]
     cert: Option<PathBuf>,
     /// Its key (PEM).
-    #[arg(long, requires = "cert")]
+    #[arg(long, global = true, requires = "cert")]
     key: Option<PathBuf>,
 }
 
 impl ServerOptions {
-    /// Where the server is, and the login, without the certificates.
+    /// How to reach the server.
     ///
     /// # Errors
-    /// Says what is wrong with the URL.
-    pub fn address(&self) -> Result<ConnectionInfo, String> {
+    /// Says what is wrong with the URL or the certificates.
+    pub fn target(&self) -> Result<Target, String> {
         let info = match self.port {
             Some(port) => ("127.0.0.1", port).into_connection_info(),
             None => self.url.as_str().into_connection_info(),
         };
-        info.map_err(|error| error.to_string())
-    }
-
-    /// The certificates, where any were given.
-    ///
-    /// # Errors
-    /// Names the file that cannot be read.
-    pub fn certificates(&self) -> Result<Option<TlsCertificates>, String> {
+        let info = info.map_err(|error| error.to_string())?;
         let client_tls = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => Some(ClientTlsConfig {
                 client_cert: read(cert)?,
@@ -58,24 +53,16 @@ impl ServerOptions {
             _ => None,
         };
         let root_cert = self.cacert.as_deref().map(read).transpose()?;
-        let given = client_tls.is_some() || root_cert.is_some();
-        Ok(given.then_some(TlsCertificates {
+        if client_tls.is_none() && root_cert.is_none() {
+            return Ok(Target::new(info));
+        }
+        let certificates = TlsCertificates {
             client_tls,
             root_cert,
-        }))
-    }
-
-    /// How to reach the server: the address, and the certificates in it.
-    ///
-    /// # Errors
-    /// Says what is wrong with the URL or the certificates.
-    pub fn server(&self) -> Result<ConnectionInfo, String> {
-        let Some(certificates) = self.certificates()? else {
-            return self.address();
         };
-        let client = Client::build_with_tls(self.address()?, certificates);
+        let client = Client::build_with_tls(info, certificates);
         let client = client.map_err(|error| error.to_string())?;
-        Ok(client.get_connection_info().clone())
+        Ok(Target::new(client.get_connection_info().clone()))
     }
 }
 

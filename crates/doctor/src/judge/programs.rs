@@ -1,0 +1,63 @@
+//! Programs that hold locks or wait for some, and are not heard from.
+
+use super::Facts;
+use crate::facts::Node;
+use crate::finding::{Fix, Judged, Verdict};
+use redis_lock_tool::{State, words};
+
+/// How many are told of, each for itself.
+const TOLD: usize = 10;
+
+pub(super) fn programs(_: &Facts, node: &Node) -> Judged {
+    if node.module()?.is_none() || node.is_replica() {
+        return Ok(vec![]);
+    }
+    let programs = node.programs.as_ref().map_err(Clone::clone)?;
+    if programs.stuck.is_empty() {
+        let (mut holds, mut waits) = (0, 0);
+        for program in &programs.all {
+            holds += program.grants;
+            waits += program.waiting;
+        }
+        let all = programs.all.len();
+        let seen =
+            format!("programs with a session: {all}; they hold {holds}, and wait for {waits}");
+        return Verdict::ok(seen).alone();
+    }
+    let mut found = Vec::new();
+    for stuck in programs.stuck.iter().take(TOLD) {
+        let program = &stuck.program;
+        let state = match program.state() {
+            State::Detached => "is detached, so its locks are not renewed",
+            _ => "is frozen, so its calls are passed over",
+        };
+        let seen = format!(
+            "the program {} (session {}, user {}) {state}: not heard from for {}, holds {}{}, waits for {}{}",
+            words::name(&program.name),
+            program.id,
+            words::name(&program.user),
+            words::length(program.idle_ms),
+            program.grants,
+            named(&stuck.holds),
+            program.waiting,
+            named(&stuck.waits),
+        );
+        let look = "see whether it runs; end its session only when it is not at work".to_owned();
+        let end = format!("LOCK.SESSION KILL {}", program.id);
+        found.push(Verdict::warning(seen).fix([Fix::Do(look), Fix::Run(end)]));
+    }
+    let more = programs.stuck.len().saturating_sub(TOLD);
+    if more > 0 {
+        let list = Fix::Run("LOCK.SESSION LIST".to_owned());
+        let seen = format!("{more} more programs are detached or frozen");
+        found.push(Verdict::warning(seen).fix([list]));
+    }
+    Ok(found)
+}
+
+fn named(locks: &[String]) -> String {
+    if locks.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", locks.join(", "))
+}

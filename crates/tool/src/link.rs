@@ -1,0 +1,161 @@
+//! Servers to reach, and connections to them.
+
+use redis::{
+    Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ConnectionLike, Pipeline,
+    RedisConnectionInfo, RedisError, Value,
+};
+use std::time::Duration;
+
+/// How long a server may take to accept a connection, and for each reply.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How to reach a server: address, login, certificates.
+#[derive(Clone)]
+pub struct Target(ConnectionInfo);
+
+impl Target {
+    /// The server with these settings.
+    #[must_use]
+    pub fn new(info: ConnectionInfo) -> Self {
+        let settings = info.redis_settings().clone().set_skip_set_lib_name();
+        Self(info.set_redis_settings(settings))
+    }
+
+    /// Where it is, for people.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self.0.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                if host.contains(':') {
+                    format!("[{host}]:{port}")
+                } else {
+                    format!("{host}:{port}")
+                }
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// The user and the password.
+    #[must_use]
+    pub fn login(&self) -> (Option<&str>, Option<&str>) {
+        let settings = self.0.redis_settings();
+        (settings.username(), settings.password())
+    }
+
+    /// The same server by another login, in database 0.
+    #[must_use]
+    pub fn with_login(&self, (user, password): (Option<&str>, Option<&str>)) -> Self {
+        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if let Some(user) = user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = password {
+            settings = settings.set_password(password);
+        }
+        Self(self.0.clone().set_redis_settings(settings))
+    }
+
+    /// Another server, reached in the same way. Without a host it is on the host of this one: a node of a cluster
+    /// may not know its own.
+    #[must_use]
+    pub fn at(&self, host: &str, port: u16) -> Self {
+        let own = match self.0.addr() {
+            ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. } => own,
+            _ => "",
+        };
+        let host = if host.is_empty() { own } else { host }.to_owned();
+        let address = match self.0.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Self(self.0.clone().set_addr(address))
+    }
+
+    /// A connection to it.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    pub fn connect(&self) -> Result<Link, String> {
+        let connect = || {
+            let client = Client::open(self.0.clone())?;
+            let connection = client.get_connection_with_timeout(TIMEOUT)?;
+            connection.set_read_timeout(Some(TIMEOUT))?;
+            connection.set_write_timeout(Some(TIMEOUT))?;
+            Ok(connection)
+        };
+        connect()
+            .map(Link)
+            .map_err(|error: RedisError| error.to_string())
+    }
+}
+
+/// A reply, or the error that the server replied.
+pub type Answer = Result<Value, String>;
+
+/// A connection to a server.
+pub struct Link(Connection);
+
+impl Link {
+    /// Sends a command. The outer error is that of the connection.
+    ///
+    /// # Errors
+    /// The connection failed, or no reply came in time.
+    pub fn ask(&mut self, command: &Cmd) -> Result<Answer, String> {
+        let value = self.0.req_command(command);
+        value.map(answer).map_err(|error| error.to_string())
+    }
+
+    /// As [`Self::ask`]; none when no reply came in time.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn ask_in_time(&mut self, command: &Cmd) -> Result<Option<Answer>, String> {
+        match self.0.req_command(command) {
+            Ok(value) => Ok(Some(answer(value))),
+            Err(error) if error.is_timeout() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Sends commands at once, and gives the reply to each.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn ask_all(
+        &mut self,
+        commands: impl IntoIterator<Item = Cmd>,
+    ) -> Result<Vec<Answer>, String> {
+        let mut pipeline = Pipeline::new();
+        for command in commands {
+            pipeline.add_command(command);
+        }
+        let count = pipeline.len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let packed = pipeline.get_packed_pipeline();
+        let values = self.0.req_packed_commands(&packed, 0, count);
+        let values = values.map_err(|error| error.to_string())?;
+        Ok(values.into_iter().map(answer).collect())
+    }
+}
+
+fn answer(value: Value) -> Answer {
+    match value {
+        Value::ServerError(error) => Err(match error.details() {
+            Some(details) => format!("{} {details}", error.code()),
+            None => error.code().to_owned(),
+        }),
+        value => Ok(value),
+    }
+}

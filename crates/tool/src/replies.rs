@@ -1,0 +1,178 @@
+//! Parsing of the server's replies, in RESP2 and RESP3.
+
+use redis::Value;
+use std::collections::{BTreeMap, HashMap};
+
+/// Names and values, as of `INFO` and `CONFIG GET`.
+pub type Names = BTreeMap<String, String>;
+
+/// A reply with named fields: a map in RESP3, an array of alternating names and values in RESP2.
+pub struct Reply(HashMap<String, Value>);
+
+impl Reply {
+    /// None where it has no fields: the lock is free, say.
+    #[must_use]
+    pub fn read(value: &Value) -> Option<Self> {
+        Some(Self(match value {
+            Value::Map(pairs) => pairs
+                .iter()
+                .map(|(name, value)| (text(name), value.clone()))
+                .collect(),
+            Value::Array(flat) => {
+                let (pairs, _) = flat.as_chunks::<2>();
+                pairs
+                    .iter()
+                    .map(|[name, value]| (text(name), value.clone()))
+                    .collect()
+            }
+            _ => return None,
+        }))
+    }
+
+    /// A field that is a number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<i64> {
+        match self.0.get(name)? {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// A field that is a string.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        bytes(self.0.get(name)?)
+    }
+
+    /// All fields, as text.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        let fields = self.0.iter();
+        fields
+            .map(|(name, value)| (name.clone(), text(value)))
+            .collect()
+    }
+}
+
+/// The bytes of any kind of string.
+#[must_use]
+pub fn bytes(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes.clone()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+            Some(text.clone().into_bytes())
+        }
+        Value::Okay => Some(b"OK".to_vec()),
+        _ => None,
+    }
+}
+
+/// The text of any kind of string or number; empty for anything else.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Int(number) => number.to_string(),
+        value => String::from_utf8_lossy(&bytes(value).unwrap_or_default()).into_owned(),
+    }
+}
+
+/// The elements of an array; empty for anything else.
+#[must_use]
+pub fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) | Value::Set(items) => items,
+        _ => &[],
+    }
+}
+
+/// The lines `name:value` of `INFO` and the like.
+#[must_use]
+pub fn lines(text: &str) -> Names {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
+        .collect()
+}
+
+/// A field that is a number.
+#[must_use]
+pub fn number(names: &Names, name: &str) -> Option<i64> {
+    names.get(name)?.parse().ok()
+}
+
+/// A line of `CLUSTER NODES`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterNode {
+    /// Empty when the node does not know its own.
+    pub host: String,
+    /// The port for clients.
+    pub port: u16,
+    /// The cluster does not consider it down.
+    pub is_up: bool,
+    /// It is a primary with slots.
+    pub has_slots: bool,
+}
+
+/// The nodes in a reply of `CLUSTER NODES`.
+#[must_use]
+pub fn cluster_nodes(text: &str) -> Vec<ClusterNode> {
+    let node = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let address = fields.get(1)?.split(['@', ',']).next()?;
+        let (host, port) = address.rsplit_once(':')?;
+        let flags: Vec<_> = fields.get(2)?.split(',').collect();
+        let down = ["fail", "fail?", "noaddr", "handshake"];
+        Some(ClusterNode {
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+            is_up: !flags.iter().any(|flag| down.contains(flag)),
+            has_slots: flags.contains(&"master") && fields.len() > 8,
+        })
+    };
+    text.lines().filter_map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reply, cluster_nodes, lines, number};
+    use redis::Value;
+
+    #[test]
+    fn fields_are_alike_in_both_protocols() {
+        let name = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let pairs = vec![(name("key"), name("k")), (name("waits"), Value::Int(3))];
+        let flat = pairs.clone().into_iter().flat_map(|(n, v)| [n, v]);
+        for reply in [Value::Array(flat.collect()), Value::Map(pairs)] {
+            let reply = Reply::read(&reply).expect("fields");
+            assert_eq!(reply.bytes("key"), Some(b"k".to_vec()));
+            assert_eq!(
+                (reply.number("waits"), reply.number("key")),
+                (Some(3), None)
+            );
+        }
+        assert!(Reply::read(&Value::Nil).is_none());
+    }
+
+    #[test]
+    fn lines_keep_colons_in_their_values() {
+        let info = lines("# lock\r\nlock_held:12\r\n\r\nexecutable:C:/x\r\nrole:master\r\n");
+        assert_eq!(number(&info, "lock_held"), Some(12));
+        assert_eq!(number(&info, "role"), None);
+        assert_eq!(info["executable"], "C:/x");
+    }
+
+    #[test]
+    fn nodes_are_told_apart() {
+        let text = "a1 10.0.0.1:7001@17001,name myself,master - 0 1 2 connected 0-5\n\
+                    a2 10.0.0.2:7001@17001 slave,fail a1 0 1 2 disconnected\n\
+                    a3 :7003@17003 master - 0 1 2 connected 0 2 [3->-07c4]\n\
+                    a4 10.0.0.4:7001@17001 master - 0 1 2 connected\n\n";
+        let nodes = cluster_nodes(text);
+        let hosts: Vec<_> = nodes.iter().map(|node| node.host.as_str()).collect();
+        assert_eq!(hosts, ["10.0.0.1", "10.0.0.2", "", "10.0.0.4"]);
+        let up: Vec<_> = nodes.iter().map(|node| node.is_up).collect();
+        assert_eq!(up, [true, false, true, true]);
+        let serving: Vec<_> = nodes.iter().map(|node| node.has_slots).collect();
+        assert_eq!(serving, [true, false, true, false]);
+    }
+}
