@@ -102,6 +102,10 @@ installs() {
     tells LOCK_KEY=lock:job "$(on first redis-lock lock:job -- env)"
     tells lock:orders:42 "$(on first sh -c '(sleep 2; printf q) | timeout 20 script -qec "stty rows 40 cols 120; redis-lock-top" /dev/null')"
     tells '127.0.0.1:6379: primary' "$(on first redis-lock-doctor || :)"
+    tells worker-1 "$(on first redis-lock-top locks)"
+    for file in lock.lua alerts.yml redis-lock.conf; do
+        on first test -r "/etc/redis-lock/$file" || failed "no /etc/redis-lock/$file"
+    done
     for page in man1/redis-lock.1 man1/redis-lock-top.1 man1/redis-lock-doctor.1 man7/redis-lock.7; do
         on first test -s "/usr/share/man/$page.gz" || failed "no $page"
     done

@@ -93,6 +93,7 @@ lay_out() {
         echo "#   loadmodule $MODULE"
         sed '1,/^loadmodule/d' redis.conf
     } >"$TREE/redis-lock.conf"
+    cp docs/monitoring/lock.lua docs/monitoring/alerts.yml "$TREE/"
     manual | pressed "$man/redis-lock.7.gz"
     for program in $shipped; do pressed "$man/$program.1.gz" <"$linux/$program.1"; done
     pressed "$man/redis-lock.1.gz" <clients/shell/redis-lock.1

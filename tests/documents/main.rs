@@ -1,6 +1,7 @@
 //! What the documents say, checked: links, names of files and of make targets, and what is typed in
 //! them and answered. That the pages of the commands say what `COMMAND DOCS` says is in `tests/contract`.
 
+mod history;
 mod links;
 mod markdown;
 mod names;

@@ -136,3 +136,20 @@ fn where_it_may_not_write_it_says_what_to_do() {
         "{said}"
     );
 }
+
+#[test]
+fn the_packages_have_the_files_that_documents_name() {
+    let package = super::text("packaging/linux/nfpm.yaml");
+    let pages = ["docs/monitoring/README.md", "docs/install.md", "README.md"];
+    let mut named = 0;
+    for page in pages.map(super::text) {
+        for (at, _) in page.match_indices("/etc/redis-lock/") {
+            let rest = &page[at..];
+            let end = rest.find(|letter: char| letter.is_whitespace() || "`',)".contains(letter));
+            let path = &rest[..end.unwrap_or(rest.len())];
+            assert!(package.contains(&format!("dst: {path}\n")), "{path}");
+            named += 1;
+        }
+    }
+    assert!(named >= 4, "{named}");
+}
