@@ -3,7 +3,7 @@
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run (without it the first free one from 6379), or for top and doctor (6379)
 #   URL=redis://...    the server, or any node of the cluster, for top and doctor; for doctor also a Sentinel
-#   TOP="..."          options for top: --cacert ca.crt; --every 500
+#   TOP="..."          options for top: --cacert ca.crt; --every 500; locks --by session
 #   DOCTOR="..."       options for doctor: --user billing; --all; --json
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
@@ -45,14 +45,24 @@ QUORUM_SECONDS ?= 60
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
-.PHONY: help run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
+.PHONY: help help-all run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
 	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check \
 	bench-keep lint fmt ci build-all build dist dist-test dist-again packages packages-test container-test release-rehearsal \
 	server-suite install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
-help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 25
+# What a newcomer needs.
+FIRST = build|test|run|cluster|top|doctor|lint|fmt|clients|ci
+LIST = sed -n 's/^\([a-z-]*\):.*\#\# \(.*\)/  make \1	\2/p' Makefile
+
+help: ## show the targets for a start
+	@$(LIST) | grep -E '^  make ($(FIRST))	' | expand -t 25
+	@echo
+	@echo '  make help-all          all targets, and what a line may carry besides its target'
+	@echo '  CONTRIBUTING.md        a map of the repository, and which checks a change needs'
+
+help-all: ## show all targets and their options
+	@$(LIST) | expand -t 25
 	@sed -n 's/^#   /  /p' Makefile
 
 run: setup-server build ## start a server with the module, in the foreground
@@ -64,11 +74,11 @@ cluster: setup-server build ## start a cluster with the module, 3 primaries and 
 sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in the foreground
 	@$(PROGRAM) testbed sentinel
 
-top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
-	@$(PROGRAM) redis-lock-top $(MONITORED) $(TOP)
+top: setup-build ## a live view of the locks and programs of a running server or cluster (URL= or PORT=)
+	@$(PROGRAM) --release redis-lock-top $(MONITORED) $(TOP)
 
 doctor: setup-build ## what will hurt the locks of running servers, and the lines that fix it (URL= or PORT=)
-	@$(PROGRAM) redis-lock-doctor $(MONITORED) $(DOCTOR)
+	@$(PROGRAM) --release redis-lock-doctor $(MONITORED) $(DOCTOR)
 
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh

@@ -4,7 +4,7 @@ use super::text;
 use std::collections::BTreeSet;
 
 /// The targets that check nothing: they run a program, build, install or write files.
-const NO_CHECKS: &str = "help run cluster sentinel top doctor bench-full bench-keep fmt ci install docs clean \
+const NO_CHECKS: &str = "help help-all run cluster sentinel top doctor bench-full bench-keep fmt ci install docs clean \
     setup-build setup-server setup-cli setup-counts";
 
 /// Where each check runs: in `.ci/run` (R), for each change (C), each night (N).
