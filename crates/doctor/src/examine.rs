@@ -10,31 +10,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The settings that checks ask for; passwords are not among them.
-const SETTINGS: [&str; 23] = [
-    "appendfsync",
-    "appendonly",
-    "busy-reply-threshold",
-    "cluster-allow-reads-when-down",
-    "cluster-node-timeout",
-    "cluster-require-full-coverage",
-    "dir",
-    "latency-monitor-threshold",
-    "lock.*",
-    "maxclients",
-    "maxmemory",
-    "maxmemory-policy",
-    "min-replicas-max-lag",
-    "min-replicas-to-write",
-    "protected-mode",
-    "replica-read-only",
-    "save",
-    "slowlog-log-slower-than",
-    "stop-writes-on-bgsave-error",
-    "tcp-keepalive",
-    "timeout",
-    "tls-cluster",
-    "tls-port",
-];
+const SETTINGS: &str = "appendfsync appendonly busy-reply-threshold cluster-allow-reads-when-down cluster-node-timeout \
+    cluster-require-full-coverage dir latency-monitor-threshold lock.* maxclients maxmemory \
+    maxmemory-policy min-replicas-max-lag min-replicas-to-write protected-mode replica-read-only save \
+    slowlog-log-slower-than stop-writes-on-bgsave-error tcp-keepalive timeout tls-cluster tls-port";
 
 /// The commands without which the module, or a program with locks, lacks something.
 const COMMANDS: [&str; 6] = ["del", "client", "cluster", "config", "wait", "restore"];
@@ -60,33 +39,28 @@ pub(crate) fn examine(access: &Access, target: &Target) -> Result<Examined, Stri
     let mut c = target.connect()?;
     let me = whoami(&mut c, target)?;
     let allow = |rights: &str| Fix::Run(format!("ACL SETUSER {me} {rights}"));
-    let info = answered(
-        c.ask(cmd("INFO").arg("everything"))?,
-        "INFO",
-        &allow("+info"),
-    );
-    let raw = info.map(|value| text(&value));
+    let mut see = |line: &str, right: &str| {
+        let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+        let what: Vec<_> = line.split(' ').take_while(is_command).collect();
+        let answer = c.ask(&words(line))?;
+        Ok::<_, String>(answered(answer, &what.join(" "), &allow(right)))
+    };
+    let raw = see("INFO everything", "+info")?.map(|value| text(&value));
     let info = raw.clone().map(|text| lines(&text));
-    let in_cluster = info
-        .as_ref()
-        .is_ok_and(|info| is(info, "cluster_enabled", "1"));
-    let is_replica = info.as_ref().is_ok_and(|info| is(info, "role", "slave"));
-
-    let config = c.ask(cmd("CONFIG").arg("GET").arg(&SETTINGS))?;
-    let config = answered(config, "CONFIG GET", &allow("+config|get"));
-    let absent = c.ask(cmd("COMMAND").arg("INFO").arg(&COMMANDS))?;
-    let absent = answered(absent, "COMMAND INFO", &allow("+command|info"));
-    let slow = c.ask(cmd("SLOWLOG").arg("GET").arg(SLOW_ENTRIES))?;
-    let slow = answered(slow, "SLOWLOG GET", &allow("+slowlog|get"));
-    let spikes = c.ask(&words("LATENCY LATEST"))?;
-    let spikes = answered(spikes, "LATENCY LATEST", &allow("+latency|latest"));
+    let has = |name: &str, value: &str| info.as_ref().is_ok_and(|info| is(info, name, value));
+    let (in_cluster, is_replica) = (has("cluster_enabled", "1"), has("role", "slave"));
+    let config = see(&format!("CONFIG GET {SETTINGS}"), "+config|get")?;
+    let absent = see(
+        &format!("COMMAND INFO {}", COMMANDS.join(" ")),
+        "+command|info",
+    )?;
+    let slow = see(&format!("SLOWLOG GET {SLOW_ENTRIES}"), "+slowlog|get")?;
+    let spikes = see("LATENCY LATEST", "+latency|latest")?;
     let mut cluster = Ok(Names::new());
     let mut cluster_nodes = None;
     if in_cluster {
-        let told = c.ask(&words("CLUSTER INFO"))?;
-        let told = answered(told, "CLUSTER INFO", &allow("+cluster|info"));
-        cluster = told.map(|value| lines(&text(&value)));
-        let nodes = c.ask(&words("CLUSTER NODES"))?;
+        cluster = see("CLUSTER INFO", "+cluster|info")?.map(|value| lines(&text(&value)));
+        let nodes = see("CLUSTER NODES", "+cluster|nodes")?;
         cluster_nodes = nodes.ok().map(|value| text(&value));
     }
     let node = Node {
@@ -227,10 +201,8 @@ fn clock(c: &mut Link, allow: &Fix) -> Result<Seen<Clock>, String> {
             Err(unseen) => return Ok(Err(unseen)),
         };
         let took = (now() - sent).max(0);
-        let parts: Vec<i64> = items(&time)
-            .iter()
-            .filter_map(|part| text(part).parse().ok())
-            .collect();
+        let parts = items(&time).iter();
+        let parts: Vec<i64> = parts.filter_map(|part| text(part).parse().ok()).collect();
         let [seconds, micros] = parts[..] else {
             return Ok(Err(Unseen::new("TIME has an unknown form")));
         };
@@ -253,16 +225,13 @@ fn open(target: &Target) -> Seen<bool> {
     }
     let nobody = target.with_login((None, None)).connect();
     let answer = nobody.and_then(|mut c| c.ask(&cmd("PING")));
-    match answer {
+    match answer.map_err(|error| format!("no connection without a login: {error}")) {
         Ok(Ok(_)) => Ok(true),
-        Ok(Err(error)) if error.starts_with("NOAUTH") => Ok(false),
+        Ok(Err(error)) | Err(error) if error.contains("NOAUTH") => Ok(false),
         Ok(Err(error)) => Err(Unseen::new(format!(
             "without a login, PING is answered {error}"
         ))),
-        Err(error) if error.contains("NOAUTH") => Ok(false),
-        Err(error) => Err(Unseen::new(format!(
-            "no connection without a login: {error}"
-        ))),
+        Err(error) => Err(Unseen::new(error)),
     }
 }
 

@@ -1,11 +1,10 @@
 //! What was seen of the servers: plain data, which [`crate::judge`] judges.
 
 use crate::files::Files;
-use crate::finding::{Fix, Unseen};
+use crate::finding::Unseen;
 use crate::programs::Programs;
 use redis_lock_tool::Names;
 use std::collections::BTreeSet;
-use std::fmt::Display;
 
 /// What was seen, or why it could not be.
 pub(crate) type Seen<T> = Result<T, Unseen>;
@@ -201,12 +200,4 @@ impl Facts {
         let mut nodes = self.nodes.iter();
         nodes.find(|node| !node.is_replica() && node.line_of() == Some(line))
     }
-}
-
-/// A setting of the running server, and the line that keeps it over a restart.
-pub(crate) fn set(name: &str, value: impl Display + Copy) -> Vec<Fix> {
-    vec![
-        Fix::Run(format!("CONFIG SET {name} {value}")),
-        Fix::Conf(format!("{name} {value}")),
-    ]
 }

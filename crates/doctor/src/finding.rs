@@ -1,6 +1,7 @@
 //! What a check finds.
 
 use serde::Serialize;
+use std::fmt::Display;
 
 /// How bad it is. The order is that of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,30 +66,6 @@ pub(crate) struct Verdict {
 pub(crate) type Judged = Result<Vec<Verdict>, Unseen>;
 
 impl Verdict {
-    fn new(severity: Severity, seen: impl Into<String>) -> Self {
-        Self {
-            severity,
-            seen: seen.into(),
-            fix: Vec::new(),
-        }
-    }
-
-    pub(crate) fn ok(seen: impl Into<String>) -> Self {
-        Self::new(Severity::Ok, seen)
-    }
-
-    pub(crate) fn advice(seen: impl Into<String>) -> Self {
-        Self::new(Severity::Advice, seen)
-    }
-
-    pub(crate) fn warning(seen: impl Into<String>) -> Self {
-        Self::new(Severity::Warning, seen)
-    }
-
-    pub(crate) fn error(seen: impl Into<String>) -> Self {
-        Self::new(Severity::Error, seen)
-    }
-
     pub(crate) fn unseen(unseen: Unseen) -> Self {
         Self {
             severity: Severity::NotLookedAt,
@@ -96,18 +73,73 @@ impl Verdict {
             fix: unseen.fix,
         }
     }
+}
 
-    /// Adds lines that fix it; the first is the one to take when in doubt.
-    pub(crate) fn fix(mut self, lines: impl IntoIterator<Item = Fix>) -> Self {
-        self.fix.extend(lines);
-        self
-    }
+#[allow(clippy::unnecessary_wraps)] // it ends functions of which others fail
+fn judged(severity: Severity, seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
+    let seen = seen.into();
+    Ok(vec![Verdict {
+        severity,
+        seen,
+        fix,
+    }])
+}
 
-    /// As the only verdict.
-    #[allow(clippy::unnecessary_wraps)] // it ends functions of which others fail
-    pub(crate) fn alone(self) -> Judged {
-        Ok(vec![self])
+/// All is well.
+pub(crate) fn ok(seen: impl Into<String>) -> Judged {
+    judged(Severity::Ok, seen, vec![])
+}
+
+/// All is well, and this would be another way.
+pub(crate) fn ok_or(seen: impl Into<String>, other: Vec<Fix>) -> Judged {
+    judged(Severity::Ok, seen, other)
+}
+
+/// As [`Severity::Advice`]. The first line is the one to take when in doubt, here and below.
+pub(crate) fn advice(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
+    judged(Severity::Advice, seen, fix)
+}
+
+/// As [`Severity::Warning`].
+pub(crate) fn warning(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
+    judged(Severity::Warning, seen, fix)
+}
+
+/// As [`Severity::Error`].
+pub(crate) fn error(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
+    judged(Severity::Error, seen, fix)
+}
+
+/// What was found, or that all is well.
+pub(crate) fn or_ok(found: Vec<Verdict>, seen: impl Into<String>) -> Judged {
+    if found.is_empty() {
+        ok(seen)
+    } else {
+        Ok(found)
     }
+}
+
+/// Commands for the server.
+pub(crate) fn run<const N: usize>(lines: [&str; N]) -> Vec<Fix> {
+    lines.map(|line| Fix::Run(line.to_owned())).to_vec()
+}
+
+/// Commands for a shell.
+pub(crate) fn shell<const N: usize>(lines: [&str; N]) -> Vec<Fix> {
+    lines.map(|line| Fix::Shell(line.to_owned())).to_vec()
+}
+
+/// What to do otherwise.
+pub(crate) fn act(what: impl Into<String>) -> Vec<Fix> {
+    vec![Fix::Do(what.into())]
+}
+
+/// A setting of the running server, and the line that keeps it over a restart.
+pub(crate) fn set(name: &str, value: impl Display) -> Vec<Fix> {
+    vec![
+        Fix::Run(format!("CONFIG SET {name} {value}")),
+        Fix::Conf(format!("{name} {value}")),
+    ]
 }
 
 /// A verdict, with what it is about.

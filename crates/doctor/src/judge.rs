@@ -35,37 +35,59 @@ struct Check {
 /// What a check looks at, one by one.
 #[derive(Clone, Copy)]
 enum Judge {
-    Server(fn(&Facts, &Node) -> Judged),
+    Server(fn(&Node) -> Judged),
+    /// A server with the module.
+    Loaded(fn(&Node) -> Judged),
+    Replica(fn(&Node) -> Judged),
+    /// A replica and its primary, if that was looked at.
+    Follower(fn(&Node, &Node) -> Judged),
+    /// A node of a cluster.
+    Clustered(fn(&Node) -> Judged),
+    /// A server beside all others.
+    Among(fn(&Facts, &Node) -> Judged),
     /// A primary in the eyes of a Sentinel.
-    Watched(fn(&Facts, &Watched) -> Judged),
+    Watched(fn(&Watched) -> Judged),
     /// A server that could not be asked, and why.
     Unreached(fn(&str) -> Judged),
+}
+
+impl Judge {
+    /// What it says of a server; nothing where it has no place.
+    fn of(self, facts: &Facts, node: &Node) -> Judged {
+        match self {
+            Self::Server(judge) => judge(node),
+            Self::Among(judge) => judge(facts, node),
+            Self::Replica(judge) if node.is_replica() => judge(node),
+            Self::Clustered(judge) if node.in_cluster() => judge(node),
+            Self::Loaded(judge) => match node.module()? {
+                Some(_) => judge(node),
+                None => Ok(vec![]),
+            },
+            Self::Follower(judge) if node.is_replica() => match facts.primary_of(node) {
+                Some(primary) => judge(node, primary),
+                None => Ok(vec![]),
+            },
+            _ => Ok(vec![]),
+        }
+    }
 }
 
 /// Makes all checks. What is found on several servers alike is one finding.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in CHECKS {
-        match check.judge {
-            Judge::Server(judge) => {
-                for node in &facts.nodes {
-                    add(&mut findings, check, &node.address, judge(facts, node));
-                }
+        for node in &facts.nodes {
+            let judged = check.judge.of(facts, node);
+            add(&mut findings, check, &node.address, judged);
+        }
+        if let Judge::Watched(judge) = check.judge {
+            for watched in &facts.watched {
+                add(&mut findings, check, &watched.sentinel, judge(watched));
             }
-            Judge::Watched(judge) => {
-                for watched in &facts.watched {
-                    add(
-                        &mut findings,
-                        check,
-                        &watched.sentinel,
-                        judge(facts, watched),
-                    );
-                }
-            }
-            Judge::Unreached(judge) => {
-                for (address, why) in &facts.unreached {
-                    add(&mut findings, check, address, judge(why));
-                }
+        }
+        if let Judge::Unreached(judge) = check.judge {
+            for (address, why) in &facts.unreached {
+                add(&mut findings, check, address, judge(why));
             }
         }
     }

@@ -1,8 +1,7 @@
 //! Clocks that differ.
 
-use super::Facts;
-use crate::facts::{Clock, Node};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::Node;
+use crate::finding::{Fix, Judged, error, ok, shell, warning};
 
 /// A third of the shortest lease in a session: by so much a lease may be shorter than its owner expects.
 const MOST_BETWEEN_SERVERS: i64 = 333;
@@ -10,45 +9,35 @@ const MOST_BETWEEN_SERVERS: i64 = 333;
 const MOST_FROM_HERE: i64 = 1000;
 
 /// A replica that takes over judges leases by its own clock, and gives tokens by it.
-pub(super) fn replica(facts: &Facts, node: &Node) -> Judged {
-    let Some(primary) = facts.primary_of(node).filter(|_| node.is_replica()) else {
-        return Ok(vec![]);
-    };
-    let (own, theirs) = (clock(node)?, clock(primary)?);
+pub(super) fn replica(node: &Node, primary: &Node) -> Judged {
+    let (own, theirs) = (node.clock.clone()?, primary.clock.clone()?);
     let ahead = own.ahead_ms - theirs.ahead_ms;
     let inexact = own.inexact_ms + theirs.inexact_ms;
-    let seen = format!(
-        "its clock is {} its primary's (measured to {inexact} ms)",
-        told(ahead)
-    );
-    let sure = ahead.abs() - inexact;
+    let told = told(ahead);
+    let seen = format!("its clock is {told} its primary's (measured to {inexact} ms)");
     let lead = node.number("lock.max-token-lead-ms").ok().flatten();
     if -ahead - inexact > lead.unwrap_or(5000) {
-        let seen = format!("{seen}: after a failover tokens may fall");
-        return Verdict::error(seen).fix(in_step()).alone();
+        return error(
+            format!("{seen}: after a failover tokens may fall"),
+            in_step(),
+        );
     }
-    if sure > MOST_BETWEEN_SERVERS {
+    if ahead.abs() - inexact > MOST_BETWEEN_SERVERS {
         let seen = format!("{seen}: after a failover leases end so much too early or too late");
-        return Verdict::warning(seen).fix(in_step()).alone();
+        return warning(seen, in_step());
     }
-    Verdict::ok(seen).alone()
+    ok(seen)
 }
 
-pub(super) fn here(_: &Facts, node: &Node) -> Judged {
-    let own = clock(node)?;
-    let seen = format!(
-        "its clock is {} this machine's (measured to {} ms)",
-        told(own.ahead_ms),
-        own.inexact_ms
-    );
-    if own.ahead_ms.abs() - own.inexact_ms > MOST_FROM_HERE {
-        return Verdict::warning(seen).fix(in_step()).alone();
+pub(super) fn here(node: &Node) -> Judged {
+    let own = node.clock.clone()?;
+    let told = told(own.ahead_ms);
+    let inexact = own.inexact_ms;
+    let seen = format!("its clock is {told} this machine's (measured to {inexact} ms)");
+    if own.ahead_ms.abs() - inexact > MOST_FROM_HERE {
+        return warning(seen, in_step());
     }
-    Verdict::ok(seen).alone()
-}
-
-fn clock(node: &Node) -> Result<Clock, crate::finding::Unseen> {
-    node.clock.clone()
+    ok(seen)
 }
 
 fn told(ahead: i64) -> String {
@@ -59,7 +48,6 @@ fn told(ahead: i64) -> String {
     }
 }
 
-fn in_step() -> [Fix; 2] {
-    let lines = ["timedatectl set-ntp true", "chronyc tracking"];
-    lines.map(|line| Fix::Shell(line.to_owned()))
+fn in_step() -> Vec<Fix> {
+    shell(["timedatectl set-ntp true", "chronyc tracking"])
 }

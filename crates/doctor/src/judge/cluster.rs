@@ -1,13 +1,9 @@
 //! A cluster: whether it serves all slots, and what happens when it does not; and TLS.
 
-use super::Facts;
-use crate::facts::{Node, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::Node;
+use crate::finding::{Fix, Judged, act, advice, error, ok, run, set, warning};
 
-pub(super) fn state(_: &Facts, node: &Node) -> Judged {
-    if !node.in_cluster() {
-        return Ok(vec![]);
-    }
+pub(super) fn state(node: &Node) -> Judged {
     let cluster = node.cluster.as_ref().map_err(Clone::clone)?;
     let field = |name: &str| cluster.get(name).map_or("", String::as_str);
     let seen = format!(
@@ -17,63 +13,48 @@ pub(super) fn state(_: &Facts, node: &Node) -> Judged {
         field("cluster_slots_fail")
     );
     if field("cluster_state") == "ok" {
-        return Verdict::ok(seen).alone();
+        return ok(seen);
     }
-    let look = ["CLUSTER NODES", "CLUSTER SHARDS"].map(|line| Fix::Run(line.to_owned()));
-    let start = Fix::Do("start the nodes that are down, or give their slots to others".to_owned());
+    let start = act("start the nodes that are down, or give their slots to others");
+    let look = run(["CLUSTER NODES", "CLUSTER SHARDS"]);
     let seen = format!("{seen}: locks are answered CLUSTERDOWN");
-    Verdict::error(seen).fix([start]).fix(look).alone()
+    error(seen, [start, look].concat())
 }
 
-pub(super) fn coverage(_: &Facts, node: &Node) -> Judged {
-    if !node.in_cluster() {
-        return Ok(vec![]);
+pub(super) fn coverage(node: &Node) -> Judged {
+    let name = "cluster-require-full-coverage";
+    if node.setting(name)? != Some("yes") {
+        return ok("a part that is down stops no locks of the others");
     }
-    if node.setting("cluster-require-full-coverage")? != Some("yes") {
-        return Verdict::ok("a part that is down stops no locks of the others").alone();
-    }
-    let seen =
-        "cluster-require-full-coverage yes: when one primary is down, every lock is, on all nodes";
-    let part = set("cluster-require-full-coverage", "no");
-    Verdict::advice(seen).fix(part).alone()
+    let seen = "when one primary is down, every lock is, on all nodes";
+    advice(format!("{name} yes: {seen}"), set(name, "no"))
 }
 
-pub(super) fn reads(_: &Facts, node: &Node) -> Judged {
-    if !node.in_cluster() {
-        return Ok(vec![]);
+pub(super) fn reads(node: &Node) -> Judged {
+    let name = "cluster-allow-reads-when-down";
+    if node.setting(name)?.unwrap_or("no") == "no" {
+        return ok("a node that is cut off tells nothing of locks");
     }
-    if node
-        .setting("cluster-allow-reads-when-down")?
-        .unwrap_or("no")
-        == "no"
-    {
-        return Verdict::ok("a node that is cut off tells nothing of locks").alone();
-    }
-    let seen =
-        "cluster-allow-reads-when-down yes: a node that is cut off tells of locks as they were";
-    let never = set("cluster-allow-reads-when-down", "no");
-    Verdict::warning(seen).fix(never).alone()
+    let seen = "a node that is cut off tells of locks as they were";
+    warning(format!("{name} yes: {seen}"), set(name, "no"))
 }
 
-pub(super) fn tls(_: &Facts, node: &Node) -> Judged {
+pub(super) fn tls(node: &Node) -> Judged {
     // A server that was built without TLS does not know the setting.
     let port = node.number("tls-port")?.unwrap_or(0);
     if port == 0 {
         return Ok(vec![]);
     }
-    if node.in_cluster() && node.setting("tls-cluster")? == Some("no") {
-        let (server, version) = node.server()?;
-        let mut seen =
-            format!("tls-port {port} and tls-cluster no: the nodes talk without encryption");
-        if server == "Redis" && version < (7, 2, 0) {
-            seen.push_str(", and clients that come by TLS are sent on to ports without it");
-        }
-        // Set while it runs, Redis 7.0 goes on telling the old ports.
-        let line = Fix::Conf("tls-cluster yes".to_owned());
-        let restart = Fix::Do(
-            "on all nodes, and restart them: those that differ do not hear each other".to_owned(),
-        );
-        return Verdict::warning(seen).fix([line, restart]).alone();
+    if !node.in_cluster() || node.setting("tls-cluster")? != Some("no") {
+        return ok(format!("tls-port {port}"));
     }
-    Verdict::ok(format!("tls-port {port}")).alone()
+    let (server, version) = node.server()?;
+    let mut seen = format!("tls-port {port} and tls-cluster no: the nodes talk without encryption");
+    if server == "Redis" && version < (7, 2, 0) {
+        seen.push_str(", and clients that come by TLS are sent on to ports without it");
+    }
+    // Set while it runs, Redis 7.0 goes on telling the old ports.
+    let line = vec![Fix::Conf("tls-cluster yes".to_owned())];
+    let restart = act("on all nodes, and restart them: those that differ do not hear each other");
+    warning(seen, [line, restart].concat())
 }

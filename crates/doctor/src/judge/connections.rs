@@ -1,8 +1,7 @@
 //! Connections: those that the server closes, that it does not, and how many there may be.
 
-use super::Facts;
-use crate::facts::{Node, Seen, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::{Node, Seen};
+use crate::finding::{Fix, Judged, act, advice, error, ok, ok_or, run, set, warning};
 
 /// What redis.conf at the top of the repository has.
 const KEEPALIVE: i64 = 10;
@@ -11,70 +10,61 @@ const LONGEST_KEEPALIVE: i64 = 60;
 /// What the server keeps of its open files for itself.
 const OWN_FILES: i64 = 32;
 
-pub(super) fn timeout(_: &Facts, node: &Node) -> Judged {
-    let Some(seconds) = node.number("timeout")? else {
-        return Ok(vec![]);
-    };
-    if seconds == 0 {
-        return Verdict::ok("timeout 0: no idle connection is closed").alone();
+pub(super) fn timeout(node: &Node) -> Judged {
+    match node.number("timeout")? {
+        None => Ok(vec![]),
+        Some(0) => ok("timeout 0: no idle connection is closed"),
+        Some(seconds) => {
+            let seen = format!(
+                "timeout {seconds}: closes idle connections, that of a session too whose program does not poll; \
+                 waiting calls and POLLs are not idle"
+            );
+            ok_or(seen, set("timeout", 0))
+        }
     }
-    Verdict::ok(format!(
-        "timeout {seconds}: closes idle connections, that of a session too whose program does not poll; waiting calls \
-         and POLLs are not idle"
-    ))
-    .fix(set("timeout", 0))
-    .alone()
 }
 
-pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
+pub(super) fn keepalive(node: &Node) -> Judged {
     let Some(seconds) = node.number("tcp-keepalive")? else {
         return Ok(vec![]);
     };
     let fix = set("tcp-keepalive", KEEPALIVE);
-    match seconds {
-        0 => Verdict::warning(
-            "tcp-keepalive 0: a vanished host keeps its place in line without end",
-        )
-        .fix(fix),
-        1..=LONGEST_KEEPALIVE => Verdict::ok(format!(
-            "tcp-keepalive {seconds}: a vanished host is noticed after {} s",
-            2 * seconds
-        )),
-        _ => Verdict::advice(format!(
-            "tcp-keepalive {seconds}: a vanished host is noticed after {} s; only new connections take a new \
-             value",
-            2 * seconds
-        ))
-        .fix(fix),
+    if seconds == 0 {
+        let seen = "tcp-keepalive 0: a vanished host keeps its place in line without end";
+        return warning(seen, fix);
     }
-    .alone()
+    let noticed = 2 * seconds;
+    let seen = format!("tcp-keepalive {seconds}: a vanished host is noticed after {noticed} s");
+    if seconds <= LONGEST_KEEPALIVE {
+        return ok(seen);
+    }
+    advice(
+        format!("{seen}; only new connections take a new value"),
+        fix,
+    )
 }
 
-pub(super) fn clients(_: &Facts, node: &Node) -> Judged {
+pub(super) fn clients(node: &Node) -> Judged {
     let most = node.count("maxclients")?;
     if most == 0 {
         return Ok(vec![]);
     }
-    let (here, refused) = (
-        node.count("connected_clients")?,
-        node.count("rejected_connections")?,
-    );
+    let here = node.count("connected_clients")?;
+    let refused = node.count("rejected_connections")?;
     let seen = format!("{here} connections of maxclients {most}");
+    let fix = more(most, 2 * most);
     if here > most - most / 10 {
-        return Verdict::error(seen).fix(more(most, 2 * most)).alone();
+        return error(seen, fix);
     }
-    if refused > 0 {
-        let seen = format!(
-            "{seen}; {refused} were refused since the start (or the last CONFIG RESETSTAT)"
-        );
-        let forget = Fix::Run("CONFIG RESETSTAT".to_owned());
-        let fix = more(most, 2 * most).into_iter().chain([forget]);
-        return Verdict::warning(seen).fix(fix).alone();
+    if refused == 0 {
+        return ok(seen);
     }
-    Verdict::ok(seen).alone()
+    let seen =
+        format!("{seen}; {refused} were refused since the start (or the last CONFIG RESETSTAT)");
+    warning(seen, [fix, run(["CONFIG RESETSTAT"])].concat())
 }
 
-pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
+pub(super) fn waiters(node: &Node) -> Judged {
     let Some(total) = node.number("lock.max-waiters-total")? else {
         return Ok(vec![]);
     };
@@ -83,13 +73,13 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
     let seen =
         format!("lock.max-waiters-total {total}, maxclients {most}: {may_wait} calls may wait");
     if may_wait == total || !lowered(most) {
-        return Verdict::ok(seen).alone();
+        return ok(seen);
     }
-    let seen = format!("{seen}; the limit of open files is why maxclients is so low");
-    Verdict::warning(seen)
-        .fix(set("lock.max-waiters-total", may_wait))
-        .fix(more(most, total * 4 / 3 + OWN_FILES))
-        .alone()
+    let fewer = set("lock.max-waiters-total", may_wait);
+    warning(
+        format!("{seen}; the limit of open files is why maxclients is so low"),
+        [fewer, more(most, total * 4 / 3 + OWN_FILES)].concat(),
+    )
 }
 
 /// How many calls may wait where `lock.max-waiters-total` is `total`: on three quarters of the connections at
@@ -103,17 +93,15 @@ pub(super) fn may_wait(node: &Node, total: i64) -> Seen<i64> {
 
 /// More connections; where the system has set the limit, more open files come first.
 fn more(most: i64, wanted: i64) -> Vec<Fix> {
-    let mut lines = set("maxclients", wanted);
-    if lowered(most) {
-        let files = wanted + OWN_FILES;
-        lines.insert(
-            0,
-            Fix::Do(format!(
-                "allow more open files and restart: LimitNOFILE={files} in the unit, or ulimit -n {files}"
-            )),
-        );
+    let lines = set("maxclients", wanted);
+    if !lowered(most) {
+        return lines;
     }
-    lines
+    let files = wanted + OWN_FILES;
+    let first = act(format!(
+        "allow more open files and restart: LimitNOFILE={files} in the unit, or ulimit -n {files}"
+    ));
+    [first, lines].concat()
 }
 
 /// Whether a server has lowered `maxclients` at its start to what the limit of open files allows: then it is

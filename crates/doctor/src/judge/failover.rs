@@ -1,26 +1,23 @@
 //! What happens to grants and tokens when another server takes over.
 
-use super::Facts;
-use crate::facts::{Node, Watched, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::{Facts, Node, Seen, Watched};
+use crate::finding::{Judged, act, error, ok, or_ok, run, set, warning};
 
 /// Writes are paused in a planned switch, and Sentinels hear nothing then (docs/operations/switching.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;
 
 /// How long a server is silent until another takes over, where that is known: in a cluster, or by a Sentinel.
-fn silence(facts: &Facts, node: &Node) -> Result<Option<(i64, String)>, crate::finding::Unseen> {
+fn silence(facts: &Facts, node: &Node) -> Seen<Option<(i64, String)>> {
     if node.in_cluster() {
         let timeout = node.number("cluster-node-timeout")?;
         return Ok(timeout.map(|ms| (ms, format!("cluster-node-timeout {ms}"))));
     }
-    let watched = facts.watched.iter().filter_map(|watched| {
+    let named = |watched: &Watched| {
         let ms = down_after(watched)?;
-        Some((
-            ms,
-            format!("down-after-milliseconds {ms} of {}", watched.name),
-        ))
-    });
-    Ok(watched.min())
+        let name = &watched.name;
+        Some((ms, format!("down-after-milliseconds {ms} of {name}")))
+    };
+    Ok(facts.watched.iter().filter_map(named).min())
 }
 
 fn down_after(watched: &Watched) -> Option<i64> {
@@ -28,62 +25,53 @@ fn down_after(watched: &Watched) -> Option<i64> {
 }
 
 pub(super) fn token_lead(facts: &Facts, node: &Node) -> Judged {
-    let Some((silence, named)) = silence(facts, node)? else {
+    let name = "lock.max-token-lead-ms";
+    let (Some((silence, named)), Some(lead)) = (silence(facts, node)?, node.number(name)?) else {
         return Ok(vec![]);
     };
-    let Some(lead) = node.number("lock.max-token-lead-ms")? else {
-        return Ok(vec![]);
-    };
-    let seen = format!("lock.max-token-lead-ms {lead}, {named}");
+    let seen = format!("{name} {lead}, {named}");
     if lead < silence {
-        return Verdict::ok(seen).alone();
+        return ok(seen);
     }
     let seen = format!("{seen}: after a failover tokens may be below one that was raised before");
-    let lower = set("lock.max-token-lead-ms", silence / 2);
-    Verdict::warning(seen).fix(lower).alone()
+    warning(seen, set(name, silence / 2))
 }
 
 pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
-    let Some((silence, named)) = silence(facts, node)? else {
+    let name = "lock.default-lease-ms";
+    let (Some((silence, named)), Some(lease)) = (silence(facts, node)?, node.number(name)?) else {
         return Ok(vec![]);
     };
-    let Some(lease) = node.number("lock.default-lease-ms")? else {
-        return Ok(vec![]);
-    };
-    let seen = format!("lock.default-lease-ms {lease}, {named}");
+    let seen = format!("{name} {lease}, {named}");
     if lease > silence {
-        return Verdict::ok(seen).alone();
+        return ok(seen);
     }
     let seen = format!(
         "{seen}: such a lease ends before another server takes over, and its owner loses it"
     );
-    let longer = set("lock.default-lease-ms", silence * 2);
-    Verdict::warning(seen).fix(longer).alone()
+    warning(seen, set(name, silence * 2))
 }
 
-pub(super) fn sentinel(_: &Facts, watched: &Watched) -> Judged {
+pub(super) fn sentinel(watched: &Watched) -> Judged {
     let name = &watched.name;
     let mut found = Vec::new();
     if let Some(problem) = watched.quorum.as_ref().map_err(Clone::clone)? {
-        let start = Fix::Do("start the Sentinels that are down, or repair the network".to_owned());
+        let start = act("start the Sentinels that are down, or repair the network");
         let seen = format!("{name}: no failover is possible: {problem}");
-        found.push(Verdict::error(seen).fix([start]));
+        found.extend(error(seen, start)?);
     }
     let flags = watched.fields.get("flags").map_or("", String::as_str);
     if flags.contains("down") {
-        let start = Fix::Do("start the primary, or wait for the failover".to_owned());
+        let start = act("start the primary, or wait for the failover");
         let seen = format!("{name}: the Sentinel takes the primary for dead ({flags})");
-        found.push(Verdict::error(seen).fix([start]));
+        found.extend(error(seen, start)?);
     }
     if let Some(ms) = down_after(watched).filter(|ms| *ms < SHORTEST_DOWN_AFTER) {
         let seen = format!(
             "{name}: down-after-milliseconds {ms}: in a planned switch the primary may be taken for dead"
         );
         let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
-        found.push(Verdict::warning(seen).fix([Fix::Run(set)]));
+        found.extend(warning(seen, run([&set]))?);
     }
-    if found.is_empty() {
-        return Verdict::ok(format!("{name}: a failover is possible")).alone();
-    }
-    Ok(found)
+    or_ok(found, format!("{name}: a failover is possible"))
 }

@@ -1,34 +1,32 @@
 //! Where the configuration loads the module.
 
-use super::Facts;
 use crate::facts::Node;
-use crate::finding::{Fix, Judged, Verdict};
+use crate::finding::{Judged, act, error, ok_or, or_ok, shell, warning};
 
-pub(super) fn files(_: &Facts, node: &Node) -> Judged {
+pub(super) fn files(node: &Node) -> Judged {
     if node.told("config_file")?.is_none_or(str::is_empty) {
         return Ok(vec![]);
     }
     let Some(files) = &node.files else {
-        let seen = "the configuration file is not on this machine, or may not be read: a loadmodule line belongs into the \
-                    server's own file, not into an included one";
-        let look =
-            Fix::Shell("grep -r '^ *loadmodule' /etc/redis /etc/valkey /etc/redis-lock".to_owned());
-        return Verdict::ok(seen).fix([look]).alone();
+        let seen = "the configuration file is not on this machine, or may not be read: a loadmodule line belongs into \
+                    the server's own file, not into an included one";
+        let look = ["grep -r '^ *loadmodule' /etc/redis /etc/valkey /etc/redis-lock"];
+        return ok_or(seen, shell(look));
     };
     let own = &files.own;
-    let found = files.included.iter().map(|(path, module)| {
-        if files.loads.contains(module) {
-            let seen = format!("{own} and {path}, which it includes, both load {module}: the next start fails");
-            let delete = format!("delete the line \"loadmodule {module}\" from {path}");
-            return Verdict::error(seen).fix([Fix::Do(delete)]);
-        }
-        let seen = format!("{path}, which {own} includes, loads {module}: after a CONFIG REWRITE the server does not start");
-        let relocate = format!("move the line \"loadmodule {module}\" from {path} to {own}");
-        Verdict::warning(seen).fix([Fix::Do(relocate)])
-    });
-    let found: Vec<_> = found.collect();
-    if found.is_empty() {
-        return Verdict::ok("no included file loads a module").alone();
+    let mut found = Vec::new();
+    for (path, module) in &files.included {
+        found.extend(if files.loads.contains(module) {
+            error(
+                format!("{own} and {path}, which it includes, both load {module}: the next start fails"),
+                act(format!("delete the line \"loadmodule {module}\" from {path}")),
+            )?
+        } else {
+            warning(
+                format!("{path}, which {own} includes, loads {module}: after a CONFIG REWRITE the server does not start"),
+                act(format!("move the line \"loadmodule {module}\" from {path} to {own}")),
+            )?
+        });
     }
-    Ok(found)
+    or_ok(found, "no included file loads a module")
 }

@@ -3,9 +3,9 @@
 mod limits;
 
 use super::judge;
-use crate::facts::{Clock, Facts, Module, Node, User, Watched, Write};
+use crate::facts::{Clock, Facts, Module, Node, Watched, Write};
 use crate::files::Files;
-use crate::finding::{Finding, Fix, Severity, Unseen};
+use crate::finding::{Finding, Severity, Unseen};
 use crate::programs::{Programs, Stuck};
 use crate::report::Report;
 use redis_lock_tool::{Names, Program};
@@ -199,79 +199,48 @@ fn versions_are_judged_by_who_follows_whom() {
 }
 
 #[test]
-fn rights_and_settings_that_a_successor_lacks() {
-    let user = |name: &str, denied: &[&str]| User {
-        name: name.to_owned(),
-        exists: true,
-        enabled: true,
-        denied: denied.iter().map(|command| (*command).to_owned()).collect(),
-        ..User::default()
-    };
-    let mut primary = but("lock.max-holders:7");
-    primary.users = Ok(vec![user("app", &["DEL"]), user("bad", &["LOCK.RENEW"])]);
-    let nodes = || vec![healthy("a:1"), replica(0, 200)];
-    assert_eq!(worst(nodes(), "same-settings"), Some(Severity::Ok));
-    assert_eq!(worst(nodes(), "same-users"), Some(Severity::Ok));
-    let findings = of(vec![primary, replica(0, 200)]);
-    let found = |check: &str| {
-        findings
-            .iter()
-            .find(|one| one.check == check)
-            .expect("found")
-    };
-    assert_eq!(found("same-users").severity, Severity::Error);
-    assert!(found("same-users").seen.contains("app, bad"));
-    let rights = found("rights");
-    assert_eq!(
-        rights.fix,
-        [Fix::Run("ACL SETUSER bad +lock.renew".to_owned())]
-    );
-    let settings = found("same-settings");
-    assert_eq!(
-        settings.fix[0],
-        Fix::Run("CONFIG SET lock.max-holders 7".to_owned())
-    );
-}
-
-#[test]
 fn a_sentinel_tells_of_the_failover() {
-    let facts = |quorum: Option<&str>, down_after: &str, flags: &str| Facts {
-        nodes: vec![healthy("a:1")],
-        watched: vec![Watched {
+    use Severity::{Error, Ok, Warning};
+    for (fields_of, problem, check, severity) in [
+        (
+            "down-after-milliseconds:20000 flags:master",
+            None,
+            "sentinel",
+            Ok,
+        ),
+        (
+            "down-after-milliseconds:20000 flags:s_down,master",
+            None,
+            "sentinel",
+            Error,
+        ),
+        (
+            "down-after-milliseconds:20000 flags:master",
+            Some("NOQUORUM"),
+            "sentinel",
+            Error,
+        ),
+        ("down-after-milliseconds:4999", None, "sentinel", Warning),
+        ("down-after-milliseconds:5001", None, "token-lead", Ok),
+        ("down-after-milliseconds:5000", None, "token-lead", Warning),
+        ("down-after-milliseconds:29999", None, "lease", Ok),
+        ("down-after-milliseconds:30000", None, "lease", Warning),
+    ] {
+        let watched = Watched {
             sentinel: "s:1".to_owned(),
             name: "lock".to_owned(),
-            fields: fields(&format!(
-                "down-after-milliseconds:{down_after} flags:{flags}"
-            )),
-            quorum: Ok(quorum.map(str::to_owned)),
-        }],
-        ..Facts::default()
-    };
-    let worst = |facts: Facts, check: &str| {
-        let findings = judge(&facts);
+            fields: fields(fields_of),
+            quorum: Result::Ok(problem.map(str::to_owned)),
+        };
+        let findings = judge(&Facts {
+            nodes: vec![healthy("a:1")],
+            watched: vec![watched],
+            ..Facts::default()
+        });
         let own = findings.iter().filter(|one| one.check == check);
-        own.map(|one| one.severity).min()
-    };
-    let fine = || facts(None, "20000", "master");
-    for check in ["sentinel", "token-lead", "lease"] {
-        assert_eq!(worst(fine(), check), Some(Severity::Ok), "{check}");
+        let worst = own.map(|one| one.severity).min();
+        assert_eq!(worst, Some(severity), "{check}: {fields_of}");
     }
-    let down = facts(None, "20000", "s_down,master");
-    assert_eq!(worst(down, "sentinel"), Some(Severity::Error));
-    let alone = facts(Some("NOQUORUM"), "20000", "master");
-    assert_eq!(worst(alone, "sentinel"), Some(Severity::Error));
-    assert_eq!(
-        worst(facts(None, "4999", "master"), "sentinel"),
-        Some(Severity::Warning)
-    );
-    assert_eq!(
-        worst(facts(None, "5000", "master"), "token-lead"),
-        Some(Severity::Warning)
-    );
-    assert_eq!(
-        worst(facts(None, "30000", "master"), "lease"),
-        Some(Severity::Warning)
-    );
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The module, the server that loads it, and its commands.
 
-use super::Facts;
-use crate::facts::{Module, Node};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::{Facts, Module, Node};
+use crate::finding::{Fix, Judged, act, error, ok, or_ok, warning};
 
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
@@ -23,7 +22,7 @@ const CRASH_AT_LOADEX: [(&str, (u32, u32)); 4] = [
 
 pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
     if let Some(module) = node.module()? {
-        return Verdict::ok(format!("module lock {}", written(module.version))).alone();
+        return ok(format!("module lock {}", written(module.version)));
     }
     let mut known = facts.nodes.iter().filter_map(|node| node.module().ok()?);
     let path = known.find_map(|module| module.path.clone());
@@ -33,15 +32,12 @@ pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
         Fix::Conf(format!("loadmodule {path}")),
         Fix::Run(format!("MODULE LOAD {path}")),
     ];
-    if node
-        .absent
-        .as_ref()
-        .is_ok_and(|absent| absent.contains("del"))
-    {
+    let absent = node.absent.as_ref();
+    if absent.is_ok_and(|absent| absent.contains("del")) {
         seen.push_str(", and refuses to be: DEL is renamed or disabled");
-        fix.insert(0, not_renamed("DEL"));
+        fix.splice(0..0, not_renamed("DEL"));
     }
-    Verdict::error(seen).fix(fix).alone()
+    error(seen, fix)
 }
 
 pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
@@ -49,43 +45,33 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
         return Ok(vec![]);
     };
     let number = |node: &Node| {
-        node.module()
-            .ok()
-            .flatten()
-            .map(|module: &Module| module.version)
+        let module: Option<&Module> = node.module().ok().flatten();
+        module.map(|module| module.version)
     };
     let newest = facts.nodes.iter().filter_map(number).max();
     let newest = newest.unwrap_or(module.version);
     let own = written(module.version);
     if module.version == newest {
-        return Verdict::ok(format!("version {own}, as new as any here")).alone();
+        return ok(format!("version {own}, as new as any here"));
     }
-    let path = module.path.clone().unwrap_or_else(|| INSTALLED.to_owned());
-    let fix = [
-        Fix::Do(format!(
-            "put version {} at {path} and restart",
-            written(newest)
-        )),
-        Fix::Conf(format!("loadmodule {path}")),
-    ];
+    let path = module.path.as_deref().unwrap_or(INSTALLED);
+    let newest = written(newest);
+    let mut fix = act(format!("put version {newest} at {path} and restart"));
+    fix.push(Fix::Conf(format!("loadmodule {path}")));
     let primary = facts.primary_of(node).filter(|_| node.is_replica());
-    if primary
-        .and_then(number)
-        .is_some_and(|theirs| theirs > module.version)
-    {
+    let theirs = primary.and_then(number);
+    if theirs.is_some_and(|theirs| theirs > module.version) {
         let seen = format!("a replica with version {own}, its primary has a newer one");
-        return Verdict::error(seen).fix(fix).alone();
+        return error(seen, fix);
     }
-    let seen = format!("version {own}, another server has {}", written(newest));
-    Verdict::warning(seen).fix(fix).alone()
+    warning(format!("version {own}, another server has {newest}"), fix)
 }
 
-pub(super) fn server(_: &Facts, node: &Node) -> Judged {
+pub(super) fn server(node: &Node) -> Judged {
     let (name, (major, minor, patch)) = node.server()?;
     let seen = format!("{name} {major}.{minor}.{patch}");
     if name == "Redis" && major < 7 {
-        let upgrade = Fix::Do("upgrade to Redis 7.0 or later, or to Valkey".to_owned());
-        return Verdict::error(seen).fix([upgrade]).alone();
+        return error(seen, act("upgrade to Redis 7.0 or later, or to Valkey"));
     }
     let tested = if TESTED.contains(&(name, (major, minor))) {
         "of a line that the module is tested on"
@@ -97,21 +83,21 @@ pub(super) fn server(_: &Facts, node: &Node) -> Judged {
     } else {
         ""
     };
-    Verdict::ok(format!("{seen}: {tested}{crash}")).alone()
+    ok(format!("{seen}: {tested}{crash}"))
 }
 
 /// Other modules are borne, which tests show: they are told of for whoever reads the report.
-pub(super) fn neighbours(_: &Facts, node: &Node) -> Judged {
+pub(super) fn neighbours(node: &Node) -> Judged {
     let modules = node.modules.as_ref().map_err(Clone::clone)?;
     let others = modules.iter().filter(|module| module.name != "lock");
     let names: Vec<_> = others.map(|module| module.name.as_str()).collect();
     if names.is_empty() {
-        return Verdict::ok("no other module").alone();
+        return ok("no other module");
     }
-    Verdict::ok(format!("other modules: {}", names.join(", "))).alone()
+    ok(format!("other modules: {}", names.join(", ")))
 }
 
-pub(super) fn commands(_: &Facts, node: &Node) -> Judged {
+pub(super) fn commands(node: &Node) -> Judged {
     let absent = node.absent.as_ref().map_err(Clone::clone)?;
     let hurts = |command: &str| match command {
         "client" => {
@@ -123,20 +109,19 @@ pub(super) fn commands(_: &Facts, node: &Node) -> Judged {
         }
         _ => None,
     };
-    let found = absent.iter().filter_map(|command| {
+    let mut found = Vec::new();
+    for command in absent {
         let name = command.to_uppercase();
-        let seen = format!("{name} is renamed or disabled: {}", hurts(command)?);
-        Some(Verdict::warning(seen).fix([not_renamed(&name)]))
-    });
-    let found: Vec<_> = found.collect();
-    if found.is_empty() {
-        return Verdict::ok("no command that the module needs is renamed").alone();
+        if let Some(hurts) = hurts(command) {
+            let seen = format!("{name} is renamed or disabled: {hurts}");
+            found.extend(warning(seen, not_renamed(&name))?);
+        }
     }
-    Ok(found)
+    or_ok(found, "no command that the module needs is renamed")
 }
 
-fn not_renamed(command: &str) -> Fix {
-    Fix::Do(format!(
+fn not_renamed(command: &str) -> Vec<Fix> {
+    act(format!(
         "delete the line \"rename-command {command} …\" from redis.conf and restart; \
          keep users from {command} by ACL rules"
     ))

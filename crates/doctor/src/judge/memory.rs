@@ -1,66 +1,63 @@
 //! Room for locks and for those who wait.
 
-use super::Facts;
 use super::connections::may_wait;
-use crate::facts::{Node, Seen, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::{Node, Seen};
+use crate::finding::{Judged, error, ok, run, set, warning};
 
 /// What a call that waits costs the server, in bytes (docs/operations/memory.md).
 pub(super) const WAITER: i64 = 36_000;
 const MEGABYTE: i64 = 1 << 20;
 
-pub(super) fn eviction(_: &Facts, node: &Node) -> Judged {
+pub(super) fn eviction(node: &Node) -> Judged {
     let Some(policy) = node.told("maxmemory_policy")? else {
         return Ok(vec![]);
     };
     if policy == "noeviction" {
-        return Verdict::ok("maxmemory-policy noeviction").alone();
+        return ok("maxmemory-policy noeviction");
     }
     let fix = set("maxmemory-policy", "noeviction");
     let seen = format!("maxmemory-policy {policy}: locks have a TTL, and can be evicted");
-    if node.count("maxmemory")? == 0 {
-        let seen = format!("{seen} as soon as maxmemory is set (it is 0 now)");
-        return Verdict::warning(seen).fix(fix).alone();
+    if node.count("maxmemory")? != 0 {
+        return error(seen, fix);
     }
-    Verdict::error(seen).fix(fix).alone()
+    let seen = format!("{seen} as soon as maxmemory is set (it is 0 now)");
+    warning(seen, fix)
 }
 
-pub(super) fn evicted(_: &Facts, node: &Node) -> Judged {
+pub(super) fn evicted(node: &Node) -> Judged {
     let keys = node.count("evicted_keys")?;
     if keys == 0 {
-        return Verdict::ok("no key was evicted").alone();
+        return ok("no key was evicted");
     }
     let seen = format!(
         "{keys} keys were evicted since the start (or the last CONFIG RESETSTAT), perhaps held locks"
     );
-    let forget = Fix::Run("CONFIG RESETSTAT".to_owned());
     let policy = node.told("maxmemory_policy")?.unwrap_or_default();
-    let first = (policy != "noeviction").then(|| set("maxmemory-policy", "noeviction"));
-    let fix = first.into_iter().flatten().chain([forget]);
-    Verdict::warning(seen).fix(fix).alone()
+    let mut fix = run(["CONFIG RESETSTAT"]);
+    if policy != "noeviction" {
+        fix.splice(0..0, set("maxmemory-policy", "noeviction"));
+    }
+    warning(seen, fix)
 }
 
-pub(super) fn memory(_: &Facts, node: &Node) -> Judged {
+pub(super) fn memory(node: &Node) -> Judged {
     let (used, most) = (used(node)?, node.count("maxmemory")?);
     if most == 0 {
-        return Verdict::ok("maxmemory 0: no limit").alone();
+        return ok("maxmemory 0: no limit");
     }
     let seen = format!("{} used of maxmemory {}", megabytes(used), megabytes(most));
-    let more = set(
-        "maxmemory",
-        (used.max(most) / MEGABYTE + 1) * MEGABYTE * 3 / 2,
-    );
+    let more = set("maxmemory", half_more(used.max(most)));
     if used >= most {
         let seen = format!("{seen}: LOCK.ACQUIRE is answered OOM, re-entry too");
-        return Verdict::error(seen).fix(more).alone();
+        return error(seen, more);
     }
     if used > most - most / 10 {
-        return Verdict::warning(seen).fix(more).alone();
+        return warning(seen, more);
     }
-    Verdict::ok(seen).alone()
+    ok(seen)
 }
 
-pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
+pub(super) fn waiters(node: &Node) -> Judged {
     let Some(total) = node.number("lock.max-waiters-total")? else {
         return Ok(vec![]);
     };
@@ -70,7 +67,7 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
         most => (most, "maxmemory"),
     };
     if limit == 0 {
-        return Verdict::ok("how much memory there is, is not told").alone();
+        return ok("how much memory there is, is not told");
     }
     let waiting = node.count("lock_waiting")?;
     let need = (may_wait(node, total)? - waiting).max(0) * WAITER;
@@ -82,26 +79,28 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
         megabytes(left)
     );
     if need <= left {
-        return Verdict::ok(seen).alone();
+        return ok(seen);
     }
     // Half of what is left is for the locks, and all else.
     let fitting = waiting + left / 2 / WAITER;
     let fewer = set("lock.max-waiters-total", fitting);
-    let more = set(
-        "maxmemory",
-        ((used + need) / MEGABYTE + 1) * MEGABYTE * 3 / 2,
-    );
+    let more = set("maxmemory", half_more(used + need));
     let fix = match most {
         0 => fewer,
         _ if fitting < 100 => [more, fewer].concat(),
         _ => [fewer, more].concat(),
     };
-    Verdict::warning(seen).fix(fix).alone()
+    warning(seen, fix)
 }
 
 /// What counts towards `maxmemory`.
 fn used(node: &Node) -> Seen<i64> {
     Ok(node.count("used_memory")? - node.count("mem_not_counted_for_evict")?)
+}
+
+/// So many bytes and half of them, in whole megabytes.
+fn half_more(bytes: i64) -> i64 {
+    (bytes / MEGABYTE + 1) * MEGABYTE * 3 / 2
 }
 
 fn megabytes(bytes: i64) -> String {

@@ -1,73 +1,68 @@
 //! What a crash loses, and saves that fail.
 
-use super::Facts;
-use crate::facts::{Node, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::Node;
+use crate::finding::{Judged, act, advice, error, ok, ok_or, run, set, shell, warning};
 
-pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
+pub(super) fn persistence(node: &Node) -> Judged {
     if node.count("aof_enabled")? == 1 {
         let fsync = node.setting("appendfsync")?.unwrap_or("everysec");
         let always = set("appendfsync", "always");
+        let loses = "a crash of the machine loses";
         return match fsync {
-            "always" => Verdict::ok("appendfsync always: a crash loses nothing that was answered"),
-            "everysec" => Verdict::ok(
-                "appendfsync everysec: a crash of the machine loses about a second, or up to two",
-            )
-            .fix(always),
-            other => Verdict::warning(format!(
-                "appendfsync {other}: a crash of the machine loses what the system had not written"
-            ))
-            .fix(set("appendfsync", "everysec"))
-            .fix(always),
-        }
-        .alone();
+            "always" => ok("appendfsync always: a crash loses nothing that was answered"),
+            "everysec" => ok_or(
+                format!("appendfsync everysec: {loses} about a second, or up to two"),
+                always,
+            ),
+            other => warning(
+                format!("appendfsync {other}: {loses} what the system had not written"),
+                [set("appendfsync", "everysec"), always].concat(),
+            ),
+        };
     }
     let aof = set("appendonly", "yes");
     let save = node.setting("save")?.unwrap_or_default();
     if save.is_empty() {
-        let seen = "neither AOF nor save points: a crash or a restart loses every lock";
-        return Verdict::error(seen).fix(aof).alone();
+        return error(
+            "neither AOF nor save points: a crash or a restart loses every lock",
+            aof,
+        );
     }
     let seen = format!("save points alone ({save}): a crash loses everything since the last save");
-    Verdict::advice(seen).fix(aof).alone()
+    advice(seen, aof)
 }
 
-pub(super) fn save(_: &Facts, node: &Node) -> Judged {
+pub(super) fn save(node: &Node) -> Judged {
     if node.told("rdb_last_bgsave_status")?.unwrap_or("ok") == "ok" {
-        return Verdict::ok("the last background save went well").alone();
+        return ok("the last background save went well");
     }
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
-    let look = Fix::Shell(format!("ls -ld {folder}; df -h {folder}"));
-    let again = Fix::Run("BGSAVE".to_owned());
+    let look = shell([&format!("ls -ld {folder}; df -h {folder}")]);
+    let fix = [look, run(["BGSAVE"])].concat();
     let seen = format!("the last background save failed (in {folder})");
-    let save_points = node.setting("save")?.unwrap_or_default() != "";
-    let stops = node
-        .setting("stop-writes-on-bgsave-error")?
-        .unwrap_or("yes")
-        == "yes";
-    if save_points && stops {
+    let name = "stop-writes-on-bgsave-error";
+    let has_save_points = node.setting("save")?.unwrap_or_default() != "";
+    if has_save_points && node.setting(name)?.unwrap_or("yes") == "yes" {
         let seen = format!("{seen}: every write is answered MISCONF, renewals too");
-        let go_on = set("stop-writes-on-bgsave-error", "no");
-        return Verdict::error(seen).fix([look, again]).fix(go_on).alone();
+        return error(seen, [fix, set(name, "no")].concat());
     }
-    Verdict::warning(seen).fix([look, again]).alone()
+    warning(seen, fix)
 }
 
-pub(super) fn aof(_: &Facts, node: &Node) -> Judged {
+pub(super) fn aof(node: &Node) -> Judged {
     if node.count("aof_enabled")? == 0 {
         return Ok(vec![]);
     }
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
-    let look = Fix::Shell(format!("df -h {folder}; dmesg | tail"));
+    let look = shell([&format!("df -h {folder}; dmesg | tail")]);
     if node.told("aof_last_write_status")?.unwrap_or("ok") != "ok" {
         let seen = "the last write of the AOF failed: every write is answered MISCONF";
-        let room = Fix::Do("make room on the disk: the server tries again by itself".to_owned());
-        return Verdict::error(seen).fix([look, room]).alone();
+        let room = act("make room on the disk: the server tries again by itself");
+        return error(seen, [look, room].concat());
     }
     if node.told("aof_last_bgrewrite_status")?.unwrap_or("ok") != "ok" {
-        let again = Fix::Run("BGREWRITEAOF".to_owned());
         let seen = "the last rewrite of the AOF failed: the file grows";
-        return Verdict::warning(seen).fix([look, again]).alone();
+        return warning(seen, [look, run(["BGREWRITEAOF"])].concat());
     }
-    Verdict::ok("the AOF is written").alone()
+    ok("the AOF is written")
 }

@@ -1,15 +1,14 @@
 //! Programs that hold locks or wait for some, and are not heard from.
 
-use super::Facts;
 use crate::facts::Node;
-use crate::finding::{Fix, Judged, Verdict};
+use crate::finding::{Judged, act, ok, run, warning};
 use redis_lock_tool::{State, words};
 
 /// How many are told of, each for itself.
 const TOLD: usize = 10;
 
-pub(super) fn programs(_: &Facts, node: &Node) -> Judged {
-    if node.module()?.is_none() || node.is_replica() {
+pub(super) fn programs(node: &Node) -> Judged {
+    if node.is_replica() {
         return Ok(vec![]);
     }
     let programs = node.programs.as_ref().map_err(Clone::clone)?;
@@ -22,7 +21,7 @@ pub(super) fn programs(_: &Facts, node: &Node) -> Judged {
         let all = programs.all.len();
         let seen =
             format!("programs with a session: {all}; they hold {holds}, and wait for {waits}");
-        return Verdict::ok(seen).alone();
+        return ok(seen);
     }
     let mut found = Vec::new();
     for stuck in programs.stuck.iter().take(TOLD) {
@@ -42,15 +41,14 @@ pub(super) fn programs(_: &Facts, node: &Node) -> Judged {
             program.waiting,
             named(&stuck.waits),
         );
-        let look = "see whether it runs; end its session only when it is not at work".to_owned();
+        let look = act("see whether it runs; end its session only when it is not at work");
         let end = format!("LOCK.SESSION KILL {}", program.id);
-        found.push(Verdict::warning(seen).fix([Fix::Do(look), Fix::Run(end)]));
+        found.extend(warning(seen, [look, run([&end])].concat())?);
     }
     let more = programs.stuck.len().saturating_sub(TOLD);
     if more > 0 {
-        let list = Fix::Run("LOCK.SESSION LIST".to_owned());
         let seen = format!("{more} more programs are detached or frozen");
-        found.push(Verdict::warning(seen).fix([list]));
+        found.extend(warning(seen, run(["LOCK.SESSION LIST"]))?);
     }
     Ok(found)
 }

@@ -1,8 +1,7 @@
 //! Who may do what.
 
-use super::Facts;
-use crate::facts::{Node, User, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::{Node, User};
+use crate::finding::{Fix, Judged, error, ok, ok_or, or_ok, run, set, warning};
 use crate::users::{NEEDED, OF_USE};
 use std::collections::BTreeSet;
 
@@ -19,88 +18,75 @@ const OF_SESSIONS: [&str; 3] = [
     "LOCK.SESSION|CLOSE",
 ];
 
-pub(super) fn open(_: &Facts, node: &Node) -> Judged {
-    let open = node.open.as_ref().map_err(Clone::clone)?;
-    if !open {
-        return Verdict::ok("who does not log in may do nothing").alone();
+pub(super) fn open(node: &Node) -> Judged {
+    if !node.open.clone()? {
+        return ok("who does not log in may do nothing");
     }
-    let guarded = node.setting("protected-mode")?.unwrap_or("no") == "yes";
-    let close = Fix::Run("ACL SETUSER default resetpass >PASSWORD".to_owned());
-    let keep = Fix::Conf("requirepass PASSWORD".to_owned());
+    let mut close = run(["ACL SETUSER default resetpass >PASSWORD"]);
+    close.push(Fix::Conf("requirepass PASSWORD".to_owned()));
     let seen = "the user default has no password: whoever connects may free every lock";
-    if guarded {
+    if node.setting("protected-mode")?.unwrap_or("no") == "yes" {
         let seen = format!("{seen}; protected-mode lets only this machine connect");
-        return Verdict::ok(seen).fix([close, keep]).alone();
+        return ok_or(seen, close);
     }
-    Verdict::warning(seen)
-        .fix([close, keep])
-        .fix(set("protected-mode", "yes"))
-        .alone()
+    warning(seen, [close, set("protected-mode", "yes")].concat())
 }
 
-pub(super) fn rights(_: &Facts, node: &Node) -> Judged {
-    if node.module()?.is_none() {
-        return Ok(vec![]);
-    }
+pub(super) fn rights(node: &Node) -> Judged {
     let users = node.users.as_ref().map_err(Clone::clone)?;
     let mut found = Vec::new();
     for user in users {
-        found.extend(judge(user));
+        found.extend(judge(user)?);
     }
-    if found.is_empty() {
-        let names: Vec<_> = users.iter().map(|user| user.name.as_str()).collect();
-        let seen = format!("who takes locks may do what it takes: {}", names.join(", "));
-        return Verdict::ok(seen).alone();
-    }
-    Ok(found)
+    let names: Vec<_> = users.iter().map(|user| user.name.as_str()).collect();
+    let all = names.join(", ");
+    or_ok(
+        found,
+        format!("who takes locks may do what it takes: {all}"),
+    )
 }
 
-fn judge(user: &User) -> Option<Verdict> {
+/// Nothing, where a user may do what it takes.
+fn judge(user: &User) -> Judged {
     let name = &user.name;
-    let grant = |rights: &str| Fix::Run(format!("ACL SETUSER {name} {rights}"));
+    let grant = |rights: &str| run([&format!("ACL SETUSER {name} {rights}")]);
     if !user.exists {
-        let seen = format!("there is no user {name} here");
-        return Some(Verdict::error(seen).fix([grant(RULE)]));
+        return error(format!("there is no user {name} here"), grant(RULE));
     }
     if !user.enabled {
-        return Some(Verdict::error(format!("the user {name} is off")).fix([grant("on")]));
+        return error(format!("the user {name} is off"), grant("on"));
     }
     let lacks = |wanted: &[&str]| {
-        let denied = wanted
-            .iter()
-            .filter(|command| user.denied.contains(**command));
-        denied
-            .map(|command| (*command).to_owned())
-            .collect::<Vec<_>>()
+        let wanted = wanted.iter().map(|command| (*command).to_owned());
+        let denied = wanted.filter(|command| user.denied.contains(command));
+        denied.collect::<Vec<_>>()
     };
     let needed = lacks(&NEEDED);
     if !needed.is_empty() {
         let seen = format!("the user {name} may not run {}", needed.join(", "));
-        return Some(Verdict::error(seen).fix([grant(&plus(&needed))]));
+        return error(seen, grant(&plus(&needed)));
     }
     if let (true, Some(key)) = (user.named, &user.key_denied) {
-        let seen = format!("the user {name} may not touch the name {key}");
-        return Some(Verdict::error(seen).fix([grant(&format!("~{key}")), grant("~lock:*")]));
+        let fix = [grant(&format!("~{key}")), grant("~lock:*")].concat();
+        return error(format!("the user {name} may not touch the name {key}"), fix);
     }
     let sessions = lacks(&OF_SESSIONS);
     if !sessions.is_empty() && !user.denied.contains(OPEN) {
-        let seen = format!(
-            "the user {name} may open sessions, and not run {}",
-            sessions.join(", ")
-        );
-        return Some(Verdict::error(seen).fix([grant(&plus(&sessions))]));
+        let all = sessions.join(", ");
+        let seen = format!("the user {name} may open sessions, and not run {all}");
+        return error(seen, grant(&plus(&sessions)));
     }
     let of_use = lacks(&OF_USE);
-    if user.named && !of_use.is_empty() {
-        let seen = format!(
-            "the user {name} may take locks, and not run {}: as it should be, unless a program wants to look \
-             (LOCK.INFO, LOCK.HOLDERS, INFO), to fence in scripts (LOCK.FENCE), to free by force (DEL), to \
-             wait for replicas (WAIT) or to use sessions (LOCK.SESSION)",
-            of_use.join(", ")
-        );
-        return Some(Verdict::ok(seen).fix([grant(&plus(&of_use))]));
+    if !user.named || of_use.is_empty() {
+        return Ok(vec![]);
     }
-    None
+    let seen = format!(
+        "the user {name} may take locks, and not run {}: as it should be, unless a program wants to look \
+         (LOCK.INFO, LOCK.HOLDERS, INFO), to fence in scripts (LOCK.FENCE), to free by force (DEL), to \
+         wait for replicas (WAIT) or to use sessions (LOCK.SESSION)",
+        of_use.join(", ")
+    );
+    ok_or(seen, grant(&plus(&of_use)))
 }
 
 fn plus(commands: &[String]) -> String {
@@ -111,11 +97,7 @@ fn plus(commands: &[String]) -> String {
 }
 
 /// Users are not replicated: whoever may take locks on the primary must be known where it hands over.
-pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
-    let primary = match facts.primary_of(node) {
-        Some(primary) if node.is_replica() => primary,
-        _ => return Ok(vec![]),
-    };
+pub(super) fn same_users(node: &Node, primary: &Node) -> Judged {
     let own = node.users.as_ref().map_err(Clone::clone)?;
     let theirs = primary.users.as_ref().map_err(Clone::clone)?;
     let names = |users: &[User]| -> BTreeSet<String> {
@@ -125,7 +107,7 @@ pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
     };
     let missing: Vec<_> = names(theirs).difference(&names(own)).cloned().collect();
     if missing.is_empty() {
-        return Verdict::ok("the users of the primary are here too").alone();
+        return ok("the users of the primary are here too");
     }
     let fix = missing
         .iter()
@@ -134,5 +116,5 @@ pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
         "a replica without the users {}, who take locks on its primary: after a failover they are shut out",
         missing.join(", ")
     );
-    Verdict::error(seen).fix(fix).alone()
+    error(seen, fix.collect())
 }

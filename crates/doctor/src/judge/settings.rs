@@ -1,8 +1,7 @@
 //! The module's own settings.
 
-use super::Facts;
-use crate::facts::{Node, set};
-use crate::finding::{Judged, Verdict};
+use crate::facts::Node;
+use crate::finding::{Judged, error, ok, or_ok, set, warning};
 
 /// The shortest lease in a session.
 const SHORTEST_LEASE: i64 = 1000;
@@ -12,113 +11,115 @@ const LONGEST_LEASE: i64 = 600_000;
 /// The range of `lock.max-queued` ends here.
 const MOST_QUEUED: i64 = 100_000_000;
 
+/// Settings that should not have a value: the setting, that value, what it does, and another value.
+const NEVER: [(&str, &str, &str, &str); 7] = [
+    (
+        "lock.max-waiters",
+        "0",
+        "each call with BLOCK or QUEUE fails with MAXWAITERS",
+        "10000",
+    ),
+    (
+        "lock.max-waiters-total",
+        "0",
+        "each call with BLOCK fails with MAXWAITERS",
+        "10000",
+    ),
+    (
+        "lock.max-queued",
+        "0",
+        "each call with QUEUE fails with MAXWAITERS",
+        "1000000",
+    ),
+    (
+        "lock.max-sessions",
+        "0",
+        "LOCK.SESSION OPEN fails with MAXSESSIONS",
+        "10000",
+    ),
+    (
+        "lock.deadlock-detection",
+        "no",
+        "tasks that wait in a circle wait until a time-out",
+        "yes",
+    ),
+    (
+        "lock.max-holders",
+        "1",
+        "nobody shares a lock, readers neither",
+        "10000",
+    ),
+    (
+        "lock.max-token-lead-ms",
+        "0",
+        "a lock over several servers fails (AHEAD) as soon as a clock is behind",
+        "5000",
+    ),
+];
+
 /// Each of them is let be anywhere within its range; these values are what nobody should mean.
-pub(super) fn values(_: &Facts, node: &Node) -> Judged {
-    if node.module()?.is_none() {
-        return Ok(vec![]);
-    }
+pub(super) fn values(node: &Node) -> Judged {
     let mut found = Vec::new();
-    let mut warn = |seen: String, name: &str, value: &str| {
-        found.push(Verdict::warning(seen).fix(set(name, value)));
-    };
-    for (name, seen, value) in [
-        (
-            "lock.max-waiters",
-            "each call with BLOCK or QUEUE fails with MAXWAITERS",
-            "10000",
-        ),
-        (
-            "lock.max-waiters-total",
-            "each call with BLOCK fails with MAXWAITERS",
-            "10000",
-        ),
-        (
-            "lock.max-queued",
-            "each call with QUEUE fails with MAXWAITERS",
-            "1000000",
-        ),
-        (
-            "lock.max-sessions",
-            "LOCK.SESSION OPEN fails with MAXSESSIONS",
-            "10000",
-        ),
-    ] {
-        if node.number(name)? == Some(0) {
-            warn(format!("{name} 0: {seen}"), name, value);
+    for (name, value, seen, better) in NEVER {
+        if node.setting(name)? == Some(value) {
+            found.extend(warning(
+                format!("{name} {value}: {seen}"),
+                set(name, better),
+            )?);
         }
     }
-    if let Some(lease) = node.number("lock.default-lease-ms")? {
-        let name = "lock.default-lease-ms";
+    let name = "lock.default-lease-ms";
+    if let Some(lease) = node.number(name)? {
+        let seen = format!("{name} {lease}");
         if lease < SHORTEST_LEASE {
-            let seen = format!(
-                "{name} {lease}: a short pause of the owner ends it, and sessions refuse it"
-            );
-            warn(seen, name, "30000");
+            let seen =
+                format!("{seen}: a short pause of the owner ends it, and sessions refuse it");
+            found.extend(warning(seen, set(name, 30_000))?);
+        } else if lease > LONGEST_LEASE {
+            let seen = format!("{seen}: so long do others wait when an owner dies");
+            found.extend(warning(seen, set(name, 30_000))?);
         }
-        if lease > LONGEST_LEASE {
-            let seen = format!("{name} {lease}: so long do others wait when an owner dies");
-            warn(seen, name, "30000");
-        }
-        if let Some(most) = node
-            .number("lock.max-lease-ms")?
-            .filter(|most| *most < lease)
-        {
-            let seen = format!("{name} {lease} is above lock.max-lease-ms {most}, and cut to it");
-            warn(seen, "lock.max-lease-ms", "315360000000");
+        let most = node.number("lock.max-lease-ms")?;
+        if let Some(most) = most.filter(|most| *most < lease) {
+            let seen = format!("{seen} is above lock.max-lease-ms {most}, and cut to it");
+            found.extend(warning(
+                seen,
+                set("lock.max-lease-ms", 315_360_000_000_i64),
+            )?);
         }
     }
-    if node.setting("lock.deadlock-detection")? == Some("no") {
-        let seen = "lock.deadlock-detection no: tasks that wait in a circle wait until a time-out";
-        warn(seen.to_owned(), "lock.deadlock-detection", "yes");
-    }
-    if node.number("lock.max-holders")? == Some(1) {
-        let seen = "lock.max-holders 1: nobody shares a lock, readers neither";
-        warn(seen.to_owned(), "lock.max-holders", "10000");
-    }
-    if node.number("lock.max-token-lead-ms")? == Some(0) {
-        let seen = "lock.max-token-lead-ms 0: a lock over several servers fails (AHEAD) as soon as a clock is behind";
-        warn(seen.to_owned(), "lock.max-token-lead-ms", "5000");
-    }
-    if found.is_empty() {
-        return Verdict::ok("the lock.* settings are sound").alone();
-    }
-    Ok(found)
+    or_ok(found, "the lock.* settings are sound")
 }
 
 /// How many more calls may queue.
-pub(super) fn queued(_: &Facts, node: &Node) -> Judged {
-    let Some(most) = node.number("lock.max-queued")?.filter(|most| *most > 0) else {
+pub(super) fn queued(node: &Node) -> Judged {
+    let name = "lock.max-queued";
+    let Some(most) = node.number(name)?.filter(|most| *most > 0) else {
         return Ok(vec![]);
     };
     let queued = node.count("lock_queued")?;
-    let seen = format!("{queued} queued calls of lock.max-queued {most}");
-    let more = set("lock.max-queued", most.saturating_mul(2).min(MOST_QUEUED));
+    let seen = format!("{queued} queued calls of {name} {most}");
+    let more = set(name, most.saturating_mul(2).min(MOST_QUEUED));
     if queued >= most {
         let seen = format!("{seen}: a further call with QUEUE fails with MAXWAITERS");
-        return Verdict::error(seen).fix(more).alone();
+        return error(seen, more);
     }
     if queued > most - most / 10 {
-        return Verdict::warning(seen).fix(more).alone();
+        return warning(seen, more);
     }
-    Verdict::ok(seen).alone()
+    ok(seen)
 }
 
 /// `CONFIG SET` is not replicated: who takes over must have what its primary has.
-pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
-    let Some(primary) = facts.primary_of(node).filter(|_| node.is_replica()) else {
-        return Ok(vec![]);
-    };
+pub(super) fn same(node: &Node, primary: &Node) -> Judged {
     let own = node.config.as_ref().map_err(Clone::clone)?;
     let theirs = primary.config.as_ref().map_err(Clone::clone)?;
-    let ours = theirs.iter().filter(|(name, _)| name.starts_with("lock."));
-    let other = ours.filter_map(|(name, wanted)| {
-        let value = own.get(name).filter(|value| *value != wanted)?;
-        let seen = format!("{name} {value}, its primary has {wanted}");
-        Some(Verdict::warning(seen).fix(set(name, wanted)))
-    });
-    let other: Vec<_> = other.collect();
-    if other.is_empty() {
-        return Verdict::ok("the lock.* settings are those of its primary").alone();
+    let mut found = Vec::new();
+    for (name, wanted) in theirs.iter().filter(|(name, _)| name.starts_with("lock.")) {
+        if let Some(value) = own.get(name).filter(|value| *value != wanted) {
+            let seen = format!("{name} {value}, its primary has {wanted}");
+            found.extend(warning(seen, set(name, wanted))?);
+        }
     }
-    Ok(other)
+    or_ok(found, "the lock.* settings are those of its primary")
 }

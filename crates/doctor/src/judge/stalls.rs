@@ -1,76 +1,64 @@
 //! What holds up the server: while it does one thing, it grants and renews nothing.
 
-use super::Facts;
-use crate::facts::{Node, set};
-use crate::finding::{Fix, Judged, Verdict};
+use crate::facts::Node;
+use crate::finding::{Judged, act, ok, ok_or, run, set, warning};
 
 /// The shortest lease in a session: a stall of that length ends it.
 const LONGEST_STALL: u64 = 1000;
 
-pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {
+/// What took as long as a lease, as text.
+fn stalls(seen: &[(String, u64)], took: &str) -> Option<String> {
+    let long = seen.iter().filter(|(_, ms)| *ms >= LONGEST_STALL);
+    let long: Vec<_> = long
+        .map(|(name, ms)| format!("{name}{took} {ms} ms"))
+        .collect();
+    (!long.is_empty()).then(|| format!("stalls: {}", long.join(", ")))
+}
+
+pub(super) fn slow_commands(node: &Node) -> Judged {
     let slow = node.slow.as_ref().map_err(Clone::clone)?;
-    let logged = node.number("slowlog-log-slower-than")?.unwrap_or(10_000);
-    let threshold = i64::try_from(LONGEST_STALL * 1000).unwrap_or(i64::MAX);
-    if !(0..=threshold).contains(&logged) {
-        let seen = format!(
-            "slowlog-log-slower-than {logged}: commands that stall the server are not noted"
-        );
-        let log = set("slowlog-log-slower-than", 10_000);
-        return Verdict::warning(seen).fix(log).alone();
+    let name = "slowlog-log-slower-than";
+    let logged = node.number(name)?.unwrap_or(10_000);
+    if !(0..=1_000_000).contains(&logged) {
+        let seen = format!("{name} {logged}: commands that stall the server are not noted");
+        return warning(seen, set(name, 10_000));
     }
-    let stalls: Vec<_> = slow
-        .iter()
-        .filter(|(_, ms)| *ms >= LONGEST_STALL)
-        .map(|(name, ms)| format!("{name} took {ms} ms"))
-        .collect();
-    if stalls.is_empty() {
-        return Verdict::ok("no command in the slow log took a second").alone();
-    }
-    let look = Fix::Run("SLOWLOG GET 128".to_owned());
-    let elsewhere = Fix::Do("run such commands elsewhere, or on less at a time".to_owned());
-    let forget = Fix::Run("SLOWLOG RESET".to_owned());
-    let seen = format!("stalls: {}", stalls.join(", "));
-    Verdict::warning(seen)
-        .fix([look, elsewhere, forget])
-        .alone()
+    let Some(seen) = stalls(slow, " took") else {
+        return ok("no command in the slow log took a second");
+    };
+    let elsewhere = act("run such commands elsewhere, or on less at a time");
+    let fix = [run(["SLOWLOG GET 128"]), elsewhere, run(["SLOWLOG RESET"])];
+    warning(seen, fix.concat())
 }
 
-pub(super) fn latency(_: &Facts, node: &Node) -> Judged {
+pub(super) fn latency(node: &Node) -> Judged {
     let spikes = node.spikes.as_ref().map_err(Clone::clone)?;
-    let stalls: Vec<_> = spikes
-        .iter()
-        .filter(|(_, ms)| *ms >= LONGEST_STALL)
-        .map(|(event, ms)| format!("{event} {ms} ms"))
-        .collect();
-    if !stalls.is_empty() {
-        let lines = ["LATENCY DOCTOR", "LATENCY RESET"].map(|line| Fix::Run(line.to_owned()));
-        let seen = format!("stalls: {}", stalls.join(", "));
-        return Verdict::warning(seen).fix(lines).alone();
+    if let Some(seen) = stalls(spikes, "") {
+        return warning(seen, run(["LATENCY DOCTOR", "LATENCY RESET"]));
     }
-    if node.number("latency-monitor-threshold")?.unwrap_or(0) == 0 {
-        let seen = "latency-monitor-threshold 0: the server notes no stalls of disk and fork";
-        let watch = set("latency-monitor-threshold", 100);
-        return Verdict::ok(seen).fix(watch).alone();
+    let name = "latency-monitor-threshold";
+    if node.number(name)?.unwrap_or(0) != 0 {
+        return ok("no stall of a second was noted");
     }
-    Verdict::ok("no stall of a second was noted").alone()
+    let seen = format!("{name} 0: the server notes no stalls of disk and fork");
+    ok_or(seen, set(name, 100))
 }
 
-pub(super) fn scripts(_: &Facts, node: &Node) -> Judged {
-    let Some(threshold) = node.number("busy-reply-threshold")? else {
+pub(super) fn scripts(node: &Node) -> Judged {
+    let name = "busy-reply-threshold";
+    let Some(threshold) = node.number(name)? else {
         return Ok(vec![]);
     };
     let lease = node.number("lock.default-lease-ms")?.unwrap_or(30_000);
-    let seen = format!("busy-reply-threshold {threshold}");
-    let usual = set("busy-reply-threshold", 5000);
-    if threshold <= 0 {
-        let seen = format!("{seen}: a script that does not end can never be killed");
-        return Verdict::warning(seen).fix(usual).alone();
+    let seen = format!("{name} {threshold}");
+    if (1..lease).contains(&threshold) {
+        return ok(seen);
     }
-    if threshold >= lease {
-        let seen = format!(
-            "{seen}: a script that does not end can be killed only when leases of {lease} ms are over"
-        );
-        return Verdict::warning(seen).fix(usual).alone();
-    }
-    Verdict::ok(seen).alone()
+    let killed = if threshold <= 0 {
+        "never be killed".to_owned()
+    } else {
+        format!("be killed only when leases of {lease} ms are over")
+    };
+    let seen = format!("{seen}: a script that does not end can {killed}");
+    warning(seen, set(name, 5000))
 }
