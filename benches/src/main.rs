@@ -20,6 +20,7 @@ mod instructions;
 mod memory;
 mod pairs;
 mod part;
+mod passed;
 mod ping;
 mod plot;
 mod process;

@@ -1,5 +1,6 @@
 //! The outcome of a part of the benchmark: tables, goals and bars for the plot.
 
+use crate::servers::Program;
 use crate::stats::Spread;
 use crate::table::Table;
 
@@ -14,6 +15,34 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// A table, and what it is to show.
+    pub(crate) fn new(table: Table, goals: Vec<Goal>) -> Self {
+        Self {
+            tables: vec![table],
+            goals,
+            ..Self::default()
+        }
+    }
+
+    /// The parts on each server. The goals are those of the first.
+    pub(crate) fn of_each(programs: &[Program], measure: impl Fn(&Program) -> Self) -> Self {
+        let mut all = Self::default();
+        for (index, program) in programs.iter().enumerate() {
+            let mut part = measure(program);
+            if index > 0 {
+                part.goals.clear();
+            }
+            all.add(part);
+        }
+        all
+    }
+
+    /// With the outcome of another part.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
     pub(crate) fn add(&mut self, other: Part) {
         self.tables.extend(other.tables);
         self.facts.extend(other.facts);

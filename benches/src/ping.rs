@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use testbed::{Expect, Server, cmd, server_cpu};
 
+use crate::servers::cpu_of;
+
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest PING, in two ways, both in milliseconds.
@@ -17,6 +19,8 @@ pub(crate) struct Longest {
     /// itself held a client up, however busy the machine is. While it runs the kernel counts only at its
     /// ticks, so this may be off by one, which is some milliseconds.
     pub(crate) server: f64,
+    /// The CPU of the server's main thread for the work and the PINGs, in nanoseconds.
+    pub(crate) spent: f64,
 }
 
 /// The longest PING of a client of its own during `work`.
@@ -34,11 +38,15 @@ pub(crate) fn longest_ping_while(server: &Server, work: impl FnOnce()) -> Longes
                 used = used.max(server_cpu(server.pid()).saturating_sub(before));
                 thread::sleep(PAUSE);
             }
-            let [time, server] = [time, used].map(|longest| longest.as_secs_f64() * 1000.0);
-            Longest { time, server }
+            [time, used].map(|longest| longest.as_secs_f64() * 1000.0)
         });
-        work();
+        let spent = cpu_of(server, work);
         done.store(true, Ordering::Relaxed);
-        longest.join().expect("a pinger")
+        let [time, server] = longest.join().expect("a pinger");
+        Longest {
+            time,
+            server,
+            spent,
+        }
     })
 }

@@ -1,11 +1,8 @@
 //! The cost of re-entry and renewal, compared with an acquire.
 
-use redis::{Cmd, Connection, Pipeline};
-use testbed::Server;
-
 use crate::part::{Goal, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, cpu_of, send_packed};
+use crate::servers::{Batch, Program};
 use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{LEASE_MS, OWNER, command};
@@ -16,25 +13,30 @@ const BATCH: usize = 500;
 /// that each changes the lock.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let server = program.start();
-    let mut connection = server.connection();
-    let steps = [
-        batch(|key| command(&["LOCK.ACQUIRE", key, OWNER, "PX"], &[LEASE_MS])),
-        batch(|key| command(&["LOCK.ACQUIRE", key, OWNER, "PX"], &[LEASE_MS + 1])),
-        batch(|key| command(&["LOCK.RENEW", key, OWNER, "PX"], &[LEASE_MS + 2])),
+    let batch = |words: [&str; 2], numbers: &[u32]| {
+        let call = |number| {
+            let key = format!("lock:{number}");
+            command(&[words[0], &key, OWNER, words[1]], numbers)
+        };
+        Batch::new(&server, (0..BATCH).map(call))
+    };
+    let mut steps = [
+        batch(["LOCK.ACQUIRE", "PX"], &[LEASE_MS]),
+        batch(["LOCK.ACQUIRE", "PX"], &[LEASE_MS + 1]),
+        batch(["LOCK.RENEW", "PX"], &[LEASE_MS + 2]),
+        batch(["LOCK.RELEASE", "ALL"], &[]),
     ];
-    let release = batch(|key| command(&["LOCK.RELEASE", key, OWNER, "ALL"], &[]));
     let times = scale.pipelined_pairs / BATCH;
     let figures = interleave(scale.rounds, &mut [()], |()| {
-        let mut spent = [0.0; 3];
+        let mut spent = [0.0; 4];
         for _ in 0..times {
-            for (step, spent) in steps.iter().zip(&mut spent) {
-                *spent += send(&server, &mut connection, step);
+            for (step, spent) in steps.iter_mut().zip(&mut spent) {
+                *spent += step.cost();
             }
-            send(&server, &mut connection, &release);
         }
         spent.map(|spent| spent / (times * BATCH) as f64)
     });
-    let [[acquire, again, renewal]] = figures.as_slice() else {
+    let [[acquire, again, renewal, _]] = figures.as_slice() else {
         return Part::default();
     };
     let mut table = Table::new(
@@ -49,24 +51,9 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     ] {
         table.row(name, vec![cost.spread(), cost.over(acquire).spread()]);
     }
-    Part {
-        tables: vec![table],
-        goals: vec![
-            Goal::at_most("re-entry of an acquire", 1.0, again.over(acquire).spread()),
-            Goal::at_most("renewal of an acquire", 1.0, renewal.over(acquire).spread()),
-        ],
-        ..Part::default()
-    }
-}
-
-fn batch(call: impl Fn(&str) -> Cmd) -> Vec<u8> {
-    let mut batch = Pipeline::new();
-    for number in 0..BATCH {
-        batch.add_command(call(&format!("lock:{number}")));
-    }
-    batch.get_packed_pipeline()
-}
-
-fn send(server: &Server, connection: &mut Connection, packed: &[u8]) -> f64 {
-    cpu_of(server, || send_packed(connection, packed, BATCH))
+    let goals = vec![
+        Goal::at_most("re-entry of an acquire", 1.0, again.over(acquire).spread()),
+        Goal::at_most("renewal of an acquire", 1.0, renewal.over(acquire).spread()),
+    ];
+    Part::new(table, goals)
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use redis::{Connection, ConnectionLike, Pipeline, Value};
+use redis::{Cmd, Connection, ConnectionLike, Pipeline, Value};
 use testbed::{Builder, Expect, Server, cmd, eventually, module, server_cpu};
 
 /// A server that can be started.
@@ -154,11 +154,41 @@ pub(crate) fn send_packed(connection: &mut Connection, packed: &[u8], count: usi
     assert!(bad.is_none(), "refused: {bad:?}");
 }
 
+/// Commands that are sent to a server at once, again and again.
+pub(crate) struct Batch<'a> {
+    server: &'a Server,
+    connection: Connection,
+    packed: Vec<u8>,
+    replies: usize,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(server: &'a Server, commands: impl IntoIterator<Item = Cmd>) -> Self {
+        let mut batch = Pipeline::new();
+        for command in commands {
+            batch.add_command(command);
+        }
+        Self {
+            server,
+            connection: server.connection(),
+            packed: batch.get_packed_pipeline(),
+            replies: batch.len(),
+        }
+    }
+
+    /// Sends them. The CPU time of the server's main thread, in nanoseconds.
+    pub(crate) fn cost(&mut self) -> f64 {
+        cpu_of(self.server, || {
+            send_packed(&mut self.connection, &self.packed, self.replies);
+        })
+    }
+}
+
 /// Sends the command of each number, in batches.
 pub(crate) fn for_each(
     connection: &mut Connection,
     numbers: std::ops::Range<usize>,
-    command: impl Fn(usize) -> redis::Cmd,
+    command: impl Fn(usize) -> Cmd,
 ) {
     for_each_in(connection, numbers, 1000, command);
 }
@@ -168,7 +198,7 @@ pub(crate) fn for_each_in(
     connection: &mut Connection,
     numbers: std::ops::Range<usize>,
     size: usize,
-    command: impl Fn(usize) -> redis::Cmd,
+    command: impl Fn(usize) -> Cmd,
 ) {
     for first in numbers.clone().step_by(size) {
         let mut batch = Pipeline::new();

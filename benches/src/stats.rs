@@ -74,6 +74,17 @@ pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
     value.copied().unwrap_or(0.0)
 }
 
+/// The median, the 99th percentile and the largest; 0 when there are none.
+pub(crate) fn percentiles(values: &mut [f64]) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [0.5, 0.99, 1.0].map(|part| percentile(values, part))
+}
+
+/// The spread of each figure: a row of a table.
+pub(crate) fn spreads(figures: &[Rounds]) -> Vec<Option<Spread>> {
+    figures.iter().map(Rounds::spread).collect()
+}
+
 /// The order of the `count` contestants in a round, which starts with another one in each round.
 pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |position| (position + round) % count)

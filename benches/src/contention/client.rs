@@ -7,7 +7,7 @@ use redis_lock_client::{Lock, Locks};
 use testbed::{Expect, Server, cmd};
 use tokio::runtime::Runtime;
 
-use super::Outcome;
+use super::contestant::Outcome;
 use super::turn::{Tally, Turn, outcome};
 use crate::scale::Workload;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-
+use super::contestant::Outcome;
 use crate::process::Process;
 use crate::scale::Workload;
 use crate::toolchains::Language;
@@ -31,8 +30,8 @@ impl Contender {
         }
     }
 
-    /// Its outcome, in the form that the way of locking has.
-    pub(super) fn turn<T: DeserializeOwned>(&mut self, seconds: f64) -> Result<T, String> {
+    /// Its outcome.
+    pub(super) fn turn(&mut self, seconds: f64) -> Result<Outcome, String> {
         self.0.send(&format!("run {seconds}"))?;
         let outcome = self.0.receive(TIMEOUT + Duration::from_secs_f64(seconds))?;
         serde_json::from_str(&outcome).map_err(|error| format!("{error} in {outcome:?}"))

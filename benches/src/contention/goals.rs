@@ -1,129 +1,84 @@
 //! What the contests are to show, and their bars.
 
-use super::{CPU, Contestant, GRANTS, OURS, P99, is_ours, ratio};
+use super::contestant::{CPU, Contestant, GRANTS, Id, OURS, P99, is_ours, ratio};
 use crate::part::{Bar, Goal, Panel};
 use crate::servers::Program;
 use crate::stats::Spread;
 
+/// A figure of a way in a language is to be at least, or at most, so many times that of another way.
+type Wanted = (
+    &'static str,
+    fn(&'static str, f64, Option<Spread>) -> Goal,
+    f64,
+    usize,
+    Id,
+    &'static str,
+);
+
+const MORE: fn(&'static str, f64, Option<Spread>) -> Goal = Goal::at_least;
+const LESS: fn(&'static str, f64, Option<Spread>) -> Goal = Goal::at_most;
+const JAVA: Id = ("java", OURS);
+const JAVA_COMMANDS: Id = ("java", "commands");
+const GO: Id = ("go", OURS);
+
 /// Of one client without contention.
-pub(super) fn alone(contestants: &[Contestant]) -> Vec<Goal> {
-    let of = |way| in_java(contestants, GRANTS, way, "rlock");
-    vec![
-        Goal::at_least("pairs a second of RLock's, one Java client", 2.0, of(OURS)),
-        Goal::at_least("the same, the commands alone", 2.0, of("commands")),
-        Goal::at_least(
-            "pairs a second of the commands alone, one Go client",
-            0.9,
-            in_go(contestants, "commands"),
-        ),
-        Goal::at_least(
-            "pairs a second of redsync's, one Go client",
-            1.0,
-            in_go(contestants, "redsync"),
-        ),
-    ]
-}
+#[rustfmt::skip]
+pub(super) const ALONE: &[Wanted] = &[
+    ("pairs a second of RLock's, one Java client", MORE, 2.0, GRANTS, JAVA, "rlock"),
+    ("the same, the commands alone", MORE, 2.0, GRANTS, JAVA_COMMANDS, "rlock"),
+    ("pairs a second of the commands alone, one Go client", MORE, 0.9, GRANTS, GO, "commands"),
+    ("pairs a second of redsync's, one Go client", MORE, 1.0, GRANTS, GO, "redsync"),
+];
 
 /// Of 64 contenders for 64 locks.
-pub(super) fn apart(contestants: &[Contestant]) -> Vec<Goal> {
-    vec![Goal::at_least(
-        "pairs a second of the commands alone, 64 goroutines and 64 locks",
-        0.9,
-        in_go(contestants, "commands"),
-    )]
-}
+#[rustfmt::skip]
+pub(super) const APART: &[Wanted] = &[
+    ("pairs a second of the commands alone, 64 goroutines and 64 locks", MORE, 0.9, GRANTS, GO, "commands"),
+];
 
 /// Of 64 contenders for one lock.
-pub(super) fn many(contestants: &[Contestant]) -> Vec<Goal> {
-    let of = |figure, way, base| in_java(contestants, figure, way, base);
+#[rustfmt::skip]
+pub(super) const MANY: &[Wanted] = &[
+    ("grants a second of RLock's, 64 Java contenders", MORE, 4.0, GRANTS, JAVA, "rlock"),
+    ("the same, the commands alone", MORE, 4.0, GRANTS, JAVA_COMMANDS, "rlock"),
+    ("grants a second of RFairLock's", MORE, 9.0, GRANTS, JAVA, "rfair"),
+    ("the same, the commands alone", MORE, 9.0, GRANTS, JAVA_COMMANDS, "rfair"),
+    ("grants a second of the floor's, the commands alone", MORE, 0.95, GRANTS, JAVA_COMMANDS, "baton"),
+    ("server CPU a grant of RLock's", LESS, 1.0 / 3.0, CPU, JAVA, "rlock"),
+    ("the same, the commands alone", LESS, 1.0 / 3.0, CPU, JAVA_COMMANDS, "rlock"),
+    ("server CPU a grant of RFairLock's", LESS, 1.0 / 9.0, CPU, JAVA, "rfair"),
+    ("the same, the commands alone", LESS, 1.0 / 9.0, CPU, JAVA_COMMANDS, "rfair"),
+    ("p99 hand-off of RLock's", LESS, 0.2, P99, JAVA, "rlock"),
+    ("the same, the commands alone", LESS, 0.2, P99, JAVA_COMMANDS, "rlock"),
+    ("grants a second of the commands alone, 64 goroutines and one lock", MORE, 0.75, GRANTS, GO, "commands"),
+    ("grants a second of redsync's", MORE, 1.0, GRANTS, GO, "redsync"),
+];
+
+pub(super) fn goals<'a>(
+    contestants: &'a [Contestant],
+    wanted: &'a [Wanted],
+) -> impl Iterator<Item = Goal> + 'a {
+    wanted.iter().map(|(what, goal, limit, figure, id, base)| {
+        let found = ratio(contestants, *figure, *id, base).quartiles();
+        goal(what, *limit, found)
+    })
+}
+
+/// How equally 64 contenders for one lock get it.
+pub(super) fn shares(contestants: &[Contestant]) -> [Goal; 2] {
     let share = |language| {
         let ours = contestants.iter().find(|c| c.id == (language, OURS))?;
         let is_there = ours.runner.is_ok();
         is_there.then(|| Spread::of(ours.share())).flatten()
     };
-    vec![
-        Goal::at_least(
-            "grants a second of RLock's, 64 Java contenders",
-            4.0,
-            of(GRANTS, OURS, "rlock"),
-        ),
-        Goal::at_least(
-            "the same, the commands alone",
-            4.0,
-            of(GRANTS, "commands", "rlock"),
-        ),
-        Goal::at_least(
-            "grants a second of RFairLock's",
-            9.0,
-            of(GRANTS, OURS, "rfair"),
-        ),
-        Goal::at_least(
-            "the same, the commands alone",
-            9.0,
-            of(GRANTS, "commands", "rfair"),
-        ),
-        Goal::at_least(
-            "grants a second of the floor's, the commands alone",
-            0.95,
-            of(GRANTS, "commands", "baton"),
-        ),
-        Goal::at_most(
-            "server CPU a grant of RLock's",
-            1.0 / 3.0,
-            of(CPU, OURS, "rlock"),
-        ),
-        Goal::at_most(
-            "the same, the commands alone",
-            1.0 / 3.0,
-            of(CPU, "commands", "rlock"),
-        ),
-        Goal::at_most(
-            "server CPU a grant of RFairLock's",
-            1.0 / 9.0,
-            of(CPU, OURS, "rfair"),
-        ),
-        Goal::at_most(
-            "the same, the commands alone",
-            1.0 / 9.0,
-            of(CPU, "commands", "rfair"),
-        ),
-        Goal::at_most("p99 hand-off of RLock's", 0.2, of(P99, OURS, "rlock")),
-        Goal::at_most(
-            "the same, the commands alone",
-            0.2,
-            of(P99, "commands", "rlock"),
-        ),
+    [
         Goal::at_least(
             "least grants of most, 64 Java contenders",
             0.97,
             share("java"),
         ),
-        Goal::at_least(
-            "grants a second of the commands alone, 64 goroutines and one lock",
-            0.75,
-            in_go(contestants, "commands"),
-        ),
-        Goal::at_least(
-            "grants a second of redsync's",
-            1.0,
-            in_go(contestants, "redsync"),
-        ),
         Goal::at_least("least grants of most, 64 goroutines", 0.95, share("go")),
     ]
-}
-
-/// Grants a second of this project's client in Go, of those of another way there.
-fn in_go(contestants: &[Contestant], base: &str) -> Option<Spread> {
-    ratio(contestants, GRANTS, ("go", OURS), base).quartiles()
-}
-
-fn in_java(
-    contestants: &[Contestant],
-    figure: usize,
-    way: &'static str,
-    base: &str,
-) -> Option<Spread> {
-    ratio(contestants, figure, ("java", way), base).quartiles()
 }
 
 pub(super) fn panels(program: &Program, contestants: &[Contestant]) -> Vec<Panel> {

@@ -5,18 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, Talk};
 
-use super::Outcome;
+use super::contestant::Outcome;
 use super::turn::{Tally, Turn, outcome};
+use crate::passed::Passed;
 use crate::scale::Workload;
-
-/// What the contenders pass on.
-#[derive(Clone, Copy)]
-pub(super) enum Passed {
-    Lock,
-    Baton,
-}
 
 pub(super) struct Native {
     passed: Passed,
@@ -38,12 +32,8 @@ impl Native {
         let Workload { contenders, locks } = workload;
         self.locks = locks;
         self.connections = (0..contenders).map(|_| server.connection()).collect();
-        let mut connection = server.connection();
         for lock in 0..locks {
-            cmd!(connection, "DEL", self.passed.key(lock)).int();
-            if let Passed::Baton = self.passed {
-                cmd!(connection, "RPUSH", self.passed.key(lock), "baton").int();
-            }
+            self.passed.free(server, &self.passed.key(lock));
         }
     }
 
@@ -60,7 +50,7 @@ impl Native {
                 .map(|(number, connection)| {
                     scope.spawn(move || {
                         ready.wait();
-                        passed.contend(connection, number, number % locks, turn)
+                        contend(passed, connection, number, number % locks, turn)
                     })
                 })
                 .collect();
@@ -79,32 +69,15 @@ impl Native {
     }
 }
 
-impl Passed {
-    fn key(self, lock: usize) -> String {
-        match self {
-            Self::Lock => format!("contest:lock:{lock}"),
-            Self::Baton => format!("contest:baton:{lock}"),
-        }
+fn contend(passed: Passed, c: &mut Connection, number: usize, lock: usize, turn: &Turn) -> Tally {
+    let key = passed.key(lock);
+    let (ask, pass_on) = (passed.ask(&key, number), passed.pass_on(&key, number));
+    let mut tally = Tally::default();
+    while !turn.is_over() {
+        c.post(&ask);
+        passed.got(c);
+        turn.granted(lock, &mut tally);
+        c.send(&pass_on).int();
     }
-
-    fn contend(self, c: &mut Connection, number: usize, lock: usize, turn: &Turn) -> Tally {
-        let key = self.key(lock);
-        let mut tally = Tally::default();
-        while !turn.is_over() {
-            match self {
-                Self::Lock => {
-                    cmd!(*c, "LOCK.ACQUIRE", key, number, "PX", 30_000, "BLOCK", 0).grant();
-                }
-                Self::Baton => {
-                    cmd!(*c, "BLPOP", key, 0).items();
-                }
-            }
-            turn.granted(lock, &mut tally);
-            match self {
-                Self::Lock => cmd!(*c, "LOCK.RELEASE", key, number).int(),
-                Self::Baton => cmd!(*c, "RPUSH", key, "baton").int(),
-            };
-        }
-        tally
-    }
+    tally
 }

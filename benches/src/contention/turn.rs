@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::Outcome;
-use crate::stats::percentile;
+use super::contestant::Outcome;
+use crate::stats::percentiles;
 
 pub(super) struct Turn {
     began: Instant,
@@ -65,14 +65,15 @@ pub(super) fn outcome(tallies: &[Tally], seconds: f64) -> Outcome {
         .iter()
         .flat_map(|tally| tally.latencies_us.iter().copied())
         .collect();
-    latencies.sort_by(f64::total_cmp);
+    let [median_us, p99_us, worst_us] = percentiles(&mut latencies);
     Outcome {
         grants: tallies.iter().map(|tally| tally.grants).collect(),
         late: tallies.iter().map(|tally| tally.late).sum(),
         seconds,
-        median_us: percentile(&latencies, 0.5),
-        p99_us: percentile(&latencies, 0.99),
-        worst_us: percentile(&latencies, 1.0),
+        median_us,
+        p99_us,
+        worst_us,
         errors: tallies.iter().map(|tally| tally.errors).sum(),
+        ..Outcome::default()
     }
 }

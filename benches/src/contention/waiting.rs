@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use testbed::{Expect, Server, cmd};
 
-use super::{Contestant, ROWS};
+use super::ROWS;
+use super::contestant::{Contestant, GRANTS, OURS, is_ours};
 use crate::part::{Goal, Part};
 use crate::scale::Workload;
 use crate::servers::{Program, number};
@@ -36,7 +37,7 @@ pub(super) fn measure(
         &["connections", "waiters", "grants/s", "errors"],
     );
     for (id, name) in ROWS {
-        if !super::is_ours(id) || !super::is_wanted(id, languages) {
+        if !is_ours(id) || !super::is_wanted(id, languages) {
             continue;
         }
         let server = program.start();
@@ -46,7 +47,7 @@ pub(super) fn measure(
             table.left_out(name, why);
             continue;
         }
-        let grants = contestant.figures[super::GRANTS].quartiles();
+        let grants = contestant.figures[GRANTS].quartiles();
         let cells = [most.connections, most.waiters as f64];
         let mut cells = cells.map(Spread::of).to_vec();
         cells.extend([grants, Spread::of(contestant.errors as f64)]);
@@ -86,7 +87,7 @@ fn most_of(contestant: &mut Contestant, server: &Server, seconds: f64) -> Most {
             locks: 1,
         },
     );
-    let key = format!("contest:{}:0", super::OURS);
+    let key = format!("contest:{OURS}:0");
     let (over, mut most) = (AtomicBool::new(false), Most::default());
     thread::scope(|scope| {
         let turn = scope.spawn(|| {

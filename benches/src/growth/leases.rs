@@ -4,13 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
+use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
 use crate::part::Part;
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, for_each, settle};
-use crate::stats::{Rounds, Spread, interleave, percentile};
+use crate::stats::{interleave, percentiles, spreads};
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
@@ -44,12 +44,7 @@ fn alone(program: &Program, scale: &Scale) -> Table {
                 lateness(next.token, end)
             })
             .collect();
-        late.sort_by(f64::total_cmp);
-        [
-            percentile(&late, 0.5),
-            percentile(&late, 0.99),
-            percentile(&late, 1.0),
-        ]
+        percentiles(&mut late)
     });
     let mut table = Table::new(
         format!(
@@ -76,22 +71,15 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
         for_each(&mut server.connection(), 0..scale.leases, |number| {
             command(&[name, &format!("lock:{number}"), OWNER, px], &[LEASE_MS])
         });
-        let start = server_cpu(server.pid());
-        let worst = longest_ping_while(&server, || {
-            eventually(
-                || {
-                    // More queries would cost more than what is measured.
-                    thread::sleep(Duration::from_millis(20));
-                    keys(&server) == 0
-                },
-                "all leases to end",
-            );
+        let longest = longest_ping_while(&server, || {
+            let ended = || {
+                // More queries would cost more than what is measured.
+                thread::sleep(Duration::from_millis(20));
+                keys(&server) == 0
+            };
+            eventually(ended, "all leases to end");
         });
-        let spent = server_cpu(server.pid()).saturating_sub(start);
-        [
-            spent.as_nanos() as f64 / 1000.0 / scale.leases as f64,
-            worst.time,
-        ]
+        [longest.spent / 1000.0 / scale.leases as f64, longest.time]
     });
     let mut table = Table::new(
         format!(
@@ -162,27 +150,18 @@ fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> 
         post!(*client, "LOCK.ACQUIRE", key, "b", "BLOCK", 0, "EX", 60);
     }
     let in_time = begin.elapsed() < Duration::from_millis(lease_ms.into());
-    let start = server_cpu(server.pid());
     let mut late: Vec<f64> = Vec::with_capacity(count);
-    let worst = longest_ping_while(server, || {
+    let longest = longest_ping_while(server, || {
         for (client, end) in clients.iter_mut().zip(&ends) {
             late.push(lateness(client.receive().grant().token, *end));
         }
     });
-    let spent = server_cpu(server.pid()).saturating_sub(start);
     for_each(&mut holder, 0..count, |number| {
         command(&["LOCK.RELEASE", &format!("lock:{number}"), "b"], &[])
     });
-    late.sort_by(f64::total_cmp);
-    in_time.then(|| {
-        [
-            spent.as_nanos() as f64 / 1000.0 / count as f64,
-            worst.time,
-            percentile(&late, 0.5),
-            percentile(&late, 0.99),
-            percentile(&late, 1.0),
-        ]
-    })
+    let [median, p99, last] = percentiles(&mut late);
+    let each = longest.spent / 1000.0 / count as f64;
+    in_time.then_some([each, longest.time, median, p99, last])
 }
 
 /// Milliseconds from the end of a lease to a grant, whose token is its time in microseconds.
@@ -192,8 +171,4 @@ fn lateness(token: i64, end_ms: i64) -> f64 {
 
 fn keys(server: &Server) -> i64 {
     cmd!(server.connection(), "DBSIZE").int()
-}
-
-fn spreads(figures: &[Rounds]) -> Vec<Option<Spread>> {
-    figures.iter().map(Rounds::spread).collect()
 }

@@ -56,10 +56,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             vec![millis.spread(), cpu.spread(), bytes.spread()],
         );
     }
-    Part {
-        tables: vec![table],
-        ..Part::default()
-    }
+    Part::new(table, vec![])
 }
 
 /// A stopped server with a file of so many keys.

@@ -14,9 +14,8 @@ pub(crate) use many::measure as many;
 
 /// The parts on one server.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
-    let mut part = held::measure(program, scale);
-    part.add(queue::measure(program, scale));
-    part.add(leases::measure(program, scale));
-    part.add(loading::measure(program, scale));
-    part
+    held::measure(program, scale)
+        .and(queue::measure(program, scale))
+        .and(leases::measure(program, scale))
+        .and(loading::measure(program, scale))
 }

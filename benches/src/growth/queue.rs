@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use redis::{Cmd, Connection};
-use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
+use redis::Connection;
+use testbed::{Expect, Server, Talk, eventually, server_cpu};
 
 use crate::part::{Bar, Goal, Panel, Part};
+use crate::passed::Passed;
 use crate::scale::Scale;
 use crate::servers::{Program, number, open_files_allowed, settle};
+use crate::session::post_all;
 use crate::stats::{Rounds, order, percentile};
 use crate::table::Table;
 
@@ -15,14 +17,6 @@ const WAITERS: [usize; 4] = [10, 100, 1_000, 10_000];
 /// Hand-offs of a queue before the next queue runs.
 const SLICE: usize = 500;
 const KEY: &str = "queue";
-const HOUR_MS: u32 = 3_600_000;
-
-/// What the clients pass on.
-#[derive(Clone, Copy, PartialEq)]
-enum Passed {
-    Lock,
-    Baton,
-}
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut table = Table::new(
@@ -147,17 +141,14 @@ impl Queue {
 
     /// All clients join the queue, one after the other, since the server reads many connections in any order.
     fn enter(&mut self, passed: Passed) {
-        if passed == Passed::Lock {
-            let client = &mut self.clients[0];
-            cmd!(*client, "LOCK.ACQUIRE", KEY, 0, "PX", HOUR_MS).grant();
-        }
+        passed.free(&self.server, KEY);
+        let first = &mut self.clients[0];
+        first.post(&passed.ask(KEY, 0));
+        passed.got(first);
         self.holder = 0;
         for (number, client) in self.clients.iter_mut().enumerate().skip(1) {
             // The server reads both at once: when it answers the first, it has the second.
-            let calls = [redis::cmd("PING"), request(passed, number)];
-            let packed = calls.map(|call| call.get_packed_command()).concat();
-            let sent = client.send_packed_command(&packed);
-            sent.expect("a connection to write to");
+            post_all(client, &[redis::cmd("PING"), passed.ask(KEY, number)]);
             client.receive().value();
         }
         let all = self.clients.len() - 1;
@@ -173,7 +164,7 @@ impl Queue {
         for _ in 0..times {
             let holder = self.holder;
             latencies.push(self.pass_on(passed));
-            self.ask(passed, holder);
+            self.clients[holder].post(&passed.ask(KEY, holder));
         }
         latencies
     }
@@ -183,53 +174,20 @@ impl Queue {
         for _ in 1..self.clients.len() {
             self.pass_on(passed);
         }
-        if passed == Passed::Lock {
-            let client = &mut self.clients[self.holder];
-            cmd!(*client, "LOCK.RELEASE", KEY, self.holder).int();
-        }
-    }
-
-    fn ask(&mut self, passed: Passed, number: usize) {
-        self.clients[number].post(&request(passed, number));
+        let last = passed.pass_on(KEY, self.holder);
+        self.clients[self.holder].send(&last).int();
     }
 
     /// Passes it on to the next client. Returns the time until that has it, in microseconds.
     fn pass_on(&mut self, passed: Passed) -> f64 {
         let next = (self.holder + 1) % self.clients.len();
+        let call = passed.pass_on(KEY, self.holder);
         let start = Instant::now();
-        let client = &mut self.clients[self.holder];
-        match passed {
-            Passed::Lock => post!(*client, "LOCK.RELEASE", KEY, self.holder),
-            Passed::Baton => post!(*client, "RPUSH", KEY, "baton"),
-        }
-        let grant = self.clients[next].receive();
+        self.clients[self.holder].post(&call);
+        passed.got(&mut self.clients[next]);
         let micros = start.elapsed().as_nanos() as f64 / 1000.0;
-        match passed {
-            Passed::Lock => {
-                grant.grant();
-            }
-            Passed::Baton => {
-                grant.items();
-            }
-        }
         self.clients[self.holder].receive().int();
         self.holder = next;
         micros
     }
-}
-
-fn request(passed: Passed, number: usize) -> Cmd {
-    let mut call;
-    match passed {
-        Passed::Lock => {
-            call = redis::cmd("LOCK.ACQUIRE");
-            call.arg(KEY).arg(number).arg("BLOCK").arg(0);
-            call.arg("PX").arg(HOUR_MS);
-        }
-        Passed::Baton => {
-            call = redis::cmd("BLPOP");
-            call.arg(KEY).arg(0);
-        }
-    }
-    call
 }

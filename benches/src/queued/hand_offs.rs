@@ -53,11 +53,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         let what = format!("CPU a grant of blocked, {}", NAMES[index]);
         Goal::at_most(what, limit, ratio(&figures[index]))
     };
-    Part {
-        tables: vec![table],
-        goals: vec![goal(1, 1.2), goal(2, 1.0)],
-        ..Part::default()
-    }
+    Part::new(table, vec![goal(1, 1.2), goal(2, 1.0)])
 }
 
 impl Ring {

@@ -8,9 +8,9 @@ use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd};
 
 use crate::part::{Goal, Part};
-use crate::ping::{Longest, longest_ping_while};
+use crate::ping::longest_ping_while;
 use crate::scale::Scale;
-use crate::servers::{Program, cpu_of, for_each, for_each_in, number, settle};
+use crate::servers::{Program, for_each, for_each_in, number, settle};
 use crate::session::{HOUR_MS, Session, queue, release};
 use crate::stats::Spread;
 use crate::table::Table;
@@ -102,14 +102,15 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
     });
     let phase = |calls: usize, work: &mut dyn FnMut()| {
         let before = number(&server, "memory", "used_memory");
-        let mut longest = None;
-        let spent = cpu_of(&server, || {
-            longest = Some(longest_ping_while(&server, work));
-        });
-        let Longest { time, server: part } = longest.expect("a pinger's");
+        let longest = longest_ping_while(&server, work);
         let more = number(&server, "memory", "used_memory") - before;
         let calls = calls as f64;
-        [more / calls, spent / 1000.0 / calls, time, part]
+        [
+            more / calls,
+            longest.spent / 1000.0 / calls,
+            longest.time,
+            longest.server,
+        ]
     };
     let mut rows = [[f64::NAN; 4]; 3];
     in_session(&server, lines, |session, _| {

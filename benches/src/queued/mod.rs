@@ -8,7 +8,5 @@ use crate::scale::Scale;
 use crate::servers::Program;
 
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
-    let mut part = many::measure(program, scale);
-    part.add(hand_offs::measure(program, scale));
-    part
+    many::measure(program, scale).and(hand_offs::measure(program, scale))
 }

@@ -86,11 +86,7 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
         Err(why) => table.left_out(name, why),
     }
     let what = "s from a crash to the next grant, lease of 2 s, most";
-    Part {
-        tables: vec![table],
-        goals: vec![Goal::at_most(what, 2.1, Spread::of(ours[2]))],
-        ..Part::default()
-    }
+    Part::new(table, vec![Goal::at_most(what, 2.1, Spread::of(ours[2]))])
 }
 
 /// The least, the median and the most seconds of so many crashes, at every moment between two renewals.

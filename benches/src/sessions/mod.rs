@@ -16,16 +16,9 @@ pub(crate) use crash::{ROLE, hold};
 /// All parts on each server; the goals are those of the first.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let java = toolchains::build("java");
-    let mut all = Part::default();
-    for (index, program) in programs.iter().enumerate() {
-        let mut part = renewals::measure(program, scale);
-        part.add(crash::measure(program, &java, scale));
-        if index > 0 {
-            part.goals.clear();
-        }
-        all.add(part);
-    }
-    all
+    Part::of_each(programs, |program| {
+        renewals::measure(program, scale).and(crash::measure(program, &java, scale))
+    })
 }
 
 fn acquire(session: i64, key: &str, owner: &str, lease_ms: u32) -> Cmd {

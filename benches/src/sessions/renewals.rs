@@ -71,11 +71,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         }
         table.row(name, figures.map(Spread::of).to_vec());
     }
-    Part {
-        tables: vec![table],
-        goals,
-        ..Part::default()
-    }
+    Part::new(table, goals)
 }
 
 impl Kind {

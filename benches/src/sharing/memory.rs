@@ -14,24 +14,15 @@ use crate::ways::{OWNER, command};
 /// The holders of a lock that many share.
 const HOLDERS: usize = 10_000;
 
-struct Kind {
-    name: &'static str,
-    acquire: fn(usize) -> Cmd,
-}
+/// What takes a lock or a share of one.
+type Kind = (&'static str, fn(usize) -> Cmd);
 
+#[rustfmt::skip]
 const KINDS: [Kind; 3] = [
-    Kind {
-        name: "LOCK.ACQUIRE PX, a lock each",
-        acquire: |number| command(&["LOCK.ACQUIRE", &key(number), OWNER, "PX"], &[HOUR_MS]),
-    },
-    Kind {
-        name: "LOCK.ACQUIRE SHARED PX, a lock each",
-        acquire: |number| share(&key(number), number),
-    },
-    Kind {
-        name: "LOCK.ACQUIRE SHARED PX, 10000 to a lock",
-        acquire: |number| share(&key(number / HOLDERS), number),
-    },
+    ("LOCK.ACQUIRE PX, a lock each",
+        |number| command(&["LOCK.ACQUIRE", &key(number), OWNER, "PX"], &[HOUR_MS])),
+    ("LOCK.ACQUIRE SHARED PX, a lock each", |number| share(&key(number), number)),
+    ("LOCK.ACQUIRE SHARED PX, 10000 to a lock", |number| share(&key(number / HOLDERS), number)),
 ];
 
 fn key(number: usize) -> String {
@@ -42,10 +33,10 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let server = program.start();
     let count = scale.memory_locks;
     let mut kinds = KINDS;
-    let figures = interleave(scale.rounds, &mut kinds, |kind| {
+    let figures = interleave(scale.rounds, &mut kinds, |(_, acquire)| {
         cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
         let before = used_memory(&server);
-        for_each(&mut server.connection(), 0..count, kind.acquire);
+        for_each(&mut server.connection(), 0..count, *acquire);
         [(used_memory(&server) - before) / count as f64]
     });
     let mut table = Table::new(
@@ -57,19 +48,16 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         &["bytes a holder", "of a plain lock"],
     );
     let base = &figures[0][0];
-    for (kind, [bytes]) in kinds.iter().zip(&figures) {
-        table.row(kind.name, vec![bytes.spread(), bytes.over(base).spread()]);
+    for ((name, _), [bytes]) in kinds.iter().zip(&figures) {
+        table.row(*name, vec![bytes.spread(), bytes.over(base).spread()]);
     }
     let ratio = |index: usize| {
         let [bytes] = figures.get(index)?;
         bytes.over(base).spread()
     };
-    Part {
-        tables: vec![table],
-        goals: vec![
-            Goal::at_most("bytes of a lone share of a plain lock's", 1.3, ratio(1)),
-            Goal::at_most("bytes of one of 10000 shares", 1.3, ratio(2)),
-        ],
-        ..Part::default()
-    }
+    let goals = vec![
+        Goal::at_most("bytes of a lone share of a plain lock's", 1.3, ratio(1)),
+        Goal::at_most("bytes of one of 10000 shares", 1.3, ratio(2)),
+    ];
+    Part::new(table, goals)
 }

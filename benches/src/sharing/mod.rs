@@ -16,17 +16,11 @@ const HOUR_MS: u32 = 3_600_000;
 
 /// All parts on each server; the goals are those of the first.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
-    let mut all = Part::default();
-    for (index, program) in programs.iter().enumerate() {
-        let mut part = pair::measure(program, scale);
-        part.add(memory::measure(program, scale));
-        part.add(readers::measure(program, scale));
-        if index > 0 {
-            part.goals.clear();
-        }
-        all.add(part);
-    }
-    all
+    Part::of_each(programs, |program| {
+        pair::measure(program, scale)
+            .and(memory::measure(program, scale))
+            .and(readers::measure(program, scale))
+    })
 }
 
 /// A share for one of many owners, whose names are as long as [`OWNER`].

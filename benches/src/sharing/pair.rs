@@ -1,13 +1,12 @@
 //! A reader's pair while few or many readers hold the same lock.
 
 use redis::{Cmd, Connection};
-use testbed::Server;
 
 use super::{HOUR_MS, KEY, share};
 use crate::callgrind::{same_pair, valgrind_is_here};
 use crate::part::{Goal, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, cpu_of, for_each, send_packed};
+use crate::servers::{Batch, Program, for_each};
 use crate::stats::{Spread, interleave_slices};
 use crate::table::Table;
 use crate::target::target_folder;
@@ -23,43 +22,28 @@ struct Kind {
     holders: usize,
 }
 
+const fn kind(name: &'static str, shared: bool, holders: usize) -> Kind {
+    Kind {
+        name,
+        shared,
+        holders,
+    }
+}
+
+#[rustfmt::skip]
 const KINDS: [Kind; 4] = [
-    Kind {
-        name: "LOCK.ACQUIRE PX + LOCK.RELEASE, 1 holder",
-        shared: false,
-        holders: 1,
-    },
-    Kind {
-        name: "LOCK.ACQUIRE SHARED PX + LOCK.RELEASE, 1 holder",
-        shared: true,
-        holders: 1,
-    },
-    Kind {
-        name: "the same, 100 holders",
-        shared: true,
-        holders: 100,
-    },
-    Kind {
-        name: "the same, 10000 holders",
-        shared: true,
-        holders: 10_000,
-    },
+    kind("LOCK.ACQUIRE PX + LOCK.RELEASE, 1 holder", false, 1),
+    kind("LOCK.ACQUIRE SHARED PX + LOCK.RELEASE, 1 holder", true, 1),
+    kind("the same, 100 holders", true, 100),
+    kind("the same, 10000 holders", true, 10_000),
 ];
 
 /// Of a reader's pair: the CPU and the instructions, each of those of an exclusive pair.
+#[rustfmt::skip]
 const GOALS: [[&str; 2]; KINDS.len() - 1] = [
-    [
-        "CPU of a reader's pair, 1 holder, of an exclusive one's",
-        "its instructions",
-    ],
-    [
-        "CPU of a reader's pair, 100 holders",
-        "its instructions, 100 holders",
-    ],
-    [
-        "CPU of a reader's pair, 10000 holders",
-        "its instructions, 10000 holders",
-    ],
+    ["CPU of a reader's pair, 1 holder, of an exclusive one's", "its instructions"],
+    ["CPU of a reader's pair, 100 holders", "its instructions, 100 holders"],
+    ["CPU of a reader's pair, 10000 holders", "its instructions, 10000 holders"],
 ];
 
 impl Kind {
@@ -88,14 +72,13 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         kind.prepare(&mut server.connection());
         server
     });
-    let mut contestants: Vec<Contestant> = KINDS
-        .iter()
-        .zip(&servers)
-        .map(|(kind, server)| Contestant::new(*kind, server))
-        .collect();
+    let pairs = KINDS.iter().zip(&servers);
+    let pairs =
+        pairs.map(|(kind, server)| Batch::new(server, (0..BATCH).flat_map(|_| kind.pair())));
+    let mut pairs: Vec<_> = pairs.collect();
     let slices = scale.pipelined_pairs / BATCH;
-    let costs = interleave_slices(scale.rounds, slices, &mut contestants, |contestant| {
-        [contestant.pair()]
+    let costs = interleave_slices(scale.rounds, slices, &mut pairs, |pairs| {
+        [pairs.cost() / BATCH as f64]
     });
     let counts = instructions(program);
     let count = |index: usize| Some(*counts.as_ref().ok()?.get(index)? as f64);
@@ -125,11 +108,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             goals.push(Goal::at_most(*what, 1.5, ratio));
         }
     }
-    Part {
-        tables: vec![table],
-        goals,
-        ..Part::default()
-    }
+    Part::new(table, goals)
 }
 
 /// Those of each kind.
@@ -144,29 +123,4 @@ fn instructions(program: &Program) -> Result<Vec<u64>, String> {
         })
     });
     counts.collect()
-}
-
-struct Contestant<'a> {
-    server: &'a Server,
-    connection: Connection,
-    batch: Vec<u8>,
-}
-
-impl<'a> Contestant<'a> {
-    fn new(kind: Kind, server: &'a Server) -> Self {
-        let pair = kind.pair().map(|command| command.get_packed_command());
-        Self {
-            server,
-            connection: server.connection(),
-            batch: pair.concat().repeat(BATCH),
-        }
-    }
-
-    /// Server CPU of a pair.
-    fn pair(&mut self) -> f64 {
-        let spent = cpu_of(self.server, || {
-            send_packed(&mut self.connection, &self.batch, 2 * BATCH);
-        });
-        spent / BATCH as f64
-    }
 }

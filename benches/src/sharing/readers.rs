@@ -4,14 +4,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually, server_cpu};
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 use super::{HOUR_MS, KEY};
 use crate::part::{Goal, Part};
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, number, open_files_allowed, settle};
-use crate::stats::{Rounds, interleave};
+use crate::stats::{interleave, spreads};
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
@@ -52,16 +52,11 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     );
     let names = ["LOCK.ACQUIRE SHARED BLOCK", "nobody waits, for 200 ms"];
     for (name, figures) in names.into_iter().zip(&figures) {
-        let spreads = figures.each_ref().map(Rounds::spread);
-        table.row(name, spreads.to_vec());
+        table.row(name, spreads(figures));
     }
     let what = "longest PING while readers are let in, ms";
     let goal = Goal::at_most(what, 5.0, figures[0][1].spread());
-    Part {
-        tables: vec![table],
-        goals: vec![goal],
-        ..Part::default()
-    }
+    Part::new(table, vec![goal])
 }
 
 fn let_in(server: &Server, clients: &mut [Connection]) -> [f64; 4] {
@@ -77,7 +72,6 @@ fn let_in(server: &Server, clients: &mut [Connection]) -> [f64; 4] {
         || number(server, "clients", "blocked_clients") as usize == clients.len(),
         "all to wait",
     );
-    let before = server_cpu(server.pid());
     let start = Instant::now();
     let longest = longest_ping_while(server, || {
         cmd!(writer, "LOCK.RELEASE", KEY, OWNER).int();
@@ -86,11 +80,6 @@ fn let_in(server: &Server, clients: &mut [Connection]) -> [f64; 4] {
         }
     });
     let passed = start.elapsed().as_secs_f64() * 1000.0;
-    let spent = server_cpu(server.pid()).saturating_sub(before);
-    [
-        spent.as_nanos() as f64 / 1000.0 / clients.len() as f64,
-        longest.time,
-        longest.server,
-        passed,
-    ]
+    let each = longest.spent / 1000.0 / clients.len() as f64;
+    [each, longest.time, longest.server, passed]
 }
