@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use redis::{Cmd, Connection, Value};
 use testbed::{Expect, Server, cmd};
@@ -19,50 +19,46 @@ pub(crate) fn valgrind_is_here() -> bool {
     output("valgrind", &["--version"]) != "unknown"
 }
 
-/// A server whose instructions are counted until it ends.
-pub(crate) struct Counted {
-    pub(crate) server: Server,
-    replica: Option<Server>,
-    file: PathBuf,
+/// The instructions of one of `count`: the difference between a run with so many and a run with none. Of each
+/// the minimum of two runs, because what runs by the clock only adds to it.
+pub(crate) fn each(count: u32, run: impl Fn(u32) -> Result<u64, String>) -> Result<u64, String> {
+    let least = |count| -> Result<u64, String> { Ok(run(count)?.min(run(count)?)) };
+    Ok(least(count)?.saturating_sub(least(0)?) / u64::from(count))
 }
 
-impl Counted {
-    pub(crate) fn start(program: &Program, setting: Setting, built: &Path) -> Result<Self, String> {
-        let file = built.join("callgrind.server");
-        let script = built.join("server-under-callgrind.sh");
-        let options = valgrind_options(&file).map(|option| format!("'{option}'"));
-        let text = format!(
-            "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
-            options.join(" "),
-            program.path().display()
-        );
-        fs::write(&script, text).map_err(|error| error.to_string())?;
-        let executable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
-        let server = program
-            .builder_of(setting)
-            .program(&script)
-            .config("jemalloc-bg-thread", "no")
-            .try_start()?;
-        settle(&server);
-        let replica = setting.replica_of(&server, program);
-        // The cron goes by the clock: as little of it as can be.
-        cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
-        Ok(Self {
-            server,
-            replica,
-            file,
-        })
+/// The instructions of a server from its start to its end.
+pub(crate) fn of_server(
+    program: &Program,
+    setting: Setting,
+    built: &Path,
+    work: impl FnOnce(&Server) -> Result<(), String>,
+) -> Result<u64, String> {
+    let file = built.join("callgrind.server");
+    let script = built.join("server-under-callgrind.sh");
+    let options = valgrind_options(&file).map(|option| format!("'{option}'"));
+    let text = format!(
+        "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
+        options.join(" "),
+        program.path().display()
+    );
+    fs::write(&script, text).map_err(|error| error.to_string())?;
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
+    let mut server = program
+        .builder_of(setting)
+        .program(&script)
+        .config("jemalloc-bg-thread", "no")
+        .try_start()?;
+    settle(&server);
+    let replica = setting.replica_of(&server, program);
+    // The cron goes by the clock: as little of it as can be.
+    cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
+    work(&server)?;
+    if let Some(replica) = &replica {
+        server.wait_for_sync(replica);
     }
-
-    /// What was counted from the start to the end.
-    pub(crate) fn stop(mut self) -> Result<u64, String> {
-        if let Some(replica) = &self.replica {
-            self.server.wait_for_sync(replica);
-        }
-        self.server.stop();
-        counted(&self.file)
-    }
+    server.stop();
+    counted(&file)
 }
 
 /// The instructions of a pair without contention, pipelined: reading, running, replying.
@@ -82,32 +78,31 @@ pub(crate) fn pair(
 /// The same where a session has the grant: all locks of a batch are acquired, then released by their tokens, as the
 /// program of the session does.
 pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, String> {
-    let count = |batches: u32| {
-        let counted = Counted::start(program, Setting::Plain, built)?;
-        let mut connection = counted.server.connection();
-        let session = cmd!(connection, "LOCK.SESSION", "OPEN", "TIMEOUT", 86_400_000).int();
-        for _ in 0..=batches {
-            let mut acquires = redis::Pipeline::new();
-            let mut releases = redis::Pipeline::new();
-            for number in 0..BATCH {
-                let [mut acquire, _] = Way::Module.pair(&format!("lock:{number}"));
-                acquire.arg("SESSION").arg(session);
-                acquires.add_command(acquire);
+    let run = |batches: u32| {
+        of_server(program, Setting::Plain, built, |server| {
+            let mut connection = server.connection();
+            let session = cmd!(connection, "LOCK.SESSION", "OPEN", "TIMEOUT", 86_400_000).int();
+            for _ in 0..=batches {
+                let mut acquires = redis::Pipeline::new();
+                let mut releases = redis::Pipeline::new();
+                for number in 0..BATCH {
+                    let [mut acquire, _] = Way::Module.pair(&format!("lock:{number}"));
+                    acquire.arg("SESSION").arg(session);
+                    acquires.add_command(acquire);
+                }
+                let grants: Vec<Value> = acquires.query(&mut connection).expect("grants");
+                for (number, grant) in grants.into_iter().enumerate() {
+                    let [_, mut release] = Way::Module.pair(&format!("lock:{number}"));
+                    let token = grant.grant().token;
+                    release.arg("TOKEN").arg(token).arg("SESSION").arg(session);
+                    releases.add_command(release);
+                }
+                let _: Vec<i64> = releases.query(&mut connection).expect("releases");
             }
-            let grants: Vec<Value> = acquires.query(&mut connection).expect("grants");
-            for (number, grant) in grants.into_iter().enumerate() {
-                let [_, mut release] = Way::Module.pair(&format!("lock:{number}"));
-                let token = grant.grant().token;
-                release.arg("TOKEN").arg(token).arg("SESSION").arg(session);
-                releases.add_command(release);
-            }
-            let _: Vec<i64> = releases.query(&mut connection).expect("releases");
-        }
-        drop(connection);
-        counted.stop()
+            Ok(())
+        })
     };
-    let min = |batches| -> Result<u64, String> { Ok(count(batches)?.min(count(batches)?)) };
-    Ok(min(BATCHES)?.saturating_sub(min(0)?) / u64::from(BATCHES * BATCH))
+    Ok(each(BATCHES, run)? / u64::from(BATCH))
 }
 
 /// The same of one pair, over and over, once the server is prepared.
@@ -123,31 +118,28 @@ pub(crate) fn same_pair(
     })
 }
 
-/// The difference between two servers that do the same, but one of them runs pairs in between. Of each the
-/// minimum of several runs: what runs by the clock only adds to it.
 fn pair_of(
     program: &Program,
     setting: Setting,
     built: &Path,
     prepare: impl Fn(&mut Connection) -> Result<Vec<[Cmd; 2]>, String>,
 ) -> Result<u64, String> {
-    let count = |batches: u32| {
-        let counted = Counted::start(program, setting, built)?;
-        let mut connection = counted.server.connection();
-        let mut batch = redis::Pipeline::new();
-        for command in prepare(&mut connection)?.into_iter().flatten() {
-            batch.add_command(command);
-        }
-        let packed = batch.get_packed_pipeline();
-        // The first batch makes room that all others use.
-        for _ in 0..=batches {
-            send_packed(&mut connection, &packed, batch.len());
-        }
-        drop(connection);
-        counted.stop()
+    let run = |batches: u32| {
+        of_server(program, setting, built, |server| {
+            let mut connection = server.connection();
+            let mut batch = redis::Pipeline::new();
+            for command in prepare(&mut connection)?.into_iter().flatten() {
+                batch.add_command(command);
+            }
+            let packed = batch.get_packed_pipeline();
+            // The first batch makes room that all others use.
+            for _ in 0..=batches {
+                send_packed(&mut connection, &packed, batch.len());
+            }
+            Ok(())
+        })
     };
-    let min = |batches| -> Result<u64, String> { Ok(count(batches)?.min(count(batches)?)) };
-    Ok(min(BATCHES)?.saturating_sub(min(0)?) / u64::from(BATCHES * BATCH))
+    Ok(each(BATCHES, run)? / u64::from(BATCH))
 }
 
 pub(crate) fn valgrind_options(file: &Path) -> [String; 2] {

@@ -4,6 +4,7 @@
 //! `benches/instructions.toml` has the counts of the last change. The check fails when one has grown by more
 //! than its tolerance, until the new counts are kept on purpose.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +12,17 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::Connection;
 use serde::{Deserialize, Serialize};
 use testbed::module::root;
-use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, waiters};
 
 use crate::callgrind::{
-    Counted, counted, pair, pair_in_session, valgrind_is_here, valgrind_options,
+    counted, each, of_server, pair, pair_in_session, valgrind_is_here, valgrind_options,
 };
 use crate::facts::output;
+use crate::passed::Passed;
 use crate::servers::{Program, Setting};
-use crate::session::{Session, queue, release};
+use crate::session::{Session, post_all, queue, release};
 use crate::ways::Way;
 
 /// The server's cron runs by the clock, so counts differ by up to this.
@@ -39,23 +40,32 @@ pub(crate) struct Counts {
     rustc: String,
     server: String,
     architecture: String,
-    /// Acquire, encode, decode and release in the core.
-    core_pair: u64,
-    /// `LOCK.ACQUIRE PX` and `LOCK.RELEASE` in a server, pipelined: reading, running, replying.
-    server_pair: u64,
-    /// The same with an append-only file.
-    server_pair_aof: u64,
-    /// The same with a replica.
-    server_pair_replica: u64,
-    /// The same of a session's grant: `LOCK.ACQUIRE PX SESSION` and `LOCK.RELEASE`.
-    server_pair_session: u64,
-    /// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK`
-    /// by which the client joins the queue again.
-    server_hand_off: u64,
-    /// The same of sessions, each with one connection: the event of the grant, and the `LOCK.ACQUIRE` with `QUEUE` and
-    /// the POLL by which the program waits again.
-    server_hand_off_queued: u64,
+    #[serde(flatten)]
+    figures: BTreeMap<String, u64>,
 }
+
+/// What is counted: its name where it is kept, what it is called here, by how much it may grow, and the count.
+type Counted = (
+    &'static str,
+    &'static str,
+    f64,
+    fn(&Program, &Path) -> Result<u64, String>,
+);
+
+/// A pair is a `LOCK.ACQUIRE PX` and a `LOCK.RELEASE`: reading, running, replying.
+#[rustfmt::skip]
+const COUNTED: [Counted; 7] = [
+    ("core_pair", "core", TOLERANCE, |_, built| core_pair(built)),
+    ("server_pair", "server", TOLERANCE,
+        |program, built| pair(program, Setting::Plain, Way::Module, built)),
+    ("server_pair_aof", "with AOF", TOLERANCE,
+        |program, built| pair(program, Setting::AppendOnly, Way::Module, built)),
+    ("server_pair_replica", "replica", TOLERANCE,
+        |program, built| pair(program, Setting::Replica, Way::Module, built)),
+    ("server_pair_session", "session", TOLERANCE, pair_in_session),
+    ("server_hand_off", "hand-off", TOLERANCE_OF_HAND_OFF, server_hand_off),
+    ("server_hand_off_queued", "queued", TOLERANCE_OF_HAND_OFF, server_hand_off_queued),
+];
 
 /// The result of the check.
 pub(crate) enum Verdict {
@@ -129,40 +139,8 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     let mut lines = vec!["instructions of a pair, and of a hand-off: kept, now, change".to_owned()];
     let mut grown = false;
     let mut fallen = false;
-    for (name, kept, now, tolerance) in [
-        ("core", kept.core_pair, now.core_pair, TOLERANCE),
-        ("server", kept.server_pair, now.server_pair, TOLERANCE),
-        (
-            "with AOF",
-            kept.server_pair_aof,
-            now.server_pair_aof,
-            TOLERANCE,
-        ),
-        (
-            "replica",
-            kept.server_pair_replica,
-            now.server_pair_replica,
-            TOLERANCE,
-        ),
-        (
-            "session",
-            kept.server_pair_session,
-            now.server_pair_session,
-            TOLERANCE,
-        ),
-        (
-            "hand-off",
-            kept.server_hand_off,
-            now.server_hand_off,
-            TOLERANCE_OF_HAND_OFF,
-        ),
-        (
-            "queued",
-            kept.server_hand_off_queued,
-            now.server_hand_off_queued,
-            TOLERANCE_OF_HAND_OFF,
-        ),
-    ] {
+    for (kept_as, name, tolerance, _) in COUNTED {
+        let [kept, now] = [kept, now].map(|all| all.figures.get(kept_as).copied().unwrap_or(0));
         let (before, after) = (kept as f64, now as f64);
         grown |= after > before * (1.0 + tolerance);
         fallen |= after < before * (1.0 - tolerance);
@@ -203,22 +181,17 @@ impl Counts {
     fn take(program: &Program, built: &Path) -> Result<Self, String> {
         let version = output("rustc", &["--version"]);
         let rustc = version.split(' ').nth(1).unwrap_or("unknown").to_owned();
+        let counts = COUNTED.map(|(name, .., count)| Ok((name.to_owned(), count(program, built)?)));
         Ok(Self {
             rustc,
             server: program.version.clone(),
             architecture: env::consts::ARCH.to_owned(),
-            core_pair: core_pair(built)?,
-            server_pair: pair(program, Setting::Plain, Way::Module, built)?,
-            server_pair_aof: pair(program, Setting::AppendOnly, Way::Module, built)?,
-            server_pair_replica: pair(program, Setting::Replica, Way::Module, built)?,
-            server_pair_session: pair_in_session(program, built)?,
-            server_hand_off: min(|| server_hand_off(program, built))?,
-            server_hand_off_queued: min(|| server_hand_off_queued(program, built))?,
+            figures: counts.into_iter().collect::<Result<_, String>>()?,
         })
     }
 }
 
-/// The difference between many pairs and none, without start and end.
+/// Acquire, encode, decode and release in the core.
 fn core_pair(built: &Path) -> Result<u64, String> {
     let target = built.parent().ok_or("no target folder")?;
     let built_now = Command::new(env!("CARGO"))
@@ -244,56 +217,46 @@ fn core_pair(built: &Path) -> Result<u64, String> {
         }
         counted(&file)
     };
-    Ok((count(CORE_PAIRS)? - count(0)?) / u64::from(CORE_PAIRS))
+    each(CORE_PAIRS, count)
 }
 
-/// The minimum of several runs: what runs by the clock only adds to it.
-fn min(run: impl Fn() -> Result<u64, String>) -> Result<u64, String> {
-    let counts: Result<Vec<_>, _> = (0..3).map(|_| run()).collect();
-    Ok(counts?.into_iter().min().unwrap_or_default())
-}
-
-/// As above: a ring of clients hands over one lock, one hand-off at a time, each from a server that rests. Were
-/// it still in its second iteration for the last one, it might do both in one, as the clock has it.
+/// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK` by which
+/// the client joins the queue again. A ring of clients hands over one lock, one hand-off at a time, each from a
+/// server that rests. Were it still in its second iteration for the last one, it might do both in one, as the
+/// clock has it.
 fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
-    let count = |hand_offs: u32| {
-        let counted = Counted::start(program, Setting::Plain, built)?;
-        let server = &counted.server;
+    let ask = |number| Passed::Lock.ask("ring", number);
+    let work = |server: &Server, hand_offs: u32| {
         let mut ring: Vec<_> = (0..RING).map(|_| server.connection()).collect();
-        let call = |words: &str, number: usize| {
-            line(&words.replace("ME", &format!("client-{number}"))).get_packed_command()
-        };
-        let waits = "LOCK.ACQUIRE ring ME PX 600000 BLOCK 0";
         for (number, client) in ring.iter_mut().enumerate() {
-            post(client, &call(waits, number));
+            client.post(&ask(number));
             if number > 0 {
                 // Each waits before the next one joins.
-                eventually(|| waiting(server) == number, "a client to wait");
+                let waiting = || waiters(&mut server.connection(), "ring").len();
+                eventually(|| waiting() == number, "a client to wait");
             }
         }
-        for hand_off in 0..hand_offs as usize {
-            let number = hand_off % RING;
+        for number in (0..hand_offs as usize).map(|hand_off| hand_off % RING) {
             let holder = &mut ring[number];
             holder.receive().grant();
             rest(server);
             // In one write, and so always in one iteration of the server's event loop.
-            post(
-                holder,
-                &[call("LOCK.RELEASE ring ME", number), call(waits, number)].concat(),
-            );
+            post_all(holder, &[Passed::Lock.pass_on("ring", number), ask(number)]);
             holder.receive().int();
         }
-        drop(ring);
-        counted.stop()
     };
-    Ok((count(HAND_OFFS)? - count(0)?) / u64::from(HAND_OFFS))
+    each(HAND_OFFS, |hand_offs| {
+        of_server(program, Setting::Plain, built, |server| {
+            work(server, hand_offs);
+            Ok(())
+        })
+    })
 }
 
-/// The same with queued calls.
+/// The same of sessions, each with one connection: the event of the grant, and the `LOCK.ACQUIRE` with `QUEUE` and the
+/// POLL by which the program waits again.
 fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String> {
-    let count = |hand_offs: u32| {
-        let counted = Counted::start(program, Setting::Plain, built)?;
-        let server = &counted.server;
+    let work = |server: &Server, hand_offs: u32| {
         let mut ring: Vec<_> = (0..RING).map(|_| Session::open(server)).collect();
         let owner = |number: usize| format!("client-{number}");
         let mut first = server.connection();
@@ -315,16 +278,13 @@ fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String
                 session.connection.receive().int();
             }
         }
-        drop(ring);
-        counted.stop()
     };
-    Ok((count(HAND_OFFS)? - count(0)?) / u64::from(HAND_OFFS))
-}
-
-fn post(connection: &mut Connection, packed: &[u8]) {
-    connection
-        .send_packed_command(packed)
-        .expect("a connection to write to");
+    each(HAND_OFFS, |hand_offs| {
+        of_server(program, Setting::Plain, built, |server| {
+            work(server, hand_offs);
+            Ok(())
+        })
+    })
 }
 
 /// Waits until the main thread sleeps, and looks often: the longer this takes, the more of the module's ticks
@@ -346,26 +306,23 @@ fn rest(server: &Server) {
     }
 }
 
-fn waiting(server: &Server) -> usize {
-    waiters(&mut server.connection(), "ring").len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counts(core_pair: u64, server_pair: u64, server_hand_off: u64) -> Counts {
+    fn counts(core_pair: u64, server_pair: u64, hand_off: u64) -> Counts {
+        let count = |name: &str| match name {
+            "core_pair" => core_pair,
+            "server_hand_off" | "server_hand_off_queued" => hand_off,
+            _ => server_pair,
+        };
         Counts {
             rustc: "1.95.0".to_owned(),
             server: "Redis 7.0.15".to_owned(),
             architecture: "x86_64".to_owned(),
-            core_pair,
-            server_pair,
-            server_pair_aof: 2 * server_pair,
-            server_pair_replica: 2 * server_pair,
-            server_pair_session: server_pair,
-            server_hand_off,
-            server_hand_off_queued: server_hand_off,
+            figures: COUNTED
+                .map(|(name, ..)| (name.to_owned(), count(name)))
+                .into(),
         }
     }
 
@@ -392,6 +349,7 @@ mod tests {
 
     #[test]
     fn the_kept_figures_can_be_read() {
-        Counts::kept().unwrap();
+        let kept = Counts::kept().unwrap().figures;
+        assert!(COUNTED.iter().all(|(name, ..)| kept.contains_key(*name)));
     }
 }
