@@ -187,8 +187,8 @@ fn notes(view: &View) -> Vec<Line<'static>> {
 fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     let rows = view.rows(panel);
     let sort = view.sort(panel);
-    let shown: Vec<_> = panel
-        .columns()
+    let columns = panel.columns();
+    let shown: Vec<_> = columns
         .iter()
         .enumerate()
         .filter(|(_, column)| area.width >= column.from)

@@ -1,14 +1,12 @@
 //! Tests of the view with real servers.
 
 use crate::arguments::{Arguments, By, Listing};
-use crate::draw::draw;
 use crate::locks;
 use crate::source::{Source, Update};
-use crate::table::{Panel, RowId};
+use crate::table::Panel;
 use crate::view::{Mode, View};
+use crate::view_tests::{self, keys};
 use clap::Parser;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use redis_lock_tool::Target;
@@ -38,19 +36,7 @@ fn type_in(view: &mut View, source: &mut Source, text: &str) {
 }
 
 fn screen(view: &View) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(140, 40)).expect("a terminal");
-    terminal.draw(|frame| draw(view, frame)).expect("a picture");
-    terminal.backend().to_string()
-}
-
-fn keys(view: &View, panel: Panel) -> Vec<Vec<u8>> {
-    view.rows(panel)
-        .into_iter()
-        .map(|row| match row.id {
-            RowId::Lock(lock_id) => lock_id.key,
-            RowId::Program(id) => id.session.to_string().into_bytes(),
-        })
-        .collect()
+    view_tests::screen(view, 140, 40)
 }
 
 fn waiting(c: &mut impl Talk, key: &str, count: i64) {
@@ -78,11 +64,8 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     let mut source = source(&server);
     let mut view = View::new();
     view.apply(Update::Snapshot(source.read()));
-    assert_eq!(
-        keys(&view, Panel::Held),
-        [b"old".to_vec(), b"busy".to_vec()]
-    );
-    assert_eq!(keys(&view, Panel::Queues), [b"busy".to_vec()]);
+    assert_eq!(keys(&view, Panel::Held), ["old", "busy"]);
+    assert_eq!(keys(&view, Panel::Queues), ["busy"]);
     let picture = screen(&view);
     for part in [
         "billing:host-1:7:a",
@@ -117,7 +100,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 
     let grants_before = view.now.sum("lock_grants");
     view.apply(Update::Snapshot(source.read()));
-    assert_eq!(keys(&view, Panel::Hot), [b"busy".to_vec()]);
+    assert_eq!(keys(&view, Panel::Hot), ["busy"]);
     assert_eq!(view.now.sum("lock_grants"), grants_before.map(|n| n + 1));
     assert!(view.rate("lock_hand_offs").is_some_and(|rate| rate > 0.0));
 }
@@ -191,7 +174,7 @@ fn programs_with_what_they_hold_and_wait_for_until_one_is_ended() {
     view.apply(Update::Snapshot(source.read()));
     let mut ids = keys(&view, Panel::Programs);
     ids.sort();
-    let mut both = [billing, detached].map(|id| id.to_string().into_bytes());
+    let mut both = [billing, detached].map(|id| id.to_string());
     both.sort();
     assert_eq!(ids, both);
     assert!(screen(&view).contains("gone is detached: holds 1, waits for 0"));
@@ -300,7 +283,7 @@ fn a_watcher_can_read_and_an_administrator_can_unlock() {
         let mut source = source_as(&server, name);
         let mut view = View::new();
         view.apply(Update::Snapshot(source.read()));
-        assert_eq!(keys(&view, Panel::Held), [b"lock:k".to_vec()]);
+        assert_eq!(keys(&view, Panel::Held), ["lock:k"]);
         assert_eq!(cmd!(c, "ACL", "LOG").items(), [], "{name}");
         type_in(&mut view, &mut source, "uy");
         let picture = screen(&view);

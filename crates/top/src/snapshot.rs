@@ -43,7 +43,7 @@ pub(crate) struct Hot {
 }
 
 /// A lock that is held.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
     pub(crate) id: LockId,
     pub(crate) held: Held,

@@ -31,6 +31,7 @@ impl Panel {
 }
 
 /// One column of a table.
+#[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     /// 0 for a name, which takes the remaining width.
@@ -42,8 +43,11 @@ pub(crate) struct Column {
 /// The name of the column that is shown only for a cluster.
 pub(crate) const SERVER: &str = "server";
 
-const fn column(name: &'static str, width: u16, from: u16) -> Column {
-    Column { name, width, from }
+/// A column, and its cell in one row.
+type Field = (Column, Cell);
+
+const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
+    (Column { name, width, from }, cell)
 }
 
 /// A cell; rows are sorted by its value, not by its text.
@@ -109,53 +113,14 @@ pub(crate) struct Sort {
 }
 
 impl Panel {
-    pub(crate) fn columns(self) -> &'static [Column] {
-        const HELD: [Column; 9] = [
-            column("key", 0, 0),
-            column("owner", 0, 0),
-            column("held", 7, 0),
-            column("left", 7, 0),
-            column("lease", 7, 100),
-            column("holds", 5, 90),
-            column("waiters", 7, 0),
-            column("token", 16, 120),
-            column(SERVER, 21, 100),
-        ];
-        const QUEUES: [Column; 7] = [
-            column("key", 0, 0),
-            column("waiters", 7, 0),
-            column("longest", 7, 0),
-            column("first in line", 0, 0),
-            column("owner", 0, 100),
-            column("held", 7, 0),
-            column(SERVER, 21, 100),
-        ];
-        const HOT: [Column; 7] = [
-            column("key", 0, 0),
-            column("waits", 7, 0),
-            column("time-outs", 9, 0),
-            column("expirations", 11, 0),
-            column("total wait", 10, 0),
-            column("longest", 7, 0),
-            column(SERVER, 21, 100),
-        ];
-        const PROGRAMS: [Column; 9] = [
-            column("program", 0, 0),
-            column("state", 8, 0),
-            column("holds", 6, 0),
-            column("waits", 6, 0),
-            column("idle", 7, 0),
-            column("age", 7, 90),
-            column("events", 6, 90),
-            column("session", 16, 100),
-            column(SERVER, 21, 100),
-        ];
-        match self {
-            Self::Held => &HELD,
-            Self::Queues => &QUEUES,
-            Self::Hot => &HOT,
-            Self::Programs => &PROGRAMS,
-        }
+    pub(crate) fn columns(self) -> Vec<Column> {
+        let fields = match self {
+            Self::Held => held(&Lock::default()),
+            Self::Queues => queue(&Lock::default()),
+            Self::Hot => hot(&LockId::default(), &Hot::default()),
+            Self::Programs => program(&ProgramId::default(), &Program::default()),
+        };
+        fields.into_iter().map(|(column, _)| column).collect()
     }
 
     /// The sorting that the title names.
@@ -173,16 +138,24 @@ impl Panel {
 
     /// The rows whose key or owner contains the filter, sorted.
     pub(crate) fn rows(self, snapshot: &Snapshot, sort: Sort, filter: &str) -> Vec<Row> {
+        let of_lock = |lock_id: &LockId, fields| Row::new(RowId::Lock(lock_id.clone()), fields);
+        let locks = snapshot.locks.iter();
         let mut rows: Vec<_> = match self {
-            Self::Held => snapshot.locks.iter().map(held).collect(),
-            Self::Queues => snapshot
-                .locks
-                .iter()
+            Self::Held => locks.map(|lock| of_lock(&lock.id, held(lock))).collect(),
+            Self::Queues => locks
                 .filter(|lock| lock.held.waiters > 0)
-                .map(queue)
+                .map(|lock| of_lock(&lock.id, queue(lock)))
                 .collect(),
-            Self::Hot => snapshot.hot.iter().map(hot).collect(),
-            Self::Programs => snapshot.programs.iter().map(program).collect(),
+            Self::Hot => {
+                let hottest = snapshot.hot.iter();
+                hottest.map(|(id, key)| of_lock(id, hot(id, key))).collect()
+            }
+            Self::Programs => {
+                let programs = snapshot.programs.iter();
+                programs
+                    .map(|(id, one)| Row::new(RowId::Program(id.clone()), program(id, one)))
+                    .collect()
+            }
         };
         let filter = filter.to_lowercase();
         rows.retain(|row| {
@@ -206,72 +179,70 @@ impl Panel {
     }
 }
 
-fn held(lock: &Lock) -> Row {
+impl Row {
+    fn new(id: RowId, fields: Vec<Field>) -> Self {
+        let cells = fields.into_iter().map(|(_, cell)| cell);
+        Self {
+            id,
+            cells: cells.collect(),
+        }
+    }
+}
+
+fn held(lock: &Lock) -> Vec<Field> {
     let held = &lock.held;
-    Row {
-        id: RowId::Lock(lock.id.clone()),
-        cells: vec![
-            Cell::Name(lock.id.key.clone()),
-            Cell::Owner(held.owner.clone()),
-            Cell::Length(held.held_ms),
-            Cell::Left(held.ttl_ms),
-            Cell::Length(held.lease_ms),
-            Cell::Number(held.holds),
-            Cell::Number(held.waiters),
-            Cell::Number(held.token),
-            server(&lock.id.server),
-        ],
-    }
+    vec![
+        field("key", 0, 0, Cell::Name(lock.id.key.clone())),
+        field("owner", 0, 0, Cell::Owner(held.owner.clone())),
+        field("held", 7, 0, Cell::Length(held.held_ms)),
+        field("left", 7, 0, Cell::Left(held.ttl_ms)),
+        field("lease", 7, 100, Cell::Length(held.lease_ms)),
+        field("holds", 5, 90, Cell::Number(held.holds)),
+        field("waiters", 7, 0, Cell::Number(held.waiters)),
+        field("token", 16, 120, Cell::Number(held.token)),
+        server(&lock.id.server),
+    ]
 }
 
-fn queue(lock: &Lock) -> Row {
+fn queue(lock: &Lock) -> Vec<Field> {
     let first = lock.first.clone().unwrap_or_default();
-    Row {
-        id: RowId::Lock(lock.id.clone()),
-        cells: vec![
-            Cell::Name(lock.id.key.clone()),
-            Cell::Number(lock.held.waiters),
-            Cell::Length(first.waited_ms),
-            Cell::Owner(first.owner),
-            Cell::Owner(lock.held.owner.clone()),
-            Cell::Length(lock.held.held_ms),
-            server(&lock.id.server),
-        ],
-    }
+    vec![
+        field("key", 0, 0, Cell::Name(lock.id.key.clone())),
+        field("waiters", 7, 0, Cell::Number(lock.held.waiters)),
+        field("longest", 7, 0, Cell::Length(first.waited_ms)),
+        field("first in line", 0, 0, Cell::Owner(first.owner)),
+        field("owner", 0, 100, Cell::Owner(lock.held.owner.clone())),
+        field("held", 7, 0, Cell::Length(lock.held.held_ms)),
+        server(&lock.id.server),
+    ]
 }
 
-fn hot((lock_id, hot): &(LockId, Hot)) -> Row {
-    Row {
-        id: RowId::Lock(lock_id.clone()),
-        cells: vec![
-            Cell::Name(hot.key.clone()),
-            Cell::Number(hot.waits),
-            Cell::Number(hot.timeouts),
-            Cell::Number(hot.expirations),
-            Cell::Length(hot.total_wait_ms),
-            Cell::Length(hot.max_wait_ms),
-            server(&lock_id.server),
-        ],
-    }
+fn hot(lock_id: &LockId, hot: &Hot) -> Vec<Field> {
+    vec![
+        field("key", 0, 0, Cell::Name(hot.key.clone())),
+        field("waits", 7, 0, Cell::Number(hot.waits)),
+        field("time-outs", 9, 0, Cell::Number(hot.timeouts)),
+        field("expirations", 11, 0, Cell::Number(hot.expirations)),
+        field("total wait", 10, 0, Cell::Length(hot.total_wait_ms)),
+        field("longest", 7, 0, Cell::Length(hot.max_wait_ms)),
+        server(&lock_id.server),
+    ]
 }
 
-fn program((id, program): &(ProgramId, Program)) -> Row {
-    Row {
-        id: RowId::Program(id.clone()),
-        cells: vec![
-            Cell::Name(program.name.clone()),
-            Cell::Name(program.state().word().into()),
-            Cell::Number(program.grants),
-            Cell::Number(program.waiting),
-            Cell::Length(program.idle_ms),
-            Cell::Length(program.age_ms),
-            Cell::Number(program.events),
-            Cell::Number(program.id),
-            server(&id.server),
-        ],
-    }
+fn program(id: &ProgramId, program: &Program) -> Vec<Field> {
+    vec![
+        field("program", 0, 0, Cell::Name(program.name.clone())),
+        field("state", 8, 0, Cell::Name(program.state().word().into())),
+        field("holds", 6, 0, Cell::Number(program.grants)),
+        field("waits", 6, 0, Cell::Number(program.waiting)),
+        field("idle", 7, 0, Cell::Length(program.idle_ms)),
+        field("age", 7, 90, Cell::Length(program.age_ms)),
+        field("events", 6, 90, Cell::Number(program.events)),
+        field("session", 16, 100, Cell::Number(program.id)),
+        server(&id.server),
+    ]
 }
 
-fn server(address: &str) -> Cell {
-    Cell::Name(address.into())
+fn server(address: &str) -> Field {
+    field(SERVER, 21, 100, Cell::Name(address.into()))
 }

@@ -103,7 +103,8 @@ fn type_in(view: &mut View, text: &str) -> Option<Order> {
         .last()
 }
 
-fn keys(view: &View, panel: Panel) -> Vec<String> {
+/// The keys, or sessions, of the rows of a table.
+pub(crate) fn keys(view: &View, panel: Panel) -> Vec<String> {
     let name = |row: Row| match row.id {
         RowId::Lock(lock_id) => String::from_utf8(lock_id.key).expect("text"),
         RowId::Program(id) => id.session.to_string(),
@@ -111,7 +112,7 @@ fn keys(view: &View, panel: Panel) -> Vec<String> {
     view.rows(panel).into_iter().map(name).collect()
 }
 
-fn screen(view: &View, width: u16, height: u16) -> String {
+pub(crate) fn screen(view: &View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
     terminal.draw(|frame| draw(view, frame)).expect("a picture");
     terminal.backend().to_string()
