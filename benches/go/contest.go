@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,20 +29,18 @@ type contender struct {
 type turn struct {
 	grants int
 	// Grants after the time was up: each contender that still waits gets one.
-	late      int
-	errors    int
-	err       error
-	latencies []float64
+	late     int
+	errors   int
+	err      error
+	handOffs []float64
 }
 
 type outcome struct {
-	Grants  []int   `json:"grants"`
-	Late    int     `json:"late"`
-	Seconds float64 `json:"seconds"`
-	Median  float64 `json:"median_us"`
-	P99     float64 `json:"p99_us"`
-	Worst   float64 `json:"worst_us"`
-	Errors  int     `json:"errors"`
+	Grants   []int     `json:"grants"`
+	Late     int       `json:"late"`
+	Seconds  float64   `json:"seconds"`
+	HandOffs []float64 `json:"hand_offs_us"`
+	Errors   int       `json:"errors"`
 }
 
 func prepare(port, name string, contenders, locks int) (*contest, error) {
@@ -99,34 +95,22 @@ func (c *contest) granted(one *contender, now time.Duration) {
 	}
 	one.grants++
 	if released := c.releases[one.key].Load(); released != 0 {
-		one.latencies = append(one.latencies, micros(now-time.Duration(released)))
+		one.handOffs = append(one.handOffs, micros(now-time.Duration(released)))
 	}
 }
 
 func (c *contest) outcome(length time.Duration) outcome {
-	result := outcome{Seconds: length.Seconds()}
-	var latencies []float64
+	result := outcome{Seconds: length.Seconds(), HandOffs: []float64{}}
 	for _, one := range c.contenders {
 		result.Grants = append(result.Grants, one.grants)
 		result.Late += one.late
 		result.Errors += one.errors
-		latencies = append(latencies, one.latencies...)
+		result.HandOffs = append(result.HandOffs, one.handOffs...)
 		if one.err != nil {
 			fmt.Fprintln(os.Stderr, one.err)
 		}
 	}
-	slices.Sort(latencies)
-	result.Median = percentile(latencies, 0.5)
-	result.P99 = percentile(latencies, 0.99)
-	result.Worst = percentile(latencies, 1)
 	return result
-}
-
-func percentile(sorted []float64, part float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(int(math.Ceil(part*float64(len(sorted))))-1, 0)]
 }
 
 func micros(length time.Duration) float64 {

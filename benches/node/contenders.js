@@ -84,7 +84,7 @@ class Contest {
     this.grants = this.handles.map(() => 0);
     this.late = 0; // grants after the time was up: each contender that still waits gets one
     this.errors = [];
-    this.latencies = [];
+    this.handOffs = [];
     this.releases = []; // when the last release of each lock was sent
     const began = performance.now();
     const all = this.handles.map((_, number) => this.contend(number));
@@ -115,16 +115,13 @@ class Contest {
       return;
     }
     this.grants[number] += 1;
-    if (this.releases[lock] !== undefined) this.latencies.push(1000 * (now - this.releases[lock]));
+    if (this.releases[lock] !== undefined) this.handOffs.push(1000 * (now - this.releases[lock]));
   }
 
   outcome(seconds) {
     if (this.errors.length) console.error(this.errors[0]);
-    this.latencies.sort((a, b) => a - b);
-    const percentile = (part) => this.latencies[Math.max(Math.ceil(part * this.latencies.length) - 1, 0)] ?? 0;
     return {
-      grants: this.grants, late: this.late, seconds, errors: this.errors.length,
-      median_us: percentile(0.5), p99_us: percentile(0.99), worst_us: percentile(1),
+      grants: this.grants, late: this.late, seconds, errors: this.errors.length, hand_offs_us: this.handOffs,
     };
   }
 }

@@ -8,7 +8,6 @@ can let them take short turns, and can measure the server around each.
 
 import asyncio
 import json
-import math
 import sys
 import threading
 import time
@@ -152,7 +151,7 @@ class Contest:
         self.grants = [0] * contenders
         # Grants after the time was up: each contender that still waits gets one.
         self.late = [0] * contenders
-        self.latencies = [[] for _ in range(contenders)]
+        self.hand_offs = [[] for _ in range(contenders)]
         self.errors = []
         return contenders
 
@@ -193,19 +192,16 @@ class Contest:
             return
         self.grants[number] += 1
         if self.releases[lock] is not None:
-            self.latencies[number].append(now - self.releases[lock])
+            self.hand_offs[number].append(now - self.releases[lock])
 
     def outcome(self, seconds):
         if self.errors:
             print(self.errors[0], file=sys.stderr)
-        latencies = sorted(latency for of in self.latencies for latency in of)
         return {
             "grants": self.grants,
             "late": sum(self.late),
             "seconds": seconds,
-            "median_us": percentile(latencies, 0.5),
-            "p99_us": percentile(latencies, 0.99),
-            "worst_us": percentile(latencies, 1.0),
+            "hand_offs_us": [round(time * 1e6, 1) for of in self.hand_offs for time in of],
             "errors": len(self.errors),
         }
 
@@ -242,13 +238,6 @@ class AsyncContest(Contest):
                     self.releases[lock] = time.perf_counter()
             except (redis.RedisError, RuntimeError, LockError) as error:
                 self.errors.append(repr(error))
-
-
-def percentile(ordered, part):
-    """In microseconds."""
-    if not ordered:
-        return 0.0
-    return ordered[max(math.ceil(part * len(ordered)) - 1, 0)] * 1e6
 
 
 def main():

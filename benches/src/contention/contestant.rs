@@ -10,7 +10,7 @@ use super::contender::Contender;
 use super::native::Native;
 use crate::passed::Passed;
 use crate::scale::{Scale, Workload};
-use crate::stats::{Rounds, order};
+use crate::stats::{Rounds, order, percentiles};
 use crate::toolchains::Language;
 
 /// The outcome of a turn, as every program prints it.
@@ -22,12 +22,7 @@ pub(super) struct Outcome {
     pub(super) late: u64,
     pub(super) seconds: f64,
     /// From the sending of a release to the receipt of the next grant.
-    #[serde(default)]
-    pub(super) median_us: f64,
-    #[serde(default)]
-    pub(super) p99_us: f64,
-    #[serde(default)]
-    pub(super) worst_us: f64,
+    pub(super) hand_offs_us: Vec<f64>,
     pub(super) errors: u64,
     /// Where locks are shared: from the call to the grant, of those who want the lock alone; late ones too.
     #[serde(default)]
@@ -48,7 +43,7 @@ pub(super) const WRITES: usize = 4;
 
 impl Outcome {
     /// NaN for the times of a turn without a hand-off.
-    fn figures(&self, spent: Duration) -> [f64; FIGURES] {
+    fn figures(&self, spent: Duration, [median, p99]: [f64; 2]) -> [f64; FIGURES] {
         let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
         let grants: u64 = self.grants.iter().sum();
         let mut figures = [0.0; FIGURES];
@@ -56,8 +51,8 @@ impl Outcome {
         let all = (grants + self.late) as f64;
         figures[CPU] = spent.as_nanos() as f64 / 1000.0 / all;
         figures[WRITES] = 100.0 * self.write_waits_us.len() as f64 / all;
-        figures[MEDIAN] = time(self.median_us);
-        figures[P99] = time(self.p99_us);
+        figures[MEDIAN] = time(median);
+        figures[P99] = time(p99);
         figures
     }
 }
@@ -193,14 +188,18 @@ impl Contestant {
     }
 
     pub(super) fn count(&mut self, turn: Option<(Outcome, Duration)>) {
-        let Some((outcome, spent)) = turn else { return };
-        for (kept, figure) in self.figures.iter_mut().zip(outcome.figures(spent)) {
+        let Some((mut outcome, spent)) = turn else {
+            return;
+        };
+        let [median, p99, worst] = percentiles(&mut outcome.hand_offs_us);
+        let figures = outcome.figures(spent, [median, p99]);
+        for (kept, figure) in self.figures.iter_mut().zip(figures) {
             kept.push(figure);
         }
         for (sum, grants) in self.grants.iter_mut().zip(&outcome.grants) {
             *sum += grants;
         }
-        self.worst_us = self.worst_us.max(outcome.worst_us);
+        self.worst_us = self.worst_us.max(worst);
         self.errors += outcome.errors;
         let waits = [outcome.write_waits_us, outcome.other_waits_us];
         for (all, waits) in self.waits_us.iter_mut().zip(waits) {

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::contestant::Outcome;
-use crate::stats::percentiles;
 
 pub(super) struct Turn {
     began: Instant,
@@ -61,18 +60,12 @@ impl Turn {
 }
 
 pub(super) fn outcome(tallies: &[Tally], seconds: f64) -> Outcome {
-    let mut latencies: Vec<f64> = tallies
-        .iter()
-        .flat_map(|tally| tally.latencies_us.iter().copied())
-        .collect();
-    let [median_us, p99_us, worst_us] = percentiles(&mut latencies);
+    let hand_offs = tallies.iter().flat_map(|tally| &tally.latencies_us);
     Outcome {
         grants: tallies.iter().map(|tally| tally.grants).collect(),
         late: tallies.iter().map(|tally| tally.late).sum(),
         seconds,
-        median_us,
-        p99_us,
-        worst_us,
+        hand_offs_us: hand_offs.copied().collect(),
         errors: tallies.iter().map(|tally| tally.errors).sum(),
         ..Outcome::default()
     }

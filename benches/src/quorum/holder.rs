@@ -16,7 +16,6 @@ use redis_lock_client::{Locks, Quorum, quorum::QuorumGuard};
 use tokio::runtime::Runtime;
 
 use super::time::Times;
-use crate::stats::percentile;
 
 /// The argument that starts this program as a holder.
 pub(crate) const ROLE: &str = "hold";
@@ -126,11 +125,8 @@ impl Holder {
                 }
             }
         }
-        micros.sort_by(f64::total_cmp);
         Times {
-            pairs: micros.len(),
-            median_us: percentile(&micros, 0.5),
-            p99_us: percentile(&micros, 0.99),
+            pairs_us: micros,
             errors,
         }
     }

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use testbed::Server;
 
 use super::{SERVERS, WAYS, servers};
 use crate::process::Process;
 use crate::scale::Scale;
 use crate::servers::Program;
-use crate::stats::{Rounds, order};
+use crate::stats::{Rounds, interleave, percentiles, spreads};
 use crate::table::Table;
 use crate::toolchains::Language;
 
@@ -19,83 +18,75 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The times of the pairs of a process.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Times {
-    pub(super) pairs: usize,
-    pub(super) median_us: f64,
-    pub(super) p99_us: f64,
+    pub(super) pairs_us: Vec<f64>,
     pub(super) errors: usize,
 }
 
 const COLUMNS: [&str; 4] = ["median us", "p99 us", "pairs/s", "errors"];
-
-struct Contestant {
-    process: Result<Process, String>,
-    /// By servers down.
-    figures: [[Rounds; COLUMNS.len()]; SERVERS / 2 + 1],
-}
+type Figures = [Rounds; COLUMNS.len()];
 
 pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, String>) -> Table {
     let mut servers = servers(program);
     let register = program.start();
-    let mut contestants: Vec<Contestant> = WAYS
+    let mut contestants: Vec<(usize, Result<Process, String>)> = WAYS
         .iter()
         .enumerate()
-        .map(|(number, (way, _))| Contestant {
-            process: way.start(&servers, &register, go, &format!("quorum-{number}")),
-            figures: Default::default(),
+        .map(|(number, (way, _))| {
+            let name = format!("quorum-{number}");
+            (number, way.start(&servers, &register, go, &name))
         })
         .collect();
+    let mut by_down = Vec::new();
     for down in 0..=SERVERS / 2 {
         if down > 0 {
             servers[down - 1].kill9();
         }
-        measure(&mut contestants, down, scale);
+        // The first round shows the clients which servers are down, and does not count.
+        let seconds = scale.quorum_seconds;
+        by_down.push(interleave(
+            scale.quorum_rounds,
+            &mut contestants,
+            |(number, process)| {
+                let figures = match process {
+                    Ok(running) => pairs(running, *number, seconds),
+                    Err(_) => return [f64::NAN; COLUMNS.len()],
+                };
+                figures.unwrap_or_else(|why| {
+                    *process = Err(why);
+                    [f64::NAN; COLUMNS.len()]
+                })
+            },
+        ));
     }
-    write(program, &contestants, &servers)
+    let states: Vec<_> = contestants
+        .iter()
+        .map(|(_, process)| process.as_ref().err())
+        .collect();
+    write(program, &states, &by_down)
 }
 
-fn measure(contestants: &mut [Contestant], down: usize, scale: &Scale) {
-    // The first round shows the clients which servers are down, and does not count.
-    for round in 0..=scale.quorum_rounds {
-        for index in order(round, contestants.len()) {
-            let contestant = &mut contestants[index];
-            let Ok(process) = &mut contestant.process else {
-                continue;
-            };
-            match pairs(process, index, scale.quorum_seconds) {
-                Ok(times) if round > 0 => {
-                    let figures = [
-                        times.median_us,
-                        times.p99_us,
-                        times.pairs as f64 / scale.quorum_seconds,
-                        times.errors as f64,
-                    ];
-                    let kept = contestant.figures[down].iter_mut();
-                    kept.zip(figures)
-                        .for_each(|(kept, figure)| kept.push(figure));
-                }
-                Ok(_) => {}
-                Err(why) => contestant.process = Err(why),
-            }
-        }
-    }
-}
-
-fn pairs(process: &mut Process, number: usize, seconds: f64) -> Result<Times, String> {
+/// The figures of one round.
+fn pairs(
+    process: &mut Process,
+    number: usize,
+    seconds: f64,
+) -> Result<[f64; COLUMNS.len()], String> {
     process.send(&format!("pairs pair-{number} {seconds}"))?;
     let answer = process.receive(TIMEOUT + Duration::from_secs_f64(seconds))?;
-    let times: Times =
-        serde_json::from_str(&answer).map_err(|error| format!("{error} in {answer:?}"))?;
-    if times.pairs == 0 {
+    let times: Result<Times, _> = serde_json::from_str(&answer);
+    let mut times = times.map_err(|error| format!("{error} in {answer:?}"))?;
+    if times.pairs_us.is_empty() {
         return Err("no lock was obtained".into());
     }
-    Ok(times)
+    let [median, p99, _] = percentiles(&mut times.pairs_us);
+    let rate = times.pairs_us.len() as f64 / seconds;
+    Ok([median, p99, rate, times.errors as f64])
 }
 
-fn write(program: &Program, contestants: &[Contestant], servers: &[Server]) -> Table {
+fn write(program: &Program, states: &[Option<&String>], by_down: &[Vec<Figures>]) -> Table {
     let mut table = Table::new(
         format!(
-            "Lock and unlock on {} servers, of which some are down: {}",
-            servers.len(),
+            "Lock and unlock on {SERVERS} servers, of which some are down: {}",
             program.version
         ),
         "One client for one lock, each in a process of its own, nobody else there. A server that is \
@@ -105,14 +96,13 @@ fn write(program: &Program, contestants: &[Contestant], servers: &[Server]) -> T
          both are turned off (WithFailFast, MaxRetries, DialerRetries).",
         &COLUMNS,
     );
-    for ((_, name), contestant) in WAYS.iter().zip(contestants) {
-        if let Err(why) = &contestant.process {
-            table.left_out(*name, why.clone());
+    for (index, ((_, name), state)) in WAYS.iter().zip(states).enumerate() {
+        if let Some(why) = state {
+            table.left_out(*name, *why);
             continue;
         }
-        for (down, figures) in contestant.figures.iter().enumerate() {
-            let spreads = figures.iter().map(Rounds::spread).collect();
-            table.row(format!("{name}, {down} down"), spreads);
+        for (down, figures) in by_down.iter().enumerate() {
+            table.row(format!("{name}, {down} down"), spreads(&figures[index]));
         }
     }
     table

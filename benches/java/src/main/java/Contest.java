@@ -1,5 +1,4 @@
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLongArray;
@@ -52,38 +51,19 @@ final class Contest {
         if (!error.isEmpty()) {
             System.err.println(error);
         }
-        if (way.shares() != Shares.NONE) {
-            return String.format(
-                    "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"errors\":%d,"
-                            + "\"write_waits_us\":[%s],\"other_waits_us\":[%s]}",
-                    grants, late, seconds, errors, micros(all, contender -> contender.writeWaits),
-                    micros(all, contender -> contender.otherWaits));
-        }
-        long[] latencies = all.stream()
-                .flatMapToLong(contender -> contender.handOffs.stream())
-                .toArray();
-        Arrays.sort(latencies);
         return String.format(
-                "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"median_us\":%.1f,"
-                        + "\"p99_us\":%.1f,\"worst_us\":%.1f,\"errors\":%d}",
-                grants, late, seconds, percentile(latencies, 0.5),
-                percentile(latencies, 0.99), percentile(latencies, 1.0), errors);
+                "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"errors\":%d,\"hand_offs_us\":[%s],"
+                        + "\"write_waits_us\":[%s],\"other_waits_us\":[%s]}",
+                grants, late, seconds, errors, micros(all, contender -> contender.handOffs),
+                micros(all, contender -> contender.writeWaits),
+                micros(all, contender -> contender.otherWaits));
     }
 
     private static String micros(List<Contender> all, Function<Contender, Times> times) {
         return all.stream()
                 .flatMapToLong(contender -> times.apply(contender).stream())
-                .mapToObj(nanos -> String.valueOf(nanos / 1000))
+                .mapToObj(nanos -> String.valueOf(nanos / 1000.0))
                 .collect(Collectors.joining(","));
-    }
-
-    /** In microseconds. */
-    private static double percentile(long[] sorted, double part) {
-        if (sorted.length == 0) {
-            return 0;
-        }
-        int place = (int) Math.ceil(part * sorted.length) - 1;
-        return sorted[Math.max(place, 0)] / 1000.0;
     }
 
     private final class Contender extends Thread {
