@@ -99,8 +99,14 @@ fn table(report: &Report, by: By) -> String {
     let width = widest.max().unwrap_or(0).max(4);
     let _ = writeln!(
         text,
-        "{:<width$}  {:>7}  {:>7}  {:>5}  {:>7}  {:<16}  server",
-        "lock", "held", "left", "holds", "waiters", "token"
+        "{:<width$}  {:>7}  {:>7}  {:>5}  {:>7}  {:<16}  server, {}",
+        "lock",
+        "held",
+        "left",
+        "holds",
+        "waiters",
+        "token",
+        if by == By::Owner { "session" } else { "owner" }
     );
     let mut last = None;
     for lock in &report.locks {
