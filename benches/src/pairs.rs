@@ -1,11 +1,10 @@
 //! Lock and unlock without contention: the cost for the server of each way of locking.
 
-use redis::{Connection, ConnectionLike, Value};
 use testbed::Server;
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, Setting, cpu_of, send_packed, settle};
+use crate::servers::{Batch, Program, Setting, settle};
 use crate::stats::{Rounds, interleave_slices};
 use crate::table::Table;
 use crate::ways::Way;
@@ -78,24 +77,23 @@ impl Bench {
     }
 
     fn compare(&self, manner: Manner, scale: &Scale) -> Vec<(Way, Rounds)> {
-        let mut connection = self.server.connection();
-        let ways: Vec<Way> = self
-            .ways
-            .iter()
-            .filter(|(_, state)| state.is_ok())
-            .map(|(way, _)| *way)
-            .collect();
+        let able = self.ways.iter().filter(|(_, state)| state.is_ok());
+        let ways: Vec<Way> = able.map(|(way, _)| *way).collect();
         let (batch, pairs) = match manner {
             Manner::Pipelined => (BATCH, scale.pipelined_pairs),
             Manner::OneAtATime => (LONE_BATCH, scale.lone_pairs),
         };
-        let mut batches: Vec<Batch> = ways.iter().map(|way| Batch::new(*way, batch)).collect();
-        let figures = interleave_slices(scale.rounds, pairs / batch, &mut batches, |batch| {
-            let spent = cpu_of(&self.server, || match manner {
-                Manner::Pipelined => batch.pipelined(&mut connection),
-                Manner::OneAtATime => batch.one_at_a_time(&mut connection),
-            });
-            [spent / batch.pairs as f64]
+        let batches = ways.iter().map(|way| {
+            let pairs = (0..batch).flat_map(|number| way.pair(&format!("lock:{number}")));
+            Batch::new(&self.server, pairs)
+        });
+        let mut batches: Vec<_> = batches.collect();
+        let figures = interleave_slices(scale.rounds, pairs / batch, &mut batches, |pairs| {
+            let spent = match manner {
+                Manner::Pipelined => pairs.cost(),
+                Manner::OneAtATime => pairs.lone_cost(),
+            };
+            [spent / batch as f64]
         });
         let costs = figures.into_iter().map(|[cost]| cost);
         ways.into_iter().zip(costs).collect()
@@ -137,41 +135,6 @@ impl Bench {
     }
 }
 
-/// The packed commands of pairs, each on its own key.
-struct Batch {
-    way: Way,
-    pairs: usize,
-    commands: Vec<Vec<u8>>,
-    all: Vec<u8>,
-}
-
-impl Batch {
-    fn new(way: Way, pairs: usize) -> Self {
-        let commands: Vec<Vec<u8>> = (0..pairs)
-            .flat_map(|number| way.pair(&format!("lock:{number}")))
-            .map(|command| command.get_packed_command())
-            .collect();
-        let all = commands.concat();
-        Self {
-            way,
-            pairs,
-            commands,
-            all,
-        }
-    }
-
-    fn pipelined(&self, connection: &mut Connection) {
-        send_packed(connection, &self.all, self.commands.len());
-    }
-
-    fn one_at_a_time(&self, connection: &mut Connection) {
-        for command in &self.commands {
-            let reply = connection.req_packed_command(command).expect("a reply");
-            assert_ne!(reply, Value::Nil, "{}: a refusal", self.way.name());
-        }
-    }
-}
-
 fn cost(costs: &[(Way, Rounds)], way: Way) -> Option<&Rounds> {
     let found = costs.iter().find(|(of, _)| *of == way);
     found.map(|(_, cost)| cost)
@@ -192,33 +155,19 @@ fn goals(outcomes: &[Outcome<'_>]) -> Vec<Goal> {
             .find(|outcome| outcome.program.is(line) && outcome.setting == setting)?;
         ratio(&outcome.costs, way, base).spread()
     };
-    let plain = Setting::Plain;
+    let on_redis = |setting, way, base| found("Redis 7.0", setting, way, base);
+    let (plain, aof) = (Setting::Plain, Setting::AppendOnly);
+    let of_set = |setting| on_redis(setting, Way::Module, Way::SetDel);
+    let of_ours = |way| on_redis(plain, way, Way::Module);
+    let on_valkey = found("Valkey 9.1", plain, Way::Module, Way::SetDelifeq);
+    let scripts = "SET + EVALSHA of our pair, Redis 7.0";
+    let hashes = "hash lock in Lua of our pair, Redis 7.0";
     vec![
-        Goal::at_most(
-            "pair of SET + DEL, Redis 7.0",
-            1.15,
-            found("Redis 7.0", plain, Way::Module, Way::SetDel),
-        ),
-        Goal::at_most(
-            "pair of SET + DEL, Redis 7.0 with AOF",
-            1.3,
-            found("Redis 7.0", Setting::AppendOnly, Way::Module, Way::SetDel),
-        ),
-        Goal::at_most(
-            "pair of SET + DELIFEQ, Valkey 9.1",
-            1.0,
-            found("Valkey 9.1", plain, Way::Module, Way::SetDelifeq),
-        ),
-        Goal::at_least(
-            "SET + EVALSHA of our pair, Redis 7.0",
-            1.8,
-            found("Redis 7.0", plain, Way::SetScript, Way::Module),
-        ),
-        Goal::at_least(
-            "hash lock in Lua of our pair, Redis 7.0",
-            4.0,
-            found("Redis 7.0", plain, Way::HashScripts, Way::Module),
-        ),
+        Goal::at_most("pair of SET + DEL, Redis 7.0", 1.15, of_set(plain)),
+        Goal::at_most("pair of SET + DEL, Redis 7.0 with AOF", 1.3, of_set(aof)),
+        Goal::at_most("pair of SET + DELIFEQ, Valkey 9.1", 1.0, on_valkey),
+        Goal::at_least(scripts, 1.8, of_ours(Way::SetScript)),
+        Goal::at_least(hashes, 4.0, of_ours(Way::HashScripts)),
     ]
 }
 

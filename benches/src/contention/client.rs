@@ -7,7 +7,7 @@ use redis_lock_client::{Lock, Locks};
 use testbed::{Expect, Server, cmd};
 use tokio::runtime::Runtime;
 
-use super::contestant::Outcome;
+use super::contestant::{Outcome, Runner};
 use super::turn::{Tally, Turn, outcome};
 use crate::scale::Workload;
 
@@ -30,15 +30,18 @@ impl Clients {
             },
         })
     }
+}
 
-    pub(super) fn open(&mut self, server: &Server, workload: Workload) {
+impl Runner for Clients {
+    fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String> {
         for lock in 0..workload.locks {
             cmd!(server.connection(), "DEL", key(lock)).int();
         }
         self.workload = workload;
+        Ok(())
     }
 
-    pub(super) fn turn(&self, seconds: f64) -> Outcome {
+    fn turn(&mut self, seconds: f64) -> Result<Outcome, String> {
         let Workload { contenders, locks } = self.workload;
         let turn = Arc::new(Turn::of(locks));
         self.runtime.block_on(async {
@@ -57,7 +60,7 @@ impl Clients {
             for contender in all {
                 tallies.push(contender.await.expect("a contender"));
             }
-            outcome(&tallies, seconds)
+            Ok(outcome(&tallies, seconds))
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::contestant::Outcome;
+use testbed::Server;
+
+use super::contestant::{Outcome, Runner};
 use crate::process::Process;
 use crate::scale::Workload;
 use crate::toolchains::Language;
@@ -19,9 +21,10 @@ impl Contender {
         command.args([&port.to_string(), way]);
         Process::start(&mut command, &format!("{}-{way}", language.name)).map(Self)
     }
+}
 
-    /// Connects so many contenders.
-    pub(super) fn open(&mut self, workload: Workload) -> Result<(), String> {
+impl Runner for Contender {
+    fn open(&mut self, _: &Server, workload: Workload) -> Result<(), String> {
         let Workload { contenders, locks } = workload;
         self.0.send(&format!("open {contenders} {locks}"))?;
         match self.0.receive(TIMEOUT)?.as_str() {
@@ -30,8 +33,7 @@ impl Contender {
         }
     }
 
-    /// Its outcome.
-    pub(super) fn turn(&mut self, seconds: f64) -> Result<Outcome, String> {
+    fn turn(&mut self, seconds: f64) -> Result<Outcome, String> {
         self.0.send(&format!("run {seconds}"))?;
         let outcome = self.0.receive(TIMEOUT + Duration::from_secs_f64(seconds))?;
         serde_json::from_str(&outcome).map_err(|error| format!("{error} in {outcome:?}"))

@@ -61,7 +61,7 @@ impl Outcome {
 pub(super) struct Contestant {
     pub(super) id: Id,
     pub(super) name: &'static str,
-    pub(super) runner: Result<Runner, String>,
+    pub(super) runner: Result<Box<dyn Runner>, String>,
     pub(super) figures: [Rounds; FIGURES],
     /// Over all turns: the grants of each contender, the longest hand-off, and the errors.
     grants: Vec<u64>,
@@ -74,10 +74,13 @@ pub(super) struct Contestant {
 /// The language and the way, which identify a row.
 pub(super) type Id = (&'static str, &'static str);
 
-pub(super) enum Runner {
-    Clients(Clients),
-    Native(Native),
-    Process(Contender),
+/// What takes a contestant's turns: contenders in this process, or a program of another language.
+pub(super) trait Runner: Send {
+    /// Gets ready for a contest of so many.
+    fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String>;
+
+    /// One turn.
+    fn turn(&mut self, seconds: f64) -> Result<Outcome, String>;
 }
 
 /// This project's client, in each language.
@@ -124,13 +127,14 @@ impl Contestant {
         languages: &[(&str, Result<Language, String>)],
     ) -> Self {
         let (language, way) = id;
+        let boxed = |native| Ok(Box::new(native) as Box<dyn Runner>);
         let runner = match languages.iter().find(|(name, _)| *name == language) {
-            None if way == OURS => Clients::new(server).map(Runner::Clients),
-            None if way == "baton" => Ok(Runner::Native(Native::new(Passed::Baton))),
-            None => Ok(Runner::Native(Native::new(Passed::Lock))),
+            None if way == OURS => Clients::new(server).map(|it| Box::new(it) as _),
+            None if way == "baton" => boxed(Native::new(Passed::Baton)),
+            None => boxed(Native::new(Passed::Lock)),
             Some((_, Err(why))) => Err(why.clone()),
             Some((_, Ok(language))) => {
-                Contender::start(language, server.port(), way).map(Runner::Process)
+                Contender::start(language, server.port(), way).map(|it| Box::new(it) as _)
             }
         };
         Self {
@@ -152,19 +156,9 @@ impl Contestant {
         self.worst_us = 0.0;
         self.errors = 0;
         self.waits_us = Default::default();
-        let opened = match &mut self.runner {
-            Ok(Runner::Clients(clients)) => {
-                clients.open(server, workload);
-                Ok(())
-            }
-            Ok(Runner::Native(native)) => {
-                native.open(server, workload);
-                Ok(())
-            }
-            Ok(Runner::Process(process)) => process.open(workload),
-            Err(_) => Ok(()),
-        };
-        if let Err(why) = opened {
+        if let Ok(runner) = &mut self.runner
+            && let Err(why) = runner.open(server, workload)
+        {
             self.runner = Err(why);
         }
     }
@@ -172,11 +166,7 @@ impl Contestant {
     /// One turn, and the server's CPU for it. Who fails is left out from then on.
     pub(super) fn turn(&mut self, server: &Server, seconds: f64) -> Option<(Outcome, Duration)> {
         let before = server_cpu(server.pid());
-        let outcome = match self.runner.as_mut().ok()? {
-            Runner::Clients(clients) => Ok(clients.turn(seconds)),
-            Runner::Native(native) => Ok(native.turn(seconds)),
-            Runner::Process(process) => process.turn(seconds),
-        };
+        let outcome = self.runner.as_mut().ok()?.turn(seconds);
         let spent = server_cpu(server.pid()).saturating_sub(before);
         match outcome {
             Ok(outcome) => Some((outcome, spent)),

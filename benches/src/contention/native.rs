@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use redis::Connection;
 use testbed::{Expect, Server, Talk};
 
-use super::contestant::Outcome;
+use super::contestant::{Outcome, Runner};
 use super::turn::{Tally, Turn, outcome};
 use crate::passed::Passed;
 use crate::scale::Workload;
@@ -26,18 +26,21 @@ impl Native {
             connections: Vec::new(),
         }
     }
+}
 
+impl Runner for Native {
     /// Connects the contenders.
-    pub(super) fn open(&mut self, server: &Server, workload: Workload) {
+    fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String> {
         let Workload { contenders, locks } = workload;
         self.locks = locks;
         self.connections = (0..contenders).map(|_| server.connection()).collect();
         for lock in 0..locks {
             self.passed.free(server, &self.passed.key(lock));
         }
+        Ok(())
     }
 
-    pub(super) fn turn(&mut self, seconds: f64) -> Outcome {
+    fn turn(&mut self, seconds: f64) -> Result<Outcome, String> {
         let (passed, locks) = (self.passed, self.locks);
         let ready = Barrier::new(self.connections.len() + 1);
         let turn = Turn::of(locks);
@@ -65,7 +68,7 @@ impl Native {
                 .collect();
             (seconds, tallies)
         });
-        outcome(&tallies, seconds)
+        Ok(outcome(&tallies, seconds))
     }
 }
 
