@@ -22,20 +22,20 @@ fn settings(server: &Server) -> ConnectionInfo {
 }
 
 /// Presses a key and carries out its orders, as the program does.
-fn press(view: &mut View, source: &mut Source, code: KeyCode) {
+pub(crate) fn press(view: &mut View, source: &mut Source, code: KeyCode) {
     let mut order = view.press(KeyEvent::new(code, KeyModifiers::NONE));
     while let Some(next) = order {
         order = view.apply(source.follow(&next));
     }
 }
 
-fn type_in(view: &mut View, source: &mut Source, text: &str) {
+pub(crate) fn type_in(view: &mut View, source: &mut Source, text: &str) {
     for letter in text.chars() {
         press(view, source, KeyCode::Char(letter));
     }
 }
 
-fn screen(view: &View) -> String {
+pub(crate) fn screen(view: &View) -> String {
     view_tests::screen(view, 140, 40)
 }
 
@@ -144,104 +144,6 @@ fn queued_calls_are_shown_with_the_name_of_their_session() {
     waiting(&mut c, "k", 2);
 }
 
-fn open(c: &mut impl Talk, name: &str) -> i64 {
-    cmd!(*c, "LOCK.SESSION", "OPEN", "NAME", name).int()
-}
-
-/// The program `billing` holds a lock, and waits for that of a detached one.
-fn two_programs(server: &Server) -> (impl Talk + use<>, i64, i64) {
-    let mut c = server.connection();
-    let detached = open(&mut server.connection(), "gone");
-    let billing = open(&mut c, "billing");
-    for (key, owner, session) in [("lock:a", "one", billing), ("lock:b", "two", detached)] {
-        let line = format!("LOCK.ACQUIRE {key} {owner} EX 60 SESSION {session}");
-        run(&mut c, &line).grant();
-    }
-    let line = format!("LOCK.ACQUIRE lock:b one HOLDS 1 SESSION {billing} QUEUE 0");
-    run(&mut c, &line).int();
-    (c, billing, detached)
-}
-
-#[test]
-fn programs_with_what_they_hold_and_wait_for_until_one_is_ended() {
-    let server = Server::start();
-    let (mut c, billing, detached) = two_programs(&server);
-    let is_detached = || server.info_field("lock", "lock_sessions_detached") == "1";
-    eventually(is_detached, "the server to see the closed connection");
-    // What is not asked about by name is seen with a watcher's rights too.
-    let mut source = source_as(&server, "watcher");
-    let mut view = View::new();
-    view.apply(Update::Snapshot(source.read()));
-    let mut ids = keys(&view, Panel::Programs);
-    ids.sort();
-    let mut both = [billing, detached].map(|id| id.to_string());
-    both.sort();
-    assert_eq!(ids, both);
-    assert!(screen(&view).contains("gone is detached: holds 1, waits for 0"));
-
-    type_in(&mut view, &mut source, "4/billing");
-    press(&mut view, &mut source, KeyCode::Enter);
-    press(&mut view, &mut source, KeyCode::Enter);
-    let picture = screen(&view);
-    for part in ["holds lock:a", "waits lock:b", "holds 1, waits for 1"] {
-        assert!(picture.contains(part), "{part}:\n{picture}");
-    }
-    assert_eq!(cmd!(c, "ACL", "LOG").items(), []);
-    type_in(&mut view, &mut source, "ky");
-    assert!(screen(&view).contains("NOPERM"));
-
-    let mut source = source_as(&server, "administrator");
-    type_in(&mut view, &mut source, "ky");
-    let picture = screen(&view);
-    assert!(picture.contains("has ended: 1 released"), "{picture}");
-    assert_eq!(cmd!(c, "EXISTS", "lock:a").int(), 0);
-    let list = cmd!(c, "LOCK.SESSION", "LIST").items();
-    assert_eq!(list.len(), 1);
-}
-
-#[test]
-fn all_held_locks_are_printed_once_by_owner_or_by_session() {
-    let server = Server::start();
-    let (mut c, billing, detached) = two_programs(&server);
-    cmd!(c, "SET", "no-lock", 1).okay();
-    for owner in ["r1", "r2"] {
-        cmd!(c, "LOCK.ACQUIRE", "lock:shared\x1b", owner, "SHARED").grant();
-    }
-    let mut source = source_as(&server, "watcher");
-    let mut list = |by, json| locks::list(&mut source, &Listing { by, json });
-    let (text, complete) = list(By::Owner, false);
-    assert!(complete && text.contains("\nheld: 4\n"), "{text}");
-    assert!(text.contains("lock:shared\\x1b"), "{text}");
-    let at = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
-    let owners = ["one", "r1", "r2", "two"].map(|owner| at(&text, &format!("\n{owner}\n")));
-    assert!(owners.is_sorted(), "{text}");
-    at(&text, &format!("session {billing} billing"));
-
-    let (text, _) = list(By::Session, false);
-    at(&text, &format!("gone session {detached} detached\n"));
-    assert!(
-        at(&text, "no session") > at(&text, "billing session"),
-        "{text}"
-    );
-
-    let (text, _) = list(By::Session, true);
-    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let locks = json["locks"].as_array().expect("locks");
-    let find = |owner: &str| locks.iter().find(|lock| lock["owner"] == owner);
-    let two = find("two").expect("its lock");
-    assert_eq!(
-        (&two["lock"], &two["waiters"]),
-        (&"lock:b".into(), &1.into())
-    );
-    assert_eq!(two["session"]["name"], "gone");
-    assert_eq!(
-        find("r1").expect("a share")["session"],
-        serde_json::Value::Null
-    );
-    assert_eq!(json["not-read"].as_array().map(Vec::len), Some(0));
-    assert_eq!(cmd!(c, "ACL", "LOG").items(), []);
-}
-
 #[test]
 fn a_client_that_does_not_wait_any_more_is_not_killed() {
     let server = Server::start();
@@ -263,7 +165,7 @@ fn a_client_that_does_not_wait_any_more_is_not_killed() {
 }
 
 /// A source with the user of this name in the manual.
-fn source_as(server: &Server, name: &str) -> Source {
+pub(crate) fn source_as(server: &Server, name: &str) -> Source {
     let manual = include_str!("../../../docs/operations/users.md");
     let start = format!("ACL SETUSER {name} ");
     let rule = manual.lines().find(|line| line.starts_with(&start));

@@ -14,6 +14,8 @@ mod view;
 #[cfg(test)]
 mod live_tests;
 #[cfg(test)]
+mod program_tests;
+#[cfg(test)]
 mod view_tests;
 
 use arguments::{Arguments, What};

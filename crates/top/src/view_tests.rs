@@ -1,7 +1,7 @@
 //! Tests of keys, updates and drawing.
 
 use crate::draw::draw;
-use crate::snapshot::{Claim, Held, Hot, Lock, LockId, ProgramId, Server, Snapshot};
+use crate::snapshot::{Held, Hot, Lock, LockId, ProgramId, Server, Snapshot};
 use crate::source::{Order, Update};
 use crate::table::{Panel, Row, RowId};
 use crate::view::{Mode, View};
@@ -11,14 +11,14 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use redis_lock_tool::{Program, Waiter, lines};
 use std::time::Duration;
 
-fn lock_id(key: &str) -> LockId {
+pub(crate) fn lock_id(key: &str) -> LockId {
     LockId {
         server: "here:1".to_owned(),
         key: key.as_bytes().to_vec(),
     }
 }
 
-fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
+pub(crate) fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
     let held = Held {
         owner: owner.as_bytes().to_vec(),
         token: 1000 + held_ms,
@@ -36,7 +36,7 @@ fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
     }
 }
 
-fn waiter(owner: &str, client_id: i64) -> Waiter {
+pub(crate) fn waiter(owner: &str, client_id: i64) -> Waiter {
     Waiter {
         owner: owner.as_bytes().to_vec(),
         client_id,
@@ -46,7 +46,7 @@ fn waiter(owner: &str, client_id: i64) -> Waiter {
     }
 }
 
-fn snapshot(locks: &[Lock]) -> Snapshot {
+pub(crate) fn snapshot(locks: &[Lock]) -> Snapshot {
     let server = Server {
         address: "here:1".to_owned(),
         info: lines("redis_version:7.0.15\nlock_last_token:9\nlock_held:2\nlock_grants:10"),
@@ -67,7 +67,7 @@ fn snapshot(locks: &[Lock]) -> Snapshot {
     }
 }
 
-fn program(session: i64, name: &str, client_id: i64) -> (ProgramId, Program) {
+pub(crate) fn program(session: i64, name: &str, client_id: i64) -> (ProgramId, Program) {
     let id = ProgramId {
         server: "here:1".to_owned(),
         session,
@@ -82,7 +82,7 @@ fn program(session: i64, name: &str, client_id: i64) -> (ProgramId, Program) {
 }
 
 /// A view in which `orders` is held longest and `mail` has most waiters.
-fn view() -> View {
+pub(crate) fn view() -> View {
     let mut view = View::new();
     let locks = [
         lock("mail", "mailer:web-1:7:a", 5_000, 3),
@@ -93,11 +93,11 @@ fn view() -> View {
     view
 }
 
-fn press(view: &mut View, code: KeyCode) -> Option<Order> {
+pub(crate) fn press(view: &mut View, code: KeyCode) -> Option<Order> {
     view.press(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
-fn type_in(view: &mut View, text: &str) -> Option<Order> {
+pub(crate) fn type_in(view: &mut View, text: &str) -> Option<Order> {
     text.chars()
         .filter_map(|letter| press(view, KeyCode::Char(letter)))
         .last()
@@ -266,106 +266,6 @@ fn a_waiter_is_killed_only_after_a_yes() {
     let order = view.apply(Update::Done("client 12 is killed".to_owned()));
     assert_eq!(order, Some(Order::Look(lock_id("orders"))));
     assert!(screen(&view, 80, 24).contains("client 12 is killed"));
-}
-
-#[test]
-fn a_queued_call_is_shown_with_its_program_and_not_killed() {
-    let mut view = view();
-    let mut later = snapshot(&[lock("orders", "a", 9, 5)]);
-    later.programs = vec![program(5, "checkout", 21), program(6, "", 22)];
-    view.apply(Update::Snapshot(later));
-    press(&mut view, KeyCode::Enter);
-    let of = |owner, client_id, session| Waiter {
-        session,
-        ..waiter(owner, client_id)
-    };
-    // Two calls of one program on one connection, one of a program without a name, one that blocks, an unknown one.
-    let queue = vec![
-        of("a", 21, 5),
-        of("b", 21, 5),
-        of("c", 0, 6),
-        of("d", 30, 5),
-        of("e", 31, 77),
-    ];
-    let queued: Vec<_> = queue
-        .iter()
-        .map(|waiter| view.now.is_queued("here:1", waiter))
-        .collect();
-    assert_eq!(queued, [true, true, true, false, true]);
-    view.apply(Update::Queue(lock_id("orders"), None, queue.clone()));
-    press(&mut view, KeyCode::Down);
-    let picture = screen(&view, 80, 24);
-    for part in ["checkout", "queued", " 6 ", " 30 ", " 77 "] {
-        assert!(picture.contains(part), "{part}:\n{picture}");
-    }
-    // The second call stays chosen, whatever else that connection polls for.
-    view.apply(Update::Queue(lock_id("orders"), None, queue));
-    type_in(&mut view, "k");
-    assert!(matches!(view.mode, Mode::Queue(_)));
-    let message = view.message.clone().unwrap_or_default();
-    assert!(message.contains("LOCK.RELEASE … b ALL"), "{message}");
-}
-
-#[test]
-fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
-    let mut view = view();
-    let mut later = snapshot(&[]);
-    let states = [
-        (7, "reports", 0, 0),
-        (8, "billing", 3, 5000),
-        (9, "shop", 4, 0),
-    ];
-    later.programs = states
-        .map(|(session, name, client_id, idle_ms)| {
-            let (id, program) = program(session, name, client_id);
-            let (grants, waiting) = (session - 7, 1);
-            let program = Program {
-                idle_ms,
-                grants,
-                waiting,
-                ..program
-            };
-            (id, program)
-        })
-        .to_vec();
-    view.apply(Update::Snapshot(later));
-    type_in(&mut view, "4");
-    assert_eq!(keys(&view, Panel::Programs), ["9", "8", "7"]);
-    let picture = screen(&view, 80, 24);
-    for part in [
-        "here:1: reports is detached: holds 0, waits for 1",
-        "here:1: billing is frozen: holds 1, waits for 1",
-        " polls ",
-    ] {
-        assert!(picture.contains(part), "{part}:\n{picture}");
-    }
-    type_in(&mut view, "/froz");
-    press(&mut view, KeyCode::Enter);
-    let billing = program(8, "", 0).0;
-    let order = press(&mut view, KeyCode::Enter);
-    assert_eq!(order, Some(Order::LookAtProgram(billing.clone())));
-    let claim = |key: &str, waited_ms| Claim {
-        key: key.into(),
-        waited_ms,
-        ..Claim::default()
-    };
-    let claims = vec![claim("orders", None), claim("stock", Some(2100))];
-    view.apply(Update::Claims(billing.clone(), Some(claims)));
-    let picture = screen(&view, 80, 24);
-    for part in ["holds orders", "waits stock", "2.1s"] {
-        assert!(picture.contains(part), "{part}:\n{picture}");
-    }
-    type_in(&mut view, "kn");
-    assert!(matches!(view.mode, Mode::Claims(_)));
-    type_in(&mut view, "k");
-    assert!(screen(&view, 80, 24).contains("End session 8 of billing"));
-    assert_eq!(type_in(&mut view, "y"), Some(Order::End(billing)));
-    // From the table, too, and not on other tables.
-    press(&mut view, KeyCode::Esc);
-    type_in(&mut view, "k");
-    assert!(matches!(view.mode, Mode::Confirm(..)));
-    type_in(&mut view, "n1ku");
-    assert_eq!(view.mode, Mode::Tables);
 }
 
 #[test]
