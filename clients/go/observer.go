@@ -30,12 +30,6 @@ func (o Observer) released(key string, begun time.Time, err error) {
 	}
 }
 
-func (o Observer) lost(key string, err error) {
-	if o.Lost != nil {
-		go o.Lost(key, err)
-	}
-}
-
 // observe reports that the connection has broken or is back. The mutex is held.
 func (n *node) observe(isDown bool, fault *state.Fault) {
 	if observed := n.locks.options.Observer.Connection; observed != nil && isDown != n.isDown {

@@ -42,8 +42,11 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		// Callers in line at the first server come before, unless the line there does not move.
 		if isTurn || isStuck {
 			if token := b.raise(); token != 0 {
-				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(), lost: make(chan struct{}),
-					parts: map[*Grant]*member{}, onLost: t.onLost}
+				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(),
+					loss: loss{lost: make(chan struct{}), onLost: t.onLost}, parts: map[*Grant]*member{}}
+				if notify := q.options.Observer.Lost; notify != nil {
+					lock.OnLost(func(err error) { notify(full, err) })
+				}
 				b.hand(lock)
 				return lock, nil
 			}
