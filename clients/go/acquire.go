@@ -59,10 +59,7 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 	if fault := l.route(&to, nil, l.options.Reply); fault != nil {
 		return nil, failed("acquire", key, fault.Failure("cluster"))
 	}
-	g := &Grant{loss: loss{lost: make(chan struct{}), onLost: t.onLost}, locks: l, node: to.node}
-	if notify := l.options.Observer.Lost; notify != nil {
-		g.OnLost(func(err error) { notify(key, err) })
-	}
+	g := &Grant{loss: l.options.Observer.loss(key, t.onLost), locks: l, node: to.node}
 	st := l.lock()
 	if task != nil {
 		name.Owner = st.UsableOwner(&task.state)

@@ -161,9 +161,11 @@ func (l *Locks) Close(ctx context.Context) error {
 		})
 	}
 	calls.Wait()
+	l.mu.Lock()
 	for n := range sessions {
-		n.closePoller()
+		n.poller.Close()
 	}
+	l.mu.Unlock()
 	l.loops.Wait()
 	l.servers.Close()
 	return errors.Join(failures...)

@@ -58,12 +58,6 @@ func (n *node) wakeUp() {
 	}
 }
 
-func (n *node) closePoller() {
-	n.locks.mu.Lock()
-	defer n.locks.mu.Unlock()
-	n.poller.Close()
-}
-
 // loop polls the session. It is the only user of the session's connection, and runs no code of the user.
 func (n *node) loop() {
 	l, pause, wasUnknown := n.locks, pauses{}, false
