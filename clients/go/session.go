@@ -83,7 +83,7 @@ func (n *node) loop() {
 		if isIdle {
 			n.Session = 0
 		}
-		n.observe(isBroken, fault)
+		n.observe(isBroken && !isIdle, fault)
 		l.unlock()
 		if fault == nil || isUnknown && !wasUnknown {
 			pause, wasUnknown = pauses{}, isUnknown

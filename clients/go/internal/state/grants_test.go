@@ -121,6 +121,21 @@ func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 	r.has(other, Lost, "silence")
 }
 
+// The first POLL after a failure is answered soon: until then the server counts as down.
+func TestAServerThatIsBackAnswersSoon(t *testing.T) {
+	r := open(t)
+	r.Failed(r.At, &Fault{Err: errors.New("refused")})
+	r.sessionEnded()
+	r.Opened(8)
+	if block := r.Block(r.n); block != 100*ms {
+		t.Fatal(block)
+	}
+	r.poll(-1, 0)
+	if block := r.Block(r.n); block != 10*s/3 {
+		t.Fatal(block)
+	}
+}
+
 // `sure` is lowered before the RENEW, and no POLL sent before its reply counts.
 func TestAShorterLease(t *testing.T) {
 	r := open(t)

@@ -58,7 +58,7 @@ func (s *State) IsIdle(n *Node) bool {
 
 // Opened begins a session.
 func (s *State) Opened(n *Node, session int64) {
-	n.Session, n.seen, n.excess, n.fault, n.moves = session, 0, -1, nil, true
+	n.Session, n.seen, n.excess, n.moves = session, 0, -1, true
 	s.wakeWaits(n)
 }
 
@@ -175,9 +175,10 @@ func (s *State) listed(n *Node, called map[Name]call, reply Reply) {
 	}
 }
 
-// Block is how long a POLL that is sent now may block.
+// Block is how long a POLL that is sent now may block: briefly if its reply says that the server is back, or decides
+// about a grant.
 func (s *State) Block(n *Node) time.Duration {
-	if s.IsUnsure(n) {
+	if n.fault != nil || s.IsUnsure(n) {
 		return 100 * time.Millisecond
 	}
 	return s.lease / 3
