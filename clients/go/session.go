@@ -76,6 +76,7 @@ func (n *node) loop() {
 		}
 		if st.IsClosed() {
 			n.poller.Close()
+			n.observe(false, nil)
 			l.unlock()
 			return
 		}
