@@ -95,7 +95,6 @@ func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply st
 		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
 	if asking || !isCrowd || limit < leastShared {
 		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
@@ -111,9 +110,8 @@ func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply st
 	one := queued{command: command, turn: make(chan batch, 1)}
 	s.queue = append(s.queue, &one)
 	s.mu.Unlock()
-	mine := <-one.turn
-	s.mu.Lock()
-	if mine != nil {
+	if mine := <-one.turn; mine != nil {
+		s.mu.Lock()
 		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
 			mine.answer(sendAll(ctx, client, mine.commands()...))
 			return one.reply.Fault
@@ -123,7 +121,7 @@ func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply st
 }
 
 // fly sends over the client of the moment, and then has the calls that queue sent by the first of them, unless the loop
-// sends them. The mutex is held before and after, but not meanwhile.
+// sends them. It is called with the mutex, and unlocks it.
 func (s *Server) fly(limit time.Duration, send func(context.Context, *redis.Client) *state.Fault) {
 	if s.client == nil {
 		s.client, s.answered = s.connect(0), false
@@ -136,6 +134,7 @@ func (s *Server) fly(limit time.Duration, send func(context.Context, *redis.Clie
 	s.mu.Unlock()
 	fault := send(ctx, client)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.heed(client, fault)
 	s.landed = time.Now()
 	if s.flights--; len(s.queue) > 0 && !s.collects {
