@@ -25,7 +25,7 @@ func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOptio
 func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	grant, err := l.Acquire(ctx, key, options...)
-	return grant.do(ctx, work, err)
+	return doWork(ctx, work, grant, err)
 }
 
 // Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
@@ -36,14 +36,13 @@ func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, optio
 
 // acquire acquires a lock for a fresh owner, the task's, or that of the grant to adopt, which has this token.
 func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token int64, t terms) (held *Grant, err error) {
-	name.Key = l.options.Prefix + name.Key
-	begun := time.Now()
-	defer func() { l.options.Observer.acquired(name.Key, begun, err) }()
+	key, begun := l.options.Prefix+name.Key, time.Now()
+	defer func() { l.options.Observer.acquired(key, begun, err) }()
 	switch {
 	case t.wrong != "":
-		return nil, failed("acquire", name.Key, state.Fail(ErrMisuse, t.wrong))
+		return nil, failed("acquire", key, state.Fail(ErrMisuse, t.wrong))
 	case ctx.Err() != nil:
-		return nil, failed("acquire", name.Key, ended(ctx, nil))
+		return nil, failed("acquire", key, ended(ctx, nil))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
@@ -53,14 +52,14 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 	if len(t.mode) == 2 {
 		task = nil // each permit is an owner of its own
 	}
-	if held := task.grant(name.Key); held != nil {
+	if held := task.grant(key); held != nil {
 		return held, held.enterAgain(ctx, t.mode)
 	}
-	g := &Grant{locks: l, to: target{key: name.Key}, onLost: t.onLost, lost: make(chan struct{})}
-	if fault := l.route(&g.to, nil, l.options.Reply); fault != nil {
-		return nil, failed("acquire", name.Key, fault.Failure("cluster"))
+	to := target{key: key}
+	if fault := l.route(&to, nil, l.options.Reply); fault != nil {
+		return nil, failed("acquire", key, fault.Failure("cluster"))
 	}
-	g.node = g.to.node
+	g := &Grant{loss: l.options.Observer.loss(key, t.onLost), locks: l, node: to.node}
 	st := l.lock()
 	if task != nil {
 		name.Owner = st.UsableOwner(&task.state)
@@ -68,16 +67,18 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 	if name.Owner == "" {
 		name.Owner = l.owner()
 	}
+	name.Key = key
 	g.claim = state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, st.At)
 	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.node.Node
-	if failure := st.Ask(&g.claim); failure != nil {
-		l.unlock()
-		return nil, failed("acquire", name.Key, failure)
-	}
-	if task != nil {
+	failure := st.Ask(&g.claim)
+	if failure == nil && task != nil {
 		g.claim.Task, task.state.Owner = &task.state, name.Owner
 	}
-	if err = failed("acquire", name.Key, g.ask(ctx, st)); err == nil && t.isFixed {
+	l.unlock()
+	if failure != nil {
+		return nil, failed("acquire", key, failure)
+	}
+	if err = failed("acquire", key, g.ask(ctx, to)); err == nil && t.isFixed {
 		err = g.renew(ctx, "acquire", t.lease, true)
 	}
 	if err != nil {
@@ -89,66 +90,60 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 	return g, nil
 }
 
-// ask asks until there is a grant or an error; the mutex is held before, not after. The loop brings the events of a
-// place in line.
-func (g *Grant) ask(ctx context.Context, st *state.State) *Error {
+// ask asks until there is a grant or an error. The loop brings the events of a place in line.
+func (g *Grant) ask(ctx context.Context, to target) *Error {
 	l, claim, pause := g.locks, &g.claim, pauses{}
 	for {
-		if g.to.node != nil && claim.Phase == state.Asked {
-			g.node, claim.Node = g.to.node, &g.to.node.Node // the key is there now
+		st := l.lock()
+		if to.node != nil && claim.Phase == state.Asked {
+			g.node, claim.Node = to.node, &to.node.Node // the key is there now
 		}
 		done, send, rest, failure := st.NextStep(claim)
-		switch isInLine := claim.Phase == state.InLine; {
-		case done || failure != nil:
-		case ctx.Err() != nil && isInLine:
-			failure = ended(ctx, ErrBusy)
-		case ctx.Err() != nil:
+		if !done && failure == nil && ctx.Err() != nil {
 			failure = ended(ctx, ErrUnavailable)
+			if claim.Phase == state.InLine {
+				failure = ended(ctx, ErrBusy)
+			}
 		}
-		if done || failure != nil {
+		n, session, sent := g.node, g.node.Session, st.At
+		switch {
+		case done || failure != nil:
 			l.unlock()
 			return failure
-		}
-		n := g.node
-		session := n.Session
-		if !n.isRunning || !send && claim.Phase == state.Asked {
-			n.run()
-		}
-		if !send {
-			g.sleep(ctx, rest) // which unlocks
-			st = l.lock()
+		case !send:
+			g.changed = make(chan struct{}, 1)
+			if claim.Phase == state.Asked {
+				n.wakeUp()
+			}
+			l.unlock()
+			g.sleep(ctx, rest)
 			continue
 		}
-		call, sent := st.BeginCall(claim.Name), st.At
+		st.BeginCall(claim.Name)
 		command, limit := claim.AcquireCommand(session, sent), min(claim.Limit, claim.Last-sent)
 		l.unlock()
-		reply := n.server.Call(limit, g.to.asking, command)
+		reply := n.server.Call(limit, to.asking, command)
 		st = l.lock()
 		st.Answered(claim, &n.Node, session, sent, reply)
-		st.EndCall(call)
-		if !reply.Fault.Passing() {
-			continue
-		}
+		st.EndCall(claim.Name)
+		g.changed = nil
 		l.unlock()
-		_ = l.route(&g.to, reply.Fault, limit)
-		st = l.lock()
-		g.sleep(ctx, min(pause.next(), claim.AskedEnd-st.At))
-		st = l.lock()
+		if reply.Fault.Passing() {
+			_ = l.route(&to, reply.Fault, limit)
+			g.sleep(ctx, min(pause.next(), claim.AskedEnd-now()))
+		}
 	}
 }
 
-// sleep unlocks the mutex and pauses; news of the wait end it.
+// sleep pauses; a change of the claim ends it.
 func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
-	news := make(chan struct{}, 1)
-	g.news = news
-	g.locks.unlock()
 	if pause <= 0 {
 		return
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
-	case <-news:
+	case <-g.changed:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -156,19 +151,17 @@ func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
 
 // giveUp makes sure that the owner neither holds the lock nor waits for it.
 func (g *Grant) giveUp() {
-	l := g.locks
+	l, n := g.locks, g.node
 	st := l.lock()
-	isKnown, call := st.GiveUp(&g.claim), st.BeginCall(g.claim.Name)
-	n, limit := g.node, min(l.options.Reply, g.claim.Last-st.At)
-	l.unlock()
-	var reply state.Reply
-	if isKnown {
-		reply = n.server.Call(limit, g.to.asking, g.claim.CancelCommand())
-	}
 	defer l.unlock()
-	st = l.lock()
-	if isKnown {
-		st.CancelAnswered(&g.claim, reply)
+	if !st.GiveUp(&g.claim) {
+		return
 	}
-	st.EndCall(call)
+	st.BeginCall(g.claim.Name)
+	limit := min(l.options.Reply, g.claim.Last-st.At)
+	l.unlock()
+	reply := n.server.Call(limit, false, g.claim.CancelCommand())
+	st = l.lock()
+	st.CancelAnswered(&g.claim, reply)
+	st.EndCall(g.claim.Name)
 }

@@ -93,42 +93,6 @@ func TestTheEndOfASessionLosesNothing(t *testing.T) {
 	is(t, held.Release(background), nil)
 }
 
-// A restart without data ends the grants: they are reported, and a wait gets a new place.
-func TestARestartIsALoss(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	locks := s.locks()
-	grant := must[*Grant](t)(locks.Acquire(background, "k"))
-	other := must[*Grant](t)(s.locks().Acquire(background, "other"))
-	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "other") })
-	s.waiting("other", 1)
-	s.order("kill")
-	s.order("restart")
-	isLost(t, grant)
-	isLost(t, other)
-	next := <-waiting
-	is(t, next.err, nil)
-	is(t, next.grant.Release(background), nil)
-	is(t, grant.Release(background), ErrLost)
-}
-
-// Behind a proxy that loses everything, a grant becomes unsure at the end of its lease and is lost by silence; the
-// server has it for no longer than a lease.
-func TestSilenceEndsAGrant(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	proxy := s.before()
-	locks := proxy.locks(func(o *Options) { o.Lease = time.Second })
-	grant := must[*Grant](t)(locks.Acquire(background, "k"))
-	proxy.order("swallow")
-	eventually(t, "unsure", func() bool { return !grant.Held() })
-	if reason := isLost(t, grant).Error(); !strings.Contains(reason, "silence") {
-		t.Fatal(reason)
-	}
-	proxy.order("speak")
-	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
-}
-
 // A frozen server, too: what it granted before stands when it goes on in time.
 func TestAStallOfTheServerLosesNothing(t *testing.T) {
 	t.Parallel()
@@ -150,24 +114,6 @@ func TestAStallOfTheServerLosesNothing(t *testing.T) {
 	is(t, next.err, nil)
 	is(t, next.grant.Release(background), nil)
 	eventually(t, "what was given up is free", func() bool { return s.info("free", "owner") == nil })
-}
-
-// A call whose reply is lost is repeated, and takes nothing twice.
-func TestLostRepliesAreAskedForAgain(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	proxy := s.before()
-	locks := proxy.locks()
-	for _, fault := range []any{"cut", "reset", "reset-request", "keep"} {
-		proxy.inject(fault, "LOCK.ACQUIRE", 1)
-		grant := must[*Grant](t)(locks.Acquire(background, "k"))
-		if s.info("k", "holds") != int64(1) || s.info("k", "owner") != grant.Owner() {
-			t.Fatal(fault, s.run("LOCK.INFO k"))
-		}
-		proxy.inject(fault, "LOCK.RELEASE", 1)
-		is(t, grant.Release(background), nil)
-		eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
-	}
 }
 
 // The connections of the pool are dead, new ones work: the first call uses a part of its time for them only.
@@ -275,38 +221,6 @@ func TestAfterAnOutage(t *testing.T) {
 	}
 	for _, n := range locks.nodes {
 		eventually(t, "nothing is kept", func() bool { st := locks.lock(); defer locks.unlock(); return st.IsIdle(&n.Node) })
-	}
-}
-
-// After a failover by a Sentinel, grants move to a session of the new primary, and waits ask there.
-func TestAFailoverBySentinels(t *testing.T) {
-	t.Parallel()
-	said := bed.Order(t, "sentinels", bed.Words{})
-	t.Cleanup(func() { bed.Order(t, "end", bed.Words{"port": said.Servers[0].Port}) })
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks",
-		SentinelAddrs: []string{fmt.Sprint("127.0.0.1:", said.Sentinels[0].Port)}})
-	if said.Name != "" {
-		client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: said.Name,
-			SentinelAddrs: []string{fmt.Sprint("127.0.0.1:", said.Sentinels[0].Port)}})
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	locks, other := newLocks(t, client), newLocks(t, client)
-	grant := must[*Grant](t)(locks.Acquire(background, "k"))
-	waiting := meanwhile(func() (*Grant, error) { return other.Acquire(background, "k") })
-	primary := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", said.Servers[0].Port)})
-	t.Cleanup(func() { _ = primary.Close() })
-	eventually(t, "the replica has it", func() bool {
-		waiters, _ := primary.Do(background, "LOCK.WAITERS", "k").Slice()
-		return len(waiters) == 1 && primary.Do(background, "WAIT", 1, 0).Val() == int64(1)
-	})
-	bed.Order(t, "fail-over", bed.Words{"port": said.Servers[1].Port})
-	is(t, grant.Check(background), nil)
-	eventually(t, "held", grant.Held)
-	is(t, grant.Release(background), nil)
-	next := <-waiting
-	is(t, next.err, nil)
-	if err := next.grant.Release(background); err != nil { // granted by the old primary, and not replicated
-		is(t, err, ErrLost)
 	}
 }
 

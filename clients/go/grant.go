@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"time"
@@ -12,44 +11,48 @@ import (
 
 // Grant is a lock that is held, until its release or its loss.
 type Grant struct {
+	loss
 	locks *Locks
-	lost  chan struct{}
 	turn  sync.Mutex // of the calls about the grant
 	taken time.Time
 	most  state.Time // its end, by AtMost
-	to    target     // where its ACQUIRE goes
 	node  *node      // where it waits
 
 	// Of the mutex of the Locks.
-	claim  state.Claim
-	news   chan struct{} // the state of the claim has changed
-	isLost bool          // lost is closed
-	onLost []func(error)
-	ender  *time.Timer // at the maximum time, and at the end of a fixed lease
+	claim   state.Claim
+	changed chan struct{} // ends a pause of the acquire
+	ender   *time.Timer   // at the maximum time, and at the end of a fixed lease
 }
 
-// call makes a call about the grant. before returns its command, after applies the answer.
-func (g *Grant) call(ctx context.Context, op string, before func(*state.State) ([]any, *Error),
-	after func(*state.State, *state.Claim, state.Answer) *Error) error {
+// applies is what applies the answer to a call about a grant.
+type applies = func(*state.State, *state.Claim, state.Answer) *Error
+
+// call makes a call about the grant, if it is held. begin returns its command.
+func (g *Grant) call(ctx context.Context, op string, begin func(*state.State) []any, apply applies) error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	st := g.locks.lock()
-	command, failure := before(st)
-	call := st.BeginCall(g.claim.Name)
-	g.locks.unlock()
-	var a state.Answer
-	if failure == nil {
-		_, a = g.locks.call(ctx, target{key: g.claim.Key}, func(*node) []any { return command })
-	}
-	st = g.locks.lock()
 	defer g.locks.unlock()
+	failure := st.RequireHeld(&g.claim)
 	if failure == nil {
-		failure = after(st, &g.claim, a)
+		command := begin(st)
+		failure = g.send(ctx, func(*node) []any { return command }, apply)
 	}
-	if st.EndCall(call); failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
+	if failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
 		failure = ended(ctx, ErrUnavailable)
 	}
 	return failed(op, g.claim.Key, failure)
+}
+
+// send sends a command about the grant until it is answered. The mutex is held before and after, but not meanwhile.
+func (g *Grant) send(ctx context.Context, command func(*node) []any, apply applies) *Error {
+	l, name := g.locks, g.claim.Name
+	l.st.BeginCall(name)
+	l.unlock()
+	a := l.call(ctx, target{key: name.Key}, command)
+	st := l.lock()
+	defer st.EndCall(name)
+	return apply(st, &g.claim, a)
 }
 
 // start follows the hand-over of a grant.
@@ -68,54 +71,47 @@ func (g *Grant) start(atMost time.Duration) {
 // end ends the grant at its maximum time, and at the end of a fixed lease.
 func (g *Grant) end() {
 	st := g.locks.lock()
-	command, rest := st.End(&g.claim, g.most)
-	if rest > 0 {
+	defer g.locks.unlock()
+	isOver, rest := st.End(&g.claim, g.most)
+	if isOver {
+		_ = g.send(context.Background(), func(*node) []any { return g.claim.ReleaseCommand() }, (*state.State).Released)
+	} else if rest > 0 {
 		g.ender.Reset(rest)
-	}
-	g.locks.unlock()
-	if command != nil {
-		_, a := g.locks.call(context.Background(), target{key: g.claim.Key}, func(*node) []any { return command })
-		defer g.locks.unlock()
-		g.locks.lock().Ended(&g.claim, a.Reply)
 	}
 }
 
 // find asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
 func (g *Grant) find() {
-	l, session := g.locks, int64(0)
-	call := l.lock().BeginCall(g.claim.Name)
-	l.unlock()
-	n, a := l.call(context.Background(), target{key: g.claim.Key}, func(n *node) []any {
-		defer l.unlock()
-		l.lock()
-		if session = n.Session; session == 0 {
-			n.run()
+	var at *node
+	var session int64
+	g.locks.lock()
+	defer g.locks.unlock()
+	_ = g.send(context.Background(), func(n *node) []any {
+		defer g.locks.unlock()
+		g.locks.lock()
+		if at, session = n, n.Session; session == 0 {
+			n.wakeUp()
 			return nil
 		}
-		return g.claim.RenewCommand(session)
+		return g.claim.MoveCommand(session)
+	}, func(st *state.State, claim *state.Claim, a state.Answer) *Error {
+		st.Found(claim, &at.Node, session, a)
+		return nil
 	})
-	st := l.lock()
-	defer l.unlock()
-	st.Found(&g.claim, n, session, a)
-	st.EndCall(call)
 }
 
-// wake has the caller of an acquire look again, and reports a loss. The mutex is held.
+// wake has the caller of an acquire look again, reports a loss, and looks for a grant that has moved. The mutex is held.
 func (g *Grant) wake() {
-	if g.news != nil {
-		g.news <- struct{}{}
-		g.news = nil
+	select {
+	case g.changed <- struct{}{}:
+	default:
 	}
-	if g.claim.Phase != state.Lost || !g.claim.HandedOver || g.isLost {
-		return
+	if g.claim.Phase == state.Lost && g.claim.HandedOver {
+		g.report(failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim)))
 	}
-	g.isLost = true
-	close(g.lost)
-	err := failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim))
-	for _, notify := range g.onLost {
-		go notify(err)
+	if g.claim.Doubt != "" {
+		go g.find()
 	}
-	g.locks.options.Observer.lost(g.claim.Key, err)
 }
 
 // Key is the key of the lock.
@@ -137,7 +133,7 @@ func (g *Grant) Remaining() time.Duration {
 	if st.RequireHeld(&g.claim) != nil {
 		return 0
 	}
-	return max(0, st.Sure(&g.claim)-st.At)
+	return max(0, g.claim.Sure-st.At)
 }
 
 // Err is nil until the grant is lost ([ErrLost], with the reason) or released ([ErrMisuse]).
@@ -147,51 +143,15 @@ func (g *Grant) Err() error {
 	return failed("hold", g.claim.Key, st.RequireHeld(&g.claim))
 }
 
-// Lost is closed when the grant is lost, not when it is released.
-func (g *Grant) Lost() <-chan struct{} { return g.lost }
-
-// OnLost calls notify, in a goroutine of its own, when the grant is lost, not when it is released; at once if it is
-// lost already.
-func (g *Grant) OnLost(notify func(error)) {
-	st := g.locks.lock()
-	defer g.locks.unlock()
-	if g.isLost {
-		go notify(failed("hold", g.claim.Key, st.RequireHeld(&g.claim)))
-	}
-	g.onLost = append(g.onLost, notify)
-}
-
-// Context ends when the parent ends and when the grant is lost, with [ErrLost] as its cause. Call cancel when the work
-// is done.
-func (g *Grant) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, end := context.WithCancelCause(parent)
-	g.OnLost(end)
-	return ctx, func() { end(nil) }
-}
-
-// do works under the lock, if it was acquired, and releases it.
-func (g *Grant) do(ctx context.Context, work func(ctx context.Context, grant *Grant) error, err error) (failure error) {
-	if err != nil {
-		return err
-	}
-	working, cancel := g.Context(ctx)
-	defer func() {
-		cancel()
-		if err := g.Release(context.WithoutCancel(ctx)); err != nil {
-			failure = errors.Join(failure, err)
-		}
-	}()
-	return work(working, g)
-}
-
 // Check asks the server whether the grant stands. The error is [ErrLost] if it does not.
 func (g *Grant) Check(ctx context.Context) error {
-	return g.call(ctx, "check", func(st *state.State) ([]any, *Error) { return st.Check(&g.claim) }, (*state.State).Confirmed)
+	return g.call(ctx, "check", func(*state.State) []any { return []any{"LOCK.FENCE", g.claim.Key, g.claim.Token} },
+		(*state.State).Confirmed)
 }
 
 // enterAgain adds a hold.
 func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
-	return g.call(ctx, "acquire", func(st *state.State) ([]any, *Error) { return st.Enter(&g.claim, mode) },
+	return g.call(ctx, "acquire", func(*state.State) []any { return g.claim.EnterCommand(mode) },
 		func(st *state.State, c *state.Claim, a state.Answer) *Error {
 			failure := st.Confirmed(c, a)
 			if failure == nil {
@@ -203,7 +163,7 @@ func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
 
 // renew gives the grant this lease. leaves: it also takes the grant out of its session.
 func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leaves bool) error {
-	err := g.call(ctx, op, func(st *state.State) ([]any, *Error) { return st.Renew(&g.claim, lease, leaves) },
+	err := g.call(ctx, op, func(st *state.State) []any { return st.Renew(&g.claim, lease, leaves) },
 		(*state.State).Confirmed)
 	if err == nil && g.ender != nil {
 		g.ender.Reset(0)
@@ -239,5 +199,5 @@ func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 // is [ErrUnavailable].
 func (g *Grant) Release(ctx context.Context) (err error) {
 	defer func() { g.locks.options.Observer.released(g.claim.Key, g.taken, err) }()
-	return g.call(ctx, "release", func(st *state.State) ([]any, *Error) { return st.Release(&g.claim) }, (*state.State).Released)
+	return g.call(ctx, "release", func(st *state.State) []any { return st.Release(&g.claim) }, (*state.State).Released)
 }

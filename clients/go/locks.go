@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -63,13 +64,7 @@ func (l *Locks) unlock() {
 	for _, claim := range l.st.Changed {
 		claim.Caller.(*Grant).wake()
 	}
-	for _, claim := range l.st.Elsewhere {
-		go claim.Caller.(*Grant).find()
-	}
-	for _, command := range l.st.Misplaced {
-		go l.call(context.Background(), target{key: command[1].(string)}, func(*node) []any { return command })
-	}
-	l.st.Changed, l.st.Elsewhere, l.st.Misplaced = l.st.Changed[:0], nil, nil
+	l.st.Changed = l.st.Changed[:0]
 	l.mu.Unlock()
 }
 
@@ -96,28 +91,28 @@ func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault
 	return fault
 }
 
+var errNoSession = &state.Fault{Err: errors.New("no session")}
+
 // call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
-// there is no session for it. It returns the node that was asked last, if there is one.
-func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (at *state.Node, a state.Answer) {
-	end, pause, fault := now()+2*l.options.Reply, pauses{}, (*state.Fault)(nil)
-	for {
+// there is no session for it.
+func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (a state.Answer) {
+	end := now() + 2*l.options.Reply
+	for pause := (pauses{}); ; {
+		limit := min(l.options.Reply, end-now())
 		if to.key != "" {
-			fault = l.route(&to, a.Reply.Fault, min(l.options.Reply, end-now()))
+			a.Reply.Fault = l.route(&to, a.Reply.Fault, limit)
 		}
-		a.Reply = state.Reply{Fault: fault}
 		if n := to.node; n != nil {
-			at = &n.Node
-			if words := command(n); words == nil {
-				a.Reply.Fault = &state.Fault{Err: errors.New("no session")}
-			} else {
+			a.Reply = state.Reply{Fault: errNoSession}
+			if words := command(n); words != nil {
 				a.Sent = now()
-				a.Reply = n.server.Call(min(l.options.Reply, end-a.Sent), to.asking, words)
+				a.Reply = n.server.Call(limit, to.asking, words)
 			}
 		}
 		rest := pause.next()
 		isOver := to.key == "" && a.Reply.Fault != nil && a.Reply.Fault.Word == "NOSESSION"
 		if !a.Reply.Fault.Passing() || isOver || now()+rest >= end || ctx.Err() != nil {
-			return at, a
+			return a
 		}
 		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
 		time.Sleep(rest)
@@ -127,60 +122,51 @@ func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) 
 // Close ends all waits, releases all locks and closes the connections, but not the client. Call it when the work under
 // the locks has stopped. It takes no longer than its context and 2 replies. What could not be released by then is free
 // a lease later. A second Close does nothing.
-func (l *Locks) Close(ctx context.Context) (failure error) {
+func (l *Locks) Close(ctx context.Context) error {
 	st := l.lock()
 	if l.servers == nil || st.IsClosed() {
 		l.mu.Unlock()
 		return nil
 	}
-	grants, closed := st.Close(), map[int64]bool{}
-	ctx, cancel := context.WithTimeout(ctx, 2*l.options.Reply)
-	defer cancel()
-	var calls sync.WaitGroup
+	grants, sessions := st.Close(), map[*node][]int64{}
 	for _, n := range l.nodes {
-		for _, session := range n.Sessions() {
-			calls.Go(func() {
-				_, a := l.call(ctx, target{node: n}, func(*node) []any { return []any{"LOCK.SESSION", "CLOSE", session} })
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				closed[session] = a.Reply.Fault == nil
-			})
-		}
+		sessions[n] = n.Sessions()
 	}
 	l.unlock()
 	close(l.closing)
-	calls.Wait()
-	for _, claim := range grants {
-		if closed[claim.Session] {
-			continue
-		}
-		calls.Go(func() {
-			_, a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
-			if fault := a.Reply.Fault; fault != nil && !fault.Gone() {
+	ctx, cancel := context.WithTimeout(ctx, 2*l.options.Reply)
+	defer cancel()
+	var calls sync.WaitGroup
+	for n, all := range sessions {
+		for _, session := range all {
+			calls.Go(func() {
+				words := []any{"LOCK.SESSION", "CLOSE", session}
+				if a := l.call(ctx, target{node: n}, func(*node) []any { return words }); a.Reply.Fault != nil {
+					return
+				}
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				failure = errors.Join(failure, failed("close", claim.Key, fault.Failure(claim.Node.Address)))
+				grants = slices.DeleteFunc(grants, func(c *state.Claim) bool { return c.Session == session })
+			})
+		}
+	}
+	calls.Wait()
+	failures := make([]error, len(grants))
+	for i, claim := range grants {
+		calls.Go(func() {
+			a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
+			if fault := a.Reply.Fault; fault != nil && !fault.Gone() {
+				failures[i] = failed("close", claim.Key, fault.Failure(claim.Node.Address))
 			}
 		})
 	}
 	calls.Wait()
-	ended := make(chan struct{})
-	go func() {
-		l.loops.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended: // a CLOSE has answered their POLLs
-	case <-ctx.Done():
-		l.mu.Lock()
-		for _, n := range l.nodes {
-			if n.isRunning {
-				n.poller.Close()
-			}
-		}
-		l.mu.Unlock()
-		<-ended
+	l.mu.Lock()
+	for n := range sessions {
+		n.poller.Close()
 	}
+	l.mu.Unlock()
+	l.loops.Wait()
 	l.servers.Close()
-	return failure
+	return errors.Join(failures...)
 }

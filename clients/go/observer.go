@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
@@ -30,10 +31,12 @@ func (o Observer) released(key string, begun time.Time, err error) {
 	}
 }
 
-func (o Observer) lost(key string, err error) {
+// loss makes the loss of a grant, which is observed too.
+func (o Observer) loss(key string, onLost []func(error)) loss {
 	if o.Lost != nil {
-		go o.Lost(key, err)
+		onLost = append(slices.Clip(onLost), func(err error) { o.Lost(key, err) })
 	}
+	return loss{lost: make(chan struct{}), onLost: onLost}
 }
 
 // observe reports that the connection has broken or is back. The mutex is held.

@@ -102,34 +102,23 @@ func (q *Quorum) terms(options []LockOption) terms {
 
 // Do acquires the lock, works, and releases it, as [Locks.Do] does.
 func (q *Quorum) Do(ctx context.Context, key string, work func(ctx context.Context, grant *QuorumGrant) error,
-	options ...LockOption) (err error) {
+	options ...LockOption) error {
 	grant, err := q.Acquire(ctx, key, options...)
-	if err != nil {
-		return err
-	}
-	working, cancel := grant.Context(ctx)
-	defer func() {
-		cancel()
-		if failure := grant.Release(context.WithoutCancel(ctx)); failure != nil {
-			err = errors.Join(err, failure)
-		}
-	}()
-	return work(working, grant)
+	return doWork(ctx, work, grant, err)
 }
 
 // QuorumGrant is a lock that a majority of the servers has granted, until its release or its loss.
 type QuorumGrant struct {
+	loss
 	quorum *Quorum
 	key    string
 	token  int64
 	taken  time.Time
-	lost   chan struct{}
 
 	mu      sync.Mutex
 	parts   map[*Grant]*member // that are not lost
 	losses  []string
 	failure error // why it is held no more
-	onLost  []func(error)
 }
 
 // partLost goes on without a part, as long as a majority is left.
@@ -141,13 +130,7 @@ func (g *QuorumGrant) partLost(grant *Grant, err error) {
 		return
 	}
 	g.failure = failed("hold", g.key, state.Fail(ErrLost, strings.Join(g.losses, "; ")))
-	close(g.lost)
-	for _, notify := range g.onLost {
-		go notify(g.failure)
-	}
-	if observed := g.quorum.options.Observer.Lost; observed != nil {
-		go observed(g.key, g.failure)
-	}
+	g.report(g.failure)
 	for rest := range g.parts {
 		go rest.giveUp()
 	}
@@ -185,27 +168,6 @@ func (g *QuorumGrant) Err() error {
 	return g.failure
 }
 
-// Lost is closed when the grant is lost, not when it is released.
-func (g *QuorumGrant) Lost() <-chan struct{} { return g.lost }
-
-// OnLost calls notify, in a goroutine of its own, when the grant is lost, not when it is released; at once if it is
-// lost already.
-func (g *QuorumGrant) OnLost(notify func(error)) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.onLost = append(g.onLost, notify); errors.Is(g.failure, ErrLost) {
-		go notify(g.failure)
-	}
-}
-
-// Context ends when the parent ends and when the grant is lost, with [ErrLost] as its cause. Call cancel when the work
-// is done.
-func (g *QuorumGrant) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, end := context.WithCancelCause(parent)
-	g.OnLost(func(err error) { end(err) })
-	return ctx, func() { end(nil) }
-}
-
 // Check asks the servers whether the grant stands. The error is [ErrLost] if a majority does not have it any more, and
 // [ErrUnavailable] if too few answer.
 func (g *QuorumGrant) Check(ctx context.Context) error {
@@ -221,9 +183,7 @@ func (g *QuorumGrant) Extend(ctx context.Context, lease time.Duration) error {
 // others have not answered. The error is [ErrLost] if the lock was lost before, and [ErrUnavailable] if too few servers
 // have answered in time.
 func (g *QuorumGrant) Release(ctx context.Context) (err error) {
-	if observed := g.quorum.options.Observer.Released; observed != nil {
-		defer func() { observed(g.key, time.Since(g.taken), err) }()
-	}
+	defer func() { g.quorum.options.Observer.released(g.key, g.taken, err) }()
 	return g.ask(ctx, "release", func(grant *Grant) error { return grant.Release(ctx) })
 }
 

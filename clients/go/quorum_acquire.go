@@ -14,9 +14,7 @@ import (
 // two callers wait for each other. Where callers disagree about the first server, the end of their turns parts them.
 func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *QuorumGrant, err error) {
 	begun, full := time.Now(), q.options.Prefix+key
-	if observed := q.options.Observer.Acquired; observed != nil {
-		defer func() { observed(full, time.Since(begun), err) }()
-	}
+	defer func() { q.options.Observer.acquired(full, begun, err) }()
 	for _, m := range q.members {
 		if wrong := cmp.Or(t.wrong, m.terms(nil).wrong); wrong != "" {
 			return nil, misuse("acquire", full, wrong)
@@ -42,8 +40,8 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		// Callers in line at the first server come before, unless the line there does not move.
 		if isTurn || isStuck {
 			if token := b.raise(); token != 0 {
-				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(), lost: make(chan struct{}),
-					parts: map[*Grant]*member{}, onLost: t.onLost}
+				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(),
+					loss: q.options.Observer.loss(full, t.onLost), parts: map[*Grant]*member{}}
 				b.hand(lock)
 				return lock, nil
 			}

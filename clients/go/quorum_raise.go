@@ -13,9 +13,8 @@ var errAhead = errors.New("its clock is behind that of another server")
 // raise lifts the token of a grant. After any failure but [errAhead] it is not known which token the grant has: it has to
 // be given up.
 func (g *Grant) raise(ctx context.Context, token int64) error {
-	return g.call(ctx, "raise", func(st *state.State) ([]any, *Error) {
-		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "TOKEN", g.claim.Token, "RAISE", token},
-			st.RequireHeld(&g.claim)
+	return g.call(ctx, "raise", func(*state.State) []any {
+		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "TOKEN", g.claim.Token, "RAISE", token}
 	}, func(st *state.State, c *state.Claim, a state.Answer) *Error {
 		failure := st.Confirmed(c, a)
 		switch {

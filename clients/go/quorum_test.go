@@ -192,8 +192,8 @@ func TestQuorumIsLostWhenAMajorityIsSilent(t *testing.T) {
 	if grant.Err() != nil || !grant.Held() {
 		t.Fatal("two servers are a majority")
 	}
-	begun := time.Now()
 	three[1].order("pause")
+	begun := time.Now()
 	eventually(t, "it is unsure", func() bool { return !grant.Held() })
 	if took := time.Since(begun); took > 2100*time.Millisecond {
 		t.Fatal("still held after", took)

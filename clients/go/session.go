@@ -2,7 +2,9 @@ package redislock
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -24,15 +26,15 @@ func (p *pauses) next() time.Duration {
 // node is a server, and the loop of its session. All but the server is of the mutex of the Locks.
 type node struct {
 	state.Node
-	locks     *Locks
-	server    *server.Server
-	isRunning bool
-	hasWoken  bool          // the last POLL has woken callers
-	isDown    bool          // to the observer
-	needed    chan struct{} // ends a pause of the loop
-	poller    server.Poller
+	locks    *Locks
+	server   *server.Server
+	poller   server.Poller
+	hasWoken bool          // the last POLL has woken callers
+	isDown   bool          // to the observer
+	needed   chan struct{} // ends a pause of the loop
 }
 
+// nodeOf returns the node of a server. Its loop begins with it.
 func (l *Locks) nodeOf(server *server.Server) *node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,19 +42,19 @@ func (l *Locks) nodeOf(server *server.Server) *node {
 	if n == nil {
 		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
 		l.nodes[server] = n
+		if !l.st.IsClosed() {
+			n.poller = server.Poller()
+			l.loops.Go(n.loop)
+		}
 	}
 	return n
 }
 
-// run starts the loop if it is not running, and ends its pause. The mutex is held.
-func (n *node) run() {
+// wakeUp ends a pause of the loop.
+func (n *node) wakeUp() {
 	select {
 	case n.needed <- struct{}{}:
 	default:
-	}
-	if !n.isRunning && !n.locks.st.IsClosed() {
-		n.isRunning, n.poller = true, n.server.Poller()
-		n.locks.loops.Go(n.loop)
 	}
 }
 
@@ -66,33 +68,39 @@ func (n *node) loop() {
 		isBroken := fault != nil && !isUnknown
 		st := l.lock()
 		if isUnknown {
-			st.SessionEnded(&n.Node)
+			n.Session = 0
 		} else if isBroken {
 			st.Failed(&n.Node, began, fault)
 			n.poller.Close()
 			n.poller = n.server.Poller()
 		}
-		if st.IsClosed() || isBroken && st.IsIdle(&n.Node) { // until it is needed
-			n.isRunning, isBroken = false, false
+		if st.IsClosed() {
 			n.poller.Close()
-		}
-		n.observe(isBroken, fault)
-		isRunning, isUnsure := n.isRunning, st.IsUnsure(&n.Node)
-		l.unlock()
-		switch {
-		case !isRunning:
+			n.observe(false, nil)
+			l.unlock()
 			return
-		case fault == nil || isUnknown && !wasUnknown:
+		}
+		isIdle, isUnsure := isBroken && st.IsIdle(&n.Node), st.IsUnsure(&n.Node)
+		if isIdle {
+			n.Session = 0
+		}
+		n.observe(isBroken && !isIdle, fault)
+		l.unlock()
+		if fault == nil || isUnknown && !wasUnknown {
 			pause, wasUnknown = pauses{}, isUnknown
 			continue
-		case isBroken && l.servers.IsCluster():
+		}
+		if isBroken && l.servers.IsCluster() {
 			n.relocate()
 		}
-		rest := pause.next()
-		if isUnsure { // it is about to be judged
-			rest = min(rest, 100*time.Millisecond)
+		switch rest := pause.next(); {
+		case isIdle:
+			n.rest(math.MaxInt64) // until it is needed
+		case isUnsure:
+			n.rest(min(rest, 100*time.Millisecond)) // it is about to be judged
+		default:
+			n.rest(rest)
 		}
-		n.rest(rest)
 	}
 }
 
@@ -141,8 +149,12 @@ func (n *node) round() *state.Fault {
 		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
 		for i, one := range due {
-			if one.Apply(sent, replies[i]); replies[i].Fault != nil && replies[i].Fault.Word == "" {
-				broken = replies[i].Fault
+			fault := replies[i].Fault
+			if one.Apply(sent, replies[i]); fault != nil && fault.Word == "" {
+				broken = fault
+			}
+			if fault.Redirects() && one.Command[0] == "LOCK.RELEASE" {
+				go l.call(context.Background(), target{key: one.Command[1].(string)}, func(*node) []any { return one.Command })
 			}
 		}
 	}
@@ -164,13 +176,12 @@ func (n *node) round() *state.Fault {
 // relocate sends on what a node of the cluster that does not answer may have lost to another one.
 func (n *node) relocate() {
 	l := n.locks
-	st := l.lock()
-	claims := st.On(&n.Node)
+	keys := l.lock().Keys(&n.Node)
 	l.unlock()
 	l.servers.Refresh()
-	for _, claim := range claims {
-		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at != n.server {
-			l.lock().Relocate(claim)
+	for _, key := range keys {
+		if at, _ := l.servers.Find(key, l.options.Reply); at != nil && at != n.server {
+			l.lock().Relocate(&n.Node, key)
 			l.unlock()
 		}
 	}

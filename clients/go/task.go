@@ -34,7 +34,7 @@ func (t *Task) TryAcquire(ctx context.Context, key string, options ...LockOption
 func (t *Task) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	grant, err := t.Acquire(ctx, key, options...)
-	return grant.do(ctx, work, err)
+	return doWork(ctx, work, grant, err)
 }
 
 // grant returns what the task holds of a key.

@@ -28,7 +28,7 @@ type Server struct {
 	isClosed bool
 	flights  int       // calls and pipelines under way
 	landed   time.Time // when the last of them was answered
-	queue    []*queued // calls that share the next pipeline
+	queue    batch     // calls that share the next pipeline
 	collects bool      // the loop is about to poll
 	contexts map[time.Duration]shared
 }
@@ -39,15 +39,19 @@ type shared struct {
 	end time.Time
 }
 
+// batch is the calls of a pipeline.
+type batch []*queued
+
 // queued is a call that another one, or itself, sends in a pipeline.
 type queued struct {
 	command []any
 	reply   state.Reply
-	turn    chan []*queued // its reply is here; or the calls that it sends
+	turn    chan batch // its reply is here; or the calls that it sends
 }
 
 const (
 	mostFlights = 4 // of a crowd of calls: more of them share pipelines
+	mostInBatch = 100
 	leastShared = 400 * time.Millisecond
 )
 
@@ -63,7 +67,7 @@ func newServer(client *redis.Client, address string) *Server {
 	o.Addr = address
 	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
-	o.Limiter, o.AutoPipelineOptions = nil, nil
+	o.Protocol, o.Limiter, o.AutoPipelineOptions = 2, nil, nil // no pushed messages to look for
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
 	if dial := o.Dialer; address == bySentinels {
 		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -86,54 +90,58 @@ func (s *Server) connect(poolSize int) *redis.Client {
 
 // Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
 // about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
-func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Reply {
+func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
 	if limit <= 0 {
 		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
 	}
 	s.mu.Lock()
 	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
-	switch {
-	case asking:
-		return s.send(limit, []any{"ASKING"}, command)[1]
-	case !isCrowd || limit < leastShared:
-		return s.send(limit, command)[0]
+	if asking || !isCrowd || limit < leastShared {
+		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
+			if asking {
+				reply = sendAll(ctx, client, []any{"ASKING"}, command)[1]
+			} else {
+				reply = replyOf(client.Do(ctx, command...))
+			}
+			return reply.Fault
+		})
+		return reply
 	}
-	one := queued{command: command, turn: make(chan []*queued, 1)}
+	one := queued{command: command, turn: make(chan batch, 1)}
 	s.queue = append(s.queue, &one)
 	s.mu.Unlock()
-	if batch := <-one.turn; batch != nil {
+	if mine := <-one.turn; mine != nil {
 		s.mu.Lock()
-		answer(batch, s.send(limit, commandsOf(batch)...))
+		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
+			mine.answer(sendAll(ctx, client, mine.commands()...))
+			return one.reply.Fault
+		})
 	}
 	return one.reply
 }
 
-// send sends commands over the client of the moment, and has the calls that queue sent by the first of them, unless
-// the loop sends them. It is called with the mutex, and unlocks it.
-func (s *Server) send(limit time.Duration, commands ...[]any) []state.Reply {
+// fly sends over the client of the moment, and then has the calls that queue sent by the first of them, unless the loop
+// sends them. It is called with the mutex, and unlocks it.
+func (s *Server) fly(limit time.Duration, send func(context.Context, *redis.Client) *state.Fault) {
 	if s.client == nil {
 		s.client, s.answered = s.connect(0), false
 	}
-	client := s.client
+	client, ctx := s.client, s.within(limit)
 	if s.isClosed {
 		_ = client.Close()
 	}
 	s.flights++
-	ctx := s.within(limit)
 	s.mu.Unlock()
-	replies := send(ctx, client, commands)
+	fault := send(ctx, client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, reply := range replies {
-		s.heed(client, reply.Fault)
-	}
+	s.heed(client, fault)
 	s.landed = time.Now()
 	if s.flights--; len(s.queue) > 0 && !s.collects {
-		batch := s.queue[:min(len(s.queue), 100)]
-		s.queue = s.queue[len(batch):]
-		batch[0].turn <- batch
+		first := s.queue[:min(len(s.queue), mostInBatch)]
+		s.queue = s.queue[len(first):]
+		first[0].turn <- first
 	}
-	return replies
 }
 
 // within returns a context that ends in this time, rounded down to 50 ms, or up to a twentieth later: many calls share
@@ -167,17 +175,17 @@ func (s *Server) heed(client *redis.Client, fault *state.Fault) {
 	}
 }
 
-func commandsOf(batch []*queued) [][]any {
-	commands := make([][]any, len(batch), len(batch)+1)
-	for i, one := range batch {
+func (b batch) commands() [][]any {
+	commands := make([][]any, len(b), len(b)+1)
+	for i, one := range b {
 		commands[i] = one.command
 	}
 	return commands
 }
 
-// answer wakes the callers of a batch.
-func answer(batch []*queued, replies []state.Reply) {
-	for i, one := range batch {
+// answer wakes the callers.
+func (b batch) answer(replies []state.Reply) {
+	for i, one := range b {
 		one.reply = replies[i]
 		one.turn <- nil
 	}
@@ -205,49 +213,44 @@ func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
 func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return send(ctx, p.client, commands)
+	return sendAll(ctx, p.client, commands...)
 }
 
 // Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
 // block.
 func (p Poller) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
-	s, poll, batch := p.server, []any{"LOCK.SESSION", "POLL", session}, []*queued(nil)
+	poll, along := []any{"LOCK.SESSION", "POLL", session}, batch(nil)
 	if hasWoken {
-		s.collect(true)
+		p.server.collect(true)
 		runtime.Gosched()
-		batch = s.collect(false)
+		along = p.server.collect(false)
 	}
-	if len(batch) == 0 {
+	if len(along) == 0 {
 		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
 	}
-	replies := p.Send(limit, append(commandsOf(batch), poll)...)
-	answer(batch, replies)
-	return replies[len(batch)]
+	replies := p.Send(limit, append(along.commands(), poll)...)
+	along.answer(replies)
+	return replies[len(along)]
 }
 
-func (s *Server) collect(collects bool) (batch []*queued) {
+func (s *Server) collect(collects bool) (collected batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.collects = collects; !collects {
-		batch, s.queue = s.queue, nil
+		collected, s.queue = s.queue, nil
 	}
-	return batch
+	return collected
 }
 
 // Close closes the connection.
 func (p Poller) Close() { _ = p.client.Close() }
 
-func send(ctx context.Context, client *redis.Client, commands [][]any) []state.Reply {
-	if len(commands) == 1 {
-		return []state.Reply{replyOf(client.Do(ctx, commands[0]...))}
-	}
-	pipe := client.Pipeline()
-	made := make([]*redis.Cmd, len(commands))
+func sendAll(ctx context.Context, client *redis.Client, commands ...[]any) []state.Reply {
+	pipe, made, replies := client.Pipeline(), make([]*redis.Cmd, len(commands)), make([]state.Reply, len(commands))
 	for i, command := range commands {
 		made[i] = pipe.Do(ctx, command...)
 	}
 	_, failure := pipe.Exec(ctx)
-	replies := make([]state.Reply, len(commands))
 	for i, command := range made {
 		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
 			command.SetErr(failure)

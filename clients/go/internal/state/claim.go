@@ -1,6 +1,9 @@
 package state
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Phase is how far a Claim has come.
 type Phase int
@@ -22,7 +25,7 @@ type Name struct{ Key, Owner string }
 // Task is one owner for several locks. An empty Owner means that the next acquire uses a fresh one.
 type Task struct{ Owner string }
 
-// Claim is one acquire: first a wait, then a grant.
+// Claim is one acquire: first a wait, then a grant, then its release.
 type Claim struct {
 	Name
 	Mode    []any         // the words SHARED or LIMIT n
@@ -37,23 +40,20 @@ type Claim struct {
 	Session    int64 // of the place, or of the grant; 0: none
 	Token      int64
 	Holds      int64
+	Sure       Time          // until when nobody else has the lock
 	Reason     string        // of the loss
+	Doubt      string        // another node may have the grant: the reason of its loss if not
 	HandedOver bool          // the user has the grant
 	Limit      time.Duration // of one try
 	AskedEnd   Time          // of asking without a reply
 	Last       Time          // when the caller gives up at the latest
 
-	queues  bool
+	began   Time   // orders the waits
 	end     Time   // of the caller's time
-	order   int    // among the waits
-	open    int    // acquires without a reply, which the server may still carry out
-	cause   *Fault // of the last try
-	failure *Error // that ended the wait
-
-	sure   Time   // see State.Sure
-	from   Time   // no POLL sent before makes it sure
-	leaves bool   // a RENEW takes it out of its session
-	doubt  string // another node may have it: the reason of its loss if not
+	isOpen  bool   // an acquire had no reply, so the server may still carry it out
+	failure *Error // of the last try, or of the wait
+	from    Time   // no POLL sent before makes the grant sure
+	leaves  bool   // a RENEW takes it out of its session
 }
 
 // NewClaim makes a claim that waits for this long from now on. 0: it does not wait; below 0: without a limit.
@@ -62,25 +62,31 @@ func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) 
 		wait = far - at - reply
 	}
 	asking := max(wait, reply)
-	return Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, queues: wait != 0, Limit: min(reply, asking/2),
-		end: at + wait, AskedEnd: at + asking, Last: at + wait + reply}
+	return Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, Limit: min(reply, asking/2),
+		began: at, end: at + wait, AskedEnd: at + asking, Last: at + wait + reply}
 }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.
 func (c *Claim) AcquireCommand(session int64, at Time) []any {
-	lease := Milliseconds(max(c.Lease, second)) // the least that the server renews
+	lease := Milliseconds(max(c.Lease, time.Second)) // the least that the server renews
 	if c.Adopted != 0 {
 		return []any{"LOCK.RENEW", c.Key, c.Owner, "PX", lease, "SESSION", session, "TOKEN", c.Adopted}
 	}
-	command := append(make([]any, 0, 14), "LOCK.ACQUIRE", c.Key, c.Owner)
+	command := append(make([]any, 0, 13), "LOCK.ACQUIRE", c.Key, c.Owner)
 	command = append(append(command, c.Mode...), "PX", lease, "HOLDS", 1, "SESSION", session)
 	switch {
-	case !c.queues:
+	case c.end == c.began:
 		return command
 	case c.Last == far:
 		return append(command, "QUEUE", 0)
 	}
 	return append(command, "QUEUE", max(1, min(c.end-at, tenYears).Milliseconds()))
+}
+
+// EnterCommand adds a hold.
+func (c *Claim) EnterCommand(mode []any) []any {
+	return slices.Concat([]any{"LOCK.ACQUIRE", c.Key, c.Owner}, mode,
+		[]any{"PX", Milliseconds(c.Lease), "HOLDS", c.Holds + 1, "TOKEN", c.Token})
 }
 
 // ReleaseCommand is the user's own release. It alone names the session, so that the server reports no loss.
@@ -92,8 +98,8 @@ func (c *Claim) ReleaseCommand() []any {
 	return command
 }
 
-// RenewCommand moves the grant to a session.
-func (c *Claim) RenewCommand(session int64) []any {
+// MoveCommand moves the grant to a session.
+func (c *Claim) MoveCommand(session int64) []any {
 	return []any{"LOCK.RENEW", c.Key, c.Owner, "SESSION", session, "TOKEN", c.Token}
 }
 

@@ -34,8 +34,8 @@ func TestAPollCountsForGrantsThatWereKnownWhenItWasSent(t *testing.T) {
 	r.sureTill(grant, 110)
 	r.inLine("l")
 	r.poll(3000, 2, granted("l", 51))
-	if other := r.claims[Name{"l", "o"}]; r.Sure(other).Round(ms) != 112*s {
-		t.Fatal(r.Sure(other))
+	if other := r.claims[Name{"l", "o"}]; other.Sure.Round(ms) != 112*s {
+		t.Fatal(other.Sure)
 	}
 }
 
@@ -58,29 +58,30 @@ func TestLeasesThatDiffer(t *testing.T) {
 // † The reply is no grant: the wait is asked again. A grant with another token counts.
 func TestALossBeforeTheReplyThatNamesTheGrant(t *testing.T) {
 	r := open(t)
-	wait, call := r.asked("k", nil), r.BeginCall(Name{"k", "o"})
+	wait := r.asked("k", nil)
+	r.BeginCall(wait.Name)
 	r.poll(-1, 0, lost("k", 50))
 	r.Answered(wait, 7, r.At, grants(50, 1, 10000))
 	r.step(wait, "send")
 	r.Answered(wait, 7, r.At, grants(51, 1, 10000))
 	r.step(wait, "done")
-	r.EndCall(call)
+	r.EndCall(wait.Name)
 	r.isDue()
 }
 
 func TestALossIsForgottenWhenTheCallsOfItsTimeAreAnswered(t *testing.T) {
 	r := open(t)
-	first, second := r.BeginCall(Name{"a", "a"}), r.BeginCall(Name{"b", "b"})
+	of := release{Name{"k", "o"}, 50}
+	r.BeginCall(of.Name)
+	r.BeginCall(of.Name)
 	r.poll(-1, 0, lost("k", 50))
-	third := r.BeginCall(Name{"c", "c"})
-	r.EndCall(first)
-	if len(r.losses) != 1 {
+	r.EndCall(of.Name)
+	if r.reported(of) == "" {
 		t.Fatal("forgotten too early")
 	}
-	r.EndCall(second)
-	r.EndCall(third)
-	r.poll(-1, 0, lost("k", 51))
-	if len(r.losses) != 0 {
+	r.EndCall(of.Name)
+	r.poll(-1, 0, lost("k", 50))
+	if r.reported(of) != "" {
 		t.Fatal("not forgotten")
 	}
 }
@@ -93,7 +94,7 @@ func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
 	r.at(130)
 	reply(0, 1) // after a sleep of 20 s
 	r.has(grant, Held, "")
-	if block := r.Block(r.n); block != 100*ms || r.Sure(grant) > r.At {
+	if block := r.Block(r.n); block != 100*ms || grant.Sure > r.At {
 		t.Fatal(block)
 	}
 	r.poll(5000, 1)
@@ -109,7 +110,7 @@ func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
 func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 	r, fault := open(t), &Fault{Err: errors.New("refused")}
 	grant, other := r.held("k"), r.held("other")
-	other.sure = 132 * s
+	other.Sure = 132 * s
 	r.at(109).Failed(109*s, fault)
 	r.at(130).Failed(130*s, fault) // the program slept
 	r.at(130.1).Failed(130*s+100*ms, fault)
@@ -118,6 +119,21 @@ func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 	r.has(grant, Lost, "silence")
 	r.at(133.1).Failed(132*s+100*ms, fault) // one try that takes a second
 	r.has(other, Lost, "silence")
+}
+
+// The first POLL after a failure is answered soon: until then the server counts as down.
+func TestAServerThatIsBackAnswersSoon(t *testing.T) {
+	r := open(t)
+	r.Failed(r.At, &Fault{Err: errors.New("refused")})
+	r.sessionEnded()
+	r.Opened(8)
+	if block := r.Block(r.n); block != 100*ms {
+		t.Fatal(block)
+	}
+	r.poll(-1, 0)
+	if block := r.Block(r.n); block != 10*s/3 {
+		t.Fatal(block)
+	}
 }
 
 // `sure` is lowered before the RENEW, and no POLL sent before its reply counts.
@@ -199,8 +215,8 @@ func TestAFixedLease(t *testing.T) {
 	r.sessionEnded()
 	r.Opened(8)
 	r.at(100.5).isDue()
-	if command, rest := r.End(c, far); command != nil || rest != 200*ms {
-		t.Fatal(command, rest)
+	if isOver, rest := r.End(c, far); isOver || rest != 200*ms {
+		t.Fatal(isOver, rest)
 	}
 	r.at(100.7).End(c, far)
 	r.has(c, Lost, "expired")
@@ -222,17 +238,18 @@ func TestALeaveWithoutAnAnswer(t *testing.T) {
 func TestAMaximumTime(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	if command, rest := r.End(c, 101*s); command != nil || rest != s {
-		t.Fatal(command, rest)
+	if isOver, rest := r.End(c, 101*s); isOver || rest != s {
+		t.Fatal(isOver, rest)
 	}
-	command, _ := r.at(101).End(c, 101*s)
-	if got := fmt.Sprint(command); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
+	if isOver, _ := r.at(101).End(c, 101*s); !isOver {
+		t.Fatal("not over")
+	}
+	if got := fmt.Sprint(c.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
 	r.has(c, Lost, "its maximum time is over")
+	r.is(r.Released(c, Answer{Reply: noReply}), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
-	r.Ended(c, Reply{Value: int64(0)})
-	r.isDue()
 }
 
 // What another process has detached is adopted by a RENEW. A loss is reported as such.
@@ -259,12 +276,12 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 		r.State.Opened(&other, 9)
 		c := r.held("k")
 		r.poll(-1, 0, lost("k", 50))
-		if c.Phase != Held || r.Sure(c) > r.At || !slices.Contains(r.Elsewhere, c) {
+		if c.Phase != Held || c.Sure > r.At || c.Doubt != "deleted" || !slices.Contains(r.Changed, c) {
 			t.Fatal(c)
 		}
 		r.isDue()
 		r.Found(c, &other, 9, Answer{Sent: 101 * s, Reply: *reply})
-		if c.Reason != reason || reason == "" && (c.Node != &other || r.Sure(c) != 111*s || !other.grants[c]) {
+		if c.Reason != reason || reason == "" && (c.Node != &other || c.Sure != 111*s || !other.grants[c]) {
 			t.Fatal(c)
 		}
 	}

@@ -14,9 +14,7 @@ type Node struct {
 
 	grants  map[*Claim]bool // that the session renews, or will
 	seen    int64           // the number of the last event that was applied
-	sures   []sure          // by POLL; each reaches less far than those before it
-	soonest Time            // no grant's time ends before
-	outside bool            // a grant or place may belong to an earlier session
+	moves   bool            // a grant or place may belong to an earlier session
 	excess  Time            // since when every reply shows more grants than are known; below 0: it does not
 	tries   []Time          // that failed
 	fault   *Fault          // of the last try
@@ -24,12 +22,9 @@ type Node struct {
 	left    map[int64]Time  // sessions that were left, and when
 }
 
-// sure is until when a POLL makes grants sure.
-type sure struct{ sent, till Time }
-
 // NewNode makes the Node of a server.
 func NewNode(address string) Node {
-	return Node{Address: address, excess: -1, soonest: far, grants: map[*Claim]bool{}, left: map[int64]Time{}}
+	return Node{Address: address, excess: -1, grants: map[*Claim]bool{}, left: map[int64]Time{}}
 }
 
 // Due is a command that is sent before a POLL, and what its reply, to a sending at this time, changes.
@@ -38,24 +33,36 @@ type Due struct {
 	Apply   func(sent Time, reply Reply)
 }
 
+// on returns the claims that depend on the session of a node, in the order of their asking.
+func (s *State) on(n *Node) (claims []*Claim) {
+	for _, c := range s.claims {
+		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
+			claims = append(claims, c)
+		}
+	}
+	slices.SortFunc(claims, func(a, b *Claim) int { return cmp.Compare(a.began, b.began) })
+	return claims
+}
+
 // IsIdle reports whether nothing depends on the session.
 func (s *State) IsIdle(n *Node) bool {
+	isIdle := len(n.left)+len(s.calls) == 0
 	for _, c := range s.claims {
-		if c.Node == n && !(c.Fixed && c.HandedOver) {
-			return false
-		}
+		isIdle = isIdle && c.Node != n
 	}
 	for _, how := range s.unfinished {
-		if how.node == n {
-			return false
-		}
+		isIdle = isIdle && how.node != n
 	}
-	return len(n.left)+len(s.calls) == 0
+	return isIdle
 }
 
 // Opened begins a session.
 func (s *State) Opened(n *Node, session int64) {
-	n.Session, n.seen, n.excess, n.fault, n.outside = session, 0, -1, nil, true
+	n.Session, n.seen, n.excess, n.moves = session, 0, -1, true
+	s.wakeWaits(n)
+}
+
+func (s *State) wakeWaits(n *Node) {
 	for _, c := range s.claims {
 		if c.Node == n && c.isWaiting() {
 			s.Changed = append(s.Changed, c)
@@ -63,19 +70,10 @@ func (s *State) Opened(n *Node, session int64) {
 	}
 }
 
-// SessionEnded forgets the session. The leases of its grants run on.
-func (s *State) SessionEnded(n *Node) {
-	for c := range n.grants {
-		c.sure = s.Sure(c)
-	}
-	n.Session, n.sures = 0, nil
-}
-
 // LeaveSession leaves a session with a grant whose release was refused, so that the grant is not renewed forever.
 func (s *State) LeaveSession(n *Node) {
 	if n.leaving && n.Session != 0 {
-		n.left[n.Session] = s.At
-		s.SessionEnded(n)
+		n.left[n.Session], n.Session = s.At, 0
 	}
 	n.leaving = false
 }
@@ -83,62 +81,57 @@ func (s *State) LeaveSession(n *Node) {
 // Due returns what is due before a POLL of the session, in the order of sending.
 func (s *State) Due(n *Node) (due []Due) {
 	session := n.Session
-	if n.outside {
-		n.outside = false
-		for c := range n.grants {
-			if c.Session != session && c.doubt == "" {
-				due = append(due, Due{c.RenewCommand(session), func(sent Time, reply Reply) { s.moved(c, n, session, sent, reply) }})
-			}
-		}
-		due = append(due, s.queueAgain(n)...)
+	add := func(apply func(sent Time, reply Reply), command ...any) { due = append(due, Due{command, apply}) }
+	if n.moves {
+		n.moves = false
+		due = s.moves(n, session)
 	}
 	for of, how := range s.unfinished {
 		if how.node != n {
 			continue
 		}
-		due = append(due, Due{how.words, func(_ Time, reply Reply) {
-			if reply.Fault.Redirects() {
+		add(func(_ Time, reply Reply) {
+			if reply.Fault.Redirects() { // the caller sends it there
 				delete(s.unfinished, of)
-				s.Misplaced = append(s.Misplaced, how.words)
 			}
 			s.finished(of, reply)
-		}})
+		}, how.words...)
 	}
 	if n.excess >= 0 && s.At > n.excess+s.lease {
 		called := maps.Clone(s.calls)
-		due = append(due, Due{[]any{"LOCK.SESSION", "GRANTS", session}, func(_ Time, reply Reply) { s.listed(n, called, reply) }})
+		add(func(_ Time, reply Reply) { s.listed(n, called, reply) }, "LOCK.SESSION", "GRANTS", session)
 	}
 	for old, since := range n.left {
-		if s.At > since+2*s.reply && !n.hasGrantIn(old) {
-			due = append(due, Due{[]any{"LOCK.SESSION", "CLOSE", old}, func(_ Time, reply Reply) {
-				if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
-					delete(n.left, old)
-				}
-			}})
+		if s.At <= since+2*s.reply || n.hasGrantIn(old) {
+			continue
 		}
+		add(func(_ Time, reply Reply) {
+			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
+				delete(n.left, old)
+			}
+		}, "LOCK.SESSION", "CLOSE", old)
 	}
 	return due
 }
 
-// queueAgain asks for the places that went with an earlier session, in the order of their asking.
-func (s *State) queueAgain(n *Node) (due []Due) {
-	var waits []*Claim
-	for _, c := range s.claims {
-		if c.Node == n && c.Phase == InLine && c.Session != n.Session && c.end > s.At {
-			waits = append(waits, c)
+// moves moves the grants to this session, and then asks for the places that went with an earlier one, in their order.
+func (s *State) moves(n *Node, session int64) []Due {
+	var grants, waits []Due
+	for _, c := range s.on(n) {
+		switch {
+		case c.Session == session || c.Doubt != "":
+		case c.Phase == Held:
+			grants = append(grants, Due{c.MoveCommand(session), func(sent Time, reply Reply) { s.moved(c, n, session, sent, reply) }})
+		case c.end > s.At:
+			s.BeginCall(c.Name)
+			waits = append(waits, Due{c.AcquireCommand(session, s.At), func(sent Time, reply Reply) {
+				s.Answered(c, n, session, sent, reply)
+				n.moves = n.moves || reply.Fault != nil
+				s.EndCall(c.Name)
+			}})
 		}
 	}
-	slices.SortFunc(waits, func(a, b *Claim) int { return cmp.Compare(a.order, b.order) })
-	for _, wait := range waits {
-		call, session := s.BeginCall(wait.Name), n.Session
-		wait.open++
-		due = append(due, Due{wait.AcquireCommand(session, s.At), func(sent Time, reply Reply) {
-			s.Answered(wait, n, session, sent, reply)
-			n.outside = n.outside || reply.Fault != nil
-			s.EndCall(call)
-		}})
-	}
-	return due
+	return append(grants, waits...)
 }
 
 func (n *Node) hasGrantIn(session int64) bool {
@@ -158,34 +151,34 @@ func (s *State) moved(c *Claim, n *Node, session int64, sent Time, reply Reply) 
 	case ok:
 		c.Session = session
 		if sent > c.from { // no other RENEW was under way
-			c.sure, c.from = max(c.sure, sent+lease), s.At
+			c.Sure, c.from = max(c.Sure, sent+lease), s.At
 		}
 	case reply.Fault.Gone():
-		s.lose(c, s.reason(c, reply.Fault))
+		s.gone(c, reply.Fault)
 	case s.isCluster && reply.Fault.Redirects():
 		s.doubtful(c, "moved")
 	default:
-		n.outside = true
+		n.moves = true
 	}
 }
 
 // listed releases the grants of the session that nobody knows, and nobody called about meanwhile.
-func (s *State) listed(n *Node, called map[int]Name, reply Reply) {
+func (s *State) listed(n *Node, called map[Name]call, reply Reply) {
 	n.excess = -1
-	maps.Copy(called, s.calls)
 	for _, row := range list(reply.Value) {
 		parts := Fields(row)
 		of := release{Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])}
-		isCalled := slices.Contains(slices.Collect(maps.Values(called)), of.Name)
+		isCalled := called[of.Name].open+s.calls[of.Name].open > 0
 		if !isCalled && s.claims[of.Name] == nil && s.unfinished[of].node == nil {
 			s.finishLater(n, of)
 		}
 	}
 }
 
-// Block is how long a POLL that is sent now may block.
+// Block is how long a POLL that is sent now may block: briefly if its reply says that the server is back, or decides
+// about a grant.
 func (s *State) Block(n *Node) time.Duration {
-	if s.IsUnsure(n) {
+	if n.fault != nil || s.IsUnsure(n) {
 		return 100 * time.Millisecond
 	}
 	return s.lease / 3
@@ -193,13 +186,12 @@ func (s *State) Block(n *Node) time.Duration {
 
 // IsUnsure reports whether the time of a grant has passed, so that the next reply decides.
 func (s *State) IsUnsure(n *Node) bool {
-	if s.At >= n.soonest {
-		n.soonest = far
-		for c := range n.grants {
-			n.soonest = min(n.soonest, s.Sure(c))
+	for c := range n.grants {
+		if s.At >= c.Sure {
+			return true
 		}
 	}
-	return s.At >= n.soonest
+	return false
 }
 
 // Polled applies the reply to a POLL that was sent at this time.
@@ -209,13 +201,14 @@ func (s *State) Polled(n *Node, sent Time, value any) {
 	if ms := number(parts["sure-ms"]); ms >= 0 {
 		till = sent + milliseconds(ms)
 	}
+	for c := range n.grants {
+		if c.Session == n.Session && sent > c.from { // it was known then
+			c.Sure = max(c.Sure, till)
+		}
+	}
 	for _, event := range list(parts["events"]) {
 		s.event(n, list(event), till)
 	}
-	for last := len(n.sures) - 1; last >= 0 && n.sures[last].till <= till; last-- {
-		n.sures = n.sures[:last]
-	}
-	n.sures = append(n.sures, sure{sent, till})
 	if number(parts["grants"]) <= int64(len(n.grants)+len(s.unfinished)) {
 		n.excess = -1
 	} else if n.excess < 0 {
@@ -231,36 +224,46 @@ func (s *State) event(n *Node, event []any, till Time) {
 		return // answered before
 	}
 	n.seen = number(event[0])
-	name, kind := Name{text(event[2]), text(event[3])}, text(event[1])
-	of, c := release{name, number(event[4])}, s.claims[name]
-	switch kind {
+	name := Name{text(event[2]), text(event[3])}
+	switch kind := text(event[1]); kind {
 	case "granted":
-		if !s.granted(n, name, of.token, n.Session, till) && !s.isCalled(name) {
-			s.finishLater(n, of) // it was given up
+		if token := number(event[4]); !s.granted(n, name, token, n.Session, till) && s.calls[name].open == 0 {
+			s.finishLater(n, release{name, token}) // it was given up
 		}
 	case "ended":
-		if c != nil && c.isWaiting() {
+		if c := s.claims[name]; c != nil && c.isWaiting() {
 			s.ended(c, text(event[4]))
 		}
 	case "lost", "taken":
-		reason, isKnown := kind, c != nil && c.Phase == Held && c.Token == of.token
-		if isKnown && c.leaves && kind == "taken" && len(event) > 5 && number(event[5]) == 0 {
-			return // by this client
-		}
+		reason, isOutside := kind, false
 		if kind == "lost" && len(event) > 5 {
 			reason = text(event[5])
+		} else if len(event) > 5 {
+			isOutside = number(event[5]) == 0
 		}
-		if len(s.calls) > 0 {
-			s.losses[of] = loss{reason, s.lastCall}
-		}
-		delete(s.unfinished, of) // nothing is left to release
-		switch {
-		case !isKnown || c.doubt != "" || c.Node != n:
-		case s.isCluster && reason == "deleted":
-			s.doubtful(c, reason)
-		default:
-			s.lose(c, reason)
-		}
+		s.lost(n, release{name, number(event[4])}, reason, isOutside)
+	}
+}
+
+// lost applies the loss of a grant. isOutside: it has left its session for none.
+func (s *State) lost(n *Node, of release, reason string, isOutside bool) {
+	c := s.claims[of.Name]
+	isKnown := c != nil && c.Phase == Held && c.Token == of.token
+	if isKnown && c.leaves && isOutside {
+		return // by this client
+	}
+	if call := s.calls[of.Name]; call.open > 0 {
+		call.losses = maps.Collect(maps.All(call.losses))
+		call.losses[of.token] = reason
+		s.calls[of.Name] = call
+	}
+	delete(s.unfinished, of) // nothing is left to release
+	switch {
+	case !isKnown || c.Doubt != "" || c.Node != n:
+	case s.isCluster && reason == "deleted":
+		s.doubtful(c, reason)
+	default:
+		s.lose(c, reason)
 	}
 }
 
@@ -271,8 +274,8 @@ func (s *State) ended(wait *Claim, why string) {
 	case why == "timeout" || why == "cancelled":
 		s.endWait(wait, Fail(ErrBusy, "the wait has ended: "+why))
 	case fault.Passing():
-		s.set(wait, Asked, nil)
-		wait.cause = fault
+		s.askAgain(wait)
+		wait.failure = fault.Failure(wait.Node.Address)
 	default:
 		s.endWait(wait, fault.Failure(wait.Node.Address))
 	}
@@ -286,26 +289,18 @@ func (s *State) Failed(n *Node, began Time, fault *Fault) {
 		s.silent(n, n.tries[0])
 		n.tries = n.tries[1:]
 	}
-	for _, c := range s.claims {
-		if fault.Lasting() && c.Node == n && c.isWaiting() {
-			s.Changed = append(s.Changed, c)
-		}
+	if fault.Lasting() {
+		s.wakeWaits(n)
 	}
 }
 
 // silent ends the grants that a POLL or connect which began then has not made sure again.
 func (s *State) silent(n *Node, since Time) {
-	if since <= n.soonest {
-		return
-	}
-	n.soonest = far
 	for c := range n.grants {
-		if till := s.Sure(c); till >= since || c.doubt != "" {
-			n.soonest = min(n.soonest, till)
-			continue
+		if c.Sure < since && c.Doubt == "" {
+			s.finishLater(n, release{c.Name, c.Token})
+			s.lose(c, "silence")
 		}
-		s.finishLater(n, release{c.Name, c.Token})
-		s.lose(c, "silence")
 	}
 }
 
@@ -313,17 +308,20 @@ func (s *State) silent(n *Node, since Time) {
 func (s *State) Close() (grants []*Claim) {
 	s.isClosed = true
 	for _, c := range s.claims {
-		if c.Phase != Held {
+		if c.isWaiting() {
 			s.endWait(c, &Error{Kind: ErrClosed})
 			continue
 		}
-		s.forget(c)
-		c.Phase, c.Holds = Released, 0
+		s.forget(c, Released)
+		c.Holds = 0
 		s.Changed = append(s.Changed, c)
 		grants = append(grants, c)
 	}
 	return grants
 }
+
+// IsClosed reports whether Close was called.
+func (s *State) IsClosed() bool { return s.isClosed }
 
 // Sessions are those that Close leaves to be closed.
 func (n *Node) Sessions() []int64 {
@@ -333,6 +331,3 @@ func (n *Node) Sessions() []int64 {
 	}
 	return sessions
 }
-
-// IsClosed reports whether Close was called.
-func (s *State) IsClosed() bool { return s.isClosed }

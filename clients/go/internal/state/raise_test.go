@@ -6,7 +6,7 @@ import "testing"
 func TestARaise(t *testing.T) {
 	r := open(t)
 	c, before, both := r.held("k"), r.held("before"), r.held("both")
-	call := r.BeginCall(Name{"before", "o"})
+	r.BeginCall(before.Name)
 	r.poll(-1, 3, lost("before", 60))
 	for _, raised := range []*Claim{c, before, both} {
 		if err := r.Confirmed(raised, Answer{Sent: r.At, Reply: grants(60, 1, 10000)}); err != nil {
@@ -14,7 +14,7 @@ func TestARaise(t *testing.T) {
 		}
 		r.Raised(raised, 60)
 	}
-	r.EndCall(call)
+	r.EndCall(before.Name)
 	if before.Phase != Lost || c.Phase != Held || c.ReleaseCommand()[6] != int64(60) {
 		t.Fatal(before.Phase, c.Phase, c.ReleaseCommand())
 	}

@@ -16,6 +16,7 @@ func TestOnlyTheUsersReleaseNamesTheSession(t *testing.T) {
 	}
 	r.GiveUp(r.inLine("cancelled"))
 	late := r.asked("late", nil)
+	r.Answered(late, 7, r.At, noReply)
 	r.GiveUp(late)
 	r.Answered(late, 7, r.At, grants(60, 1, 10000))
 	r.poll(5000, 3, granted("stray", 61))
@@ -61,7 +62,8 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 		reason         string
 	}{{false, false, "gone (NOTHELD)"}, {true, false, ""}, {true, true, "deleted"}} {
 		r := open(t)
-		grant, call := r.held("k"), r.BeginCall(Name{"k", "o"})
+		grant := r.held("k")
+		r.BeginCall(grant.Name)
 		r.release(grant)
 		if one.event {
 			r.poll(-1, 0, lost("k", 50))
@@ -70,7 +72,7 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 		if (failure != nil) != (one.reason != "") || grant.Reason != one.reason {
 			t.Fatal(one, failure, grant.Reason)
 		}
-		r.EndCall(call)
+		r.EndCall(grant.Name)
 	}
 	r := open(t)
 	grant := r.held("k")
@@ -90,8 +92,7 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 	r.release(grant)
 	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
-	_, failure := r.Release(grant)
-	r.is(failure, ErrMisuse)
+	r.is(r.RequireHeld(grant), ErrMisuse)
 }
 
 // Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
@@ -150,8 +151,7 @@ func TestCloseEndsWaitsAndGrants(t *testing.T) {
 	}
 	_, _, _, failure := r.NextStep(wait)
 	r.is(failure, ErrClosed)
-	_, failure = r.Release(grant)
-	r.is(failure, ErrClosed)
+	r.is(r.RequireHeld(grant), ErrClosed)
 	r.is(r.Ask(wait), ErrClosed)
 	if got := fmt.Sprint(grant.ReleaseCommand()); !strings.Contains(got, "HOLDS 0") {
 		t.Fatal(got)

@@ -6,8 +6,7 @@ import "time"
 type Time = time.Duration
 
 const (
-	far      Time = 1 << 61 // the end of a wait without a limit
-	second        = time.Second
+	far      Time = 1 << 61                   // the end of a wait without a limit
 	tenYears      = 10 * 365 * 24 * time.Hour // the longest time that the server takes
 )
 
@@ -18,16 +17,9 @@ func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Mill
 
 // Fields returns a map, which RESP2 sends as a flat array.
 func Fields(value any) map[string]any {
-	named := map[string]any{}
-	switch value := value.(type) {
-	case map[any]any:
-		for name, field := range value {
-			named[text(name)] = field
-		}
-	case []any:
-		for i := 0; i+1 < len(value); i += 2 {
-			named[text(value[i])] = value[i+1]
-		}
+	named, parts := map[string]any{}, list(value)
+	for i := 0; i+1 < len(parts); i += 2 {
+		named[text(parts[i])] = parts[i+1]
 	}
 	return named
 }

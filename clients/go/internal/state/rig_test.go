@@ -40,7 +40,7 @@ func open(t *testing.T) rig {
 }
 
 func (r rig) Opened(session int64)            { r.State.Opened(r.n, session) }
-func (r rig) sessionEnded()                   { r.SessionEnded(r.n) }
+func (r rig) sessionEnded()                   { r.n.Session = 0 }
 func (r rig) Due() []Due                      { return r.State.Due(r.n) }
 func (r rig) Failed(began Time, fault *Fault) { r.State.Failed(r.n, began, fault) }
 
@@ -50,14 +50,14 @@ func (r rig) Answered(c *Claim, session int64, sent Time, reply Reply) {
 
 func (r rig) release(c *Claim) {
 	r.t.Helper()
-	_, failure := r.Release(c)
-	r.fine(failure)
+	r.fine(r.RequireHeld(c))
+	r.Release(c)
 }
 
 func (r rig) renew(c *Claim, lease time.Duration, leaves bool) {
 	r.t.Helper()
-	_, failure := r.Renew(c, lease, leaves)
-	r.fine(failure)
+	r.fine(r.RequireHeld(c))
+	r.Renew(c, lease, leaves)
 }
 
 func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}) }
@@ -128,7 +128,7 @@ func (r rig) begin() func(sureMS, grants int, events ...[]any) {
 		for _, event := range events {
 			all = append(all, event)
 		}
-		r.Polled(r.n, sent, map[any]any{"sure-ms": int64(sureMS), "grants": int64(grants), "events": all})
+		r.Polled(r.n, sent, []any{"sure-ms", int64(sureMS), "grants", int64(grants), "events", all})
 	}
 }
 
@@ -168,7 +168,7 @@ func (r rig) apply(replies ...Reply) (commands []string) {
 
 func (r rig) sureTill(c *Claim, seconds float64) {
 	r.t.Helper()
-	if got := r.Sure(c).Round(ms).Seconds(); got != seconds {
+	if got := c.Sure.Round(ms).Seconds(); got != seconds {
 		r.t.Fatalf("sure till %v instead of %v", got, seconds)
 	}
 }

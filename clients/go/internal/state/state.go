@@ -3,31 +3,30 @@ package state
 import (
 	"cmp"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 )
 
 // State is what is known of all servers: waits, grants, calls under way and unfinished releases.
 type State struct {
-	At        Time     // of this call: the caller sets it, each time later
-	Changed   []*Claim // their callers have to look again
-	Elsewhere []*Claim // grants that another node of the cluster may have: to be found
-	Misplaced [][]any  // releases that belong to another node of the cluster
+	At      Time     // of this call: the caller sets it, each time later
+	Changed []*Claim // their callers have to look again
 
 	lease, reply time.Duration
 	isCluster    bool
 	isClosed     bool
 
 	claims     map[Name]*Claim // waits, and grants that are held
-	asked      int             // waits so far
+	calls      map[Name]call
 	unfinished map[release]unfinished
-	calls      map[int]Name // calls under way
-	lastCall   int
-	losses     map[release]loss
 }
 
 type (
+	// call is what is known while calls in a name are under way: the losses that were reported meanwhile, since their
+	// replies may name these grants.
+	call struct {
+		open   int
+		losses map[int64]string // the reason by the token
+	}
 	// release names a grant; without a token, all that its owner has, a wait too.
 	release struct {
 		Name
@@ -37,124 +36,111 @@ type (
 		node  *Node
 		words []any
 	}
-	loss struct {
-		reason string
-		call   int // the last one then under way
-	}
 )
 
 // New makes a State. lease is that of the sessions, reply how long a reply may take.
 func New(lease, reply time.Duration, isCluster bool) *State {
-	return &State{lease: lease, reply: reply, isCluster: isCluster, claims: map[Name]*Claim{},
-		unfinished: map[release]unfinished{}, calls: map[int]Name{}, losses: map[release]loss{}}
+	return &State{lease: lease, reply: reply, isCluster: isCluster, claims: map[Name]*Claim{}, calls: map[Name]call{},
+		unfinished: map[release]unfinished{}}
 }
 
 // BeginCall registers a call before it is sent. An owner is not used again while a call in its name is unanswered.
-func (s *State) BeginCall(name Name) int {
-	s.lastCall++
-	s.calls[s.lastCall] = name
-	return s.lastCall
+func (s *State) BeginCall(name Name) {
+	call := s.calls[name]
+	call.open++
+	s.calls[name] = call
 }
 
 // EndCall follows the application of the reply.
-func (s *State) EndCall(call int) {
-	delete(s.calls, call)
-	if len(s.losses) == 0 {
-		return
-	}
-	first := s.lastCall + 1
-	for call := range s.calls {
-		first = min(first, call)
-	}
-	for of, loss := range s.losses {
-		if loss.call < first { // no later reply can name it
-			delete(s.losses, of)
-		}
+func (s *State) EndCall(name Name) {
+	call := s.calls[name]
+	call.open--
+	if s.calls[name] = call; call.open == 0 {
+		delete(s.calls, name)
 	}
 }
 
-func (s *State) isCalled(name Name) bool {
-	return slices.Contains(slices.Collect(maps.Values(s.calls)), name)
+// reported returns the reason of a loss that was reported while a call was under way; empty: it was not.
+func (s *State) reported(of release) string {
+	return s.calls[of.Name].losses[of.token]
 }
 
 // UsableOwner returns the owner that the task may use for another call; empty: it needs a fresh one.
 func (s *State) UsableOwner(task *Task) string {
-	names := slices.Collect(maps.Values(s.calls))
-	for of := range s.unfinished {
-		names = append(names, of.Name)
+	for name := range s.calls {
+		if name.Owner == task.Owner {
+			task.Owner = ""
+		}
 	}
-	if slices.ContainsFunc(names, func(name Name) bool { return name.Owner == task.Owner }) {
-		task.Owner = ""
+	for of := range s.unfinished {
+		if of.Owner == task.Owner {
+			task.Owner = ""
+		}
 	}
 	return task.Owner
 }
 
 // Ask registers a wait before its call is sent: its event may arrive before its reply.
 func (s *State) Ask(wait *Claim) *Error {
-	if s.isClosed {
+	switch {
+	case s.isClosed:
 		return &Error{Kind: ErrClosed}
-	}
-	if s.claims[wait.Name] != nil {
+	case s.claims[wait.Name] != nil:
 		return Fail(ErrMisuse, "this owner waits for the lock, or has it, already")
 	}
-	s.asked++
-	wait.order = s.asked
 	s.claims[wait.Name] = wait
 	return nil
 }
 
-var noAnswer = &Fault{Err: errors.New("no answer in time")}
+var errNoAnswer = &Fault{Err: errors.New("no answer in time")}
 
 // NextStep returns what the caller of an acquire does next: it is done, sends the ACQUIRE, waits to be woken, or fails.
 func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err *Error) {
-	n := wait.Node
+	n, end := wait.Node, wait.Last
+	if wait.Phase == Asked {
+		end = wait.AskedEnd
+	}
 	switch {
 	case wait.Phase == Over:
 		return false, false, 0, wait.failure
 	case wait.Phase == Lost || wait.Phase == Released:
 		return false, false, 0, s.RequireHeld(wait)
-	case wait.Phase == Held && s.Sure(wait) > s.At:
+	case wait.Phase == Held && wait.Sure > s.At:
 		wait.HandedOver = !wait.Fixed // else when it has left the session
 		return true, false, 0, nil
 	case wait.Phase == Held:
 		return false, false, 5 * time.Millisecond, nil // the next POLL makes it sure
 	case n.Session == 0 && n.fault.Lasting():
 		return false, false, 0, n.fault.Failure(n.Address)
-	}
-	end := wait.Last
-	if wait.Phase == Asked {
-		end = wait.AskedEnd
-	}
-	switch {
 	case s.At >= end && wait.Phase == InLine && wait.Session == n.Session:
 		return false, false, 0, Fail(ErrBusy, "the time to wait is over")
 	case s.At >= end:
-		return false, false, 0, cmp.Or(wait.cause, n.fault, noAnswer).Failure(n.Address)
-	case wait.Phase == InLine, n.Session == 0:
-		return false, false, end - s.At, nil
+		return false, false, 0, cmp.Or(wait.failure, cmp.Or(n.fault, errNoAnswer).Failure(n.Address))
 	}
-	wait.open++
-	return false, true, 0, nil
+	send = wait.Phase == Asked && n.Session != 0
+	return false, send, end - s.At, nil
 }
 
 // Answered applies the reply to an ACQUIRE that was sent at this time to this server, in this session.
 func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply Reply) {
-	if reply.Fault.NoReply() {
+	fault := reply.Fault
+	if fault.NoReply() {
+		wait.isOpen = true
 		wait.renounceOwner()
-	} else {
-		wait.open--
 	}
 	token, lease, isGrant := reply.grant()
 	switch {
-	case reply.Fault.Lasting():
-		s.endWait(wait, reply.Fault.Failure(n.Address))
-	case reply.Fault != nil:
-		wait.cause = reply.Fault
-		if reply.Fault.Word == "NOSESSION" && session == n.Session {
-			s.SessionEnded(n)
+	case fault.Lasting():
+		s.endWait(wait, fault.Failure(n.Address))
+	case fault != nil:
+		if fault.Word == "NOSESSION" && session == n.Session {
+			n.Session = 0
 		}
-		if reply.Fault.Redirects() && wait.Phase == InLine && wait.Session != n.Session { // its place has gone
-			s.set(wait, Asked, nil)
+		if fault.Redirects() && wait.Phase == InLine && wait.Session != n.Session {
+			s.askAgain(wait) // its place has gone
+		}
+		if wait.isWaiting() {
+			wait.failure = fault.Failure(n.Address)
 		}
 	case isGrant:
 		if !s.granted(n, wait.Name, token, session, sent+lease) {
@@ -173,10 +159,9 @@ func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply R
 
 // GiveUp forgets a wait. It returns true if the server may know it: then its cancel is sent, for CancelAnswered.
 func (s *State) GiveUp(wait *Claim) (isKnown bool) {
-	isKnown = wait.open > 0 || wait.Phase == InLine || wait.Phase == Held
+	isKnown = wait.isOpen || wait.Phase == InLine || wait.Phase == Held
 	if wait.Phase != Lost && wait.Phase != Released {
-		s.forget(wait)
-		wait.Phase = Over
+		s.forget(wait, Over)
 	}
 	if isKnown {
 		s.finishLater(wait.Node, release{wait.Name, 0})
@@ -186,9 +171,7 @@ func (s *State) GiveUp(wait *Claim) (isKnown bool) {
 }
 
 // CancelAnswered applies the reply to the cancel of a wait that was given up.
-func (s *State) CancelAnswered(wait *Claim, reply Reply) {
-	s.finished(release{wait.Name, 0}, reply)
-}
+func (s *State) CancelAnswered(wait *Claim, reply Reply) { s.finished(release{wait.Name, 0}, reply) }
 
 // finishLater has the loop repeat a release, by default of all holds and without the session.
 func (s *State) finishLater(n *Node, of release, words ...any) {
@@ -211,17 +194,21 @@ func (s *State) finished(of release, reply Reply) {
 
 func (s *State) endWait(wait *Claim, failure *Error) {
 	if wait.isWaiting() {
-		s.forget(wait)
-		s.set(wait, Over, failure)
+		s.forget(wait, Over)
+		wait.failure = failure
+		s.Changed = append(s.Changed, wait)
 	}
 }
 
-func (s *State) set(wait *Claim, phase Phase, failure *Error) {
-	wait.Phase, wait.Session, wait.failure = phase, 0, failure
+// askAgain follows the loss of a place in line.
+func (s *State) askAgain(wait *Claim) {
+	wait.Phase, wait.Session = Asked, 0
 	s.Changed = append(s.Changed, wait)
 }
 
-func (s *State) forget(c *Claim) {
+// forget ends a claim.
+func (s *State) forget(c *Claim, phase Phase) {
+	c.Phase = phase
 	if s.claims[c.Name] == c {
 		delete(s.claims, c.Name)
 		delete(c.Node.grants, c)
@@ -231,28 +218,26 @@ func (s *State) forget(c *Claim) {
 // granted applies a grant. It returns false if the grant has to be given back.
 func (s *State) granted(n *Node, name Name, token, session int64, till Time) bool {
 	c := s.claims[name]
-	if _, isLost := s.losses[release{name, token}]; isLost { // its loss was reported before: it is no grant
+	switch {
+	case s.reported(release{name, token}) != "": // its loss was reported before: it is no grant
 		if c != nil && c.isWaiting() {
-			s.set(c, Asked, nil)
+			s.askAgain(c)
 		}
 		return true
-	}
-	switch {
 	case c == nil:
 		return false
 	case c.Phase != Held || token > c.Token && !c.HandedOver:
 		delete(c.Node.grants, c)
-		c.Phase, c.Node, c.Token, c.Session, c.sure, c.from = Held, n, token, session, till, s.At
+		c.Phase, c.Node, c.Token, c.Session, c.Sure, c.from = Held, n, token, session, till, s.At
 		n.grants[c] = true
-		n.soonest = min(n.soonest, till)
 	case token > c.Token:
 		return false // the user counts on the earlier one
 	case token < c.Token || c.Session == 0 || c.Node != n:
 		return true // an earlier grant, or one that has left the session since
 	default:
-		c.sure, c.Session, c.from = max(s.Sure(c), till), session, max(c.from, s.At)
+		c.Sure, c.Session, c.from = max(c.Sure, till), session, max(c.from, s.At)
 	}
-	n.outside = n.outside || session != n.Session
+	n.moves = n.moves || session != n.Session
 	s.Changed = append(s.Changed, c)
 	return true
 }

@@ -14,11 +14,11 @@ func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
 	if r.UsableOwner(task) != "o" {
 		t.Fatal("not usable")
 	}
-	call := r.BeginCall(Name{"other", "o"})
+	r.BeginCall(Name{"other", "o"})
 	if r.UsableOwner(task) != "" {
 		t.Fatal("used during a call")
 	}
-	r.EndCall(call)
+	r.EndCall(Name{"other", "o"})
 	task.Owner = "o"
 	r.cancelLater(Name{"other", "o"})
 	if r.UsableOwner(task) != "" {
@@ -31,6 +31,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 	for ending, happens := range map[string]func(rig, *Claim){
 		"no reply": func(r rig, c *Claim) { r.Answered(c, 7, r.At, noReply) },
 		"given up": func(r rig, c *Claim) {
+			r.Answered(c, 7, r.At, Reply{Value: int64(0)})
 			r.GiveUp(c)
 			r.CancelAnswered(c, Reply{Value: int64(0)})
 		},
@@ -61,6 +62,9 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 func TestWaitsAreQueuedAgainInTheirOrder(t *testing.T) {
 	r := open(t)
 	waits := []*Claim{r.inLine("c"), r.inLine("a"), r.inLine("b")}
+	for i, wait := range waits {
+		wait.began += Time(i)
+	}
 	r.held("k")
 	r.cancelLater(Name{"z", "o"})
 	r.sessionEnded()
@@ -225,7 +229,7 @@ func TestAWaitThatMovedToAnotherNode(t *testing.T) {
 	r, other := open(t), NewNode("other")
 	r.State.Opened(&other, 9)
 	wait := r.inLine("k")
-	r.Relocate(wait)
+	r.Relocate(r.n, "k")
 	wait.Node = &other
 	r.step(wait, "send")
 	r.Answered(wait, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
