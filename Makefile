@@ -83,7 +83,7 @@ doctor: setup-build ## what will hurt the locks of running servers, and the line
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh
 
-# The programs of examples/ are run with each client by make clients.
+# The examples are run with each client by make clients.
 TESTS = --workspace -E 'not package(examples-rust)'
 # What depends on the server; in full also the tests of the tools and the client that talk to it.
 SERVER_TESTS = kind(test) & package(redis-lock) & not binary(/^(documents|layers|project|switch)$$/)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests of the client of every language that is installed, and of the programs that use it; or those of
+# Runs the tests of the client of every language that is installed, and of the examples that use it; or those of
 # its adapters for frameworks. Names what was left out. clients/LANGUAGE/needs says which programs that takes, one a
 # line. Writes in SQL are tested on SQLite, and on PostgreSQL where that is there or can be installed.
 #

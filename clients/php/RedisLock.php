@@ -331,7 +331,8 @@ final class Calls
             $this->leave($redis);
             throw $failed;
         } finally {
-            $redis->setOption(\Redis::OPT_READ_TIMEOUT, (string) $before);
+            // Zero means PHP's default when a client connects, and no time at all when it is set.
+            $redis->setOption(\Redis::OPT_READ_TIMEOUT, (string) ($before ?: ini_get('default_socket_timeout')));
         }
         if (null !== $error = $redis->getLastError()) {
             throw new ErrorReply($error);

@@ -1,4 +1,7 @@
 #!/bin/sh
-# Tests the Rust programs, and what an outdated token is refused by.
-cd "$(dirname -- "$0")" || exit
-exec cargo test --locked --no-fail-fast --workspace --test programs --test fencing
+# Tests the Rust examples, and what an outdated token is refused by.
+set -eu
+cd "$(dirname -- "$0")"
+
+cargo test --locked --workspace --test fencing
+exec ../run.sh "" stock leader read_write fenced

@@ -1,5 +1,8 @@
 #!/bin/sh
-# Tests the programs in shell.
-cd "$(dirname -- "$0")" || exit
-export EXAMPLE_PROGRAM="bash examples/shell/programs.sh"
-exec cargo test --quiet --workspace --test programs
+# Tests the examples in shell.
+set -eu
+cd "$(dirname -- "$0")"
+
+PATH=$PWD/../../clients/shell:$PATH
+export PATH
+exec ../run.sh "sh examples/shell/{}.sh" cron leader

@@ -59,6 +59,16 @@ function test_a_lock_from_lock_to_release(int $port): void
     throws(Misuse::class, fn () => locks($port)->lock(NAME, lease: 0));
 }
 
+function test_the_time_limit_of_the_user_s_own_calls_stays(int $port): void
+{
+    $redis = client($port);
+    (new Locks($redis))->lock(NAME, lease: 10)->release();
+    check(!$redis->blPop('nothing', 1), 'nothing'); // throws at once with a limit of zero
+    $redis->setOption(Redis::OPT_READ_TIMEOUT, '7');
+    (new Locks($redis))->lock(NAME, lease: 10)->release();
+    same(7.0, (float) $redis->getOption(Redis::OPT_READ_TIMEOUT));
+}
+
 function test_waiters_are_served_in_order(int $port): void
 {
     $grant = locks($port)->lock(NAME, lease: 30);
