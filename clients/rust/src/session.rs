@@ -15,13 +15,18 @@ use std::time::Duration;
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let server = Arc::clone(&core.lock().loops[node].server);
     let mut poller = Poller::new(server);
-    let (mut pauses, mut was_unknown) = (Pauses::default(), false);
+    let (mut pauses, mut was_unknown, mut waits) = (Pauses::default(), false, false);
     loop {
         let began = crate::core::now();
-        let fault = tokio::select! {
-            fault = round(&core, node, &mut poller) => fault.err(),
-            () = core.aborting.cancelled() => Some(Fault::no_reply("the client is closed", false)),
+        let ended = tokio::select! {
+            ended = round(&core, node, &mut poller, waits) => ended,
+            () = core.aborting.cancelled() => Err(Fault::no_reply("the client is closed", false)),
         };
+        waits = matches!(ended, Ok(true));
+        let fault = ended.err();
+        if fault.is_some() {
+            poller.release_calls();
+        }
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
         let broken = fault.as_ref().filter(|_| !is_unknown);
         if broken.is_some() {
@@ -88,16 +93,22 @@ async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     }
 }
 
-/// Opens a session if there is none, sends what is due, and polls once.
-async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(), Fault> {
+/// Opens a session if there is none, then sends what is due and a POLL in one pipeline. `waits`: callers were woken. It
+/// returns whether it has woken callers.
+async fn round(
+    core: &Arc<Core>,
+    node: usize,
+    poller: &mut Poller,
+    waits: bool,
+) -> Result<bool, Fault> {
     let limit = core.options.reply;
-    let session = {
+    let mut session = {
         let mut known = core.lock();
         known.state.leave_session(node);
         known.state.nodes[node].session
     };
     if session == 0 {
-        let session = open(core, poller).await?;
+        session = open(core, poller).await?;
         let is_closed = {
             let mut known = core.lock();
             known.state.opened(node, session);
@@ -105,48 +116,49 @@ async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(),
         };
         if is_closed {
             poller.send(limit, &[about_session("CLOSE", session)]).await;
-            return Ok(());
+            return Ok(false);
         }
     }
-    let (session, sent, due) = {
+    let calls = poller.calls(waits).await;
+    let (sent, block, due) = {
         let mut known = core.lock();
         let due = known.state.due(node);
-        (known.state.nodes[node].session, known.state.at, due)
+        (known.state.at, known.state.block(node), due)
     };
-    if !due.is_empty() {
-        let (commands, then): (Vec<Cmd>, Vec<_>) =
-            due.into_iter().map(|due| (due.command, due.then)).unzip();
-        let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
-        let replies = poller.send(limit * many, &commands).await;
-        let mut known = core.lock();
-        for (then, reply) in then.into_iter().zip(&replies) {
-            known.state.apply(node, session, sent, then, reply);
-        }
-        drop(known);
-        if let Some(broken) = replies
-            .into_iter()
-            .filter_map(Result::err)
-            .find(Fault::is_broken)
-        {
-            return Err(broken);
-        }
+    let (mut commands, then): (Vec<Cmd>, Vec<_>) =
+        due.into_iter().map(|due| (due.command, due.then)).unzip();
+    let (called, callers): (Vec<Cmd>, Vec<_>) = calls
+        .into_iter()
+        .map(|call| (call.command, call.reply))
+        .unzip();
+    commands.extend(called);
+    let mut poll = about_session("POLL", session);
+    let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
+    let mut limit = limit * many;
+    if commands.is_empty() {
+        poll.arg("BLOCK").arg(millis(block));
+        limit += block;
     }
-    let (sent, block) = {
-        let mut known = core.lock();
-        if known.state.nodes[node].session != session {
-            return Ok(());
-        }
-        (known.state.at, known.state.block(node))
-    };
-    let reply = poller.poll(limit, block, session).await?;
+    commands.push(poll);
+    let mut replies = poller.send(limit, &commands).await;
+    let polled = replies.pop().expect("a reply to each");
+    let answers = replies.split_off(then.len());
+    poller.collect_calls();
     let mut known = core.lock();
-    if known.state.nodes[node].session == session {
-        known.state.polled(node, sent, &reply);
-        if !known.state.changed.is_empty() {
-            poller.collect_calls();
-        }
+    for (then, reply) in then.into_iter().zip(&replies) {
+        known.state.apply(node, session, sent, then, reply);
     }
-    Ok(())
+    if known.state.nodes[node].session == session
+        && let Ok(polled) = &polled
+    {
+        known.state.polled(node, sent, polled);
+    }
+    let has_woken = !known.state.changed.is_empty();
+    drop(known);
+    for (caller, answer) in callers.into_iter().zip(answers) {
+        let _ = caller.send(answer); // it may have gone
+    }
+    polled.map(|_| has_woken)
 }
 
 async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {

@@ -1,14 +1,14 @@
-//! Calls of a crowd: the callers that a POLL has woken call at once, and what they call goes along with the next POLL. So
-//! a lock passes from waiter to waiter in one exchange with the server.
+//! Calls of a crowd: while the loop has just woken callers, or exchanges their calls, what is called goes along with its
+//! next POLL. So a lock passes from waiter to waiter in one exchange with the server.
 
-use crate::background::sleep;
+use crate::background::timeout;
 use crate::state::Reply;
 use redis::Cmd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
-/// How long the POLL waits for the first call.
+/// How long the POLL waits for the first call of the callers that were woken.
 const WINDOW: Duration = Duration::from_millis(1);
 
 /// The calls that go along with the next POLL.
@@ -20,9 +20,9 @@ pub(super) struct Crowd {
 }
 
 /// A command, and where its reply goes.
-pub(super) struct Call {
-    pub(super) command: Cmd,
-    pub(super) reply: oneshot::Sender<Reply>,
+pub(crate) struct Call {
+    pub(crate) command: Cmd,
+    pub(crate) reply: oneshot::Sender<Reply>,
 }
 
 impl Crowd {
@@ -30,32 +30,42 @@ impl Crowd {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to collect calls, before the callers are woken.
-    pub(super) fn begin(&self) {
-        self.calls().get_or_insert_default();
-    }
-
-    /// Adds a call, if calls are collected.
+    /// Adds a call, if calls are collected. It needs no timer: the exchange has one.
     pub(super) fn join(&self, command: &Cmd) -> Option<oneshot::Receiver<Reply>> {
-        let (sender, receiver) = oneshot::channel();
-        let call = Call {
-            command: command.clone(),
-            reply: sender,
-        };
-        self.calls().as_mut()?.push(call);
+        let (reply, receiver) = oneshot::channel();
+        let command = command.clone();
+        self.calls().as_mut()?.push(Call { command, reply });
         self.called.notify_one();
         Some(receiver)
     }
 
-    /// Ends the collection, a moment after the first call.
-    pub(super) async fn end(&self) -> Vec<Call> {
-        if self.calls().is_none() {
-            return Vec::new();
+    /// Begins to collect calls.
+    pub(super) fn open(&self) {
+        self.calls().get_or_insert_default();
+    }
+
+    /// Takes the calls so far. `waits`: callers were woken, so that one is about to come. If none comes, calls are
+    /// collected no more.
+    pub(super) async fn take(&self, waits: bool) -> Vec<Call> {
+        let is_empty = || self.calls().as_ref().is_some_and(Vec::is_empty);
+        if waits {
+            let first = async {
+                while is_empty() {
+                    self.called.notified().await;
+                }
+            };
+            let _ = timeout(WINDOW, first).await;
         }
-        tokio::select! {
-            () = self.called.notified() => tokio::task::yield_now().await,
-            () = sleep(WINDOW) => {}
+        let mut calls = self.calls();
+        let taken = calls.take().unwrap_or_default();
+        if !taken.is_empty() {
+            *calls = Some(Vec::new());
         }
-        self.calls().take().unwrap_or_default()
+        taken
+    }
+
+    /// Collects no more, and drops the calls: they have no reply.
+    pub(super) fn close(&self) {
+        *self.calls() = None;
     }
 }

@@ -5,10 +5,10 @@ mod crowd;
 mod sentinels;
 
 pub(crate) use cluster::Servers;
+pub(crate) use crowd::Call;
 
 use crate::background::timeout;
-use crate::state::time::millis;
-use crate::state::{Fault, Reply, about_session};
+use crate::state::{Fault, Reply};
 use crate::testing::StandIn;
 use crowd::Crowd;
 use futures_util::future::BoxFuture;
@@ -98,12 +98,14 @@ impl Server {
         if let Source::StandIn(stand_in) = &self.source {
             return stand_in.answer(command).await;
         }
-        if let Some(reply) = (!asking).then(|| self.crowd.join(command)).flatten() {
-            let reply = timeout(limit, reply).await;
-            let no_answer = || Err(Fault::no_reply("no answer in time", true));
-            return reply
-                .unwrap_or_else(|_| Ok(no_answer()))
-                .unwrap_or_else(|_| no_answer());
+        let crowd = if asking || limit < self.reply {
+            None
+        } else {
+            self.crowd.join(command)
+        };
+        if let Some(reply) = crowd {
+            let no_answer = |_| Err(Fault::no_reply("the connection was closed", true));
+            return reply.await.unwrap_or_else(no_answer);
         }
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
@@ -183,39 +185,30 @@ impl Poller {
         sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
     }
 
-    /// Has what the callers call at once, whom the last reply is about to wake, go along with the next POLL.
+    /// What callers call goes along with the next exchange.
     pub(crate) fn collect_calls(&self) {
-        self.server.crowd.begin();
+        self.server.crowd.open();
     }
 
-    /// Polls a session. The POLL does not block if calls go along.
-    pub(crate) async fn poll(&mut self, limit: Duration, block: Duration, session: u64) -> Reply {
-        let calls = self.server.crowd.end().await;
-        let mut poll = about_session("POLL", session);
-        if calls.is_empty() {
-            poll.arg("BLOCK").arg(millis(block));
-            return self
-                .send(limit + block, &[poll])
-                .await
-                .pop()
-                .expect("a reply");
-        }
-        let (mut commands, callers): (Vec<Cmd>, Vec<_>) = calls
-            .into_iter()
-            .map(|call| (call.command, call.reply))
-            .unzip();
-        commands.push(poll);
-        let mut replies = self.send(limit, &commands).await;
-        let polled = replies.pop().expect("a reply");
-        for (caller, reply) in callers.into_iter().zip(replies) {
-            let _ = caller.send(reply); // it may have no more time
-        }
-        polled
+    /// The calls that go along. `waits`: callers were woken, so that one is about to come.
+    pub(crate) async fn calls(&self, waits: bool) -> Vec<Call> {
+        self.server.crowd.take(waits).await
+    }
+
+    /// Lets callers use their own connections.
+    pub(crate) fn release_calls(&self) {
+        self.server.crowd.close();
     }
 
     /// Lets go of the connection.
     pub(crate) fn close(&mut self) {
         self.connection = None;
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.release_calls();
     }
 }
 
