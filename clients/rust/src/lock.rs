@@ -1,8 +1,9 @@
 //! A lock, before it is acquired.
 
-use crate::acquire::{For, Terms, acquire};
+use crate::acquire::{Terms, acquire};
+use crate::background::sleep;
 use crate::error::{Error, ErrorKind};
-use crate::guard::Guard;
+use crate::guard::{Guard, enter};
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 use crate::state::Mode;
@@ -36,10 +37,8 @@ impl Lock {
         };
         let terms = Terms {
             mode,
-            fixed: None,
-            at_most: None,
-            wait: None,
             wrong,
+            ..Terms::default()
         };
         Self {
             locks: locks.clone(),
@@ -69,6 +68,20 @@ impl Lock {
 
     pub(crate) fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// The same lock of another client.
+    pub(crate) fn on(&self, locks: &Locks) -> Self {
+        Self {
+            locks: locks.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// The same lock without a maximum time.
+    pub(crate) fn endless(mut self) -> Self {
+        self.terms.at_most = None;
+        self
     }
 
     /// The key of the lock.
@@ -129,18 +142,18 @@ impl Lock {
             wait,
             ..self.terms.clone()
         };
-        let (key, mode) = (Arc::clone(&self.key), terms.mode);
-        let Some(task) = self
-            .task
-            .as_ref()
-            .filter(|_| !matches!(mode, Mode::Permits(_)))
-        else {
-            return acquire(&self.locks, key, For::Anybody, terms, given_up).await;
+        let is_permit = matches!(terms.mode, Mode::Permits(_));
+        let Some(task) = self.task.as_ref().filter(|_| !is_permit) else {
+            return acquire(&self.locks, &self.key, terms, given_up).await;
         };
-        if let Some(held) = task.held(&key) {
-            return crate::guard::enter(&held, mode).await;
+        if let Some(held) = task.held(&self.key) {
+            return enter(&held, terms.mode).await;
         }
-        let guard = acquire(&self.locks, key, For::Task(task.owner()), terms, given_up).await?;
+        let terms = Terms {
+            task: Some(Arc::clone(&task.owner)),
+            ..terms
+        };
+        let guard = acquire(&self.locks, &self.key, terms, given_up).await?;
         task.remember(guard.hold());
         Ok(guard)
     }
@@ -151,19 +164,12 @@ impl Lock {
     /// # Errors
     /// [`Lost`](ErrorKind::Lost) if the grant has ended.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
-        let whose = For::Adopter(owner.into().into(), token);
         let terms = Terms {
             wait: Some(Duration::ZERO),
+            adopts: Some((owner.into().into(), token)),
             ..self.terms.clone()
         };
-        acquire(
-            &self.locks,
-            Arc::clone(&self.key),
-            whose,
-            terms,
-            &CancellationToken::new(),
-        )
-        .await
+        acquire(&self.locks, &self.key, terms, &CancellationToken::new()).await
     }
 
     /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.
@@ -177,19 +183,7 @@ impl Lock {
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
         let guard = self.acquire().await?;
-        let worked = tokio::select! {
-            biased;
-            loss = guard.lost() => return Err(loss.into()),
-            worked = work(&guard) => worked,
-        };
-        match (guard.release().await, worked) {
-            (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
-            (Err(error), worked) => {
-                tracing::warn!(%error, "a lock was not released");
-                worked
-            }
-            (Ok(()), worked) => worked,
-        }
+        work_under(guard, Guard::lost, Guard::release, work).await
     }
 
     /// Leads: waits for the lock as long as it takes, works while it holds it, and starts again when the work has ended
@@ -208,7 +202,7 @@ impl Lock {
                 Ok(guard) => Arc::new(guard),
                 Err(error) if error.kind().may_pass() => {
                     tracing::warn!(%error, "nobody can lead");
-                    crate::background::sleep(pauses.next()).await;
+                    sleep(pauses.next()).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -226,6 +220,28 @@ impl Lock {
                 tracing::warn!(%error, "a lock was not released");
             }
         }
+    }
+}
+
+/// Works under a lock that is held, and releases it. When it is lost, the work is dropped where it stands.
+pub(crate) async fn work_under<G, T, E: From<Error>>(
+    guard: G,
+    lost: impl AsyncFn(&G) -> Error,
+    release: impl AsyncFnOnce(G) -> Result<(), Error>,
+    work: impl AsyncFnOnce(&G) -> Result<T, E>,
+) -> Result<T, E> {
+    let worked = tokio::select! {
+        biased;
+        loss = lost(&guard) => return Err(loss.into()),
+        worked = work(&guard) => worked,
+    };
+    match (release(guard).await, worked) {
+        (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
+        (Err(error), worked) => {
+            tracing::warn!(%error, "a lock was not released");
+            worked
+        }
+        (Ok(()), worked) => worked,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::builder::Builder;
 use crate::core::{Core, now};
 use crate::error::{Error, Failure};
 use crate::lock::Lock;
-use crate::state::{Mode, about_session};
+use crate::state::{Mode, command};
 use crate::task::Task;
 use redis::{Client, IntoConnectionInfo};
 use std::collections::HashSet;
@@ -119,7 +119,9 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     };
     core.closing.cancel();
     let closing = sessions.into_iter().map(|(node, session)| async move {
-        let reply = core.call_node(node, &about_session("CLOSE", session)).await;
+        let reply = core
+            .call_node(node, &command!["LOCK.SESSION", "CLOSE", session])
+            .await;
         reply.is_ok().then_some(session)
     });
     let closing = futures_util::future::join_all(closing);

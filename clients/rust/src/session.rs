@@ -6,7 +6,7 @@ use crate::core::{Core, Locked};
 use crate::pauses::Pauses;
 use crate::server::Poller;
 use crate::state::time::millis;
-use crate::state::{Fault, Time, about_session};
+use crate::state::{Fault, Time, command};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +115,9 @@ async fn round(
             known.state.is_closed
         };
         if is_closed {
-            poller.send(limit, &[about_session("CLOSE", session)]).await;
+            poller
+                .send(limit, &[command!["LOCK.SESSION", "CLOSE", session]])
+                .await;
             return Ok(false);
         }
     }
@@ -132,7 +134,7 @@ async fn round(
         .map(|call| (call.command, call.reply))
         .unzip();
     commands.extend(called);
-    let mut poll = about_session("POLL", session);
+    let mut poll = command!["LOCK.SESSION", "POLL", session];
     let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
     let mut limit = limit * many;
     if commands.is_empty() {
@@ -163,9 +165,8 @@ async fn round(
 
 async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
     let options = &core.options;
-    let mut open = redis::cmd("LOCK.SESSION");
-    open.arg("OPEN").arg("TIMEOUT").arg(millis(options.silence));
-    open.arg("NAME").arg(&options.service);
+    let (timeout, service) = (millis(options.silence), &options.service);
+    let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
     let reply = poller
         .send(options.reply, &[open])
         .await

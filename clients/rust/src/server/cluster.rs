@@ -3,7 +3,7 @@
 use super::Server;
 use crate::background::timeout;
 use crate::state::reply::{bytes, list, number, text};
-use crate::state::{Fault, Reply};
+use crate::state::{Fault, Reply, command};
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo, Value};
 use std::collections::HashMap;
@@ -154,8 +154,7 @@ impl Cluster {
     /// Reads the map from the first node that answers; each has a share of the time.
     async fn read(&self, limit: Duration) -> Result<(), Fault> {
         let nodes: Vec<_> = self.map().nodes.values().cloned().collect();
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("SLOTS");
+        let command = command!["CLUSTER", "SLOTS"];
         let mut asking = futures_util::stream::FuturesUnordered::new();
         for node in nodes {
             let command = command.clone();

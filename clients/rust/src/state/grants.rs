@@ -1,6 +1,6 @@
 //! The rules of grants.
 
-use super::claim::{Claim, Mode, Phase, command, with_mode};
+use super::claim::{Claim, Mode, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Fault, Id, Reply, State, Time};
@@ -80,22 +80,26 @@ impl State {
     /// The command that asks whether the grant stands, for `confirmed`.
     pub(crate) fn check(&self, id: Id) -> Result<Cmd, Failure> {
         let claim = &self.claims[&id];
-        let mut command = redis::cmd("LOCK.FENCE");
-        command.arg(&*claim.name.key).arg(claim.token);
+        let command = command!["LOCK.FENCE", &*claim.name.key, claim.token];
         self.require_held(id).map(|()| command)
     }
 
     /// The command that adds a hold, for `confirmed`.
     pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Failure> {
         let claim = &self.claims[&id];
-        let mut command = command("LOCK.ACQUIRE", &claim.name);
-        with_mode(&mut command, mode);
-        command
-            .arg("PX")
-            .arg(millis(claim.lease))
-            .arg("HOLDS")
-            .arg(claim.holds + 1);
-        command.arg("TOKEN").arg(claim.token);
+        let (holds, token) = (claim.holds + 1, claim.token);
+        let (name, lease) = (&claim.name, millis(claim.lease));
+        let command = command![
+            "LOCK.ACQUIRE",
+            name,
+            mode,
+            "PX",
+            lease,
+            "HOLDS",
+            holds,
+            "TOKEN",
+            token
+        ];
         self.require_held(id).map(|()| command)
     }
 
@@ -108,16 +112,9 @@ impl State {
         (claim.sure, claim.from, claim.leaves) = (sure, FAR, leaves);
         let node = &mut self.nodes[claim.node];
         node.soonest = node.soonest.min(sure);
-        let mut command = command("LOCK.RENEW", &claim.name);
-        command
-            .arg("PX")
-            .arg(millis(lease))
-            .arg("TOKEN")
-            .arg(claim.token);
-        if leaves {
-            command.arg("SESSION").arg(0);
-        }
-        Ok(command)
+        let session = leaves.then_some(("SESSION", 0));
+        let (lease, token) = (("PX", millis(lease)), ("TOKEN", claim.token));
+        Ok(command!["LOCK.RENEW", &claim.name, lease, token, session])
     }
 
     /// Applies what became of a check, a re-entry or a renewal.

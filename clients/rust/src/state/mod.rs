@@ -2,6 +2,16 @@
 //! are not finished. It has no I/O, tasks, timers or clock: replies and events go in with the time, and commands that
 //! are due come out. Its callers hold a mutex.
 
+/// A command of these words and numbers.
+macro_rules! command {
+    ($($part:expr),+ $(,)?) => {{
+        let mut command = redis::Cmd::new();
+        $(command.arg($part);)+
+        command
+    }};
+}
+pub(crate) use command;
+
 pub(crate) mod claim;
 pub(crate) mod fault;
 mod grants;
@@ -17,7 +27,7 @@ pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
 pub(crate) use fault::Fault;
 pub(crate) use grants::{Answer, End};
 pub(crate) use reply::Reply;
-pub(crate) use session::{Node, about_session};
+pub(crate) use session::Node;
 pub(crate) use time::Time;
 pub(crate) use waits::{Asked, Step};
 
@@ -120,7 +130,7 @@ impl State {
         (!is_used).then_some(owner)
     }
 
-    fn claim(&mut self, id: Id) -> &mut Claim {
+    pub(crate) fn claim(&mut self, id: Id) -> &mut Claim {
         self.claims
             .get_mut(&id)
             .expect("a claim that its caller has")
@@ -149,10 +159,8 @@ impl State {
 
     /// Has the loop release a grant that the user does not have, or cancel a wait: without the session.
     fn give_back(&mut self, node: usize, name: Name, token: u64) {
-        let mut command = claim::cancel_command(&name);
-        if token != 0 {
-            command.arg("TOKEN").arg(token);
-        }
+        let of = (token != 0).then_some(("TOKEN", token));
+        let command = command!["LOCK.RELEASE", &name, "ALL", of];
         self.finish_later(node, Ended { name, token }, command);
     }
 

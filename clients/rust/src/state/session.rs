@@ -150,7 +150,7 @@ impl State {
         if it.excess.is_some_and(|since| self.at > since + self.lease) {
             let called = self.calls.values().cloned().collect();
             due.push(Due {
-                command: about_session("GRANTS", session),
+                command: command!["LOCK.SESSION", "GRANTS", session],
                 then: Then::Listed(called),
             });
         }
@@ -158,7 +158,7 @@ impl State {
             let has_grants = it.grants.iter().any(|id| self.claims[id].session == old);
             if self.at > since + 2 * self.reply && !has_grants {
                 due.push(Due {
-                    command: about_session("CLOSE", old),
+                    command: command!["LOCK.SESSION", "CLOSE", old],
                     then: Then::Closed(old),
                 });
             }
@@ -295,11 +295,4 @@ impl State {
         }
         grants
     }
-}
-
-/// A command about a session.
-pub(crate) fn about_session(what: &str, session: u64) -> Cmd {
-    let mut command = redis::cmd("LOCK.SESSION");
-    command.arg(what).arg(session);
-    command
 }
