@@ -25,7 +25,7 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
         waits = matches!(ended, Ok(true));
         let fault = ended.err();
         if fault.is_some() {
-            poller.release_calls();
+            poller.crowd().close();
         }
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
         let broken = fault.as_ref().filter(|_| !is_unknown);
@@ -116,12 +116,12 @@ async fn round(
         };
         if is_closed {
             poller
-                .send(limit, &[command!["LOCK.SESSION", "CLOSE", session]])
+                .send(limit, vec![command!["LOCK.SESSION", "CLOSE", session]])
                 .await;
             return Ok(false);
         }
     }
-    let calls = poller.calls(waits).await;
+    let calls = poller.crowd().take(waits).await;
     let (sent, block, due) = {
         let mut known = core.lock();
         let due = known.state.due(node);
@@ -142,10 +142,12 @@ async fn round(
         limit += block;
     }
     commands.push(poll);
-    let mut replies = poller.send(limit, &commands).await;
+    let mut replies = poller.send(limit, commands).await;
     let polled = replies.pop().expect("a reply to each");
     let answers = replies.split_off(then.len());
-    poller.collect_calls();
+    if polled.is_ok() {
+        poller.crowd().open(); // before callers are woken
+    }
     let mut known = core.lock();
     for (then, reply) in then.into_iter().zip(&replies) {
         known.state.apply(node, session, sent, then, reply);
@@ -168,7 +170,7 @@ async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
     let (timeout, service) = (millis(options.silence), &options.service);
     let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
     let reply = poller
-        .send(options.reply, &[open])
+        .send(options.reply, vec![open])
         .await
         .pop()
         .expect("a reply")?;

@@ -2,7 +2,7 @@
 //! next POLL. So a lock passes from waiter to waiter in one exchange with the server.
 
 use crate::background::timeout;
-use crate::state::Reply;
+use crate::state::{Fault, Reply};
 use redis::Cmd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_millis(1);
 
 /// The calls that go along with the next POLL.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(crate) struct Crowd {
     /// None: the loop collects no calls.
     calls: Mutex<Option<Vec<Call>>>,
     called: Notify,
@@ -40,13 +40,13 @@ impl Crowd {
     }
 
     /// Begins to collect calls.
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         self.calls().get_or_insert_default();
     }
 
     /// Takes the calls so far. `waits`: callers were woken, so that one is about to come. If none comes, calls are
     /// collected no more.
-    pub(super) async fn take(&self, waits: bool) -> Vec<Call> {
+    pub(crate) async fn take(&self, waits: bool) -> Vec<Call> {
         let is_empty = || self.calls().as_ref().is_some_and(Vec::is_empty);
         if waits {
             let first = async {
@@ -64,8 +64,11 @@ impl Crowd {
         taken
     }
 
-    /// Collects no more, and drops the calls: they have no reply.
-    pub(super) fn close(&self) {
-        *self.calls() = None;
+    /// Collects no more: the calls were not sent.
+    pub(crate) fn close(&self) {
+        for call in self.calls().take().unwrap_or_default() {
+            let fault = Fault::no_reply("the connection was closed", false);
+            let _ = call.reply.send(Err(fault)); // the caller may have gone
+        }
     }
 }

@@ -62,10 +62,7 @@ impl State {
 
     fn ended_of(&self, id: Id) -> Ended {
         let claim = &self.claims[&id];
-        Ended {
-            name: claim.name.clone(),
-            token: claim.token,
-        }
+        (claim.name.clone(), claim.token)
     }
 
     /// The reason of a loss: what the server reported, or else its reply.

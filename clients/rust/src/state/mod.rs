@@ -65,12 +65,8 @@ pub(crate) struct State {
     losses: HashMap<Ended, Loss>,
 }
 
-/// A grant; without a token, all that its owner has, a wait too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Ended {
-    name: Name,
-    token: u64,
-}
+/// A grant, by its token; without a token, all that its owner has, a wait too.
+pub(crate) type Ended = (Name, u64);
 
 struct Unfinished {
     node: usize,
@@ -118,7 +114,7 @@ impl State {
     /// The owner that the task may use for another call; none: it needs a fresh one.
     pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
         let owner = task.get()?;
-        let unfinished = self.unfinished.keys().map(|ended| &ended.name);
+        let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let is_used = self
             .calls
             .values()
@@ -161,7 +157,7 @@ impl State {
     fn give_back(&mut self, node: usize, name: Name, token: u64) {
         let of = (token != 0).then_some(("TOKEN", token));
         let command = command!["LOCK.RELEASE", &name, "ALL", of];
-        self.finish_later(node, Ended { name, token }, command);
+        self.finish_later(node, (name, token), command);
     }
 
     /// Applies the reply to an unfinished release.
@@ -175,7 +171,7 @@ impl State {
         }
         let node = how.node;
         self.unfinished.remove(ended);
-        if ended.token != 0 && fault.is_some_and(|fault| !fault.is_gone()) {
+        if ended.1 != 0 && fault.is_some_and(|fault| !fault.is_gone()) {
             self.nodes[node].is_leaving = true;
         }
     }

@@ -4,7 +4,7 @@ use super::claim::Phase;
 use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
-use super::{Ended, Fault, Id, Loss, Name, State};
+use super::{Fault, Id, Loss, Name, State};
 use crate::error::{ErrorKind, Failure};
 use redis::Value;
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl State {
                 && claim.node == node
         };
         let known = self.names.get(&name).copied().filter(is_it);
-        let ended = Ended { name, token };
+        let ended = (name, token);
         self.unfinished.remove(&ended); // nothing is left to release
         if !self.calls.is_empty() {
             self.losses.insert(

@@ -69,13 +69,10 @@ pub(crate) struct Due {
 pub(crate) enum Then {
     Moved(Id),
     Queued(Asked),
-    Finished(Finished),
+    Finished(Ended),
     Listed(HashSet<Name>),
     Closed(u64),
 }
-
-/// An unfinished release that was sent.
-pub(crate) struct Finished(Ended);
 
 impl State {
     /// Nothing depends on the session.
@@ -140,7 +137,7 @@ impl State {
             self.queue_again(node, &mut due);
         }
         for (ended, how) in self.unfinished.iter().filter(|(_, how)| how.node == node) {
-            let then = Then::Finished(Finished(ended.clone()));
+            let then = Then::Finished(ended.clone());
             due.push(Due {
                 command: how.command.clone(),
                 then,
@@ -204,14 +201,14 @@ impl State {
                 self.answered(&asked, reply);
                 self.nodes[node].is_outside |= reply.is_err();
             }
-            Then::Finished(Finished(ended)) => {
+            Then::Finished(ended) => {
                 if reply
                     .as_ref()
                     .is_err_and(|fault| fault.redirection().is_some())
                 {
                     let how = self.unfinished.remove(&ended);
                     self.misplaced
-                        .extend(how.map(|how| (ended.name.key, how.command)));
+                        .extend(how.map(|how| (ended.0.key, how.command)));
                 } else {
                     self.finished(&ended, reply);
                 }
@@ -267,13 +264,11 @@ impl State {
                 key: bytes(field(row, "key")).into(),
                 owner: text(field(row, "owner")).into(),
             };
-            let ended = Ended {
-                name,
-                token: number(field(row, "token")),
-            };
-            let is_known = called.contains(&ended.name) || self.names.contains_key(&ended.name);
+            let token = number(field(row, "token"));
+            let is_known = called.contains(&name) || self.names.contains_key(&name);
+            let ended = (name, token);
             if !is_known && !self.unfinished.contains_key(&ended) {
-                self.give_back(node, ended.name, ended.token);
+                self.give_back(node, ended.0, token);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::claim::{Claim, Name, Phase};
 use super::reply::grant_in;
-use super::{Ended, Fault, Id, Reply, State, Time};
+use super::{Fault, Id, Reply, State, Time};
 use crate::error::{ErrorKind, Failure};
 use redis::Value;
 use std::time::Duration;
@@ -198,13 +198,7 @@ impl State {
 
     /// Applies the reply to the cancel of a wait that was given up.
     pub(crate) fn cancel_answered(&mut self, name: &Name, reply: &Reply) {
-        self.finished(
-            &Ended {
-                name: name.clone(),
-                token: 0,
-            },
-            reply,
-        );
+        self.finished(&(name.clone(), 0), reply);
     }
 
     pub(super) fn end_wait(&mut self, id: Id, failure: Failure) {
@@ -232,10 +226,7 @@ impl State {
         till: Time,
     ) -> bool {
         let known = self.names.get(name).copied();
-        if self.losses.contains_key(&Ended {
-            name: name.clone(),
-            token,
-        }) {
+        if self.losses.contains_key(&(name.clone(), token)) {
             // Its loss was reported before: it is no grant.
             if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
                 self.set(id, Phase::Asked, None);

@@ -8,7 +8,7 @@ mod releases;
 mod waits;
 
 use super::claim::{Claim, Name, Phase, TaskOwner};
-use super::{Answer, Asked, Ended, Fault, Id, Node, Reply, State, Step, Time};
+use super::{Answer, Asked, Fault, Id, Node, Reply, State, Step, Time};
 use crate::error::{ErrorKind, Failure};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;

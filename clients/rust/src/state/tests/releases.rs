@@ -203,9 +203,6 @@ fn close_ends_waits_and_grants() {
             .contains("closed")
     );
     assert!(line(&rig.state.claims[&id].release_command()).contains("HOLDS 0"));
-    let ended = Ended {
-        name: name("held"),
-        token: 50,
-    };
+    let ended = (name("held"), 50);
     assert!(!rig.state.unfinished.contains_key(&ended));
 }
