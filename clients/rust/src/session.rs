@@ -24,12 +24,11 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
         };
         waits = matches!(ended, Ok(true));
         let fault = ended.err();
+        let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
         if fault.is_some() {
             poller.crowd().close();
         }
-        let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
-        let broken = fault.as_ref().filter(|_| !is_unknown);
-        if broken.is_some() {
+        if fault.is_some() && !is_unknown {
             poller.close();
         }
         let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else {
@@ -39,35 +38,23 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
         }
-        if broken.is_some() && core.servers.is_cluster() {
+        if !is_unknown && core.servers.is_cluster() {
             relocate(&core, node).await;
         }
-        let pause = pauses.next();
         // Grants that are unsure are about to be judged.
-        rest(
-            &core,
-            node,
-            if is_unsure {
-                pause.min(Duration::from_millis(100))
-            } else {
-                pause
-            },
-        )
-        .await;
+        let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });
+        rest(&core, node, pauses.next().min(most)).await;
     }
 }
 
 /// Applies the end of a round. It returns whether the time of a grant has passed; none: the loop has ended.
 fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Fault>) -> Option<bool> {
     let mut known = core.lock();
-    let mut broken = fault;
-    if let Some(fault) = fault {
-        if fault.is("NOSESSION") {
-            known.state.session_ended(node);
-            broken = None;
-        } else {
-            known.state.failed(node, began, fault);
-        }
+    let broken = fault.filter(|fault| !fault.is("NOSESSION"));
+    if let Some(broken) = broken {
+        known.state.failed(node, began, broken);
+    } else if fault.is_some() {
+        known.state.session_ended(node);
     }
     if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
         known.loops[node].is_running = false; // until it is needed
@@ -115,9 +102,8 @@ async fn round(
             known.state.is_closed
         };
         if is_closed {
-            poller
-                .send(limit, vec![command!["LOCK.SESSION", "CLOSE", session]])
-                .await;
+            let close = command!["LOCK.SESSION", "CLOSE", session];
+            poller.send(limit, vec![close]).await;
             return Ok(false);
         }
     }
@@ -169,11 +155,8 @@ async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
     let options = &core.options;
     let (timeout, service) = (millis(options.silence), &options.service);
     let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
-    let reply = poller
-        .send(options.reply, vec![open])
-        .await
-        .pop()
-        .expect("a reply")?;
+    let mut replies = poller.send(options.reply, vec![open]).await;
+    let reply = replies.pop().expect("a reply")?;
     match crate::state::reply::number(&reply) {
         0 => Err(Fault::no_reply("OPEN answered no session", false)),
         session => Ok(session),
@@ -182,21 +165,7 @@ async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
 
 /// Sends on what a node of the cluster that does not answer may have lost to another one.
 async fn relocate(core: &Arc<Core>, node: usize) {
-    let claims = {
-        let known = core.lock();
-        let claims = known.state.claims_on(node);
-        let key = |id: &u64| {
-            known
-                .state
-                .claims
-                .get(id)
-                .map(|claim| Arc::clone(&claim.name.key))
-        };
-        claims
-            .into_iter()
-            .filter_map(|id| Some((id, key(&id)?)))
-            .collect::<Vec<_>>()
-    };
+    let claims = core.lock().state.claims_on(node);
     core.servers.refresh();
     for (id, key) in claims {
         let at = core.route(&key, None, core.options.reply).await;

@@ -1,11 +1,12 @@
 //! The rules of grants.
 
-use super::claim::{Claim, Mode, Phase};
+use super::claim::{Mode, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Fault, Id, Reply, State, Time};
 use crate::error::{ErrorKind, Failure};
 use redis::Cmd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What became of a call about a grant.
@@ -269,16 +270,16 @@ impl State {
         }
     }
 
-    /// The grants in the session of a node, and the places in line there.
-    pub(crate) fn claims_on(&self, node: usize) -> Vec<Id> {
-        let is_there = |id: &Id, claim: &Claim| {
-            claim.node == node
-                && (claim.phase == Phase::InLine || self.nodes[node].grants.contains(id))
+    /// The grants in the session of a node, and the places in line there, with their keys.
+    pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Arc<[u8]>)> {
+        let is_there = |id: Id| {
+            let claim = &self.claims[&id];
+            let is_in_line = claim.phase == Phase::InLine && claim.node == node;
+            is_in_line || self.nodes[node].grants.contains(&id)
         };
-        self.names
-            .values()
-            .copied()
-            .filter(|id| is_there(id, &self.claims[id]))
+        let claims = self.names.iter().filter(|(_, id)| is_there(**id));
+        claims
+            .map(|(name, id)| (*id, Arc::clone(&name.key)))
             .collect()
     }
 
