@@ -125,7 +125,7 @@ pub(crate) struct Claim {
     pub(super) reason: String,
     /// See `State::sure`.
     pub(super) sure: Time,
-    /// No POLL sent before makes it sure.
+    /// No POLL sent before makes it sure, and no ACQUIRE sent before brings a place.
     pub(super) from: Time,
     /// A RENEW takes it out of its session.
     pub(super) leaves: bool,

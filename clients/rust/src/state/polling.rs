@@ -136,7 +136,9 @@ impl State {
             );
         } else if fault.is_passing() {
             self.set(id, Phase::Asked, None);
-            self.claim(id).cause = Some(fault);
+            let at = self.at;
+            let wait = self.claim(id);
+            (wait.cause, wait.from) = (Some(fault), at);
         } else {
             let failure = fault.failure(&node.address);
             self.end_wait(id, failure);

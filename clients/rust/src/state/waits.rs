@@ -150,7 +150,8 @@ impl State {
             (Ok(Value::Int(_)), Some(Phase::Asked | Phase::InLine)) => {
                 let is_current = session == self.nodes[node].session;
                 let wait = self.claim(id);
-                if is_current && wait.node == node {
+                let has_ended = sent < wait.from; // the place may be the one that has ended since
+                if is_current && wait.node == node && !has_ended {
                     (wait.phase, wait.session) = (Phase::InLine, session);
                 }
             }
