@@ -2,7 +2,7 @@
 
 use crate::background::{run, sleep};
 use crate::core::{Core, Options, Target, now};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::locks::Locks;
@@ -85,9 +85,9 @@ async fn take(
     given_up: CancellationToken,
 ) -> Result<Guard, Error> {
     let core = locks.core();
-    let failed = |failure: Failure| failure.of("acquire", &key);
+    let failed = |failure: Error| failure.of("acquire", &key);
     if let Some(wrong) = terms.wrong {
-        return Err(failed(Failure::misuse(wrong)));
+        return Err(failed(Error::misuse(wrong)));
     }
     let routed = core.route(&key, None, core.options.reply).await;
     let mut target = routed.map_err(|fault| failed(fault.failure("cluster")))?;
@@ -109,7 +109,7 @@ async fn take(
 }
 
 /// Registers a wait.
-fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, node: usize) -> Result<Hold, Failure> {
+fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, node: usize) -> Result<Hold, Error> {
     let core = locks.core();
     let mut known = core.lock();
     let (task, adopts) = (terms.task.clone(), terms.adopts.clone());
@@ -145,7 +145,7 @@ enum Next {
 
 impl Hold {
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
-    async fn ask(&self, target: &mut Target, given_up: &CancellationToken) -> Result<(), Failure> {
+    async fn ask(&self, target: &mut Target, given_up: &CancellationToken) -> Result<(), Error> {
         let mut pauses = Pauses::default();
         loop {
             let rest = match self.next(*target, given_up)? {
@@ -168,7 +168,7 @@ impl Hold {
     }
 
     /// The next step.
-    fn next(&self, target: Target, given_up: &CancellationToken) -> Result<Next, Failure> {
+    fn next(&self, target: Target, given_up: &CancellationToken) -> Result<Next, Error> {
         let mut known = self.core().lock();
         let claim = known.state.claim(self.id);
         let is_asked = claim.phase == Phase::Asked;

@@ -1,7 +1,7 @@
 //! How a client is set up.
 
 use crate::core::{Core, Options};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::locks::Locks;
 use crate::observer::Observer;
 use crate::quorum::Quorum;
@@ -143,7 +143,7 @@ impl Builder {
         let servers = Servers::cluster(nodes, self.options.reply);
         servers
             .map(|servers| self.on(servers))
-            .ok_or_else(|| Failure::misuse("a cluster has nodes").of("open", b""))
+            .ok_or_else(|| Error::misuse("a cluster has nodes").of("open", b""))
     }
 
     /// Locks in memory, for unit tests.
@@ -169,7 +169,7 @@ impl Builder {
         });
         let servers = servers.map_err(|error| unusable(&error))?;
         if servers.len() < 3 {
-            return Err(Failure::misuse("a quorum has at least 3 servers").of("open", b""));
+            return Err(Error::misuse("a quorum has at least 3 servers").of("open", b""));
         }
         Ok(Quorum::new(
             self.options,
@@ -190,7 +190,7 @@ impl Builder {
 }
 
 fn unusable(error: &RedisError) -> Error {
-    Failure::misuse(error.to_string()).of("open", b"")
+    Error::misuse(error.to_string()).of("open", b"")
 }
 
 fn all<S: IntoConnectionInfo>(

@@ -1,7 +1,7 @@
 //! What all parts of the client share: the state under its mutex, the servers, and calls that are repeated.
 
 use crate::background::{background, sleep};
-use crate::error::Failure;
+use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::{Server, Servers};
@@ -293,7 +293,7 @@ impl Locked<'_> {
                 .state
                 .require_held(id)
                 .err()
-                .unwrap_or_else(Failure::closed);
+                .unwrap_or_else(Error::closed);
             let error = failure.of("hold", &claim.name.key);
             let _ = caller.loss.set(error.clone());
             caller.lost.cancel();

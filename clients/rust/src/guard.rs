@@ -1,7 +1,7 @@
 //! A lock that is held.
 
 use crate::background::{background, run};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::hold::Hold;
 use crate::state::Mode;
 use std::fmt;
@@ -77,7 +77,7 @@ impl Guard {
     pub async fn lost(&self) -> Error {
         self.hold.caller.lost.cancelled().await;
         self.loss()
-            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+            .unwrap_or_else(|| Error::closed().of("hold", self.key()))
     }
 
     /// The error with the reason, if the lock is lost.

@@ -2,7 +2,7 @@
 
 use crate::background::{background, sleep};
 use crate::core::{Core, now};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::locks::Locks;
 use crate::state::claim::LEAST_LEASE;
 use crate::state::time::FAR;
@@ -56,7 +56,7 @@ impl Hold {
     }
 
     fn misuse(&self, operation: &'static str, why: &'static str) -> Error {
-        Failure::misuse(why).of(operation, &self.name.key)
+        Error::misuse(why).of(operation, &self.name.key)
     }
 
     /// Fails if the grant is lost or released.
@@ -110,11 +110,11 @@ impl Hold {
     async fn call(
         &self,
         operation: &'static str,
-        before: impl FnOnce(&mut State, u64) -> Result<Cmd, Failure> + Send,
-        after: impl FnOnce(&mut State, u64, &Answer) -> Result<(), Failure> + Send,
+        before: impl FnOnce(&mut State, u64) -> Result<Cmd, Error> + Send,
+        after: impl FnOnce(&mut State, u64, &Answer) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        let failed = |failure: Failure| failure.of(operation, &self.name.key);
+        let failed = |failure: Error| failure.of(operation, &self.name.key);
         let (command, call) = {
             let mut known = self.core().lock();
             let command = before(&mut known.state, self.id).map_err(failed)?;

@@ -4,7 +4,7 @@ use crate::background::background;
 use crate::background::timeout;
 use crate::builder::Builder;
 use crate::core::{Core, now};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::lock::Lock;
 use crate::state::{Mode, command};
 use crate::task::Task;
@@ -147,7 +147,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
                 fault.failure(&core.lock().state.nodes[node].address)
             }
-            Err(_) => Failure::new(crate::ErrorKind::Unavailable, "no time was left"),
+            Err(_) => Error::new(crate::ErrorKind::Unavailable, "no time was left"),
         };
         Some(failure.of("close", &key))
     });

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::ballot::{Ballot, PATIENCE};
 use super::guard::{QuorumGuard, Together};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::lock::Lock;
 use crate::pauses::{Pauses, random};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) async fn take(
     given_up: CancellationToken,
 ) -> Result<QuorumGuard, Error> {
     if let Some(wrong) = lock.terms().wrong {
-        return Err(Failure::misuse(wrong).of("acquire", lock.key()));
+        return Err(Error::misuse(wrong).of("acquire", lock.key()));
     }
     let mut ballot = Ballot::new(quorum, lock, given_up.clone());
     let taken = acquire(&mut ballot, &given_up).await;

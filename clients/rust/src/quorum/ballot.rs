@@ -3,7 +3,7 @@
 use super::guard::Together;
 use super::{Member, Shared};
 use crate::background::{background, sleep};
-use crate::error::{Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use futures_util::StreamExt;
@@ -320,7 +320,7 @@ impl Ballot {
                 () => ErrorKind::Unavailable,
             };
         }
-        Some(Failure::new(kind, causes.join("; ")).of("acquire", self.lock.key()))
+        Some(Error::new(kind, causes.join("; ")).of("acquire", self.lock.key()))
     }
 
     /// Makes the lock of what has this token.

@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::background::{background, run};
 use crate::core::observe;
-use crate::error::{Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::hold::Hold;
 use futures_util::StreamExt;
@@ -32,7 +32,7 @@ struct Parts {
     held: Vec<(usize, Guard)>,
     losses: Vec<String>,
     /// Why it is held no more.
-    failure: Option<Failure>,
+    failure: Option<Error>,
 }
 
 type Calls = FuturesUnordered<BoxFuture<'static, Result<(), Error>>>;
@@ -92,7 +92,7 @@ impl Together {
         if parts.held.len() >= self.quorum.majority {
             return;
         }
-        let failure = Failure::new(ErrorKind::Lost, parts.losses.join("; "));
+        let failure = Error::new(ErrorKind::Lost, parts.losses.join("; "));
         parts.failure = Some(failure.clone());
         for (_, rest) in parts.held.drain(..) {
             background().spawn(rest.give_up());
@@ -145,7 +145,7 @@ impl Together {
         if let Some(failure) = &parts.failure {
             return Err(failure.clone().of("release", &self.key));
         }
-        parts.failure = Some(Failure::misuse("it was released already"));
+        parts.failure = Some(Error::misuse("it was released already"));
         self.ended.cancel();
         let release = |(_, guard): (_, Guard)| Box::pin(guard.release()) as BoxFuture<'static, _>;
         Ok(parts.held.drain(..).map(release).collect())
@@ -173,7 +173,7 @@ impl Together {
         if left < self.quorum.majority {
             kind = ErrorKind::Lost;
         }
-        Err(Failure::new(kind, causes.join("; ")).of(operation, &self.key))
+        Err(Error::new(kind, causes.join("; ")).of(operation, &self.key))
     }
 }
 
@@ -218,7 +218,7 @@ impl QuorumGuard {
     pub async fn lost(&self) -> Error {
         self.lock.lost.cancelled().await;
         self.loss()
-            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+            .unwrap_or_else(|| Error::closed().of("hold", self.key()))
     }
 
     /// The error with the reason, if the lock is lost.

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::time::{FAR, Time, millis};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use redis::{Cmd, RedisWrite, ToRedisArgs};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -120,7 +120,7 @@ pub(crate) struct Claim {
     /// The fault of the last try.
     pub(super) cause: Option<Fault>,
     /// The end without a grant.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<Error>,
     /// The reason of the loss.
     pub(super) reason: String,
     /// See `State::sure`.

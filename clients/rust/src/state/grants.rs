@@ -4,7 +4,7 @@ use super::claim::{Mode, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Fault, Id, Reply, State, Time};
-use crate::error::{ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,13 +40,13 @@ impl State {
     }
 
     /// Fails if the grant has ended.
-    pub(crate) fn require_held(&self, id: Id) -> Result<(), Failure> {
+    pub(crate) fn require_held(&self, id: Id) -> Result<(), Error> {
         let claim = &self.claims[&id];
         match claim.phase {
-            Phase::Lost => Err(Failure::new(ErrorKind::Lost, claim.reason.clone())),
-            _ if self.is_closed => Err(Failure::closed()),
+            Phase::Lost => Err(Error::new(ErrorKind::Lost, claim.reason.clone())),
+            _ if self.is_closed => Err(Error::closed()),
             Phase::Held => Ok(()),
-            _ => Err(Failure::misuse("it was released already")),
+            _ => Err(Error::misuse("it was released already")),
         }
     }
 
@@ -76,14 +76,14 @@ impl State {
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
-    pub(crate) fn check(&self, id: Id) -> Result<Cmd, Failure> {
+    pub(crate) fn check(&self, id: Id) -> Result<Cmd, Error> {
         let claim = &self.claims[&id];
         let command = command!["LOCK.FENCE", &*claim.name.key, claim.token];
         self.require_held(id).map(|()| command)
     }
 
     /// The command that adds a hold, for `confirmed`.
-    pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Failure> {
+    pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Error> {
         let claim = &self.claims[&id];
         let (holds, token) = (claim.holds + 1, claim.token);
         let (name, lease) = (&claim.name, millis(claim.lease));
@@ -103,7 +103,7 @@ impl State {
 
     /// The command that gives the grant this lease, for `confirmed`. `leaves`: it also takes the grant out of its
     /// session. Until it is answered, no POLL counts.
-    pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Failure> {
+    pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let sure = self.sure(id).min(self.at + lease);
         let claim = self.claims.get_mut(&id).expect("held");
@@ -116,7 +116,7 @@ impl State {
     }
 
     /// Applies what became of a check, a re-entry or a renewal.
-    pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Failure> {
+    pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let at = self.at;
         let fault = answer.reply.as_ref().err();
         let claim = self.claim(id);
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Takes a hold away, and returns the command for it: from here on it is not held.
-    pub(crate) fn release(&mut self, id: Id) -> Result<Cmd, Failure> {
+    pub(crate) fn release(&mut self, id: Id) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let claim = self.claim(id);
         claim.holds -= 1;
@@ -169,7 +169,7 @@ impl State {
     }
 
     /// Applies what became of a release.
-    pub(crate) fn released(&mut self, id: Id, answer: &Answer) -> Result<(), Failure> {
+    pub(crate) fn released(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let fault = answer.reply.as_ref().err();
         let claim = &self.claims[&id];
         if answer.was_open || fault.is_some_and(Fault::may_arrive) {
@@ -183,7 +183,7 @@ impl State {
             }
             let reason = self.reason(id, fault);
             self.lose(id, reason.clone());
-            return Err(Failure::new(ErrorKind::Lost, reason));
+            return Err(Error::new(ErrorKind::Lost, reason));
         }
         if holds > 0 {
             // Its release is not repeated: a re-entry may have come between.

@@ -5,7 +5,7 @@ use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
 use super::{Fault, Id, Loss, Name, State};
-use crate::error::{ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ impl State {
         if why == "timeout" || why == "cancelled" {
             self.end_wait(
                 id,
-                Failure::new(ErrorKind::Busy, format!("the wait has ended: {why}")),
+                Error::new(ErrorKind::Busy, format!("the wait has ended: {why}")),
             );
         } else if fault.is_passing() {
             self.set(id, Phase::Asked, None);

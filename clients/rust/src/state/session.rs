@@ -5,7 +5,7 @@ use super::reply::{bytes, field, grant_in, list, number, text};
 use super::time::{FAR, Time};
 use super::waits::Asked;
 use super::{Ended, Fault, Id, Name, Reply, State};
-use crate::error::Failure;
+use crate::error::Error;
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
 
@@ -279,7 +279,7 @@ impl State {
         let mut grants = Vec::new();
         for id in self.names.values().copied().collect::<Vec<_>>() {
             if self.claims[&id].phase != Phase::Held {
-                self.end_wait(id, Failure::closed());
+                self.end_wait(id, Error::closed());
                 continue;
             }
             self.forget(id);

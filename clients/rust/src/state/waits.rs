@@ -3,7 +3,7 @@
 use super::claim::{Claim, Name, Phase};
 use super::reply::grant_in;
 use super::{Fault, Id, Reply, State, Time};
-use crate::error::{ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ pub(crate) struct Asked {
 
 impl State {
     /// Registers a wait before its call is sent: its event may arrive before its reply.
-    pub(crate) fn ask(&mut self, claim: Claim) -> Result<Id, Failure> {
+    pub(crate) fn ask(&mut self, claim: Claim) -> Result<Id, Error> {
         if self.is_closed {
-            return Err(Failure::closed());
+            return Err(Error::closed());
         }
         if self.names.contains_key(&claim.name) {
-            return Err(Failure::misuse(
+            return Err(Error::misuse(
                 "this owner waits for the lock, or has it, already",
             ));
         }
@@ -49,13 +49,13 @@ impl State {
     }
 
     /// What the caller of an acquire does next.
-    pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Failure> {
+    pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let sure = self.sure(id);
         let wait = &self.claims[&id];
         let node = &self.nodes[wait.node];
         match wait.phase {
-            Phase::Over => return Err(wait.failure.clone().unwrap_or_else(Failure::closed)),
+            Phase::Over => return Err(wait.failure.clone().unwrap_or_else(Error::closed)),
             Phase::Lost | Phase::Released => return self.require_held(id).map(|()| Step::Done),
             Phase::Held if sure > at => {
                 let wait = self.claim(id);
@@ -79,7 +79,7 @@ impl State {
             wait.asked_end
         };
         if at >= end && is_in_line && wait.session == node.session {
-            return Err(Failure::new(ErrorKind::Busy, "the time to wait is over"));
+            return Err(Error::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
             let cause = wait.cause.as_ref().or(node.fault.as_ref());
@@ -155,7 +155,7 @@ impl State {
                     (wait.phase, wait.session) = (Phase::InLine, session);
                 }
             }
-            (Ok(_), Some(_)) => self.end_wait(id, Failure::new(ErrorKind::Busy, "it is not free")),
+            (Ok(_), Some(_)) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
             (Err(fault), Some(_)) => self.not_acquired(asked, fault),
             (_, None) => {}
         }
@@ -202,14 +202,14 @@ impl State {
         self.finished(&(name.clone(), 0), reply);
     }
 
-    pub(super) fn end_wait(&mut self, id: Id, failure: Failure) {
+    pub(super) fn end_wait(&mut self, id: Id, failure: Error) {
         if self.claims[&id].is_waiting() {
             self.forget(id);
             self.set(id, Phase::Over, Some(failure));
         }
     }
 
-    pub(super) fn set(&mut self, id: Id, phase: Phase, failure: Option<Failure>) {
+    pub(super) fn set(&mut self, id: Id, phase: Phase, failure: Option<Error>) {
         let wait = self.claim(id);
         wait.phase = phase;
         wait.session = 0;
@@ -261,6 +261,6 @@ impl State {
     }
 }
 
-fn no_answer(server: &str) -> Failure {
+fn no_answer(server: &str) -> Error {
     Fault::no_reply("no answer in time", false).failure(server)
 }

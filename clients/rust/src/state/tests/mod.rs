@@ -9,7 +9,7 @@ mod waits;
 
 use super::claim::{Claim, Name, Phase, TaskOwner};
 use super::{Answer, Asked, Fault, Id, Node, Reply, State, Step, Time};
-use crate::error::{ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl Rig {
         }
     }
 
-    fn fails(&mut self, id: Id) -> Failure {
+    fn fails(&mut self, id: Id) -> Error {
         self.state.next_step(id).expect_err("failed")
     }
 
