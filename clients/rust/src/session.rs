@@ -113,8 +113,7 @@ async fn round(
         let due = known.state.due(node);
         (known.state.at, known.state.block(node), due)
     };
-    let (mut commands, then): (Vec<Cmd>, Vec<_>) =
-        due.into_iter().map(|due| (due.command, due.then)).unzip();
+    let (mut commands, then): (Vec<Cmd>, Vec<_>) = due.into_iter().unzip();
     let (called, callers): (Vec<Cmd>, Vec<_>) = calls
         .into_iter()
         .map(|call| (call.command, call.reply))

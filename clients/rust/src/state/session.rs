@@ -51,19 +51,10 @@ impl Node {
             ..Self::default()
         }
     }
-
-    /// The sessions that `State::close` leaves to be closed.
-    pub(crate) fn sessions(&self) -> Vec<u64> {
-        let current = Some(self.session).filter(|session| *session != 0);
-        self.left.keys().copied().chain(current).collect()
-    }
 }
 
-/// A command that is sent before a POLL, for `State::apply`.
-pub(crate) struct Due {
-    pub(crate) command: Cmd,
-    pub(crate) then: Then,
-}
+/// A command that is sent before a POLL, and what its reply is about, for `State::apply`.
+pub(crate) type Due = (Cmd, Then);
 
 /// What the reply to a command before a POLL is about.
 pub(crate) enum Then {
@@ -128,36 +119,24 @@ impl State {
             for id in &self.nodes[node].grants {
                 let claim = &self.claims[id];
                 if claim.session != session && claim.doubt.is_none() {
-                    due.push(Due {
-                        command: claim.renew_command(session),
-                        then: Then::Moved(*id),
-                    });
+                    due.push((claim.renew_command(session), Then::Moved(*id)));
                 }
             }
             self.queue_again(node, &mut due);
         }
         for (ended, how) in self.unfinished.iter().filter(|(_, how)| how.node == node) {
-            let then = Then::Finished(ended.clone());
-            due.push(Due {
-                command: how.command.clone(),
-                then,
-            });
+            due.push((how.command.clone(), Then::Finished(ended.clone())));
         }
         let it = &self.nodes[node];
         if it.excess.is_some_and(|since| self.at > since + self.lease) {
             let called = self.calls.values().cloned().collect();
-            due.push(Due {
-                command: command!["LOCK.SESSION", "GRANTS", session],
-                then: Then::Listed(called),
-            });
+            let list = command!["LOCK.SESSION", "GRANTS", session];
+            due.push((list, Then::Listed(called)));
         }
         for (&old, &since) in &it.left {
             let has_grants = it.grants.iter().any(|id| self.claims[id].session == old);
             if self.at > since + 2 * self.reply && !has_grants {
-                due.push(Due {
-                    command: command!["LOCK.SESSION", "CLOSE", old],
-                    then: Then::Closed(old),
-                });
+                due.push((command!["LOCK.SESSION", "CLOSE", old], Then::Closed(old)));
             }
         }
         due
@@ -179,10 +158,7 @@ impl State {
             self.claim(id).open += 1;
             let asked = self.asked(id);
             let command = self.claims[&id].acquire_command(session, self.at);
-            due.push(Due {
-                command,
-                then: Then::Queued(asked),
-            });
+            due.push((command, Then::Queued(asked)));
         }
     }
 
@@ -202,24 +178,19 @@ impl State {
                 self.nodes[node].is_outside |= reply.is_err();
             }
             Then::Finished(ended) => {
-                if reply
-                    .as_ref()
-                    .is_err_and(|fault| fault.redirection().is_some())
-                {
+                let redirection = reply.as_ref().err().and_then(Fault::redirection);
+                if redirection.is_some() {
                     let how = self.unfinished.remove(&ended);
-                    self.misplaced
-                        .extend(how.map(|how| (ended.0.key, how.command)));
+                    let misplaced = how.map(|how| (ended.0.key, how.command));
+                    self.misplaced.extend(misplaced);
                 } else {
                     self.finished(&ended, reply);
                 }
             }
             Then::Listed(called) => self.listed(node, called, reply),
             Then::Closed(old) => {
-                if reply
-                    .as_ref()
-                    .err()
-                    .is_none_or(|fault| !fault.is_passing() || fault.is("NOSESSION"))
-                {
+                let goes_on = |fault: &Fault| fault.is_passing() && !fault.is("NOSESSION");
+                if !reply.as_ref().is_err_and(goes_on) {
                     self.nodes[node].left.remove(&old);
                 }
             }
@@ -271,6 +242,16 @@ impl State {
                 self.give_back(node, ended.0, token);
             }
         }
+    }
+
+    /// The sessions of all nodes, those that were left too.
+    pub(crate) fn sessions(&self) -> Vec<(usize, u64)> {
+        let of_node = |(node, it): (usize, &Node)| {
+            let all: Vec<u64> = it.left.keys().copied().chain([it.session]).collect();
+            all.into_iter().map(move |session| (node, session))
+        };
+        let all = self.nodes.iter().enumerate().flat_map(of_node);
+        all.filter(|(_, session)| *session != 0).collect()
     }
 
     /// Ends all waits and grants. It returns the grants.

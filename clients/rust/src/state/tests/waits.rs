@@ -85,7 +85,7 @@ fn waits_are_queued_again_in_their_order() {
     assert_eq!(rig.state.claims[&waits[1]].session, 7);
     assert!(rig.state.calls.is_empty());
     let due = rig.state.due(0);
-    assert!(due.len() == 4 && line(&due[1].command).starts_with("LOCK.ACQUIRE a"));
+    assert!(due.len() == 4 && line(&due[1].0).starts_with("LOCK.ACQUIRE a"));
 }
 
 #[test]
