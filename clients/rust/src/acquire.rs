@@ -8,7 +8,8 @@ use crate::hold::Hold;
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 use crate::server::Server;
-use crate::state::{Asked, Claim, Fault, Mode, Name, Phase, Reply, Step, TaskOwner, command};
+use crate::state::{Asked, Claim, Fault, Mode, Name, Phase, Reply, Step, command};
+use crate::task::Task;
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ pub(crate) struct Terms {
     /// None: without a limit.
     pub(crate) wait: Option<Duration>,
     /// None: a fresh owner.
-    pub(crate) task: Option<Arc<TaskOwner>>,
+    pub(crate) task: Option<Task>,
     /// The owner and the token of a grant to adopt.
     pub(crate) adopts: Option<(Arc<str>, u64)>,
     /// What is wrong with them.
@@ -112,7 +113,8 @@ async fn take(
 fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, node: usize) -> Result<Hold, Error> {
     let core = locks.core();
     let mut known = core.lock();
-    let (task, adopts) = (terms.task.clone(), terms.adopts.clone());
+    let task = terms.task.as_ref().map(|task| Arc::clone(&task.owner));
+    let adopts = terms.adopts.clone();
     let adopted = adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
     let used = || task.as_ref().and_then(|it| known.state.usable_owner(it));
     let owner = adopted.or_else(used);

@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct Lock {
     locks: Locks,
-    task: Option<Task>,
     key: Arc<[u8]>,
     terms: Terms,
 }
@@ -28,24 +27,24 @@ pub struct Lock {
 impl Lock {
     pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], mode: Mode) -> Self {
         let options = &locks.core().options;
-        let wrong = if options.lease.min(options.silence) < LEAST_LEASE {
-            Some("the lease and the silence of a client are at least 1 second")
-        } else {
-            let is_wrong =
-                matches!(mode, Mode::Permits(most) if most == 0 || most > i32::MAX.unsigned_abs());
-            is_wrong.then_some("a semaphore has 1 to 2^31 - 1 permits")
+        let is_short = options.lease.min(options.silence) < LEAST_LEASE;
+        let permits = 1..=i32::MAX.unsigned_abs();
+        let wrong = match mode {
+            _ if is_short => Some("the lease and the silence of a client are at least 1 second"),
+            Mode::Permits(most) if !permits.contains(&most) => {
+                Some("a semaphore has 1 to 2^31 - 1 permits")
+            }
+            _ => None,
         };
+        let (key, task) = (locks.core().key(key), task.cloned());
         let terms = Terms {
             mode,
+            task,
             wrong,
             ..Terms::default()
         };
-        Self {
-            locks: locks.clone(),
-            task: task.cloned(),
-            key: locks.core().key(key),
-            terms,
-        }
+        let locks = locks.clone();
+        Self { locks, key, terms }
     }
 
     /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy).
@@ -96,7 +95,7 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.acquire_within(self.terms.wait).await
+        self.acquire_until(&CancellationToken::new()).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy).
@@ -104,7 +103,7 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
-        self.acquire_within(Some(Duration::ZERO)).await
+        self.clone().wait(Duration::ZERO).acquire().await
     }
 
     /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
@@ -120,7 +119,7 @@ impl Lock {
         };
         let acquired = tokio::select! {
             biased;
-            acquired = self.acquire_until(self.terms.wait, &given_up) => acquired,
+            acquired = self.acquire_until(&given_up) => acquired,
             never = stopping => never,
         };
         match acquired {
@@ -129,32 +128,15 @@ impl Lock {
         }
     }
 
-    async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
-        self.acquire_until(wait, &CancellationToken::new()).await
-    }
-
-    async fn acquire_until(
-        &self,
-        wait: Option<Duration>,
-        given_up: &CancellationToken,
-    ) -> Result<Guard, Error> {
-        let terms = Terms {
-            wait,
-            ..self.terms.clone()
-        };
-        let is_permit = matches!(terms.mode, Mode::Permits(_));
-        let Some(task) = self.task.as_ref().filter(|_| !is_permit) else {
-            return acquire(&self.locks, &self.key, terms, given_up).await;
-        };
-        if let Some(held) = task.held(&self.key) {
-            return enter(&held, terms.mode).await;
+    async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
+        let task = self.terms.task.as_ref();
+        if let Some(held) = task.and_then(|task| task.held(&self.key)) {
+            return enter(&held, self.terms.mode).await;
         }
-        let terms = Terms {
-            task: Some(Arc::clone(&task.owner)),
-            ..terms
-        };
-        let guard = acquire(&self.locks, &self.key, terms, given_up).await?;
-        task.remember(guard.hold());
+        let guard = acquire(&self.locks, &self.key, self.terms.clone(), given_up).await?;
+        if let Some(task) = task {
+            task.remember(guard.hold());
+        }
         Ok(guard)
     }
 
@@ -164,12 +146,10 @@ impl Lock {
     /// # Errors
     /// [`Lost`](ErrorKind::Lost) if the grant has ended.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
-        let terms = Terms {
-            wait: Some(Duration::ZERO),
-            adopts: Some((owner.into().into(), token)),
-            ..self.terms.clone()
-        };
-        acquire(&self.locks, &self.key, terms, &CancellationToken::new()).await
+        let mut lock = self.clone().wait(Duration::ZERO);
+        lock.terms.task = None;
+        lock.terms.adopts = Some((owner.into().into(), token));
+        lock.acquire().await
     }
 
     /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.
