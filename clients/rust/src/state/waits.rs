@@ -65,27 +65,22 @@ impl State {
             Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
             Phase::Asked | Phase::InLine => {}
         }
-        let is_in_line = wait.phase == Phase::InLine;
-        if let Some(fault) = node
-            .fault
-            .as_ref()
-            .filter(|fault| node.session == 0 && !fault.is_passing())
-        {
+        let refused = node.fault.as_ref().filter(|fault| !fault.is_passing());
+        if let Some(fault) = refused.filter(|_| node.session == 0) {
             return Err(fault.failure(&node.address));
         }
-        let end = if is_in_line {
-            wait.last
-        } else {
-            wait.asked_end
+        let is_in_line = wait.phase == Phase::InLine;
+        let end = match is_in_line {
+            true => wait.last,
+            false => wait.asked_end,
         };
         if at >= end && is_in_line && wait.session == node.session {
             return Err(Error::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
             let cause = wait.cause.as_ref().or(node.fault.as_ref());
-            return Err(
-                cause.map_or_else(|| no_answer(&node.address), |it| it.failure(&node.address))
-            );
+            let none = Fault::no_reply("no answer in time", false);
+            return Err(cause.unwrap_or(&none).failure(&node.address));
         }
         if is_in_line || node.session == 0 {
             return Ok(Step::Rest(end.saturating_sub(at)));
@@ -119,64 +114,53 @@ impl State {
     }
 
     fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
-        let &Asked {
-            id,
-            node,
-            session,
-            sent,
-            ..
-        } = asked;
+        let &Asked { id, node, sent, .. } = asked;
         let Some(name) = self.calls.get(&asked.call).cloned() else {
             return;
         };
-        let fault = reply.as_ref().err();
         if let Some(wait) = self.claims.get_mut(&id) {
-            if fault.is_some_and(Fault::may_arrive) {
+            if reply.as_ref().is_err_and(Fault::may_arrive) {
                 wait.renounce_owner();
             } else {
                 wait.open = wait.open.saturating_sub(1);
             }
         }
         if let Some((token, lease)) = grant_in(reply) {
-            if !self.granted(node, &name, token, session, sent + lease) {
+            if !self.granted(node, &name, token, asked.session, sent + lease) {
                 self.give_back(node, name, token);
             }
             return;
         }
-        match (reply, self.claims.get(&id).map(|wait| wait.phase)) {
-            (Ok(Value::Int(_)), None | Some(Phase::Over | Phase::Lost | Phase::Released)) => {
-                self.give_back(node, name, 0);
-            }
-            (Ok(Value::Int(_)), Some(Phase::Asked | Phase::InLine)) => {
-                let is_current = session == self.nodes[node].session;
-                let wait = self.claim(id);
+        let session = self.nodes[node].session;
+        match (reply, self.claims.get_mut(&id)) {
+            (Ok(Value::Int(_)), Some(wait)) if wait.is_waiting() => {
+                let is_current = asked.session == session && wait.node == node;
                 let has_ended = sent < wait.from; // the place may be the one that has ended since
-                if is_current && wait.node == node && !has_ended {
+                if is_current && !has_ended {
                     (wait.phase, wait.session) = (Phase::InLine, session);
                 }
             }
-            (Ok(_), Some(_)) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
-            (Err(fault), Some(_)) => self.not_acquired(asked, fault),
+            (Ok(Value::Int(_)), Some(wait)) if wait.phase == Phase::Held => {}
+            (Ok(Value::Int(_)), _) => self.give_back(node, name, 0),
             (_, None) => {}
-        }
-    }
-
-    fn not_acquired(&mut self, asked: &Asked, fault: &Fault) {
-        let &Asked {
-            id, node, session, ..
-        } = asked;
-        if !fault.is_passing() {
-            let failure = fault.failure(&self.nodes[node].address);
-            return self.end_wait(id, failure);
-        }
-        if fault.is("NOSESSION") && session == self.nodes[node].session {
-            self.session_ended(node);
-        }
-        let current = self.nodes[node].session;
-        let wait = self.claim(id);
-        wait.cause = Some(fault.clone());
-        if fault.redirection().is_some() && wait.phase == Phase::InLine && wait.session != current {
-            self.set(id, Phase::Asked, None); // its place has gone
+            (Ok(_), _) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
+            (Err(fault), Some(wait)) if fault.is_passing() => {
+                wait.cause = Some(fault.clone());
+                let is_ended = fault.is("NOSESSION") && asked.session == session;
+                let is_moved = fault.redirection().is_some()
+                    && wait.phase == Phase::InLine
+                    && wait.session != session;
+                if is_ended {
+                    self.session_ended(node);
+                }
+                if is_moved {
+                    self.set(id, Phase::Asked, None); // its place has gone
+                }
+            }
+            (Err(fault), _) => {
+                let error = fault.failure(&self.nodes[node].address);
+                self.end_wait(id, error);
+            }
         }
     }
 
@@ -259,8 +243,4 @@ impl State {
         self.changed.push(id);
         true
     }
-}
-
-fn no_answer(server: &str) -> Error {
-    Fault::no_reply("no answer in time", false).failure(server)
 }
