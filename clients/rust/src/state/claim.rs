@@ -1,9 +1,10 @@
 //! One acquire: first a wait, then a grant.
 
 use super::fault::Fault;
+use super::reply::{bytes, text};
 use super::time::{FAR, Time, millis};
 use crate::error::Error;
-use redis::{Cmd, RedisWrite, ToRedisArgs};
+use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -26,6 +27,13 @@ pub(crate) enum Mode {
     Exclusive,
     Shared,
     Permits(u32),
+}
+
+impl Name {
+    pub(super) fn of(key: &Value, owner: &Value) -> Self {
+        let (key, owner) = (bytes(key).into(), text(owner).into());
+        Self { key, owner }
+    }
 }
 
 impl ToRedisArgs for Name {

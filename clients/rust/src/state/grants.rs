@@ -85,19 +85,9 @@ impl State {
     /// The command that adds a hold, for `confirmed`.
     pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Error> {
         let claim = &self.claims[&id];
-        let (holds, token) = (claim.holds + 1, claim.token);
-        let (name, lease) = (&claim.name, millis(claim.lease));
-        let command = command![
-            "LOCK.ACQUIRE",
-            name,
-            mode,
-            "PX",
-            lease,
-            "HOLDS",
-            holds,
-            "TOKEN",
-            token
-        ];
+        let (lease, holds) = (("PX", millis(claim.lease)), ("HOLDS", claim.holds + 1));
+        let (name, token) = (&claim.name, claim.token);
+        let command = command!["LOCK.ACQUIRE", name, mode, lease, holds, "TOKEN", token];
         self.require_held(id).map(|()| command)
     }
 

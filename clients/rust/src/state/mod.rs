@@ -100,10 +100,7 @@ impl State {
     /// Follows the application of the reply.
     pub(crate) fn end_call(&mut self, call: u64) {
         self.calls.remove(&call);
-        let first = self
-            .calls
-            .first_key_value()
-            .map_or(u64::MAX, |(first, _)| *first);
+        let first = self.calls.keys().next().copied().unwrap_or(u64::MAX);
         self.losses.retain(|_, loss| loss.call >= first); // no later reply can name the others
     }
 
@@ -115,11 +112,8 @@ impl State {
     pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
         let owner = task.get()?;
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
-        let is_used = self
-            .calls
-            .values()
-            .chain(unfinished)
-            .any(|name| name.owner == owner);
+        let mut names = self.calls.values().chain(unfinished);
+        let is_used = names.any(|name| name.owner == owner);
         if is_used {
             task.set(None);
         }
@@ -127,9 +121,8 @@ impl State {
     }
 
     pub(crate) fn claim(&mut self, id: Id) -> &mut Claim {
-        self.claims
-            .get_mut(&id)
-            .expect("a claim that its caller has")
+        let claim = self.claims.get_mut(&id);
+        claim.expect("a claim that its caller has")
     }
 
     /// Ends what is known of a claim whose caller has let go of it.

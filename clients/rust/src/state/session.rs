@@ -1,7 +1,7 @@
 //! The rules of the session: its beginning and end, and what is due before a POLL.
 
 use super::claim::Phase;
-use super::reply::{bytes, field, grant_in, list, number, text};
+use super::reply::{field, grant_in, list, number};
 use super::time::{FAR, Time};
 use super::waits::Asked;
 use super::{Ended, Fault, Id, Name, Reply, State};
@@ -231,10 +231,7 @@ impl State {
         called.extend(self.calls.values().cloned());
         let Ok(rows) = reply else { return };
         for row in list(rows) {
-            let name = Name {
-                key: bytes(field(row, "key")).into(),
-                owner: text(field(row, "owner")).into(),
-            };
+            let name = Name::of(field(row, "key"), field(row, "owner"));
             let token = number(field(row, "token"));
             let is_known = called.contains(&name) || self.names.contains_key(&name);
             let ended = (name, token);
