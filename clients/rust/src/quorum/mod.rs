@@ -59,34 +59,32 @@ impl Observer for Connections {
 }
 
 impl Quorum {
-    /// `open` makes the locks of a server, and tells its address.
+    /// The locks of each server, with its address.
     pub(crate) fn new(
         options: Options,
-        servers: usize,
-        open: impl Fn(usize, Options) -> (String, Locks),
+        servers: impl ExactSizeIterator<Item = (String, Locks)>,
     ) -> Self {
-        let observer = options.observer.clone();
-        let observer = observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>);
-        let member = |place| {
-            let observer = observer.clone();
-            let (address, locks) = open(
-                place,
-                Options {
-                    observer,
-                    ..options.clone()
-                },
-            );
-            let name = format!("server {} ({address})", place + 1);
-            Member { locks, name }
+        let majority = servers.len() / 2 + 1;
+        let member = |(place, (address, locks)): (usize, (String, Locks))| Member {
+            name: format!("server {} ({address})", place + 1),
+            locks,
         };
-        let members = (0..servers).map(member).collect();
         let shared = Shared {
-            members,
-            majority: servers / 2 + 1,
+            members: servers.enumerate().map(member).collect(),
+            majority,
             options,
         };
         Self {
             shared: Arc::new(shared),
+        }
+    }
+
+    /// The options of the locks of one server.
+    pub(crate) fn of_one(options: &Options) -> Options {
+        let observer = options.observer.clone();
+        Options {
+            observer: observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>),
+            ..options.clone()
         }
     }
 
@@ -110,7 +108,7 @@ impl Quorum {
 }
 
 /// How a lock of a [`Quorum`] will be acquired. It can be used any number of times.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct QuorumLock {
     quorum: Quorum,
@@ -177,11 +175,5 @@ impl fmt::Debug for Quorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.shared.members.iter().map(|member| &member.name);
         f.debug_list().entries(names).finish()
-    }
-}
-
-impl fmt::Debug for QuorumLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("QuorumLock").field(&self.lock).finish()
     }
 }
