@@ -155,10 +155,10 @@ impl Hold {
                 Next::Rest(rest) => rest,
                 Next::Send(asked, server, command) => {
                     let reply = server.call(asked.limit, target.is_asking, &command).await;
-                    match self.answered(&asked, reply, target).await {
-                        true => pauses.next().min(asked.end.saturating_sub(now())),
-                        false => continue,
+                    if !self.answered(&asked, reply, target).await {
+                        continue;
                     }
+                    pauses.next().min(asked.end.saturating_sub(now()))
                 }
             };
             tokio::select! {

@@ -90,10 +90,8 @@ impl Hold {
                     End::Over => return,
                     End::Lasts(lasts) => lasts,
                     End::Release(command) => {
-                        let called = hold
-                            .core()
-                            .call_about(&hold.name.key, |_| Some(command.clone()));
-                        let (_, answer) = called.await;
+                        let (core, key) = (hold.core(), &hold.name.key);
+                        let (_, answer) = core.call_about(key, |_| Some(command.clone())).await;
                         return hold.core().lock().state.ended(hold.id, &answer.reply);
                     }
                 };
@@ -178,11 +176,11 @@ impl Hold {
             let why = "a lease is at least 1 millisecond, and the task has one hold";
             return Err(self.misuse("detach", why));
         }
-        let leave = |state: &mut State, id| state.renew(id, lease, true);
+        let detach = |state: &mut State, id| state.renew(id, lease, true);
         let left = |state: &mut State, id: u64, answer: &Answer| {
             state.confirmed(id, answer).map(|()| state.let_go(id))
         };
-        self.call("detach", leave, left).await
+        self.call("detach", detach, left).await
     }
 
     /// Gives a hold back.

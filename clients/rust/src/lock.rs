@@ -212,7 +212,7 @@ pub(crate) async fn work_under<G, T, E: From<Error>>(
 ) -> Result<T, E> {
     let worked = tokio::select! {
         biased;
-        loss = lost(&guard) => return Err(loss.into()),
+        error = lost(&guard) => return Err(error.into()),
         worked = work(&guard) => worked,
     };
     match (release(guard).await, worked) {

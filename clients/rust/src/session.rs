@@ -128,9 +128,9 @@ async fn round(
     }
     commands.push(poll);
     let mut replies = poller.send(limit, commands).await;
-    let polled = replies.pop().expect("a reply to each");
+    let outcome = replies.pop().expect("a reply to each");
     let answers = replies.split_off(then.len());
-    if polled.is_ok() {
+    if outcome.is_ok() {
         poller.crowd().open(); // before callers are woken
     }
     let mut known = core.lock();
@@ -138,16 +138,16 @@ async fn round(
         known.state.apply(node, session, sent, then, reply);
     }
     if known.state.nodes[node].session == session
-        && let Ok(polled) = &polled
+        && let Ok(reply) = &outcome
     {
-        known.state.polled(node, sent, polled);
+        known.state.polled(node, sent, reply);
     }
     let has_woken = !known.state.changed.is_empty();
     drop(known);
     for (caller, answer) in callers.into_iter().zip(answers) {
         let _ = caller.send(answer); // it may have gone
     }
-    polled.map(|_| has_woken)
+    outcome.map(|_| has_woken)
 }
 
 async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {

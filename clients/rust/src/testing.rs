@@ -252,7 +252,7 @@ impl Known {
                 let mut calls = self.calls.iter().filter(|call| call.name.key == name.key);
                 calls.any(is_it).then_some(Value::Okay).map_or(nothing, Ok)
             }
-            ("LOCK.ACQUIRE", place) => Ok(self.acquire(place, name, &options)),
+            ("LOCK.ACQUIRE", place) => Ok(self.acquire(place, &name, &options)),
             ("LOCK.RELEASE", Some(place)) => {
                 let call = &mut self.calls[place];
                 call.holds = call.holds.min(option("HOLDS").unwrap_or_default());
@@ -279,7 +279,12 @@ impl Known {
         }
     }
 
-    fn acquire(&mut self, place: Option<usize>, name: Name, options: &HashMap<&str, u64>) -> Value {
+    fn acquire(
+        &mut self,
+        place: Option<usize>,
+        name: &Name,
+        options: &HashMap<&str, u64>,
+    ) -> Value {
         let option = |word: &str| options.get(word).copied();
         let queue = option("QUEUE");
         let place = place.unwrap_or_else(|| {
@@ -294,7 +299,7 @@ impl Known {
                 until: after(queue.filter(|wait| *wait > 0).unwrap_or(MOST)),
             });
             self.pass();
-            self.place(&name).expect("a call")
+            self.place(name).expect("a call")
         });
         let call = &mut self.calls[place];
         if call.token > 0 {

@@ -110,9 +110,10 @@ impl Ballot {
     /// The first server that has answered.
     pub(super) fn first(&self) -> Option<usize> {
         self.votes.iter().enumerate().position(|(place, vote)| {
-            let is_answer = match vote.is_in_line {
-                true => !self.member(place).is_down(),
-                false => vote.is_busy() && !vote.is_open,
+            let is_answer = if vote.is_in_line {
+                !self.member(place).is_down()
+            } else {
+                vote.is_busy() && !vote.is_open
             };
             vote.guard.is_some() || is_answer
         })

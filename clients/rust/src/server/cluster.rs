@@ -133,7 +133,7 @@ impl Cluster {
             ..
         } = &mut to
         {
-            *its_host = host.to_owned();
+            host.clone_into(its_host);
             *its_port = port.parse().unwrap_or(6379);
         }
         let client = Client::open(self.template.clone().set_addr(to))

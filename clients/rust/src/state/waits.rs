@@ -70,17 +70,18 @@ impl State {
             return Err(fault.failure(&node.address));
         }
         let is_in_line = wait.phase == Phase::InLine;
-        let end = match is_in_line {
-            true => wait.last,
-            false => wait.asked_end,
+        let end = if is_in_line {
+            wait.last
+        } else {
+            wait.asked_end
         };
         if at >= end && is_in_line && wait.session == node.session {
             return Err(Error::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
             let cause = wait.cause.as_ref().or(node.fault.as_ref());
-            let none = Fault::no_reply("no answer in time", false);
-            return Err(cause.unwrap_or(&none).failure(&node.address));
+            let silence = Fault::no_reply("no answer in time", false);
+            return Err(cause.unwrap_or(&silence).failure(&node.address));
         }
         if is_in_line || node.session == 0 {
             return Ok(Step::Rest(end.saturating_sub(at)));
