@@ -130,9 +130,6 @@ async fn round(
     let mut replies = poller.send(limit, commands).await;
     let outcome = replies.pop().expect("a reply to each");
     let answers = replies.split_off(then.len());
-    if outcome.is_ok() {
-        poller.crowd().open(); // before callers are woken
-    }
     let mut known = core.lock();
     for (then, reply) in then.into_iter().zip(&replies) {
         known.state.apply(node, session, sent, then, reply);
@@ -142,7 +139,10 @@ async fn round(
     {
         known.state.polled(node, sent, reply);
     }
-    let has_woken = !known.state.changed.is_empty();
+    let has_woken = outcome.is_ok() && !known.state.changed.is_empty();
+    if has_woken {
+        poller.crowd().open(); // before they wake
+    }
     drop(known);
     for (caller, answer) in callers.into_iter().zip(answers) {
         let _ = caller.send(answer); // it may have gone

@@ -1,5 +1,5 @@
-//! Calls of a crowd: while the loop has just woken callers, or exchanges their calls, what is called goes along with its
-//! next POLL. So a lock passes from waiter to waiter in one exchange with the server.
+//! Calls of a crowd: callers that a POLL has woken call at once, and what they call goes along with the next POLL. So a
+//! lock passes from waiter to waiter in one exchange with the server.
 
 use crate::background::timeout;
 use crate::state::{Fault, Reply};
@@ -44,8 +44,7 @@ impl Crowd {
         self.calls().get_or_insert_default();
     }
 
-    /// Takes the calls so far. `waits`: callers were woken, so that one is about to come. If none comes, calls are
-    /// collected no more.
+    /// Takes the calls so far, and collects no more. `waits`: callers were woken, so that one is about to come.
     pub(crate) async fn take(&self, waits: bool) -> Vec<Call> {
         let is_empty = || self.calls().as_ref().is_some_and(Vec::is_empty);
         if waits {
@@ -56,12 +55,7 @@ impl Crowd {
             };
             let _ = timeout(WINDOW, first).await;
         }
-        let mut calls = self.calls();
-        let taken = calls.take().unwrap_or_default();
-        if !taken.is_empty() {
-            *calls = Some(Vec::new());
-        }
-        taken
+        self.calls().take().unwrap_or_default()
     }
 
     /// Collects no more: the calls were not sent.
