@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
@@ -31,8 +32,25 @@ pub(crate) fn sleep(time: Duration) -> Sleep {
     tokio::time::sleep(time)
 }
 
+/// Keeps the clock ticking while calls are made: a limit wakes its thread only if nothing else does so before.
+fn tick() {
+    const TICK: Duration = Duration::from_millis(250);
+    static IS_USED: AtomicBool = AtomicBool::new(false);
+    static TICKS: AtomicBool = AtomicBool::new(false);
+    IS_USED.store(true, Ordering::Relaxed);
+    if !TICKS.swap(true, Ordering::Relaxed) {
+        background().spawn(async {
+            while IS_USED.swap(false, Ordering::Relaxed) {
+                tokio::time::sleep(TICK).await;
+            }
+            TICKS.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
 /// Limits a future by the clock of the background.
 pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
+    tick();
     let _background = background().enter();
     tokio::time::timeout(limit, future)
 }

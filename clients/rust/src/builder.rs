@@ -1,7 +1,7 @@
 //! How a client is set up.
 
 use crate::core::{Core, Options};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::locks::Locks;
 use crate::observer::Observer;
 use crate::quorum::Quorum;
@@ -105,27 +105,22 @@ impl Builder {
         sentinels: impl IntoIterator<Item = S>,
         server: impl IntoConnectionInfo,
     ) -> Result<Locks, Error> {
-        let build = || -> Result<(String, SentinelClient), RedisError> {
-            let (master, server) = (master.into(), server.into_connection_info()?);
+        let master = master.into();
+        let build = || -> Result<SentinelClient, RedisError> {
+            let server = server.into_connection_info()?;
             let mut node = SentinelNodeConnectionInfo::default()
                 .set_redis_connection_info(server.redis_settings().clone())
                 .set_tcp_settings(server.tcp_settings().clone());
             if let ConnectionAddr::TcpTls { insecure, .. } = server.addr() {
-                node = node.set_tls_mode(if *insecure {
-                    TlsMode::Insecure
-                } else {
-                    TlsMode::Secure
+                node = node.set_tls_mode(match insecure {
+                    true => TlsMode::Insecure,
+                    false => TlsMode::Secure,
                 });
             }
-            let client = SentinelClient::build(
-                all(sentinels)?,
-                master.clone(),
-                Some(node),
-                SentinelServerType::Master,
-            )?;
-            Ok((master, client))
+            let (all, primary) = (all(sentinels)?, SentinelServerType::Master);
+            SentinelClient::build(all, master.clone(), Some(node), primary)
         };
-        let (master, client) = build().map_err(|error| unusable(&error))?;
+        let client = build().map_err(|error| unusable(&error))?;
         let server = Server::of_sentinels(client, &master, self.options.reply);
         Ok(self.on(Servers::One(Arc::new(server))))
     }
@@ -143,7 +138,7 @@ impl Builder {
         let servers = Servers::cluster(nodes, self.options.reply);
         servers
             .map(|servers| self.on(servers))
-            .ok_or_else(|| Failure::misuse("a cluster has nodes").of("open", b""))
+            .ok_or_else(|| Error::misuse("a cluster has nodes").of("open", b""))
     }
 
     /// Locks in memory, for unit tests.
@@ -162,26 +157,19 @@ impl Builder {
         self,
         servers: impl IntoIterator<Item = S>,
     ) -> Result<Quorum, Error> {
-        let servers = all(servers).and_then(|all| {
-            all.into_iter()
-                .map(Client::open)
-                .collect::<Result<Vec<_>, _>>()
-        });
+        let open = |server: S| Client::open(server.into_connection_info()?);
+        let servers: Result<Vec<Client>, RedisError> = servers.into_iter().map(open).collect();
         let servers = servers.map_err(|error| unusable(&error))?;
         if servers.len() < 3 {
-            return Err(Failure::misuse("a quorum has at least 3 servers").of("open", b""));
+            return Err(Error::misuse("a quorum has at least 3 servers").of("open", b""));
         }
-        Ok(Quorum::new(
-            self.options,
-            servers.len(),
-            |place, options| {
-                let client = &servers[place];
-                (
-                    client.get_connection_info().addr().to_string(),
-                    Self { options }.client(client),
-                )
-            },
-        ))
+        let options = Quorum::of_one(&self.options);
+        let members = servers.iter().map(|client| {
+            let address = client.get_connection_info().addr().to_string();
+            let options = options.clone();
+            (address, Self { options }.client(client))
+        });
+        Ok(Quorum::new(self.options, members))
     }
 
     fn on(self, servers: Servers) -> Locks {
@@ -190,7 +178,7 @@ impl Builder {
 }
 
 fn unusable(error: &RedisError) -> Error {
-    Failure::misuse(error.to_string()).of("open", b"")
+    Error::misuse(error.to_string()).of("open", b"")
 }
 
 fn all<S: IntoConnectionInfo>(

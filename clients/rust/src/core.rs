@@ -1,7 +1,7 @@
 //! What all parts of the client share: the state under its mutex, the servers, and calls that are repeated.
 
 use crate::background::{background, sleep};
-use crate::error::Failure;
+use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::{Server, Servers};
@@ -118,6 +118,7 @@ impl Core {
         last: Option<(Target, &Fault)>,
         limit: Duration,
     ) -> Result<Target, Fault> {
+        let last = last.filter(|(_, fault)| fault.redirection().is_some());
         let redirected = last.and_then(|(target, fault)| {
             let from = Arc::clone(&self.lock().loops[target.node].server);
             self.servers.redirected(&from, fault)
@@ -127,10 +128,8 @@ impl Core {
             Some(server) => server,
             None => self.servers.find(key, limit).await?,
         };
-        Ok(Target {
-            node: self.lock().node_of(&server),
-            is_asking,
-        })
+        let node = self.lock().node_of(&server);
+        Ok(Target { node, is_asking })
     }
 
     /// Sends a command about a key until it is answered, for two reply timeouts. The command is none while there is no
@@ -157,46 +156,38 @@ impl Core {
     ) -> (usize, Answer) {
         let end = now() + 2 * self.options.reply;
         let limit = || self.options.reply.min(end.saturating_sub(now()));
-        let (mut pauses, mut last) = (Pauses::default(), None);
-        let mut answer = Answer {
-            sent: now(),
-            reply: Ok(redis::Value::Nil),
-            was_open: false,
-        };
+        let (mut pauses, mut last, mut was_open) = (Pauses::default(), None, false);
+        let (mut is_asking, mut sent) = (false, now());
         loop {
-            let last_fault = last.zip(answer.reply.as_ref().err());
-            let routed = match key {
-                Some(key) => self.route(key, last_fault, limit()).await,
-                None => Ok(Target {
-                    node,
-                    is_asking: false,
-                }),
-            };
-            answer.reply = match routed {
-                Err(fault) => Err(fault),
-                Ok(to) => {
-                    (node, last) = (to.node, Some(to));
-                    answer.sent = now();
-                    match command(node) {
-                        Some(command) => {
-                            let server = Arc::clone(&self.lock().loops[node].server);
-                            server.call(limit(), to.is_asking, &command).await
-                        }
-                        None => Err(Fault::no_reply("no session", false)),
-                    }
+            let attempt = async {
+                if let Some(key) = key {
+                    let last = last
+                        .as_ref()
+                        .map(|fault| (Target { node, is_asking }, fault));
+                    let to = self.route(key, last, limit()).await?;
+                    (node, is_asking) = (to.node, to.is_asking);
                 }
+                sent = now();
+                let command = command(node).ok_or_else(|| Fault::no_reply("no session", false))?;
+                let server = Arc::clone(&self.lock().loops[node].server);
+                server.call(limit(), is_asking, &command).await
             };
+            let reply = attempt.await;
             let pause = pauses.next();
-            match &answer.reply {
-                Err(fault)
-                    if fault.is_passing()
-                        && now() + pause < end
-                        && (key.is_some() || !fault.is("NOSESSION")) =>
-                {
-                    answer.was_open |= fault.may_arrive();
-                }
-                _ => return (node, answer),
-            }
+            let is_passing = |fault: &&Fault| {
+                let is_final = key.is_none() && fault.is("NOSESSION");
+                fault.is_passing() && !is_final && now() + pause < end
+            };
+            let Some(fault) = reply.as_ref().err().filter(is_passing) else {
+                let answer = Answer {
+                    sent,
+                    reply,
+                    was_open,
+                };
+                return (node, answer);
+            };
+            was_open |= fault.may_arrive();
+            last = Some(fault.clone());
             sleep(pause).await;
         }
     }
@@ -215,17 +206,16 @@ impl Core {
     async fn find(self: Arc<Self>, id: u64, name: Name) {
         let call = self.lock().state.begin_call(name.clone());
         let mut session = 0;
-        let (node, answer) = self
-            .call_about(&name.key, |node| {
-                let mut known = self.lock();
-                session = known.state.nodes[node].session;
-                if session == 0 {
-                    known.run(node);
-                    return None;
-                }
-                Some(known.state.claims.get(&id)?.renew_command(session))
-            })
-            .await;
+        let renew = |node: usize| {
+            let mut known = self.lock();
+            session = known.state.nodes[node].session;
+            if session == 0 {
+                known.run(node);
+                return None;
+            }
+            Some(known.state.claims.get(&id)?.renew_command(session))
+        };
+        let (node, answer) = self.call_about(&name.key, renew).await;
         let mut known = self.lock();
         known.state.found(id, node, session, &answer);
         known.state.end_call(call);
@@ -250,18 +240,14 @@ impl Locked<'_> {
     }
 
     fn node_of(&mut self, server: &Arc<Server>) -> usize {
-        let known = self
-            .loops
-            .iter()
-            .position(|it| Arc::ptr_eq(&it.server, server));
-        known.unwrap_or_else(|| {
+        let is_it = |it: &Loop| Arc::ptr_eq(&it.server, server);
+        self.loops.iter().position(is_it).unwrap_or_else(|| {
             self.state.nodes.push(Node::new(&server.address));
-            let (server, needed) = (Arc::clone(server), Arc::default());
             self.loops.push(Loop {
-                server,
+                server: Arc::clone(server),
                 is_running: false,
                 is_down: false,
-                needed,
+                needed: Arc::default(),
             });
             self.loops.len() - 1
         })
@@ -273,10 +259,8 @@ impl Locked<'_> {
         self.loops[node].needed.notify_one();
         if !self.loops[node].is_running && !self.state.is_closed {
             self.loops[node].is_running = true;
-            let running = self
-                .core
-                .loops
-                .track_future(crate::session::run(core, node));
+            let running = crate::session::run(Arc::clone(&core), node);
+            let running = core.loops.track_future(running);
             background().spawn(running);
         }
     }
@@ -289,12 +273,10 @@ impl Locked<'_> {
         let caller: &Caller = &claim.caller;
         caller.changed.notify_one();
         if claim.phase == Phase::Lost && claim.is_handed_over && !caller.lost.is_cancelled() {
-            let failure = self
-                .state
-                .require_held(id)
-                .err()
-                .unwrap_or_else(Failure::closed);
-            let error = failure.of("hold", &claim.name.key);
+            let error = self.state.require_held(id).err();
+            let error = error
+                .unwrap_or_else(Error::closed)
+                .of("hold", &claim.name.key);
             let _ = caller.loss.set(error.clone());
             caller.lost.cancel();
             tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");

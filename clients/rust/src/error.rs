@@ -8,7 +8,8 @@ use std::fmt;
 pub struct Error {
     operation: &'static str,
     key: String,
-    failure: Failure,
+    pub(crate) kind: ErrorKind,
+    pub(crate) cause: Cow<'static, str>,
 }
 
 /// The kinds of an [`Error`].
@@ -66,16 +67,12 @@ impl ErrorKind {
     }
 }
 
-/// A kind of failure and its cause, before it is known which call it ends.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) kind: ErrorKind,
-    pub(crate) cause: Cow<'static, str>,
-}
-
-impl Failure {
+/// Before it is known which call an error ends, it names neither the call nor the lock.
+impl Error {
     pub(crate) fn new(kind: ErrorKind, cause: impl Into<Cow<'static, str>>) -> Self {
         Self {
+            operation: "",
+            key: String::new(),
             kind,
             cause: cause.into(),
         }
@@ -89,13 +86,11 @@ impl Failure {
         Self::misuse("the client is closed")
     }
 
-    /// The error of a call about this key.
-    pub(crate) fn of(self, operation: &'static str, key: &[u8]) -> Error {
-        Error {
-            operation,
-            key: String::from_utf8_lossy(key).into_owned(),
-            failure: self,
-        }
+    /// The same of a call about this key.
+    pub(crate) fn of(mut self, operation: &'static str, key: &[u8]) -> Self {
+        self.operation = operation;
+        self.key = String::from_utf8_lossy(key).into_owned();
+        self
     }
 }
 
@@ -103,7 +98,7 @@ impl Error {
     /// What kind it is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.failure.kind
+        self.kind
     }
 
     /// The key of the lock.
@@ -115,20 +110,14 @@ impl Error {
     /// What the server or the network said; of a loss, its reason.
     #[must_use]
     pub fn cause(&self) -> &str {
-        &self.failure.cause
+        &self.cause
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}: {}: {}",
-            self.operation,
-            self.key,
-            self.kind().meaning(),
-            self.failure.cause
-        )
+        let (kind, cause) = (self.kind.meaning(), &self.cause);
+        write!(f, "{} {}: {kind}: {cause}", self.operation, self.key)
     }
 }
 

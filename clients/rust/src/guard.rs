@@ -1,8 +1,7 @@
 //! A lock that is held.
 
-use crate::background::background;
-use crate::background::run;
-use crate::error::{Error, Failure};
+use crate::background::{background, run};
+use crate::error::Error;
 use crate::hold::Hold;
 use crate::state::Mode;
 use std::fmt;
@@ -78,7 +77,7 @@ impl Guard {
     pub async fn lost(&self) -> Error {
         self.hold.caller.lost.cancelled().await;
         self.loss()
-            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+            .unwrap_or_else(|| Error::closed().of("hold", self.key()))
     }
 
     /// The error with the reason, if the lock is lost.
@@ -99,8 +98,7 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) if it is not, [`Unavailable`](crate::ErrorKind::Unavailable) without an answer
     /// for two seconds.
     pub async fn check(&self) -> Result<(), Error> {
-        let hold = Arc::clone(&self.hold);
-        run(async move { hold.check().await }).await
+        run(Arc::clone(&self.hold).check()).await
     }
 
     /// Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
@@ -110,8 +108,7 @@ impl Guard {
     /// As [`check`](Self::check); [`Misuse`](crate::ErrorKind::Misuse) for a lease below a millisecond, or below a
     /// second where the server renews it.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        let hold = Arc::clone(&self.hold);
-        run(async move { hold.extend(lease).await }).await
+        run(Arc::clone(&self.hold).extend(lease)).await
     }
 
     /// Enters the lock once more. The lock is free when all its guards have released it.
@@ -119,11 +116,7 @@ impl Guard {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn enter(&self) -> Result<Self, Error> {
-        self.enter_as(Mode::Shared).await // which keeps any mode
-    }
-
-    pub(crate) async fn enter_as(&self, mode: Mode) -> Result<Self, Error> {
-        enter(&self.hold, mode).await
+        enter(&self.hold, Mode::Shared).await // which keeps any mode
     }
 
     /// Leaves the lock to others: it is not held here any more, nobody renews it, and it stays for this lease, for a
@@ -132,8 +125,7 @@ impl Guard {
     /// # Errors
     /// As [`check`](Self::check). The lock is then released.
     pub async fn detach(mut self, lease: Duration) -> Result<(), Error> {
-        let hold = Arc::clone(&self.hold);
-        let detached = run(async move { hold.detach(lease).await }).await;
+        let detached = run(Arc::clone(&self.hold).detach(lease)).await;
         self.is_open = detached.is_err();
         detached
     }
@@ -146,8 +138,7 @@ impl Guard {
     /// without an answer for two seconds, [`Refused`](crate::ErrorKind::Refused) by the server.
     pub async fn release(mut self) -> Result<(), Error> {
         self.is_open = false;
-        let hold = Arc::clone(&self.hold);
-        run(async move { hold.release().await }).await
+        run(Arc::clone(&self.hold).release()).await
     }
 }
 
@@ -157,16 +148,14 @@ impl Guard {
         self.is_open = false;
         let hold = Arc::clone(&self.hold);
         let _ = background()
-            .spawn(async move { hold.give_up().await })
+            .spawn(async move { hold.give_up(false).await })
             .await;
     }
 }
 
 /// Adds a hold to a grant.
 pub(crate) async fn enter(hold: &Arc<Hold>, mode: Mode) -> Result<Guard, Error> {
-    let entering = Arc::clone(hold);
-    let entered = async move { entering.enter(mode).await.map(|()| Guard::new(entering)) };
-    run(entered).await
+    run(Arc::clone(hold).enter(mode)).await.map(Guard::new)
 }
 
 impl Drop for Guard {

@@ -1,23 +1,21 @@
 //! What is done with a grant.
 
-use crate::acquire::give_up;
 use crate::background::{background, sleep};
 use crate::core::{Core, now};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::locks::Locks;
-
-use crate::state::claim::{LEAST_LEASE, command};
+use crate::state::claim::LEAST_LEASE;
 use crate::state::time::FAR;
-use crate::state::{Answer, Caller, End, Mode, Name, State, Time};
+use crate::state::{Answer, Caller, End, Mode, Name, State, Time, command};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A grant that some guards share.
+/// A wait, and then a grant that some guards share.
 pub(crate) struct Hold {
     locks: Locks,
-    id: u64,
+    pub(crate) id: u64,
     name: Name,
     pub(crate) caller: Arc<Caller>,
     /// Of the calls about the grant.
@@ -27,9 +25,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(locks: &Locks, id: u64, name: Name, at_most: Option<Duration>) -> Self {
-        let caller = Arc::clone(&locks.core().lock().state.claims[&id].caller);
-        let most = at_most.map_or(FAR, |most| now() + most);
+    pub(crate) fn new(locks: &Locks, id: u64, name: Name, caller: Arc<Caller>) -> Self {
         Self {
             locks: locks.clone(),
             id,
@@ -37,11 +33,17 @@ impl Hold {
             caller,
             turn: Mutex::default(),
             taken: Instant::now(),
-            most,
+            most: FAR,
         }
     }
 
-    fn core(&self) -> &Arc<Core> {
+    /// The time of the grant begins.
+    pub(crate) fn granted(&mut self, at_most: Option<Duration>) {
+        self.taken = Instant::now();
+        self.most = at_most.map_or(FAR, |most| now() + most);
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
         self.locks.core()
     }
 
@@ -50,7 +52,11 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> u64 {
-        self.core().lock().state.claims[&self.id].token
+        self.core().lock().state.claim(self.id).token
+    }
+
+    fn misuse(&self, operation: &'static str, why: &'static str) -> Error {
+        Error::misuse(why).of(operation, &self.name.key)
     }
 
     /// Fails if the grant is lost or released.
@@ -63,11 +69,12 @@ impl Hold {
     pub(crate) fn remaining(&self) -> Duration {
         let known = self.core().lock();
         let is_held = known.state.require_held(self.id).is_ok();
-        if is_held {
-            known.state.sure(self.id).saturating_sub(known.state.at)
+        let sure = if is_held {
+            known.state.sure(self.id)
         } else {
-            Duration::ZERO
-        }
+            Time::ZERO
+        };
+        sure.saturating_sub(known.state.at)
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
@@ -75,20 +82,17 @@ impl Hold {
         if !is_fixed && self.most == FAR {
             return;
         }
-        let hold = Arc::downgrade(self);
+        let (hold, caller) = (Arc::downgrade(self), Arc::clone(&self.caller));
         background().spawn(async move {
-            loop {
-                let Some(hold) = hold.upgrade() else { return };
-                let (caller, core) = (Arc::clone(&hold.caller), Arc::clone(hold.core()));
-                let end = core.lock().state.end(hold.id, hold.most);
+            while let Some(hold) = hold.upgrade() {
+                let end = hold.core().lock().state.end(hold.id, hold.most);
                 let lasts = match end {
                     End::Over => return,
                     End::Lasts(lasts) => lasts,
                     End::Release(command) => {
-                        let (_, answer) = core
-                            .call_about(&hold.name.key, |_| Some(command.clone()))
-                            .await;
-                        return core.lock().state.ended(hold.id, &answer.reply);
+                        let (core, key) = (hold.core(), &hold.name.key);
+                        let (_, answer) = core.call_about(key, |_| Some(command.clone())).await;
+                        return hold.core().lock().state.ended(hold.id, &answer.reply);
                     }
                 };
                 drop(hold);
@@ -104,20 +108,20 @@ impl Hold {
     async fn call(
         &self,
         operation: &'static str,
-        before: impl FnOnce(&mut State, u64) -> Result<Cmd, Failure> + Send,
-        after: impl FnOnce(&mut State, u64, &Answer) -> Result<(), Failure> + Send,
+        before: impl FnOnce(&mut State, u64) -> Result<Cmd, Error> + Send,
+        after: impl FnOnce(&mut State, u64, &Answer) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        let failed = |failure: Failure| failure.of(operation, &self.name.key);
+        let failed = |failure: Error| failure.of(operation, &self.name.key);
         let (command, call) = {
             let mut known = self.core().lock();
             let command = before(&mut known.state, self.id).map_err(failed)?;
             (command, known.state.begin_call(self.name.clone()))
         };
-        let (_, answer) = self
+        let called = self
             .core()
-            .call_about(&self.name.key, |_| Some(command.clone()))
-            .await;
+            .call_about(&self.name.key, |_| Some(command.clone()));
+        let (_, answer) = called.await;
         let mut known = self.core().lock();
         let result = after(&mut known.state, self.id, &answer);
         known.state.end_call(call);
@@ -125,20 +129,21 @@ impl Hold {
     }
 
     /// Asks the server whether the grant stands.
-    pub(crate) async fn check(&self) -> Result<(), Error> {
-        self.call("check", |state, id| state.check(id), State::confirmed)
-            .await
+    pub(crate) async fn check(self: Arc<Self>) -> Result<(), Error> {
+        let check = |state: &mut State, id| state.check(id);
+        self.call("check", check, State::confirmed).await
     }
 
     /// Adds a hold.
-    pub(crate) async fn enter(&self, mode: Mode) -> Result<(), Error> {
+    pub(crate) async fn enter(self: Arc<Self>, mode: Mode) -> Result<Arc<Self>, Error> {
+        let enter = |state: &mut State, id| state.enter(id, mode);
         let entered = |state: &mut State, id: u64, answer: &Answer| {
             state.confirmed(id, answer)?;
-            state.claims.get_mut(&id).expect("held").holds += 1;
+            state.claim(id).holds += 1;
             Ok(())
         };
-        self.call("acquire", |state, id| state.enter(id, mode), entered)
-            .await
+        self.call("acquire", enter, entered).await?;
+        Ok(self)
     }
 
     /// Gives the grant this lease. `leaves`: it also takes the grant out of its session.
@@ -148,68 +153,52 @@ impl Hold {
         lease: Duration,
         leaves: bool,
     ) -> Result<(), Error> {
-        self.call(
-            operation,
-            |state, id| state.renew(id, lease, leaves),
-            State::confirmed,
-        )
-        .await?;
+        let renew = |state: &mut State, id| state.renew(id, lease, leaves);
+        self.call(operation, renew, State::confirmed).await?;
         self.caller.changed.notify_one();
         Ok(())
     }
 
     /// Gives the grant another lease, from now on.
-    pub(crate) async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        let is_fixed = self.core().lock().state.claims[&self.id].is_fixed;
+    pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
+        let is_fixed = self.core().lock().state.claim(self.id).is_fixed;
         if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
             let why = "a lease is at least 1 millisecond, and 1 second where the session renews it";
-            return Err(Failure::misuse(why).of("extend", &self.name.key));
+            return Err(self.misuse("extend", why));
         }
         self.renew("extend", lease, is_fixed).await
     }
 
     /// Leaves the grant to others, with this lease.
-    pub(crate) async fn detach(&self, lease: Duration) -> Result<(), Error> {
-        let is_entered = self.core().lock().state.claims[&self.id].holds > 1;
+    pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
+        let is_entered = self.core().lock().state.claim(self.id).holds > 1;
         if is_entered || lease < Duration::from_millis(1) {
             let why = "a lease is at least 1 millisecond, and the task has one hold";
-            return Err(Failure::misuse(why).of("detach", &self.name.key));
+            return Err(self.misuse("detach", why));
         }
+        let detach = |state: &mut State, id| state.renew(id, lease, true);
         let left = |state: &mut State, id: u64, answer: &Answer| {
             state.confirmed(id, answer).map(|()| state.let_go(id))
         };
-        self.call("detach", |state, id| state.renew(id, lease, true), left)
-            .await
+        self.call("detach", detach, left).await
     }
 
     /// Gives a hold back.
-    pub(crate) async fn release(&self) -> Result<(), Error> {
+    pub(crate) async fn release(self: Arc<Self>) -> Result<(), Error> {
         let released = self.call("release", State::release, State::released).await;
         if let Some(observer) = &self.core().options.observer {
-            observer.released(
-                &self.name.key,
-                self.taken.elapsed(),
-                released.as_ref().err(),
-            );
+            let (held, error) = (self.taken.elapsed(), released.as_ref().err());
+            observer.released(&self.name.key, held, error);
         }
         released
-    }
-
-    /// Gives back a grant that the user does not have.
-    pub(crate) async fn give_up(&self) {
-        give_up(self.core(), self.id, &self.name, false).await;
     }
 
     /// Lifts the token of the grant. After any failure but that the token is too far ahead of the server's clock, which
     /// is true, it is not known which token the grant has: it has to be given up.
     pub(crate) async fn raise(&self, token: u64) -> Result<(), (Error, bool)> {
-        let command = |state: &mut State, id: u64| {
-            let mut command = command("LOCK.RENEW", &self.name);
-            command
-                .arg("TOKEN")
-                .arg(state.claims[&id].token)
-                .arg("RAISE")
-                .arg(token);
+        let raise = |state: &mut State, id: u64| {
+            let from = state.claim(id).token;
+            let command = command!["LOCK.RENEW", &self.name, "TOKEN", from, "RAISE", token];
             state.require_held(id).map(|()| command)
         };
         let mut is_ahead = false;
@@ -219,7 +208,7 @@ impl Hold {
             state.raised(id, token);
             Ok(())
         };
-        let result = self.call("raise", command, raised).await;
+        let result = self.call("raise", raise, raised).await;
         result.map_err(|error| (error, is_ahead))
     }
 

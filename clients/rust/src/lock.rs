@@ -1,8 +1,9 @@
 //! A lock, before it is acquired.
 
-use crate::acquire::{For, Terms, acquire};
+use crate::acquire::{Terms, acquire};
+use crate::background::sleep;
 use crate::error::{Error, ErrorKind};
-use crate::guard::Guard;
+use crate::guard::{Guard, enter};
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 use crate::state::Mode;
@@ -19,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct Lock {
     locks: Locks,
-    task: Option<Task>,
     key: Arc<[u8]>,
     terms: Terms,
 }
@@ -27,26 +27,24 @@ pub struct Lock {
 impl Lock {
     pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], mode: Mode) -> Self {
         let options = &locks.core().options;
-        let wrong = if options.lease.min(options.silence) < LEAST_LEASE {
-            Some("the lease and the silence of a client are at least 1 second")
-        } else {
-            let is_wrong =
-                matches!(mode, Mode::Permits(most) if most == 0 || most > i32::MAX.unsigned_abs());
-            is_wrong.then_some("a semaphore has 1 to 2^31 - 1 permits")
+        let is_short = options.lease.min(options.silence) < LEAST_LEASE;
+        let permits = 1..=i32::MAX.unsigned_abs();
+        let wrong = match mode {
+            _ if is_short => Some("the lease and the silence of a client are at least 1 second"),
+            Mode::Permits(most) if !permits.contains(&most) => {
+                Some("a semaphore has 1 to 2^31 - 1 permits")
+            }
+            _ => None,
         };
+        let (key, task) = (locks.core().key(key), task.cloned());
         let terms = Terms {
             mode,
-            fixed: None,
-            at_most: None,
-            wait: None,
+            task,
             wrong,
+            ..Terms::default()
         };
-        Self {
-            locks: locks.clone(),
-            task: task.cloned(),
-            key: locks.core().key(key),
-            terms,
-        }
+        let locks = locks.clone();
+        Self { locks, key, terms }
     }
 
     /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy).
@@ -71,6 +69,20 @@ impl Lock {
         &self.terms
     }
 
+    /// The same lock of another client.
+    pub(crate) fn on(&self, locks: &Locks) -> Self {
+        Self {
+            locks: locks.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// The same lock without a maximum time.
+    pub(crate) fn endless(mut self) -> Self {
+        self.terms.at_most = None;
+        self
+    }
+
     /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -83,7 +95,7 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.acquire_within(self.terms.wait).await
+        self.acquire_until(&CancellationToken::new()).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy).
@@ -91,7 +103,7 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
-        self.acquire_within(Some(Duration::ZERO)).await
+        self.clone().wait(Duration::ZERO).acquire().await
     }
 
     /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
@@ -107,7 +119,7 @@ impl Lock {
         };
         let acquired = tokio::select! {
             biased;
-            acquired = self.acquire_until(self.terms.wait, &given_up) => acquired,
+            acquired = self.acquire_until(&given_up) => acquired,
             never = stopping => never,
         };
         match acquired {
@@ -116,32 +128,15 @@ impl Lock {
         }
     }
 
-    async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
-        self.acquire_until(wait, &CancellationToken::new()).await
-    }
-
-    async fn acquire_until(
-        &self,
-        wait: Option<Duration>,
-        given_up: &CancellationToken,
-    ) -> Result<Guard, Error> {
-        let terms = Terms {
-            wait,
-            ..self.terms.clone()
-        };
-        let (key, mode) = (Arc::clone(&self.key), terms.mode);
-        let Some(task) = self
-            .task
-            .as_ref()
-            .filter(|_| !matches!(mode, Mode::Permits(_)))
-        else {
-            return acquire(&self.locks, key, For::Anybody, terms, given_up).await;
-        };
-        if let Some(held) = task.held(&key) {
-            return crate::guard::enter(&held, mode).await;
+    async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
+        let task = self.terms.task.as_ref();
+        if let Some(held) = task.and_then(|task| task.held(&self.key)) {
+            return enter(&held, self.terms.mode).await;
         }
-        let guard = acquire(&self.locks, key, For::Task(task.owner()), terms, given_up).await?;
-        task.remember(guard.hold());
+        let guard = acquire(&self.locks, &self.key, self.terms.clone(), given_up).await?;
+        if let Some(task) = task {
+            task.remember(guard.hold());
+        }
         Ok(guard)
     }
 
@@ -151,19 +146,10 @@ impl Lock {
     /// # Errors
     /// [`Lost`](ErrorKind::Lost) if the grant has ended.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
-        let whose = For::Adopter(owner.into().into(), token);
-        let terms = Terms {
-            wait: Some(Duration::ZERO),
-            ..self.terms.clone()
-        };
-        acquire(
-            &self.locks,
-            Arc::clone(&self.key),
-            whose,
-            terms,
-            &CancellationToken::new(),
-        )
-        .await
+        let mut lock = self.clone().wait(Duration::ZERO);
+        lock.terms.task = None;
+        lock.terms.adopts = Some((owner.into().into(), token));
+        lock.acquire().await
     }
 
     /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.
@@ -177,19 +163,7 @@ impl Lock {
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
         let guard = self.acquire().await?;
-        let worked = tokio::select! {
-            biased;
-            loss = guard.lost() => return Err(loss.into()),
-            worked = work(&guard) => worked,
-        };
-        match (guard.release().await, worked) {
-            (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
-            (Err(error), worked) => {
-                tracing::warn!(%error, "a lock was not released");
-                worked
-            }
-            (Ok(()), worked) => worked,
-        }
+        work_under(guard, Guard::lost, Guard::release, work).await
     }
 
     /// Leads: waits for the lock as long as it takes, works while it holds it, and starts again when the work has ended
@@ -208,7 +182,7 @@ impl Lock {
                 Ok(guard) => Arc::new(guard),
                 Err(error) if error.kind().may_pass() => {
                     tracing::warn!(%error, "nobody can lead");
-                    crate::background::sleep(pauses.next()).await;
+                    sleep(pauses.next()).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -226,6 +200,28 @@ impl Lock {
                 tracing::warn!(%error, "a lock was not released");
             }
         }
+    }
+}
+
+/// Works under a lock that is held, and releases it. When it is lost, the work is dropped where it stands.
+pub(crate) async fn work_under<G, T, E: From<Error>>(
+    guard: G,
+    lost: impl AsyncFn(&G) -> Error,
+    release: impl AsyncFnOnce(G) -> Result<(), Error>,
+    work: impl AsyncFnOnce(&G) -> Result<T, E>,
+) -> Result<T, E> {
+    let worked = tokio::select! {
+        biased;
+        error = lost(&guard) => return Err(error.into()),
+        worked = work(&guard) => worked,
+    };
+    match (release(guard).await, worked) {
+        (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
+        (Err(error), worked) => {
+            tracing::warn!(%error, "a lock was not released");
+            worked
+        }
+        (Ok(()), worked) => worked,
     }
 }
 

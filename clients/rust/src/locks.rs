@@ -1,13 +1,13 @@
 //! The locks of a program.
 
-use crate::background::background;
-use crate::background::timeout;
+use crate::background::{background, timeout};
 use crate::builder::Builder;
 use crate::core::{Core, now};
-use crate::error::{Error, Failure};
+use crate::error::{Error, ErrorKind};
 use crate::lock::Lock;
-use crate::state::{Mode, about_session};
+use crate::state::{Mode, command};
 use crate::task::Task;
+use futures_util::future::join_all;
 use redis::{Client, IntoConnectionInfo};
 use std::collections::HashSet;
 use std::fmt;
@@ -108,48 +108,34 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         if known.state.is_closed {
             return Ok(());
         }
-        let grants = known.state.close();
-        let nodes = known.state.nodes.iter().enumerate();
-        let sessions = nodes.flat_map(|(node, it)| {
-            it.sessions()
-                .into_iter()
-                .map(move |session| (node, session))
-        });
-        (grants, sessions.collect::<Vec<_>>())
+        (known.state.close(), known.state.sessions())
     };
     core.closing.cancel();
     let closing = sessions.into_iter().map(|(node, session)| async move {
-        let reply = core.call_node(node, &about_session("CLOSE", session)).await;
+        let close = command!["LOCK.SESSION", "CLOSE", session];
+        let reply = core.call_node(node, &close).await;
         reply.is_ok().then_some(session)
     });
-    let closing = futures_util::future::join_all(closing);
-    let closed: HashSet<u64> = closing.await.into_iter().flatten().collect();
-    let mut releases = Vec::new();
-    for id in grants {
+    let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
+    let releases: Vec<_> = {
         let known = core.lock();
-        let Some(claim) = known
-            .state
-            .claims
-            .get(&id)
-            .filter(|claim| !closed.contains(&claim.session))
-        else {
-            continue;
-        };
-        releases.push((Arc::clone(&claim.name.key), claim.release_command()));
-    }
+        let claims = grants.iter().filter_map(|id| known.state.claims.get(id));
+        let left = claims.filter(|claim| !closed.contains(&claim.session));
+        left.map(|claim| (Arc::clone(&claim.name.key), claim.release_command()))
+            .collect()
+    };
     let releasing = releases.into_iter().map(|(key, command)| async move {
-        let left = end.saturating_sub(now());
-        let called = timeout(left, core.call_about(&key, |_| Some(command.clone()))).await;
-        let failure = match called {
+        let calling = core.call_about(&key, |_| Some(command.clone()));
+        let error = match timeout(end.saturating_sub(now()), calling).await {
             Ok((node, answer)) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
                 fault.failure(&core.lock().state.nodes[node].address)
             }
-            Err(_) => Failure::new(crate::ErrorKind::Unavailable, "no time was left"),
+            Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
         };
-        Some(failure.of("close", &key))
+        Some(error.of("close", &key))
     });
-    let failures = futures_util::future::join_all(releasing).await;
+    let failures = join_all(releasing).await;
     core.loops.close();
     let _ = timeout(end.saturating_sub(now()), core.loops.wait()).await; // a CLOSE has answered their POLLs
     core.aborting.cancel();

@@ -6,7 +6,7 @@ use crate::core::{Core, Locked};
 use crate::pauses::Pauses;
 use crate::server::Poller;
 use crate::state::time::millis;
-use crate::state::{Fault, Time, about_session};
+use crate::state::{Fault, Time, command};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,20 @@ use std::time::Duration;
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let server = Arc::clone(&core.lock().loops[node].server);
     let mut poller = Poller::new(server);
-    let (mut pauses, mut was_unknown) = (Pauses::default(), false);
+    let (mut pauses, mut was_unknown, mut waits) = (Pauses::default(), false, false);
     loop {
         let began = crate::core::now();
-        let fault = tokio::select! {
-            fault = round(&core, node, &mut poller) => fault.err(),
-            () = core.aborting.cancelled() => Some(Fault::no_reply("the client is closed", false)),
+        let ended = tokio::select! {
+            ended = round(&core, node, &mut poller, waits) => ended,
+            () = core.aborting.cancelled() => Err(Fault::no_reply("the client is closed", false)),
         };
+        waits = matches!(ended, Ok(true));
+        let fault = ended.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
-        let broken = fault.as_ref().filter(|_| !is_unknown);
-        if broken.is_some() {
+        if fault.is_some() {
+            poller.crowd().close();
+        }
+        if fault.is_some() && !is_unknown {
             poller.close();
         }
         let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else {
@@ -34,35 +38,23 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
         }
-        if broken.is_some() && core.servers.is_cluster() {
+        if !is_unknown && core.servers.is_cluster() {
             relocate(&core, node).await;
         }
-        let pause = pauses.next();
         // Grants that are unsure are about to be judged.
-        rest(
-            &core,
-            node,
-            if is_unsure {
-                pause.min(Duration::from_millis(100))
-            } else {
-                pause
-            },
-        )
-        .await;
+        let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });
+        rest(&core, node, pauses.next().min(most)).await;
     }
 }
 
 /// Applies the end of a round. It returns whether the time of a grant has passed; none: the loop has ended.
 fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Fault>) -> Option<bool> {
     let mut known = core.lock();
-    let mut broken = fault;
-    if let Some(fault) = fault {
-        if fault.is("NOSESSION") {
-            known.state.session_ended(node);
-            broken = None;
-        } else {
-            known.state.failed(node, began, fault);
-        }
+    let broken = fault.filter(|fault| !fault.is("NOSESSION"));
+    if let Some(broken) = broken {
+        known.state.failed(node, began, broken);
+    } else if fault.is_some() {
+        known.state.session_ended(node);
     }
     if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
         known.loops[node].is_running = false; // until it is needed
@@ -88,77 +80,82 @@ async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     }
 }
 
-/// Opens a session if there is none, sends what is due, and polls once.
-async fn round(core: &Arc<Core>, node: usize, poller: &mut Poller) -> Result<(), Fault> {
+/// Opens a session if there is none, then sends what is due and a POLL in one pipeline. `waits`: callers were woken. It
+/// returns whether it has woken callers.
+async fn round(
+    core: &Arc<Core>,
+    node: usize,
+    poller: &mut Poller,
+    waits: bool,
+) -> Result<bool, Fault> {
     let limit = core.options.reply;
-    let session = {
+    let mut session = {
         let mut known = core.lock();
         known.state.leave_session(node);
         known.state.nodes[node].session
     };
     if session == 0 {
-        let session = open(core, poller).await?;
+        session = open(core, poller).await?;
         let is_closed = {
             let mut known = core.lock();
             known.state.opened(node, session);
             known.state.is_closed
         };
         if is_closed {
-            poller.send(limit, &[about_session("CLOSE", session)]).await;
-            return Ok(());
+            let close = command!["LOCK.SESSION", "CLOSE", session];
+            poller.send(limit, vec![close]).await;
+            return Ok(false);
         }
     }
-    let (session, sent, due) = {
+    let calls = poller.crowd().take(waits).await;
+    let (sent, block, due) = {
         let mut known = core.lock();
         let due = known.state.due(node);
-        (known.state.nodes[node].session, known.state.at, due)
+        (known.state.at, known.state.block(node), due)
     };
-    if !due.is_empty() {
-        let (commands, then): (Vec<Cmd>, Vec<_>) =
-            due.into_iter().map(|due| (due.command, due.then)).unzip();
-        let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
-        let replies = poller.send(limit * many, &commands).await;
-        let mut known = core.lock();
-        for (then, reply) in then.into_iter().zip(&replies) {
-            known.state.apply(node, session, sent, then, reply);
-        }
-        drop(known);
-        if let Some(broken) = replies
-            .into_iter()
-            .filter_map(Result::err)
-            .find(Fault::is_broken)
-        {
-            return Err(broken);
-        }
+    let (mut commands, then): (Vec<Cmd>, Vec<_>) = due.into_iter().unzip();
+    let (called, callers): (Vec<Cmd>, Vec<_>) = calls
+        .into_iter()
+        .map(|call| (call.command, call.reply))
+        .unzip();
+    commands.extend(called);
+    let mut poll = command!["LOCK.SESSION", "POLL", session];
+    let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
+    let mut limit = limit * many;
+    if commands.is_empty() {
+        poll.arg("BLOCK").arg(millis(block));
+        limit += block;
     }
-    let (sent, block) = {
-        let mut known = core.lock();
-        if known.state.nodes[node].session != session {
-            return Ok(());
-        }
-        (known.state.at, known.state.block(node))
-    };
-    let reply = poller.poll(limit, block, session).await?;
+    commands.push(poll);
+    let mut replies = poller.send(limit, commands).await;
+    let outcome = replies.pop().expect("a reply to each");
+    let answers = replies.split_off(then.len());
     let mut known = core.lock();
-    if known.state.nodes[node].session == session {
-        known.state.polled(node, sent, &reply);
-        if !known.state.changed.is_empty() {
-            poller.collect_calls();
-        }
+    for (then, reply) in then.into_iter().zip(&replies) {
+        known.state.apply(node, session, sent, then, reply);
     }
-    Ok(())
+    if known.state.nodes[node].session == session
+        && let Ok(reply) = &outcome
+    {
+        known.state.polled(node, sent, reply);
+    }
+    let has_woken = outcome.is_ok() && !known.state.changed.is_empty();
+    if has_woken {
+        poller.crowd().open(); // before they wake
+    }
+    drop(known);
+    for (caller, answer) in callers.into_iter().zip(answers) {
+        let _ = caller.send(answer); // it may have gone
+    }
+    outcome.map(|_| has_woken)
 }
 
 async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
     let options = &core.options;
-    let mut open = redis::cmd("LOCK.SESSION");
-    open.arg("OPEN").arg("TIMEOUT").arg(millis(options.silence));
-    open.arg("NAME").arg(&options.service);
-    let reply = poller
-        .send(options.reply, &[open])
-        .await
-        .pop()
-        .expect("a reply")?;
+    let (timeout, service) = (millis(options.silence), &options.service);
+    let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
+    let mut replies = poller.send(options.reply, vec![open]).await;
+    let reply = replies.pop().expect("a reply")?;
     match crate::state::reply::number(&reply) {
         0 => Err(Fault::no_reply("OPEN answered no session", false)),
         session => Ok(session),
@@ -167,21 +164,7 @@ async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
 
 /// Sends on what a node of the cluster that does not answer may have lost to another one.
 async fn relocate(core: &Arc<Core>, node: usize) {
-    let claims = {
-        let known = core.lock();
-        let claims = known.state.claims_on(node);
-        let key = |id: &u64| {
-            known
-                .state
-                .claims
-                .get(id)
-                .map(|claim| Arc::clone(&claim.name.key))
-        };
-        claims
-            .into_iter()
-            .filter_map(|id| Some((id, key(&id)?)))
-            .collect::<Vec<_>>()
-    };
+    let claims = core.lock().state.claims_on(node);
     core.servers.refresh();
     for (id, key) in claims {
         let at = core.route(&key, None, core.options.reply).await;

@@ -15,7 +15,7 @@ type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 #[derive(Clone)]
 pub struct Task {
     locks: Locks,
-    owner: Arc<TaskOwner>,
+    pub(crate) owner: Arc<TaskOwner>,
     held: Arc<Mutex<Held>>,
 }
 
@@ -41,10 +41,6 @@ impl Task {
     /// As [`Locks::permit`]: each permit has an owner of its own, in a task too.
     pub fn permit(&self, key: impl AsRef<[u8]>, of: u32) -> Lock {
         self.locks.permit(key, of)
-    }
-
-    pub(crate) fn owner(&self) -> Arc<TaskOwner> {
-        Arc::clone(&self.owner)
     }
 
     /// What the task holds of a key.

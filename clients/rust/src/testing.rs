@@ -101,16 +101,13 @@ impl StandIn {
 
     pub(crate) async fn answer(&self, command: &Cmd) -> Reply {
         let words: Vec<String> = command.args_iter().map(|word| text(&word)).collect();
-        let [kind, what, about, ..] = &words[..] else {
-            return Err(Fault::reply("ERR no command"));
-        };
-        if kind != "LOCK.SESSION" {
+        if words[0] != "LOCK.SESSION" {
             let reply = self.known().answer(&words);
             self.news.notify_waiters();
             return reply;
         }
-        let session = about.parse().unwrap_or_default();
-        match &**what {
+        let session = words[2].parse().unwrap_or_default();
+        match &*words[1] {
             "OPEN" => Ok(number(self.known().open())),
             "CLOSE" => {
                 let mut known = self.known();
@@ -120,9 +117,8 @@ impl StandIn {
                 Ok(number(0))
             }
             _ => {
-                let block = options(&words).get("BLOCK").copied().unwrap_or_default();
-                self.poll(session, Instant::now() + Duration::from_millis(block))
-                    .await
+                let block = options(&words).get("BLOCK").copied();
+                self.poll(session, after(block.unwrap_or_default())).await
             }
         }
     }
@@ -130,7 +126,7 @@ impl StandIn {
     async fn poll(&self, session: u64, end: Instant) -> Reply {
         loop {
             let news = self.news.notified();
-            let left = {
+            let next = {
                 let mut known = self.known();
                 known.expire();
                 let Some(events) = known.sessions.get_mut(&session) else {
@@ -138,25 +134,15 @@ impl StandIn {
                 };
                 if !events.is_empty() || Instant::now() >= end {
                     let events = Value::Array(std::mem::take(events));
-                    let fields = [
-                        ("sure-ms", Value::Int(-1)),
-                        ("grants", Value::Int(0)),
-                        ("events", events),
-                    ];
-                    return Ok(Value::Map(
-                        fields.map(|(name, value)| (word(name), value)).into(),
-                    ));
+                    let (sure, grants) = (Value::Int(-1), Value::Int(0));
+                    let fields = [("sure-ms", sure), ("grants", grants), ("events", events)];
+                    let fields = fields.map(|(name, value)| (word(name), value));
+                    return Ok(Value::Map(fields.into()));
                 }
-                let next = known
-                    .calls
-                    .iter()
-                    .filter(|call| call.ends())
-                    .map(|call| call.until);
-                next.min()
-                    .unwrap_or(end)
-                    .min(end)
-                    .saturating_duration_since(Instant::now())
+                let ending = known.calls.iter().filter(|call| call.ends());
+                ending.map(|call| call.until).min().unwrap_or(end).min(end)
             };
+            let left = next.saturating_duration_since(Instant::now());
             let _ = timeout(left + Duration::from_millis(1), news).await;
         }
     }
@@ -166,6 +152,12 @@ impl Call {
     /// It is a wait, or outside of a session.
     fn ends(&self) -> bool {
         self.token == 0 || self.session == 0
+    }
+
+    fn grant(&self) -> Value {
+        let owner = word(&self.name.owner);
+        let [token, holds, lease] = [self.token, self.holds, self.lease].map(number);
+        Value::Array(vec![token, owner, holds, lease])
     }
 }
 
@@ -213,18 +205,13 @@ impl Known {
             let is_granted = call.token == 0 && *count < *limit;
             *count += 1;
             if is_granted {
-                let micros = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default()
-                    .as_micros();
-                self.token = (self.token + 1).max(u64::try_from(micros).unwrap_or_default());
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                let micros = u64::try_from(since.unwrap_or_default().as_micros());
+                self.token = (self.token + 1).max(micros.unwrap_or_default());
                 (call.token, call.holds, call.until) = (self.token, 1, after(call.lease));
                 let call = call.clone();
-                self.notify(
-                    &call,
-                    "granted",
-                    [call.token, 1, call.lease].map(number).into(),
-                );
+                let about = [call.token, 1, call.lease].map(number);
+                self.notify(&call, "granted", about.into());
             }
         }
     }
@@ -232,54 +219,44 @@ impl Known {
     fn notify(&mut self, call: &Call, kind: &str, about: Vec<Value>) {
         if let Some(events) = self.sessions.get_mut(&call.session) {
             self.number += 1;
-            let mut event = vec![number(self.number), word(kind)];
-            event.extend(
-                [&*call.name.key, call.name.owner.as_bytes()]
-                    .map(|it| Value::BulkString(it.into())),
-            );
+            let key = Value::BulkString(call.name.key.to_vec());
+            let mut event = vec![number(self.number), word(kind), key, word(&call.name.owner)];
             event.extend(about);
             events.push(Value::Array(event));
         }
     }
 
+    fn place(&self, name: &Name) -> Option<usize> {
+        self.calls.iter().position(|call| call.name == *name)
+    }
+
     fn answer(&mut self, words: &[String]) -> Reply {
         self.expire();
         let options = options(words);
-        let name = Name {
-            key: words[1].as_bytes().into(),
-            owner: words[2].as_str().into(),
-        };
-        let (session, token) = (
-            options.get("SESSION").copied(),
-            options.get("TOKEN").copied(),
-        );
+        let option = |word: &str| options.get(word).copied();
+        let (key, owner) = (words[1].as_bytes().into(), words[2].as_str().into());
+        let name = Name { key, owner };
+        let session = option("SESSION");
         if session.is_some_and(|session| session > 0 && !self.sessions.contains_key(&session)) {
             return Err(Fault::reply("NOSESSION it has ended"));
         }
-        let is_fence = words[0] == "LOCK.FENCE";
-        let place = self.calls.iter().position(|call| {
-            let is_it = if is_fence {
-                call.token.to_string() == words[2]
-            } else {
-                call.name.owner == name.owner
-            };
-            is_it && call.name.key == name.key
-        });
-        let held = place
-            .map(|place| &self.calls[place])
-            .filter(|call| call.token > 0);
-        let is_wrong = token.is_some_and(|token| held.is_none_or(|call| call.token != token));
+        let nothing = Err(Fault::reply("NOTHELD the stand-in has no such grant"));
+        let place = self.place(&name);
+        let token = place.map_or(0, |place| self.calls[place].token);
+        if option("TOKEN").is_some_and(|wanted| wanted != token) {
+            return nothing;
+        }
         match (&*words[0], place) {
-            _ if is_wrong => Err(Fault::reply("NOTHELD the stand-in has no such grant")),
-            ("LOCK.FENCE", Some(_)) => Ok(Value::Okay),
+            ("LOCK.FENCE", _) => {
+                let is_it = |call: &Call| call.token.to_string() == words[2];
+                let mut calls = self.calls.iter().filter(|call| call.name.key == name.key);
+                calls.any(is_it).then_some(Value::Okay).map_or(nothing, Ok)
+            }
             ("LOCK.ACQUIRE", place) => Ok(self.acquire(place, &name, &options)),
             ("LOCK.RELEASE", Some(place)) => {
-                let holds = options
-                    .get("HOLDS")
-                    .copied()
-                    .unwrap_or_default()
-                    .min(self.calls[place].holds);
-                self.calls[place].holds = holds;
+                let call = &mut self.calls[place];
+                call.holds = call.holds.min(option("HOLDS").unwrap_or_default());
+                let holds = call.holds;
                 if holds == 0 {
                     self.calls
                         .retain(|call| call.name != name || call.token > 0);
@@ -287,19 +264,18 @@ impl Known {
                 }
                 Ok(number(holds))
             }
-            ("LOCK.RENEW", Some(place)) if held.is_some() => {
-                let session = session.filter(|session| *session != self.calls[place].session);
-                if let Some(session) = session {
-                    let call = self.calls[place].clone();
-                    self.notify(&call, "taken", vec![number(call.token), number(session)]);
+            ("LOCK.RENEW", Some(place)) if token > 0 => {
+                let call = self.calls[place].clone();
+                if let Some(session) = session.filter(|session| *session != call.session) {
+                    self.notify(&call, "taken", vec![number(token), number(session)]);
                     self.calls[place].session = session;
                 }
                 let call = &mut self.calls[place];
-                call.lease = options.get("PX").copied().unwrap_or(call.lease);
+                call.lease = option("PX").unwrap_or(call.lease);
                 call.until = after(call.lease);
                 Ok(call.grant())
             }
-            _ => Err(Fault::reply("NOTHELD the stand-in has no such grant")),
+            _ => nothing,
         }
     }
 
@@ -310,57 +286,32 @@ impl Known {
         options: &HashMap<&str, u64>,
     ) -> Value {
         let option = |word: &str| options.get(word).copied();
-        if place.is_none() {
-            let limit = if option("SHARED").is_some() {
-                MOST
-            } else {
-                option("LIMIT").unwrap_or(1)
-            };
-            let (lease, session) = (
-                option("PX").unwrap_or(MOST),
-                option("SESSION").unwrap_or_default(),
-            );
-            let until = after(option("QUEUE").filter(|wait| *wait > 0).unwrap_or(MOST));
+        let queue = option("QUEUE");
+        let place = place.unwrap_or_else(|| {
+            let any = option("SHARED").map(|_| MOST);
             self.calls.push(Call {
                 name: name.clone(),
-                limit,
+                limit: any.or(option("LIMIT")).unwrap_or(1),
                 token: 0,
                 holds: 0,
-                lease,
-                session,
-                until,
+                lease: option("PX").unwrap_or(MOST),
+                session: option("SESSION").unwrap_or_default(),
+                until: after(queue.filter(|wait| *wait > 0).unwrap_or(MOST)),
             });
             self.pass();
-        }
-        let place = self
-            .calls
-            .iter()
-            .position(|call| call.name == *name)
-            .expect("a call");
+            self.place(name).expect("a call")
+        });
         let call = &mut self.calls[place];
         if call.token > 0 {
-            call.holds = call
-                .holds
-                .max(option("HOLDS").unwrap_or_default().min(call.holds + 1));
+            let holds = option("HOLDS").unwrap_or_default().min(call.holds + 1);
+            call.holds = call.holds.max(holds);
             return call.grant();
         }
-        if option("QUEUE").is_some() {
+        if queue.is_some() {
             return number(0); // in line; the client does not look at the place
         }
         self.calls.remove(place);
         Value::Nil
-    }
-}
-
-impl Call {
-    fn grant(&self) -> Value {
-        let owner = Value::BulkString(self.name.owner.as_bytes().into());
-        Value::Array(vec![
-            number(self.token),
-            owner,
-            number(self.holds),
-            number(self.lease),
-        ])
     }
 }
 

@@ -3,31 +3,25 @@
 use super::Shared;
 use super::ballot::{Ballot, PATIENCE};
 use super::guard::{QuorumGuard, Together};
-use crate::acquire::Terms;
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::pauses::{Pauses, random};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Acquires a lock, and reports it.
-pub(super) async fn taking(
+/// Acquires the lock of a majority, until it is given up. `lock` says how.
+pub(super) async fn take(
     quorum: Arc<Shared>,
-    key: Arc<[u8]>,
-    terms: Terms,
+    lock: Lock,
     given_up: CancellationToken,
 ) -> Result<QuorumGuard, Error> {
-    let begun = Instant::now();
-    let observer = quorum.options.observer.clone();
-    let mut ballot = Ballot::new(quorum, Arc::clone(&key), terms, given_up.clone());
-    let taken = acquire(&mut ballot, begun, &given_up).await;
-    ballot.finish(taken.as_ref().ok().cloned());
-    if let Some(observer) = observer {
-        match &taken {
-            Err(_) if given_up.is_cancelled() => observer.cancelled(&key, begun.elapsed()),
-            taken => observer.acquired(&key, begun.elapsed(), taken.as_ref().err()),
-        }
+    if let Some(wrong) = lock.terms().wrong {
+        return Err(Error::misuse(wrong).of("acquire", lock.key()));
     }
+    let mut ballot = Ballot::new(quorum, lock, given_up.clone());
+    let taken = acquire(&mut ballot, &given_up).await;
+    ballot.finish(taken.as_ref().ok().cloned());
     taken.map(QuorumGuard::new)
 }
 
@@ -36,13 +30,12 @@ pub(super) async fn taking(
 /// wait for each other. Where callers disagree about the first server, the end of their turns parts them.
 async fn acquire(
     ballot: &mut Ballot,
-    begun: Instant,
     given_up: &CancellationToken,
 ) -> Result<Arc<Together>, Error> {
-    let wait = ballot.terms.wait.unwrap_or(Duration::MAX);
+    let (begun, wait) = (Instant::now(), ballot.lock.terms().wait);
+    let wait = wait.unwrap_or(Duration::MAX);
     let left = || wait.saturating_sub(begun.elapsed());
     let (mut pauses, mut is_stuck) = (Pauses::default(), wait.is_zero());
-    ballot.require_terms()?;
     loop {
         ballot.ask_rest(Duration::ZERO).await;
         let first = ballot.first();
@@ -63,13 +56,13 @@ async fn acquire(
             return Err(failure);
         }
         // Too few servers answer, or the turn is over; or there is a line to wait in.
-        let (line, rest) = match first.filter(|_| !is_turn) {
-            None => (None, pauses.next().min(left())),
-            Some(line) => {
-                pauses = Pauses::default();
-                ballot.wait_in_line(line, left());
-                (Some(line), turn_time(left()))
-            }
+        let line = first.filter(|_| !is_turn);
+        let rest = if let Some(line) = line {
+            pauses = Pauses::default();
+            ballot.wait_in_line(line, left());
+            turn_time(left())
+        } else {
+            pauses.next().min(left())
         };
         let over = Instant::now() + rest;
         let has_turn = |ballot: &Ballot| line.is_some_and(|line| ballot.has_grant(line));

@@ -1,16 +1,14 @@
 //! What an acquire has got of each server.
 
 use super::guard::Together;
-use super::vote::{Reply, Vote, What};
 use super::{Member, Shared};
-use crate::acquire::{For, Terms, acquire};
 use crate::background::{background, sleep};
-use crate::error::{Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
+use crate::lock::Lock;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::FuturesUnordered;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -22,39 +20,67 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 /// another.
 pub(super) struct Ballot {
     quorum: Arc<Shared>,
-    key: Arc<[u8]>,
-    pub(super) terms: Terms,
+    pub(super) lock: Lock,
     given_up: CancellationToken,
     votes: Vec<Vote>,
     calls: FuturesUnordered<BoxFuture<'static, Reply>>,
 }
 
+/// What it has got of one server.
+#[derive(Default)]
+struct Vote {
+    guard: Option<Guard>,
+    token: u64,
+    /// The server has acknowledged the token.
+    is_raised: bool,
+    /// The token that is too far ahead of its clock.
+    refused: Option<u64>,
+    /// Why there is no grant, or no token.
+    error: Option<Error>,
+    /// An acquire or a raise is under way.
+    is_open: bool,
+    /// An acquire waits in line for its turn.
+    is_in_line: bool,
+    /// Gives up the acquire.
+    leave: CancellationToken,
+}
+
+impl Vote {
+    fn is_busy(&self) -> bool {
+        let is_busy = |error: &Error| error.kind() == ErrorKind::Busy;
+        self.error.as_ref().is_some_and(is_busy)
+    }
+
+    /// The grant stands, and the server has acknowledged the token.
+    fn has(&self, token: u64) -> bool {
+        self.is_raised && self.token == token && self.guard.as_ref().is_some_and(Guard::is_held)
+    }
+
+    /// The server can be raised to a token, as far as is known.
+    fn can_have(&self, token: u64) -> bool {
+        let is_refused = self.refused.is_some_and(|refused| token >= refused);
+        self.guard.is_some() && self.token <= token && !is_refused
+    }
+}
+
+/// The reply of the server at a place.
+enum Reply {
+    /// To the acquire that this token gives up.
+    Asked(usize, CancellationToken, Result<Option<Guard>, Error>),
+    /// To a raise to this token; with a failure, whether the token is too far ahead of the clock.
+    Raised(usize, u64, Result<(), (Error, bool)>),
+}
+
 impl Ballot {
-    pub(super) fn new(
-        quorum: Arc<Shared>,
-        key: Arc<[u8]>,
-        terms: Terms,
-        given_up: CancellationToken,
-    ) -> Self {
+    pub(super) fn new(quorum: Arc<Shared>, lock: Lock, given_up: CancellationToken) -> Self {
         let votes = quorum.members.iter().map(|_| Vote::default()).collect();
         Self {
             quorum,
-            key,
-            terms,
+            lock,
             given_up,
             votes,
             calls: FuturesUnordered::new(),
         }
-    }
-
-    fn failed(&self, kind: ErrorKind, cause: impl Into<String>) -> Error {
-        Failure::new(kind, cause.into()).of("acquire", &self.key)
-    }
-
-    pub(super) fn require_terms(&self) -> Result<(), Error> {
-        self.terms
-            .wrong
-            .map_or(Ok(()), |wrong| Err(self.failed(ErrorKind::Misuse, wrong)))
     }
 
     fn member(&self, place: usize) -> &Member {
@@ -63,6 +89,10 @@ impl Ballot {
 
     fn count(&self, is: impl Fn(&Vote) -> bool) -> usize {
         self.votes.iter().filter(|vote| is(vote)).count()
+    }
+
+    fn is_majority(&self, is: impl Fn(&Vote) -> bool) -> bool {
+        self.count(is) >= self.quorum.majority
     }
 
     fn is_open(&self) -> bool {
@@ -74,31 +104,34 @@ impl Ballot {
     }
 
     pub(super) fn has_majority(&self) -> bool {
-        self.count(|vote| vote.guard.is_some()) >= self.quorum.majority
+        self.is_majority(|vote| vote.guard.is_some())
     }
 
     /// The first server that has answered.
     pub(super) fn first(&self) -> Option<usize> {
         self.votes.iter().enumerate().position(|(place, vote)| {
-            let is_in_line = vote.is_in_line && !self.member(place).is_down();
-            vote.guard.is_some()
-                || vote.is_busy() && !vote.is_open && !vote.is_in_line
-                || is_in_line
+            let is_answer = if vote.is_in_line {
+                !self.member(place).is_down()
+            } else {
+                vote.is_busy() && !vote.is_open
+            };
+            vote.guard.is_some() || is_answer
         })
     }
 
     /// Acquires the lock of all servers that have neither granted it nor are being asked.
     pub(super) async fn ask_rest(&mut self, wait: Duration) {
         // Nobody renews what it has with a fixed lease.
-        let wait = self.terms.fixed.map_or(wait, |lease| wait.min(lease / 2));
+        let fixed = self.lock.terms().fixed;
+        let wait = fixed.map_or(wait, |lease| wait.min(lease / 2));
         for place in 0..self.votes.len() {
             let vote = &self.votes[place];
             if vote.guard.is_none() && !vote.is_open && !vote.is_in_line {
                 self.ask(place, wait, false);
             }
         }
-        self.collect(|vote| vote.guard.is_some(), Some(PATIENCE))
-            .await;
+        let has_grant = |vote: &Vote| vote.guard.is_some();
+        self.collect(has_grant, Some(PATIENCE)).await;
     }
 
     /// Waits in the line of this server, and in no other.
@@ -111,25 +144,16 @@ impl Ballot {
 
     /// Acquires the lock of one server.
     fn ask(&mut self, place: usize, wait: Duration, is_in_line: bool) {
-        let mut terms = Terms {
-            wait: Some(wait),
-            ..self.terms.clone()
-        };
+        let mut lock = self.lock.on(&self.member(place).locks).wait(wait);
         if is_in_line {
-            terms.at_most = None; // the other servers see to it
+            lock = lock.endless(); // the other servers see to it
         }
-        let (locks, key) = (self.member(place).locks.clone(), Arc::clone(&self.key));
         let leave = self.given_up.child_token();
         let vote = &mut self.votes[place];
-        (vote.asks, vote.is_open, vote.is_in_line) = (vote.asks + 1, !is_in_line, is_in_line);
-        vote.leave = leave.clone();
-        let asks = vote.asks;
+        (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());
         self.calls.push(Box::pin(async move {
-            let result = acquire(&locks, key, For::Anybody, terms, &leave).await;
-            Reply {
-                place,
-                what: What::Asked { asks, result },
-            }
+            let result = lock.acquire_unless(leave.cancelled()).await;
+            Reply::Asked(place, leave, result)
         }));
     }
 
@@ -137,67 +161,55 @@ impl Ballot {
     pub(super) fn leave_lines(&mut self) {
         for vote in self.votes.iter_mut().filter(|vote| vote.is_in_line) {
             vote.is_in_line = false;
-            vote.asks += 1;
             vote.leave.cancel();
         }
     }
 
     /// Applies a reply, if one comes in time.
     pub(super) async fn next(&mut self, over: Option<Instant>) -> bool {
-        let over = async {
-            match over {
-                Some(over) => sleep(over.saturating_duration_since(Instant::now())).await,
-                None => std::future::pending().await,
-            }
-        };
-        let calls = &mut self.calls;
-        let reply = async {
-            match calls.next().await {
-                Some(reply) => reply,
-                None => std::future::pending().await,
-            }
-        };
+        let left = |over: Instant| over.saturating_duration_since(Instant::now());
+        let rest = sleep(over.map_or(Duration::MAX, left));
         let reply = tokio::select! {
             biased;
-            reply = reply => Some(reply),
-            () = over => None,
-            () = self.given_up.cancelled() => None,
+            Some(reply) = self.calls.next() => reply,
+            () = rest, if over.is_some() => return false,
+            () = self.given_up.cancelled() => return false,
         };
-        let is_there = reply.is_some();
-        if let Some(reply) = reply {
-            self.apply(reply);
-        }
-        is_there
+        self.apply(reply);
+        true
     }
 
-    fn apply(&mut self, Reply { place, what }: Reply) {
-        let vote = &mut self.votes[place];
-        match what {
-            What::Asked { asks, result } if asks == vote.asks => {
+    fn apply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Asked(_, leave, result) if leave.is_cancelled() => {
+                give_up(result.ok().flatten());
+            }
+            Reply::Asked(place, _, result) => {
+                let vote = &mut self.votes[place];
                 (vote.is_open, vote.is_in_line) = (false, false);
-                match result {
-                    Ok(guard) => {
-                        (vote.token, vote.is_raised, vote.refused) = (guard.token(), false, None);
-                        (vote.guard, vote.error) = (Some(guard), None);
+                match result.transpose() {
+                    Some(Ok(guard)) => {
+                        *vote = Vote {
+                            token: guard.token(),
+                            guard: Some(guard),
+                            ..Vote::default()
+                        }
                     }
-                    Err(error) => vote.error = Some(error),
+                    failed => vote.error = failed.and_then(Result::err),
                 }
             }
-            What::Asked { result, .. } => give_up(result.ok()),
-            What::Raised {
-                token,
-                result,
-                is_ahead,
-            } => {
+            Reply::Raised(place, token, result) => {
+                let vote = &mut self.votes[place];
                 vote.is_open = false;
                 match result {
                     Ok(()) => (vote.token, vote.is_raised, vote.error) = (token, true, None),
-                    Err(error) if is_ahead => {
-                        (vote.refused, vote.error) = (Some(token), Some(error));
-                    }
-                    Err(error) => {
+                    Err((error, is_ahead)) => {
                         vote.error = Some(error);
-                        give_up(vote.guard.take());
+                        if is_ahead {
+                            vote.refused = Some(token);
+                        } else {
+                            give_up(vote.guard.take());
+                        }
                     }
                 }
             }
@@ -210,12 +222,9 @@ impl Ballot {
         let begun = Instant::now();
         let mut over = None;
         while self.is_open() {
-            let (done, open) = (self.count(&is), self.count(|vote| vote.is_open));
-            if done >= self.quorum.majority || done + open < self.quorum.majority {
-                let votes = self.votes.iter().enumerate();
-                let is_awaited = votes
-                    .into_iter()
-                    .any(|(place, vote)| vote.is_open && !self.member(place).is_down());
+            if self.is_majority(&is) || !self.is_majority(|vote| is(vote) || vote.is_open) {
+                let mut votes = self.votes.iter().zip(&self.quorum.members);
+                let is_awaited = votes.any(|(vote, member)| vote.is_open && !member.is_down());
                 let Some(patience) = patience.filter(|_| is_awaited) else {
                     return;
                 };
@@ -231,7 +240,7 @@ impl Ballot {
     /// The highest token that a majority can have, as far as is known.
     fn common(&self) -> Option<u64> {
         let granted = self.votes.iter().filter(|vote| vote.guard.is_some());
-        let can = |token: &u64| self.count(|vote| vote.can_have(*token)) >= self.quorum.majority;
+        let can = |token: &u64| self.is_majority(|vote| vote.can_have(*token));
         granted.map(|vote| vote.token).filter(can).max()
     }
 
@@ -239,20 +248,16 @@ impl Ballot {
     /// remains.
     pub(super) async fn raise(&mut self) -> Option<u64> {
         loop {
-            let token = self.common();
-            let mut is_sent = false;
-            for place in 0..self.votes.len() {
-                let vote = &self.votes[place];
-                if let Some(token) = token
-                    .filter(|token| vote.can_have(*token) && !vote.is_open && !vote.has(*token))
-                {
+            let (token, calls) = (self.common(), self.calls.len());
+            if let Some(token) = token {
+                for place in 0..self.votes.len() {
                     self.raise_to(place, token);
-                    is_sent = true;
                 }
             }
+            let is_sent = self.calls.len() > calls;
             let has = |vote: &Vote| token.is_some_and(|token| vote.has(token));
             self.collect(has, None).await;
-            if self.count(has) >= self.quorum.majority {
+            if self.is_majority(has) {
                 return token;
             }
             // Once something was sent, more is known of what they can have. Else a server that has not answered yet may
@@ -266,53 +271,36 @@ impl Ballot {
 
     fn raise_to(&mut self, place: usize, token: u64) {
         let vote = &mut self.votes[place];
-        let Some(guard) = &vote.guard else { return };
+        let is_needed = vote.can_have(token) && !vote.is_open && !vote.has(token);
+        let Some(guard) = vote.guard.as_ref().filter(|_| is_needed) else {
+            return;
+        };
         vote.is_open = true;
         let hold = Arc::clone(guard.hold());
-        self.calls.push(Box::pin(async move {
-            let (result, is_ahead) = match hold.raise(token).await {
-                Ok(()) => (Ok(()), false),
-                Err((error, is_ahead)) => (Err(error), is_ahead),
-            };
-            Reply {
-                place,
-                what: What::Raised {
-                    token,
-                    result,
-                    is_ahead,
-                },
-            }
-        }));
+        let raise = async move { Reply::Raised(place, token, hold.raise(token).await) };
+        self.calls.push(Box::pin(raise));
     }
 
     /// Gives up what has been granted. The next round does not meet it.
     pub(super) async fn give_back(&mut self) {
-        let granted = self
-            .votes
-            .iter_mut()
-            .filter(|vote| !vote.is_open)
-            .filter_map(|vote| vote.guard.take());
-        join_all(granted.map(Guard::give_up)).await;
+        let idle = self.votes.iter_mut().filter(|vote| !vote.is_open);
+        join_all(
+            idle.filter_map(|vote| vote.guard.take())
+                .map(Guard::give_up),
+        )
+        .await;
     }
 
     /// Why the acquire fails: because it would not do better later, or its time is over.
     pub(super) fn failure(&self, is_over: bool) -> Option<Error> {
-        let (mut kind, mut cause) = (
-            ErrorKind::Unavailable,
-            "no majority of the servers".to_owned(),
-        );
-        let (mut answers, mut refusals) = (0, 0);
-        for (place, vote) in self.votes.iter().enumerate() {
-            if let Some(error) = &vote.error {
-                let _ = write!(
-                    cause,
-                    "; {}: {}: {}",
-                    self.member(place).name,
-                    error.kind().name(),
-                    error.cause()
-                );
-            }
+        let (mut kind, mut answers, mut refusals) = (ErrorKind::Unavailable, 0, 0);
+        let mut causes = vec!["no majority of the servers".to_owned()];
+        for (vote, member) in self.votes.iter().zip(&self.quorum.members) {
             let error = vote.error.as_ref().map(Error::kind);
+            if let Some(error) = &vote.error {
+                let (kind, cause) = (error.kind().name(), error.cause());
+                causes.push(format!("{}: {kind}: {cause}", member.name));
+            }
             if vote.is_in_line || vote.is_busy() || error.is_none() && !vote.is_open {
                 answers += 1;
             } else if let Some(error) = error
@@ -333,12 +321,12 @@ impl Ballot {
                 () => ErrorKind::Unavailable,
             };
         }
-        Some(self.failed(kind, cause))
+        Some(Error::new(kind, causes.join("; ")).of("acquire", self.lock.key()))
     }
 
     /// Makes the lock of what has this token.
     pub(super) fn hand_over(&mut self, token: u64) -> Arc<Together> {
-        let lock = Together::new(Arc::clone(&self.quorum), Arc::clone(&self.key), token);
+        let lock = Together::new(Arc::clone(&self.quorum), self.lock.key().into(), token);
         self.hand(&lock);
         lock
     }

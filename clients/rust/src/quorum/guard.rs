@@ -1,17 +1,15 @@
 //! A lock that a majority of the servers has granted.
 
 use super::Shared;
-use crate::background::background;
-use crate::background::run;
+use crate::background::{background, run};
 use crate::core::observe;
-use crate::error::{Error, ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::hold::Hold;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use std::fmt;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -32,9 +30,9 @@ pub(super) struct Together {
 struct Parts {
     /// That are not lost, with the place of the server.
     held: Vec<(usize, Guard)>,
-    losses: String,
+    losses: Vec<String>,
     /// Why it is held no more.
-    failure: Option<Failure>,
+    failure: Option<Error>,
 }
 
 type Calls = FuturesUnordered<BoxFuture<'static, Result<(), Error>>>;
@@ -89,16 +87,12 @@ impl Together {
         let (_, guard) = parts.held.swap_remove(at);
         let loss = guard.loss();
         let cause = loss.as_ref().map_or("lost", Error::cause);
-        let separator = if parts.losses.is_empty() { "" } else { "; " };
-        let _ = write!(
-            parts.losses,
-            "{separator}{}: {cause}",
-            self.quorum.members[place].name
-        );
+        let name = &self.quorum.members[place].name;
+        parts.losses.push(format!("{name}: {cause}"));
         if parts.held.len() >= self.quorum.majority {
             return;
         }
-        let failure = Failure::new(ErrorKind::Lost, parts.losses.clone());
+        let failure = Error::new(ErrorKind::Lost, parts.losses.join("; "));
         parts.failure = Some(failure.clone());
         for (_, rest) in parts.held.drain(..) {
             background().spawn(rest.give_up());
@@ -114,62 +108,58 @@ impl Together {
     }
 
     /// Fails if the lock is lost or released.
-    fn status(&self) -> Result<(), Failure> {
-        self.parts().failure.clone().map_or(Ok(()), Err)
+    fn status(&self, operation: &'static str) -> Result<(), Error> {
+        let failure = self.parts().failure.clone();
+        failure.map_or(Ok(()), |failure| Err(failure.of(operation, &self.key)))
     }
 
     fn remaining(&self) -> Duration {
         let parts = self.parts();
-        let mut left: Vec<Duration> = parts
-            .held
-            .iter()
-            .map(|(_, guard)| guard.remaining())
-            .collect();
-        left.sort_unstable_by(|one, other| other.cmp(one));
-        left.get(self.quorum.majority - 1)
-            .copied()
-            .unwrap_or_default()
+        let left = parts.held.iter().map(|(_, guard)| guard.remaining());
+        let mut left: Vec<Duration> = left.collect();
+        left.sort_unstable();
+        let majority = left.iter().rev().nth(self.quorum.majority - 1);
+        majority.copied().unwrap_or_default()
     }
 
-    /// Makes a call about each part at once, as a task.
-    fn calls<F>(&self, call: impl Fn(Arc<Hold>) -> F) -> Calls
+    /// Makes a call about each part at once, each as a task.
+    async fn call<F>(
+        &self,
+        operation: &'static str,
+        call: impl Fn(Arc<Hold>) -> F,
+    ) -> Result<(), Error>
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        let parts = self.parts();
-        let calls = parts.held.iter().map(|(_, guard)| {
-            let call = run(call(Arc::clone(guard.hold())));
-            Box::pin(call) as BoxFuture<'static, _>
-        });
-        calls.collect()
+        self.status(operation)?;
+        let calls = |(_, guard): &(usize, Guard)| {
+            Box::pin(run(call(Arc::clone(guard.hold())))) as BoxFuture<'static, _>
+        };
+        let calls = self.parts().held.iter().map(calls).collect();
+        self.agree(operation, calls).await
     }
 
     /// Ends the lock by the release of its parts.
-    fn release(&self) -> Result<Calls, Failure> {
+    fn release(&self) -> Result<Calls, Error> {
         let mut parts = self.parts();
         if let Some(failure) = &parts.failure {
-            return Err(failure.clone());
+            return Err(failure.clone().of("release", &self.key));
         }
-        parts.failure = Some(Failure::misuse("it was released already"));
+        parts.failure = Some(Error::misuse("it was released already"));
         self.ended.cancel();
-        let held = parts.held.drain(..);
-        Ok(held
-            .map(|(_, guard)| Box::pin(guard.release()) as BoxFuture<'static, _>)
-            .collect())
+        let release = |(_, guard): (_, Guard)| Box::pin(guard.release()) as BoxFuture<'static, _>;
+        Ok(parts.held.drain(..).map(release).collect())
     }
 
     /// Waits until a majority has agreed, or all have answered. The other calls go on.
     async fn agree(&self, operation: &'static str, mut calls: Calls) -> Result<(), Error> {
-        let (mut agreed, mut left) = (0, calls.len());
-        let (mut kind, mut cause) = (
-            ErrorKind::Unavailable,
-            "no majority of the servers".to_owned(),
-        );
+        let (mut agreed, mut left, mut kind) = (0, calls.len(), ErrorKind::Unavailable);
+        let mut causes = vec!["no majority of the servers".to_owned()];
         while let Some(answer) = calls.next().await {
             match answer {
                 Ok(()) => agreed += 1,
                 Err(error) => {
-                    let _ = write!(cause, "; {}", error.cause());
+                    causes.push(error.cause().to_owned());
                     match error.kind() {
                         ErrorKind::Lost => left -= 1,
                         other => kind = other,
@@ -180,12 +170,10 @@ impl Together {
                 return Ok(());
             }
         }
-        let kind = if left < self.quorum.majority {
-            ErrorKind::Lost
-        } else {
-            kind
-        };
-        Err(Failure::new(kind, cause).of(operation, &self.key))
+        if left < self.quorum.majority {
+            kind = ErrorKind::Lost;
+        }
+        Err(Error::new(kind, causes.join("; ")).of(operation, &self.key))
     }
 }
 
@@ -230,18 +218,14 @@ impl QuorumGuard {
     pub async fn lost(&self) -> Error {
         self.lock.lost.cancelled().await;
         self.loss()
-            .unwrap_or_else(|| Failure::closed().of("hold", self.key()))
+            .unwrap_or_else(|| Error::closed().of("hold", self.key()))
     }
 
     /// The error with the reason, if the lock is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
-        let failure = self
-            .lock
-            .status()
-            .err()
-            .filter(|failure| failure.kind == ErrorKind::Lost)?;
-        Some(failure.of("hold", self.key()))
+        let error = self.lock.status("hold").err()?;
+        (error.kind() == ErrorKind::Lost).then_some(error)
     }
 
     /// Is cancelled when the lock is lost, not when it is released.
@@ -256,11 +240,7 @@ impl QuorumGuard {
     /// [`Lost`](ErrorKind::Lost) if a majority does not have it any more, [`Unavailable`](ErrorKind::Unavailable) if too
     /// few answer.
     pub async fn check(&self) -> Result<(), Error> {
-        self.lock
-            .status()
-            .map_err(|failure| failure.of("check", self.key()))?;
-        let calls = self.lock.calls(|hold| async move { hold.check().await });
-        self.lock.agree("check", calls).await
+        self.lock.call("check", Hold::check).await
     }
 
     /// Gives the lock another lease, from now on, as [`Guard::extend`](crate::Guard::extend).
@@ -268,13 +248,8 @@ impl QuorumGuard {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        self.lock
-            .status()
-            .map_err(|failure| failure.of("extend", self.key()))?;
-        let calls = self
-            .lock
-            .calls(move |hold| async move { hold.extend(lease).await });
-        self.lock.agree("extend", calls).await
+        let extend = |hold: Arc<Hold>| hold.extend(lease);
+        self.lock.call("extend", extend).await
     }
 
     /// Gives the lock back on all servers. It returns when a majority has answered; the sessions repeat what the others
@@ -288,7 +263,7 @@ impl QuorumGuard {
         let releasing = async move {
             let released = match lock.release() {
                 Ok(calls) => lock.agree("release", calls).await,
-                Err(failure) => Err(failure.of("release", &lock.key)),
+                Err(error) => Err(error),
             };
             if let Some(observer) = &lock.quorum.options.observer {
                 observer.released(&lock.key, lock.taken.elapsed(), released.as_ref().err());

@@ -3,13 +3,15 @@
 mod acquire;
 mod ballot;
 mod guard;
-mod vote;
 
 pub use guard::QuorumGuard;
 
-use crate::acquire::Terms;
+use crate::acquire::acquiring;
 use crate::core::Options;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::lock::{Lock, work_under};
 use crate::locks::Locks;
 use crate::observer::Observer;
 use std::fmt;
@@ -57,44 +59,40 @@ impl Observer for Connections {
 }
 
 impl Quorum {
-    /// `open` makes the locks of a server.
+    /// The locks of each server, with its address.
     pub(crate) fn new(
         options: Options,
-        servers: usize,
-        open: impl Fn(usize, Options) -> (String, Locks),
+        servers: impl ExactSizeIterator<Item = (String, Locks)>,
     ) -> Self {
-        let observer = options
-            .observer
-            .clone()
-            .map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>);
-        let of_members = Options {
-            observer,
-            ..options.clone()
+        let majority = servers.len() / 2 + 1;
+        let member = |(place, (address, locks)): (usize, (String, Locks))| Member {
+            name: format!("server {} ({address})", place + 1),
+            locks,
         };
-        let members = (0..servers).map(|place| {
-            let (address, locks) = open(place, of_members.clone());
-            Member {
-                name: format!("server {} ({address})", place + 1),
-                locks,
-            }
-        });
-        let members: Vec<Member> = members.collect();
+        let shared = Shared {
+            members: servers.enumerate().map(member).collect(),
+            majority,
+            options,
+        };
         Self {
-            shared: Arc::new(Shared {
-                majority: members.len() / 2 + 1,
-                members,
-                options,
-            }),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The options of the locks of one server.
+    pub(crate) fn of_one(options: &Options) -> Options {
+        let observer = options.observer.clone();
+        Options {
+            observer: observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>),
+            ..options.clone()
         }
     }
 
     /// A lock that one holder has alone.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> QuorumLock {
-        let first = self.shared.members[0].locks.lock(key);
         QuorumLock {
             quorum: self.clone(),
-            key: first.key().into(),
-            terms: first.terms().clone(),
+            lock: self.shared.members[0].locks.lock(key),
         }
     }
 
@@ -103,44 +101,40 @@ impl Quorum {
     /// # Errors
     /// The first of the locks that could not be released.
     pub async fn close(&self) -> Result<(), Error> {
-        let closing = self
-            .shared
-            .members
-            .iter()
-            .map(|member| member.locks.close());
-        futures_util::future::join_all(closing)
-            .await
-            .into_iter()
-            .collect()
+        let closing = self.shared.members.iter().map(|it| it.locks.close());
+        let closed = futures_util::future::join_all(closing).await;
+        closed.into_iter().collect()
     }
 }
 
 /// How a lock of a [`Quorum`] will be acquired. It can be used any number of times.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct QuorumLock {
     quorum: Quorum,
-    key: Arc<[u8]>,
-    terms: Terms,
+    /// That of the first server.
+    lock: Lock,
 }
 
 impl QuorumLock {
-    /// Limits the wait, as [`Lock::wait`](crate::Lock::wait).
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
-        self
+    fn with_lock(self, change: impl FnOnce(Lock) -> Lock) -> Self {
+        let lock = change(self.lock);
+        Self { lock, ..self }
     }
 
-    /// Makes this lease the whole life of the grant, as [`Lock::fixed`](crate::Lock::fixed).
-    pub fn fixed(mut self, lease: Duration) -> Self {
-        self.terms.set_fixed(lease);
-        self
+    /// Limits the wait, as [`Lock::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        self.with_lock(|lock| lock.wait(wait))
     }
 
-    /// Ends the grant after this time, as [`Lock::at_most`](crate::Lock::at_most).
-    pub fn at_most(mut self, most: Duration) -> Self {
-        self.terms.at_most = Some(most);
-        self
+    /// Makes this lease the whole life of the grant, as [`Lock::fixed`].
+    pub fn fixed(self, lease: Duration) -> Self {
+        self.with_lock(|lock| lock.fixed(lease))
+    }
+
+    /// Ends the grant after this time, as [`Lock::at_most`].
+    pub fn at_most(self, most: Duration) -> Self {
+        self.with_lock(|lock| lock.at_most(most))
     }
 
     /// Acquires the lock. It waits in the line of the first server that answers, without a limit of its own unless
@@ -149,7 +143,10 @@ impl QuorumLock {
     /// # Errors
     /// Every [`ErrorKind`]; the cause names each server and its last error.
     pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
-        self.acquire_within(self.terms.wait).await
+        let (shared, lock) = (&self.quorum.shared, &self.lock);
+        let take = |stop| acquire::take(Arc::clone(shared), lock.clone(), stop);
+        let never = CancellationToken::new();
+        acquiring(&shared.options, &lock.key().into(), &never, take).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at
@@ -158,43 +155,19 @@ impl QuorumLock {
     /// # Errors
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<QuorumGuard, Error> {
-        self.acquire_within(Some(Duration::ZERO)).await
+        self.clone().wait(Duration::ZERO).acquire().await
     }
 
-    async fn acquire_within(&self, wait: Option<Duration>) -> Result<QuorumGuard, Error> {
-        let dropped = CancellationToken::new();
-        let terms = Terms {
-            wait,
-            ..self.terms.clone()
-        };
-        let taking = acquire::taking(
-            Arc::clone(&self.quorum.shared),
-            Arc::clone(&self.key),
-            terms,
-            dropped.clone(),
-        );
-        let _dropped = dropped.drop_guard();
-        crate::background::run(taking).await
-    }
-
-    /// Works under the lock, as [`Lock::with`](crate::Lock::with).
+    /// Works under the lock, as [`Lock::with`].
     ///
     /// # Errors
-    /// As [`Lock::with`](crate::Lock::with).
+    /// As [`Lock::with`].
     pub async fn with<T, E: From<Error>>(
         &self,
         work: impl AsyncFnOnce(&QuorumGuard) -> Result<T, E>,
     ) -> Result<T, E> {
         let guard = self.acquire().await?;
-        let worked = tokio::select! {
-            biased;
-            loss = guard.lost() => return Err(loss.into()),
-            worked = work(&guard) => worked,
-        };
-        match (guard.release().await, worked) {
-            (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
-            (_, worked) => worked,
-        }
+        work_under(guard, QuorumGuard::lost, QuorumGuard::release, work).await
     }
 }
 
@@ -202,15 +175,5 @@ impl fmt::Debug for Quorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.shared.members.iter().map(|member| &member.name);
         f.debug_list().entries(names).finish()
-    }
-}
-
-impl fmt::Debug for QuorumLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = String::from_utf8_lossy(&self.key);
-        f.debug_struct("QuorumLock")
-            .field("key", &key)
-            .field("terms", &self.terms)
-            .finish_non_exhaustive()
     }
 }

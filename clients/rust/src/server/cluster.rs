@@ -2,8 +2,9 @@
 
 use super::Server;
 use crate::background::timeout;
-use crate::state::reply::{bytes, list, number, text};
-use crate::state::{Fault, Reply};
+use crate::state::reply::{list, number, text};
+use crate::state::{Fault, command};
+use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo, Value};
 use std::collections::HashMap;
@@ -65,13 +66,10 @@ impl Servers {
         }
         let found = timeout(limit, async {
             let _reading = cluster.reading.lock().await;
-            match known() {
-                Some(server) => Ok(server),
-                None => cluster
-                    .read(limit)
-                    .await
-                    .and_then(|()| known().ok_or_else(unknown)),
+            if known().is_none() {
+                cluster.read(limit).await?;
             }
+            known().ok_or_else(unknown)
         });
         found.await.unwrap_or_else(|_| Err(unknown()))
     }
@@ -83,13 +81,10 @@ impl Servers {
         };
         let address = fault.redirection()?;
         self.refresh();
-        let host = from.address.rsplit_once(':').map_or("", |(host, _)| host);
-        let is_same_host = address.starts_with(':');
-        Some(cluster.node(if is_same_host {
-            format!("{host}{address}")
-        } else {
-            address.to_owned()
-        }))
+        if address.starts_with(':') {
+            return Some(cluster.node(format!("{}{address}", host_of(from))));
+        }
+        Some(cluster.node(address.to_owned()))
     }
 
     /// Has the map of the cluster read again with the next question.
@@ -130,20 +125,17 @@ impl Cluster {
             return Arc::clone(known);
         }
         let (host, port) = address.rsplit_once(':').unwrap_or((&address, "6379"));
-        let (host, port) = (host.to_owned(), port.parse().unwrap_or(6379));
-        let to = match self.template.addr().clone() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure,
-                tls_params,
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        };
+        let mut to = self.template.addr().clone();
+        if let ConnectionAddr::Tcp(its_host, its_port)
+        | ConnectionAddr::TcpTls {
+            host: its_host,
+            port: its_port,
+            ..
+        } = &mut to
+        {
+            host.clone_into(its_host);
+            *its_port = port.parse().unwrap_or(6379);
+        }
         let client = Client::open(self.template.clone().set_addr(to))
             .expect("an address like that of a seed");
         let server = Arc::new(Server::one(client, self.reply));
@@ -154,50 +146,39 @@ impl Cluster {
     /// Reads the map from the first node that answers; each has a share of the time.
     async fn read(&self, limit: Duration) -> Result<(), Fault> {
         let nodes: Vec<_> = self.map().nodes.values().cloned().collect();
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("SLOTS");
-        let mut asking = futures_util::stream::FuturesUnordered::new();
-        for node in nodes {
-            let command = command.clone();
-            asking.push(async move {
-                let reply: Reply = node.call(limit, false, &command).await;
-                (node, reply)
-            });
-        }
-        let mut last = unknown();
-        while let Some((node, reply)) = futures_util::StreamExt::next(&mut asking).await {
-            match reply {
-                Ok(rows) => {
-                    self.learn(&node.address, &rows);
-                    return Ok(());
-                }
-                Err(fault) => last = fault,
-            }
-        }
-        Err(last)
+        let command = &command!["CLUSTER", "SLOTS"];
+        let ask = |node: Arc<Server>| {
+            Box::pin(async move {
+                let rows = node.call(limit, false, command).await?;
+                Ok::<_, Fault>((node, rows))
+            })
+        };
+        let ((node, rows), _) = select_ok(nodes.into_iter().map(ask)).await?;
+        self.learn(&node, &rows);
+        Ok(())
     }
 
     /// Takes over the map of a node: rows of first slot, last slot, and the primary's host and port.
-    fn learn(&self, from: &str, rows: &Value) {
-        let own = from.rsplit_once(':').map_or("", |(host, _)| host);
+    fn learn(&self, from: &Server, rows: &Value) {
         for row in list(rows) {
             let [first, last, primary, ..] = list(row) else {
                 continue;
             };
-            let [host, port, ..] = list(primary) else {
+            let [named, port, ..] = list(primary) else {
                 continue;
             };
-            let host = if bytes(host).is_empty() {
-                own.to_owned()
-            } else {
-                text(host)
-            };
+            let host = Some(text(named)).filter(|named| !named.is_empty());
+            let host = host.unwrap_or_else(|| host_of(from).to_owned());
             let server = self.node(format!("{host}:{}", number(port)));
-            let slots = (number(first)..=number(last))
-                .filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
-            self.map()
-                .slots
-                .extend(slots.map(|slot| (slot, Arc::clone(&server))));
+            let slots = number(first)..=number(last);
+            let slots = slots.filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
+            let slots = slots.map(|slot| (slot, Arc::clone(&server)));
+            self.map().slots.extend(slots);
         }
     }
+}
+
+fn host_of(server: &Server) -> &str {
+    let address = server.address.rsplit_once(':');
+    address.map_or("", |(host, _)| host)
 }

@@ -2,20 +2,17 @@
 
 mod cluster;
 mod crowd;
-mod sentinels;
 
 pub(crate) use cluster::Servers;
+pub(crate) use crowd::Crowd;
 
-use crate::background::timeout;
-use crate::state::time::millis;
-use crate::state::{Fault, Reply, about_session};
+use crate::background::{background, timeout};
+use crate::state::{Fault, Reply};
 use crate::testing::StandIn;
-use crowd::Crowd;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
-use sentinels::Sentinels;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +31,7 @@ pub(crate) struct Server {
 
 enum Source {
     One(Box<Client>),
-    Sentinels(Sentinels),
+    Sentinels(Arc<tokio::sync::Mutex<SentinelClient>>),
     StandIn(StandIn),
 }
 
@@ -47,19 +44,13 @@ impl Server {
     }
 
     pub(crate) fn of_sentinels(client: SentinelClient, master: &str, reply: Duration) -> Self {
-        Self::new(
-            format!("primary of {master}"),
-            Source::Sentinels(Sentinels::new(client)),
-            reply,
-        )
+        let sentinels = Source::Sentinels(Arc::new(client.into()));
+        Self::new(format!("primary of {master}"), sentinels, reply)
     }
 
     pub(crate) fn stand_in(stand_in: &StandIn, reply: Duration) -> Self {
-        Self::new(
-            "stand-in".to_owned(),
-            Source::StandIn(stand_in.clone()),
-            reply,
-        )
+        let source = Source::StandIn(stand_in.clone());
+        Self::new("stand-in".to_owned(), source, reply)
     }
 
     fn new(address: String, source: Source, reply: Duration) -> Self {
@@ -80,13 +71,18 @@ impl Server {
         Box::pin(async move {
             let client = match &self.source {
                 Source::One(client) => (**client).clone(),
-                Source::Sentinels(sentinels) => sentinels.client().await?,
+                Source::Sentinels(sentinels) => {
+                    // The question goes on when its caller has no more time, so that a Sentinel that hangs is passed over
+                    // in the end.
+                    let sentinels = Arc::clone(sentinels);
+                    let ask = async move { sentinels.lock().await.async_get_client().await };
+                    let asked = background().spawn(ask).await.expect("no panic");
+                    asked.map_err(|error| not_sent(&error))?
+                }
                 Source::StandIn(_) => unreachable!("it has no connection"),
             };
-            let connection = client
-                .get_multiplexed_async_connection_with_config(&config)
-                .await;
-            connection.map_err(|error| not_sent(&error))
+            let connecting = client.get_multiplexed_async_connection_with_config(&config);
+            connecting.await.map_err(|error| not_sent(&error))
         })
     }
 
@@ -98,46 +94,34 @@ impl Server {
         if let Source::StandIn(stand_in) = &self.source {
             return stand_in.answer(command).await;
         }
-        if let Some(reply) = (!asking).then(|| self.crowd.join(command)).flatten() {
-            let reply = timeout(limit, reply).await;
-            let no_answer = || Err(Fault::no_reply("no answer in time", true));
-            return reply
-                .unwrap_or_else(|_| Ok(no_answer()))
-                .unwrap_or_else(|_| no_answer());
+        // The loop gives each call a whole reply timeout, without a timer of its own.
+        if !asking
+            && limit >= self.reply
+            && let Some(reply) = self.crowd.join(command)
+        {
+            let no_answer = |_| Err(Fault::no_reply("the connection was closed", true));
+            return reply.await.unwrap_or_else(no_answer);
         }
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
         let sending = async {
             let connection = link.get_or_try_init(|| self.connect()).await?;
-            let mut connection = connection.clone();
-            if asking {
-                let commands = [redis::cmd("ASKING"), command.clone()];
-                let mut replies = send(&mut connection, &commands).await;
-                return replies.pop().expect("a reply to each");
-            }
-            reply_of(connection.send_packed_command(command).await)
+            let asking = asking.then(|| redis::cmd("ASKING"));
+            let commands: Vec<Cmd> = asking.into_iter().chain([command.clone()]).collect();
+            let mut replies = send(&mut connection.clone(), commands).await;
+            replies.pop().expect("a reply to each")
         };
-        let reply = timeout(limit, sending)
-            .await
-            .unwrap_or_else(|_| Err(Fault::no_reply("no answer in time", link.initialized())));
-        self.heed(runtime, &link, &reply);
-        reply
-    }
-
-    /// Lets go of a connection that may be dead or lead to an old primary.
-    fn heed(&self, runtime: Id, link: &Arc<Link>, reply: &Reply) {
-        if reply
-            .as_ref()
-            .is_err_and(|fault| fault.is_broken() || fault.is("READONLY"))
-        {
-            let mut links = self.links();
-            if links
-                .get(&runtime)
-                .is_some_and(|current| Arc::ptr_eq(current, link))
-            {
-                links.remove(&runtime);
-            }
+        let reply = timeout(limit, sending).await.unwrap_or_else(|_| {
+            let may_arrive = link.initialized();
+            Err(Fault::no_reply("no answer in time", may_arrive))
+        });
+        let is_bad = |fault: &Fault| fault.is_broken() || fault.is("READONLY");
+        if reply.as_ref().is_err_and(is_bad) {
+            // It may be dead, or lead to an old primary.
+            self.links()
+                .retain(|_, current| !Arc::ptr_eq(current, &link));
         }
+        reply
     }
 
     fn links(&self) -> MutexGuard<'_, HashMap<Id, Arc<Link>>> {
@@ -165,12 +149,13 @@ impl Poller {
     }
 
     /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
-    pub(crate) async fn send(&mut self, limit: Duration, commands: &[Cmd]) -> Vec<Reply> {
+    pub(crate) async fn send(&mut self, limit: Duration, commands: Vec<Cmd>) -> Vec<Reply> {
         if let Source::StandIn(stand_in) = &self.server.source {
             let answers = commands.iter().map(|command| stand_in.answer(command));
             return futures_util::future::join_all(answers).await;
         }
-        let all = |fault: Fault| vec![Err(fault); commands.len()];
+        let count = commands.len();
+        let all = |fault: Fault| vec![Err(fault); count];
         if self.connection.is_none() {
             match timeout(self.server.reply, self.server.connect()).await {
                 Ok(Ok(connection)) => self.connection = Some(connection),
@@ -183,34 +168,9 @@ impl Poller {
         sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
     }
 
-    /// Has what the callers call at once, whom the last reply is about to wake, go along with the next POLL.
-    pub(crate) fn collect_calls(&self) {
-        self.server.crowd.begin();
-    }
-
-    /// Polls a session. The POLL does not block if calls go along.
-    pub(crate) async fn poll(&mut self, limit: Duration, block: Duration, session: u64) -> Reply {
-        let calls = self.server.crowd.end().await;
-        let mut poll = about_session("POLL", session);
-        if calls.is_empty() {
-            poll.arg("BLOCK").arg(millis(block));
-            return self
-                .send(limit + block, &[poll])
-                .await
-                .pop()
-                .expect("a reply");
-        }
-        let (mut commands, callers): (Vec<Cmd>, Vec<_>) = calls
-            .into_iter()
-            .map(|call| (call.command, call.reply))
-            .unzip();
-        commands.push(poll);
-        let mut replies = self.send(limit, &commands).await;
-        let polled = replies.pop().expect("a reply");
-        for (caller, reply) in callers.into_iter().zip(replies) {
-            let _ = caller.send(reply); // it may have no more time
-        }
-        polled
+    /// What callers call: it goes along with the next pipeline.
+    pub(crate) fn crowd(&self) -> &Crowd {
+        &self.server.crowd
     }
 
     /// Lets go of the connection.
@@ -219,23 +179,24 @@ impl Poller {
     }
 }
 
-async fn send(connection: &mut MultiplexedConnection, commands: &[Cmd]) -> Vec<Reply> {
-    if let [command] = commands {
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.crowd().close();
+    }
+}
+
+async fn send(connection: &mut MultiplexedConnection, commands: Vec<Cmd>) -> Vec<Reply> {
+    if let [command] = &commands[..] {
         return vec![reply_of(connection.send_packed_command(command).await)];
     }
-    let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+    let count = commands.len();
+    let mut pipeline = redis::Pipeline::with_capacity(count);
     for command in commands {
-        pipeline.add_command(command.clone());
+        pipeline.add_command(command);
     }
-    match connection
-        .send_packed_commands(&pipeline, 0, commands.len())
-        .await
-    {
-        Ok(values) => values
-            .into_iter()
-            .map(|value| reply_of(Ok(value)))
-            .collect(),
-        Err(error) => vec![Err(fault_of(&error)); commands.len()],
+    match connection.send_packed_commands(&pipeline, 0, count).await {
+        Ok(values) => values.into_iter().map(Ok).map(reply_of).collect(),
+        Err(error) => vec![Err(fault_of(&error)); count],
     }
 }
 

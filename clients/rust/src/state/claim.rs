@@ -1,9 +1,10 @@
 //! One acquire: first a wait, then a grant.
 
 use super::fault::Fault;
+use super::reply::{bytes, text};
 use super::time::{FAR, Time, millis};
-use crate::error::{Error, Failure};
-use redis::Cmd;
+use crate::error::Error;
+use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -26,6 +27,30 @@ pub(crate) enum Mode {
     Exclusive,
     Shared,
     Permits(u32),
+}
+
+impl Name {
+    pub(super) fn of(key: &Value, owner: &Value) -> Self {
+        let (key, owner) = (bytes(key).into(), text(owner).into());
+        Self { key, owner }
+    }
+}
+
+impl ToRedisArgs for Name {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg(&self.key);
+        out.write_arg(self.owner.as_bytes());
+    }
+}
+
+impl ToRedisArgs for Mode {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Exclusive => {}
+            Self::Shared => out.write_arg(b"SHARED"),
+            Self::Permits(most) => ("LIMIT", *most).write_redis_args(out),
+        }
+    }
 }
 
 /// How far a claim has come. A wait is asked, in line or over (ended without a grant); a grant is held, lost or
@@ -103,12 +128,12 @@ pub(crate) struct Claim {
     /// The fault of the last try.
     pub(super) cause: Option<Fault>,
     /// The end without a grant.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<Error>,
     /// The reason of the loss.
     pub(super) reason: String,
     /// See `State::sure`.
     pub(super) sure: Time,
-    /// No POLL sent before makes it sure.
+    /// No POLL sent before makes it sure, and no ACQUIRE sent before brings a place.
     pub(super) from: Time,
     /// A RENEW takes it out of its session.
     pub(super) leaves: bool,
@@ -140,60 +165,38 @@ impl Claim {
     /// Asks for the lock. HOLDS 1 makes it safe to repeat.
     pub(crate) fn acquire_command(&self, session: u64, at: Time) -> Cmd {
         let lease = millis(self.lease.max(LEAST_LEASE));
+        let (lease, session) = (("PX", lease), ("SESSION", session));
         if let Some(token) = self.adopts {
-            let mut command = command("LOCK.RENEW", &self.name);
-            command
-                .arg("PX")
-                .arg(lease)
-                .arg("SESSION")
-                .arg(session)
-                .arg("TOKEN")
-                .arg(token);
-            return command;
+            return command!["LOCK.RENEW", &self.name, lease, session, "TOKEN", token];
         }
-        let mut command = command("LOCK.ACQUIRE", &self.name);
-        with_mode(&mut command, self.mode);
-        command
-            .arg("PX")
-            .arg(lease)
-            .arg("HOLDS")
-            .arg(1)
-            .arg("SESSION")
-            .arg(session);
-        if self.queues {
-            let left = if self.last == FAR {
-                0
-            } else {
-                millis(self.end.saturating_sub(at)).max(1)
-            };
-            command.arg("QUEUE").arg(left);
-        }
-        command
+        let left = match self.last {
+            FAR => 0,
+            _ => millis(self.end.saturating_sub(at)).max(1),
+        };
+        let (mode, queue) = (self.mode, self.queues.then_some(("QUEUE", left)));
+        command![
+            "LOCK.ACQUIRE",
+            &self.name,
+            mode,
+            lease,
+            "HOLDS",
+            1,
+            session,
+            queue
+        ]
     }
 
     /// The user's own release. It alone names the session, so that the server reports no loss.
     pub(crate) fn release_command(&self) -> Cmd {
-        let mut command = command("LOCK.RELEASE", &self.name);
-        command
-            .arg("HOLDS")
-            .arg(self.holds)
-            .arg("TOKEN")
-            .arg(self.token);
-        if self.session != 0 {
-            command.arg("SESSION").arg(self.session);
-        }
-        command
+        let (holds, token) = (("HOLDS", self.holds), ("TOKEN", self.token));
+        let session = (self.session != 0).then_some(("SESSION", self.session));
+        command!["LOCK.RELEASE", &self.name, holds, token, session]
     }
 
     /// Moves the grant to a session.
     pub(crate) fn renew_command(&self, session: u64) -> Cmd {
-        let mut command = command("LOCK.RENEW", &self.name);
-        command
-            .arg("SESSION")
-            .arg(session)
-            .arg("TOKEN")
-            .arg(self.token);
-        command
+        let (name, token) = (&self.name, self.token);
+        command!["LOCK.RENEW", name, "SESSION", session, "TOKEN", token]
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -203,32 +206,6 @@ impl Claim {
     pub(super) fn renounce_owner(&self) {
         if let Some(task) = &self.task {
             task.set(None);
-        }
-    }
-}
-
-/// A command about this key and owner.
-pub(crate) fn command(word: &str, name: &Name) -> Cmd {
-    let mut command = redis::cmd(word);
-    command.arg(&*name.key).arg(&*name.owner);
-    command
-}
-
-/// Makes sure that the owner neither holds the lock nor waits for it.
-pub(crate) fn cancel_command(name: &Name) -> Cmd {
-    let mut command = command("LOCK.RELEASE", name);
-    command.arg("ALL");
-    command
-}
-
-pub(super) fn with_mode(command: &mut Cmd, mode: Mode) {
-    match mode {
-        Mode::Exclusive => {}
-        Mode::Shared => {
-            command.arg("SHARED");
-        }
-        Mode::Permits(most) => {
-            command.arg("LIMIT").arg(most);
         }
     }
 }

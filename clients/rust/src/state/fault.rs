@@ -1,6 +1,6 @@
 //! Error replies of the server, and replies that did not come.
 
-use crate::error::{ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 
 /// An error reply of the server, or a reply that did not come.
 #[derive(Clone, Debug)]
@@ -114,8 +114,8 @@ impl Fault {
     }
 
     /// What it means to the user. It names the server.
-    pub(crate) fn failure(&self, server: &str) -> Failure {
-        Failure::new(self.kind, format!("{server}: {}", self.text))
+    pub(crate) fn failure(&self, server: &str) -> Error {
+        Error::new(self.kind, format!("{server}: {}", self.text))
     }
 }
 

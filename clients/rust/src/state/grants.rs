@@ -1,11 +1,12 @@
 //! The rules of grants.
 
-use super::claim::{Claim, Mode, Phase, command, with_mode};
+use super::claim::{Mode, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Fault, Id, Reply, State, Time};
-use crate::error::{ErrorKind, Failure};
+use crate::error::{Error, ErrorKind};
 use redis::Cmd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What became of a call about a grant.
@@ -39,13 +40,13 @@ impl State {
     }
 
     /// Fails if the grant has ended.
-    pub(crate) fn require_held(&self, id: Id) -> Result<(), Failure> {
+    pub(crate) fn require_held(&self, id: Id) -> Result<(), Error> {
         let claim = &self.claims[&id];
         match claim.phase {
-            Phase::Lost => Err(Failure::new(ErrorKind::Lost, claim.reason.clone())),
-            _ if self.is_closed => Err(Failure::closed()),
+            Phase::Lost => Err(Error::new(ErrorKind::Lost, claim.reason.clone())),
+            _ if self.is_closed => Err(Error::closed()),
             Phase::Held => Ok(()),
-            _ => Err(Failure::misuse("it was released already")),
+            _ => Err(Error::misuse("it was released already")),
         }
     }
 
@@ -62,10 +63,7 @@ impl State {
 
     fn ended_of(&self, id: Id) -> Ended {
         let claim = &self.claims[&id];
-        Ended {
-            name: claim.name.clone(),
-            token: claim.token,
-        }
+        (claim.name.clone(), claim.token)
     }
 
     /// The reason of a loss: what the server reported, or else its reply.
@@ -78,50 +76,37 @@ impl State {
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
-    pub(crate) fn check(&self, id: Id) -> Result<Cmd, Failure> {
+    pub(crate) fn check(&self, id: Id) -> Result<Cmd, Error> {
         let claim = &self.claims[&id];
-        let mut command = redis::cmd("LOCK.FENCE");
-        command.arg(&*claim.name.key).arg(claim.token);
+        let command = command!["LOCK.FENCE", &*claim.name.key, claim.token];
         self.require_held(id).map(|()| command)
     }
 
     /// The command that adds a hold, for `confirmed`.
-    pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Failure> {
+    pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Error> {
         let claim = &self.claims[&id];
-        let mut command = command("LOCK.ACQUIRE", &claim.name);
-        with_mode(&mut command, mode);
-        command
-            .arg("PX")
-            .arg(millis(claim.lease))
-            .arg("HOLDS")
-            .arg(claim.holds + 1);
-        command.arg("TOKEN").arg(claim.token);
+        let (lease, holds) = (("PX", millis(claim.lease)), ("HOLDS", claim.holds + 1));
+        let (name, token) = (&claim.name, claim.token);
+        let command = command!["LOCK.ACQUIRE", name, mode, lease, holds, "TOKEN", token];
         self.require_held(id).map(|()| command)
     }
 
     /// The command that gives the grant this lease, for `confirmed`. `leaves`: it also takes the grant out of its
     /// session. Until it is answered, no POLL counts.
-    pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Failure> {
+    pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let sure = self.sure(id).min(self.at + lease);
         let claim = self.claims.get_mut(&id).expect("held");
         (claim.sure, claim.from, claim.leaves) = (sure, FAR, leaves);
         let node = &mut self.nodes[claim.node];
         node.soonest = node.soonest.min(sure);
-        let mut command = command("LOCK.RENEW", &claim.name);
-        command
-            .arg("PX")
-            .arg(millis(lease))
-            .arg("TOKEN")
-            .arg(claim.token);
-        if leaves {
-            command.arg("SESSION").arg(0);
-        }
-        Ok(command)
+        let session = leaves.then_some(("SESSION", 0));
+        let (lease, token) = (("PX", millis(lease)), ("TOKEN", claim.token));
+        Ok(command!["LOCK.RENEW", &claim.name, lease, token, session])
     }
 
     /// Applies what became of a check, a re-entry or a renewal.
-    pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Failure> {
+    pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let at = self.at;
         let fault = answer.reply.as_ref().err();
         let claim = self.claim(id);
@@ -162,7 +147,7 @@ impl State {
     }
 
     /// Takes a hold away, and returns the command for it: from here on it is not held.
-    pub(crate) fn release(&mut self, id: Id) -> Result<Cmd, Failure> {
+    pub(crate) fn release(&mut self, id: Id) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let claim = self.claim(id);
         claim.holds -= 1;
@@ -174,7 +159,7 @@ impl State {
     }
 
     /// Applies what became of a release.
-    pub(crate) fn released(&mut self, id: Id, answer: &Answer) -> Result<(), Failure> {
+    pub(crate) fn released(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let fault = answer.reply.as_ref().err();
         let claim = &self.claims[&id];
         if answer.was_open || fault.is_some_and(Fault::may_arrive) {
@@ -188,7 +173,7 @@ impl State {
             }
             let reason = self.reason(id, fault);
             self.lose(id, reason.clone());
-            return Err(Failure::new(ErrorKind::Lost, reason));
+            return Err(Error::new(ErrorKind::Lost, reason));
         }
         if holds > 0 {
             // Its release is not repeated: a re-entry may have come between.
@@ -275,16 +260,16 @@ impl State {
         }
     }
 
-    /// The grants in the session of a node, and the places in line there.
-    pub(crate) fn claims_on(&self, node: usize) -> Vec<Id> {
-        let is_there = |id: &Id, claim: &Claim| {
-            claim.node == node
-                && (claim.phase == Phase::InLine || self.nodes[node].grants.contains(id))
+    /// The grants in the session of a node, and the places in line there, with their keys.
+    pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Arc<[u8]>)> {
+        let is_there = |id: Id| {
+            let claim = &self.claims[&id];
+            let is_in_line = claim.phase == Phase::InLine && claim.node == node;
+            is_in_line || self.nodes[node].grants.contains(&id)
         };
-        self.names
-            .values()
-            .copied()
-            .filter(|id| is_there(id, &self.claims[id]))
+        let claims = self.names.iter().filter(|(_, id)| is_there(**id));
+        claims
+            .map(|(name, id)| (*id, Arc::clone(&name.key)))
             .collect()
     }
 

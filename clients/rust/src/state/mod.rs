@@ -2,6 +2,16 @@
 //! are not finished. It has no I/O, tasks, timers or clock: replies and events go in with the time, and commands that
 //! are due come out. Its callers hold a mutex.
 
+/// A command of these words and numbers.
+macro_rules! command {
+    ($($part:expr),+ $(,)?) => {{
+        let mut command = redis::Cmd::new();
+        $(command.arg($part);)+
+        command
+    }};
+}
+pub(crate) use command;
+
 pub(crate) mod claim;
 pub(crate) mod fault;
 mod grants;
@@ -17,7 +27,7 @@ pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
 pub(crate) use fault::Fault;
 pub(crate) use grants::{Answer, End};
 pub(crate) use reply::Reply;
-pub(crate) use session::{Node, about_session};
+pub(crate) use session::Node;
 pub(crate) use time::Time;
 pub(crate) use waits::{Asked, Step};
 
@@ -55,12 +65,8 @@ pub(crate) struct State {
     losses: HashMap<Ended, Loss>,
 }
 
-/// A grant; without a token, all that its owner has, a wait too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Ended {
-    name: Name,
-    token: u64,
-}
+/// A grant, by its token; without a token, all that its owner has, a wait too.
+pub(crate) type Ended = (Name, u64);
 
 struct Unfinished {
     node: usize,
@@ -94,10 +100,7 @@ impl State {
     /// Follows the application of the reply.
     pub(crate) fn end_call(&mut self, call: u64) {
         self.calls.remove(&call);
-        let first = self
-            .calls
-            .first_key_value()
-            .map_or(u64::MAX, |(first, _)| *first);
+        let first = self.calls.keys().next().copied().unwrap_or(u64::MAX);
         self.losses.retain(|_, loss| loss.call >= first); // no later reply can name the others
     }
 
@@ -108,22 +111,18 @@ impl State {
     /// The owner that the task may use for another call; none: it needs a fresh one.
     pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
         let owner = task.get()?;
-        let unfinished = self.unfinished.keys().map(|ended| &ended.name);
-        let is_used = self
-            .calls
-            .values()
-            .chain(unfinished)
-            .any(|name| name.owner == owner);
+        let unfinished = self.unfinished.keys().map(|(name, _)| name);
+        let mut names = self.calls.values().chain(unfinished);
+        let is_used = names.any(|name| name.owner == owner);
         if is_used {
             task.set(None);
         }
         (!is_used).then_some(owner)
     }
 
-    fn claim(&mut self, id: Id) -> &mut Claim {
-        self.claims
-            .get_mut(&id)
-            .expect("a claim that its caller has")
+    pub(crate) fn claim(&mut self, id: Id) -> &mut Claim {
+        let claim = self.claims.get_mut(&id);
+        claim.expect("a claim that its caller has")
     }
 
     /// Ends what is known of a claim whose caller has let go of it.
@@ -149,11 +148,9 @@ impl State {
 
     /// Has the loop release a grant that the user does not have, or cancel a wait: without the session.
     fn give_back(&mut self, node: usize, name: Name, token: u64) {
-        let mut command = claim::cancel_command(&name);
-        if token != 0 {
-            command.arg("TOKEN").arg(token);
-        }
-        self.finish_later(node, Ended { name, token }, command);
+        let of = (token != 0).then_some(("TOKEN", token));
+        let command = command!["LOCK.RELEASE", &name, "ALL", of];
+        self.finish_later(node, (name, token), command);
     }
 
     /// Applies the reply to an unfinished release.
@@ -167,7 +164,7 @@ impl State {
         }
         let node = how.node;
         self.unfinished.remove(ended);
-        if ended.token != 0 && fault.is_some_and(|fault| !fault.is_gone()) {
+        if ended.1 != 0 && fault.is_some_and(|fault| !fault.is_gone()) {
             self.nodes[node].is_leaving = true;
         }
     }

@@ -1,11 +1,11 @@
 //! What the reply to a POLL says, and what its absence means.
 
-use super::claim::Phase;
+use super::claim::{Claim, Phase};
 use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
-use super::{Ended, Fault, Id, Loss, Name, State};
-use crate::error::{ErrorKind, Failure};
+use super::{Fault, Id, Loss, Name, State};
+use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
 
@@ -22,12 +22,8 @@ impl State {
     /// The time of a grant has passed, so that the next reply decides.
     pub(crate) fn is_unsure(&mut self, node: usize) -> bool {
         if self.at >= self.nodes[node].soonest {
-            let soonest = self.nodes[node]
-                .grants
-                .iter()
-                .map(|id| self.sure(*id))
-                .min();
-            self.nodes[node].soonest = soonest.unwrap_or(FAR);
+            let sures = self.nodes[node].grants.iter().map(|id| self.sure(*id));
+            self.nodes[node].soonest = sures.min().unwrap_or(FAR);
         }
         self.at >= self.nodes[node].soonest
     }
@@ -63,10 +59,7 @@ impl State {
         }
         it.seen = number(count);
         let session = it.session;
-        let name = Name {
-            key: bytes(key).into(),
-            owner: text(owner).into(),
-        };
+        let name = Name::of(key, owner);
         let known = self.names.get(&name).copied();
         let (token, more) = (number(about), more.first());
         match bytes(kind) {
@@ -82,18 +75,16 @@ impl State {
                 }
             }
             b"taken" => {
-                let leaves = known
-                    .is_some_and(|id| self.claims[&id].leaves && self.claims[&id].token == token);
+                let leaves = |claim: &Claim| claim.leaves && claim.token == token;
+                let leaves = known.is_some_and(|id| leaves(&self.claims[&id]));
                 if !(leaves && more.is_some_and(|session| number(session) == 0)) {
                     self.lost(node, name, token, "taken".to_owned());
                 }
             }
-            b"lost" => self.lost(
-                node,
-                name,
-                token,
-                more.map_or_else(|| "lost".to_owned(), text),
-            ),
+            b"lost" => {
+                let reason = more.map_or_else(|| "lost".to_owned(), text);
+                self.lost(node, name, token, reason);
+            }
             _ => {}
         }
     }
@@ -107,16 +98,11 @@ impl State {
                 && claim.node == node
         };
         let known = self.names.get(&name).copied().filter(is_it);
-        let ended = Ended { name, token };
+        let ended = (name, token);
         self.unfinished.remove(&ended); // nothing is left to release
         if !self.calls.is_empty() {
-            self.losses.insert(
-                ended,
-                Loss {
-                    reason: reason.clone(),
-                    call: self.last_call,
-                },
-            );
+            let (reason, call) = (reason.clone(), self.last_call);
+            self.losses.insert(ended, Loss { reason, call });
         }
         match known {
             Some(id) if self.is_cluster && reason == "deleted" => self.doubtful(id, &reason),
@@ -130,13 +116,13 @@ impl State {
         let fault = Fault::reply(why);
         let node = &self.nodes[self.claims[&id].node];
         if why == "timeout" || why == "cancelled" {
-            self.end_wait(
-                id,
-                Failure::new(ErrorKind::Busy, format!("the wait has ended: {why}")),
-            );
+            let ended = format!("the wait has ended: {why}");
+            self.end_wait(id, Error::new(ErrorKind::Busy, ended));
         } else if fault.is_passing() {
             self.set(id, Phase::Asked, None);
-            self.claim(id).cause = Some(fault);
+            let at = self.at;
+            let wait = self.claim(id);
+            (wait.cause, wait.from) = (Some(fault), at);
         } else {
             let failure = fault.failure(&node.address);
             self.end_wait(id, failure);

@@ -1,11 +1,11 @@
 //! The rules of the session: its beginning and end, and what is due before a POLL.
 
 use super::claim::Phase;
-use super::reply::{bytes, field, grant_in, list, number, text};
+use super::reply::{field, grant_in, list, number};
 use super::time::{FAR, Time};
 use super::waits::Asked;
 use super::{Ended, Fault, Id, Name, Reply, State};
-use crate::error::Failure;
+use crate::error::Error;
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
 
@@ -51,31 +51,19 @@ impl Node {
             ..Self::default()
         }
     }
-
-    /// The sessions that `State::close` leaves to be closed.
-    pub(crate) fn sessions(&self) -> Vec<u64> {
-        let current = Some(self.session).filter(|session| *session != 0);
-        self.left.keys().copied().chain(current).collect()
-    }
 }
 
-/// A command that is sent before a POLL, for `State::apply`.
-pub(crate) struct Due {
-    pub(crate) command: Cmd,
-    pub(crate) then: Then,
-}
+/// A command that is sent before a POLL, and what its reply is about, for `State::apply`.
+pub(crate) type Due = (Cmd, Then);
 
 /// What the reply to a command before a POLL is about.
 pub(crate) enum Then {
     Moved(Id),
     Queued(Asked),
-    Finished(Finished),
+    Finished(Ended),
     Listed(HashSet<Name>),
     Closed(u64),
 }
-
-/// An unfinished release that was sent.
-pub(crate) struct Finished(Ended);
 
 impl State {
     /// Nothing depends on the session.
@@ -131,36 +119,24 @@ impl State {
             for id in &self.nodes[node].grants {
                 let claim = &self.claims[id];
                 if claim.session != session && claim.doubt.is_none() {
-                    due.push(Due {
-                        command: claim.renew_command(session),
-                        then: Then::Moved(*id),
-                    });
+                    due.push((claim.renew_command(session), Then::Moved(*id)));
                 }
             }
             self.queue_again(node, &mut due);
         }
         for (ended, how) in self.unfinished.iter().filter(|(_, how)| how.node == node) {
-            let then = Then::Finished(Finished(ended.clone()));
-            due.push(Due {
-                command: how.command.clone(),
-                then,
-            });
+            due.push((how.command.clone(), Then::Finished(ended.clone())));
         }
         let it = &self.nodes[node];
         if it.excess.is_some_and(|since| self.at > since + self.lease) {
             let called = self.calls.values().cloned().collect();
-            due.push(Due {
-                command: about_session("GRANTS", session),
-                then: Then::Listed(called),
-            });
+            let list = command!["LOCK.SESSION", "GRANTS", session];
+            due.push((list, Then::Listed(called)));
         }
         for (&old, &since) in &it.left {
             let has_grants = it.grants.iter().any(|id| self.claims[id].session == old);
             if self.at > since + 2 * self.reply && !has_grants {
-                due.push(Due {
-                    command: about_session("CLOSE", old),
-                    then: Then::Closed(old),
-                });
+                due.push((command!["LOCK.SESSION", "CLOSE", old], Then::Closed(old)));
             }
         }
         due
@@ -182,10 +158,7 @@ impl State {
             self.claim(id).open += 1;
             let asked = self.asked(id);
             let command = self.claims[&id].acquire_command(session, self.at);
-            due.push(Due {
-                command,
-                then: Then::Queued(asked),
-            });
+            due.push((command, Then::Queued(asked)));
         }
     }
 
@@ -204,25 +177,20 @@ impl State {
                 self.answered(&asked, reply);
                 self.nodes[node].is_outside |= reply.is_err();
             }
-            Then::Finished(Finished(ended)) => {
-                if reply
-                    .as_ref()
-                    .is_err_and(|fault| fault.redirection().is_some())
-                {
+            Then::Finished(ended) => {
+                let redirection = reply.as_ref().err().and_then(Fault::redirection);
+                if redirection.is_some() {
                     let how = self.unfinished.remove(&ended);
-                    self.misplaced
-                        .extend(how.map(|how| (ended.name.key, how.command)));
+                    let misplaced = how.map(|how| (ended.0.key, how.command));
+                    self.misplaced.extend(misplaced);
                 } else {
                     self.finished(&ended, reply);
                 }
             }
             Then::Listed(called) => self.listed(node, called, reply),
             Then::Closed(old) => {
-                if reply
-                    .as_ref()
-                    .err()
-                    .is_none_or(|fault| !fault.is_passing() || fault.is("NOSESSION"))
-                {
+                let goes_on = |fault: &Fault| fault.is_passing() && !fault.is("NOSESSION");
+                if !reply.as_ref().is_err_and(goes_on) {
                     self.nodes[node].left.remove(&old);
                 }
             }
@@ -263,19 +231,24 @@ impl State {
         called.extend(self.calls.values().cloned());
         let Ok(rows) = reply else { return };
         for row in list(rows) {
-            let name = Name {
-                key: bytes(field(row, "key")).into(),
-                owner: text(field(row, "owner")).into(),
-            };
-            let ended = Ended {
-                name,
-                token: number(field(row, "token")),
-            };
-            let is_known = called.contains(&ended.name) || self.names.contains_key(&ended.name);
+            let name = Name::of(field(row, "key"), field(row, "owner"));
+            let token = number(field(row, "token"));
+            let is_known = called.contains(&name) || self.names.contains_key(&name);
+            let ended = (name, token);
             if !is_known && !self.unfinished.contains_key(&ended) {
-                self.give_back(node, ended.name, ended.token);
+                self.give_back(node, ended.0, token);
             }
         }
+    }
+
+    /// The sessions of all nodes, those that were left too.
+    pub(crate) fn sessions(&self) -> Vec<(usize, u64)> {
+        let of_node = |(node, it): (usize, &Node)| {
+            let all: Vec<u64> = it.left.keys().copied().chain([it.session]).collect();
+            all.into_iter().map(move |session| (node, session))
+        };
+        let all = self.nodes.iter().enumerate().flat_map(of_node);
+        all.filter(|(_, session)| *session != 0).collect()
     }
 
     /// Ends all waits and grants. It returns the grants.
@@ -284,7 +257,7 @@ impl State {
         let mut grants = Vec::new();
         for id in self.names.values().copied().collect::<Vec<_>>() {
             if self.claims[&id].phase != Phase::Held {
-                self.end_wait(id, Failure::closed());
+                self.end_wait(id, Error::closed());
                 continue;
             }
             self.forget(id);
@@ -295,11 +268,4 @@ impl State {
         }
         grants
     }
-}
-
-/// A command about a session.
-pub(crate) fn about_session(what: &str, session: u64) -> Cmd {
-    let mut command = redis::cmd("LOCK.SESSION");
-    command.arg(what).arg(session);
-    command
 }

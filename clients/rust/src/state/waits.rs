@@ -2,8 +2,8 @@
 
 use super::claim::{Claim, Name, Phase};
 use super::reply::grant_in;
-use super::{Ended, Fault, Id, Reply, State, Time};
-use crate::error::{ErrorKind, Failure};
+use super::{Fault, Id, Reply, State, Time};
+use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ pub(crate) struct Asked {
 
 impl State {
     /// Registers a wait before its call is sent: its event may arrive before its reply.
-    pub(crate) fn ask(&mut self, claim: Claim) -> Result<Id, Failure> {
+    pub(crate) fn ask(&mut self, claim: Claim) -> Result<Id, Error> {
         if self.is_closed {
-            return Err(Failure::closed());
+            return Err(Error::closed());
         }
         if self.names.contains_key(&claim.name) {
-            return Err(Failure::misuse(
+            return Err(Error::misuse(
                 "this owner waits for the lock, or has it, already",
             ));
         }
@@ -49,13 +49,13 @@ impl State {
     }
 
     /// What the caller of an acquire does next.
-    pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Failure> {
+    pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let sure = self.sure(id);
         let wait = &self.claims[&id];
         let node = &self.nodes[wait.node];
         match wait.phase {
-            Phase::Over => return Err(wait.failure.clone().unwrap_or_else(Failure::closed)),
+            Phase::Over => return Err(wait.failure.clone().unwrap_or_else(Error::closed)),
             Phase::Lost | Phase::Released => return self.require_held(id).map(|()| Step::Done),
             Phase::Held if sure > at => {
                 let wait = self.claim(id);
@@ -65,27 +65,23 @@ impl State {
             Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
             Phase::Asked | Phase::InLine => {}
         }
-        let is_in_line = wait.phase == Phase::InLine;
-        if let Some(fault) = node
-            .fault
-            .as_ref()
-            .filter(|fault| node.session == 0 && !fault.is_passing())
-        {
+        let refused = node.fault.as_ref().filter(|fault| !fault.is_passing());
+        if let Some(fault) = refused.filter(|_| node.session == 0) {
             return Err(fault.failure(&node.address));
         }
+        let is_in_line = wait.phase == Phase::InLine;
         let end = if is_in_line {
             wait.last
         } else {
             wait.asked_end
         };
         if at >= end && is_in_line && wait.session == node.session {
-            return Err(Failure::new(ErrorKind::Busy, "the time to wait is over"));
+            return Err(Error::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
             let cause = wait.cause.as_ref().or(node.fault.as_ref());
-            return Err(
-                cause.map_or_else(|| no_answer(&node.address), |it| it.failure(&node.address))
-            );
+            let silence = Fault::no_reply("no answer in time", false);
+            return Err(cause.unwrap_or(&silence).failure(&node.address));
         }
         if is_in_line || node.session == 0 {
             return Ok(Step::Rest(end.saturating_sub(at)));
@@ -119,63 +115,53 @@ impl State {
     }
 
     fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
-        let &Asked {
-            id,
-            node,
-            session,
-            sent,
-            ..
-        } = asked;
+        let &Asked { id, node, sent, .. } = asked;
         let Some(name) = self.calls.get(&asked.call).cloned() else {
             return;
         };
-        let fault = reply.as_ref().err();
         if let Some(wait) = self.claims.get_mut(&id) {
-            if fault.is_some_and(Fault::may_arrive) {
+            if reply.as_ref().is_err_and(Fault::may_arrive) {
                 wait.renounce_owner();
             } else {
                 wait.open = wait.open.saturating_sub(1);
             }
         }
         if let Some((token, lease)) = grant_in(reply) {
-            if !self.granted(node, &name, token, session, sent + lease) {
+            if !self.granted(node, &name, token, asked.session, sent + lease) {
                 self.give_back(node, name, token);
             }
             return;
         }
-        match (reply, self.claims.get(&id).map(|wait| wait.phase)) {
-            (Ok(Value::Int(_)), None | Some(Phase::Over | Phase::Lost | Phase::Released)) => {
-                self.give_back(node, name, 0);
-            }
-            (Ok(Value::Int(_)), Some(Phase::Asked | Phase::InLine)) => {
-                let is_current = session == self.nodes[node].session;
-                let wait = self.claim(id);
-                if is_current && wait.node == node {
+        let session = self.nodes[node].session;
+        match (reply, self.claims.get_mut(&id)) {
+            (Ok(Value::Int(_)), Some(wait)) if wait.is_waiting() => {
+                let is_current = asked.session == session && wait.node == node;
+                let has_ended = sent < wait.from; // the place may be the one that has ended since
+                if is_current && !has_ended {
                     (wait.phase, wait.session) = (Phase::InLine, session);
                 }
             }
-            (Ok(_), Some(_)) => self.end_wait(id, Failure::new(ErrorKind::Busy, "it is not free")),
-            (Err(fault), Some(_)) => self.not_acquired(asked, fault),
+            (Ok(Value::Int(_)), Some(wait)) if wait.phase == Phase::Held => {}
+            (Ok(Value::Int(_)), _) => self.give_back(node, name, 0),
             (_, None) => {}
-        }
-    }
-
-    fn not_acquired(&mut self, asked: &Asked, fault: &Fault) {
-        let &Asked {
-            id, node, session, ..
-        } = asked;
-        if !fault.is_passing() {
-            let failure = fault.failure(&self.nodes[node].address);
-            return self.end_wait(id, failure);
-        }
-        if fault.is("NOSESSION") && session == self.nodes[node].session {
-            self.session_ended(node);
-        }
-        let current = self.nodes[node].session;
-        let wait = self.claim(id);
-        wait.cause = Some(fault.clone());
-        if fault.redirection().is_some() && wait.phase == Phase::InLine && wait.session != current {
-            self.set(id, Phase::Asked, None); // its place has gone
+            (Ok(_), _) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
+            (Err(fault), Some(wait)) if fault.is_passing() => {
+                wait.cause = Some(fault.clone());
+                let is_ended = fault.is("NOSESSION") && asked.session == session;
+                let is_moved = fault.redirection().is_some()
+                    && wait.phase == Phase::InLine
+                    && wait.session != session;
+                if is_ended {
+                    self.session_ended(node);
+                }
+                if is_moved {
+                    self.set(id, Phase::Asked, None); // its place has gone
+                }
+            }
+            (Err(fault), _) => {
+                let error = fault.failure(&self.nodes[node].address);
+                self.end_wait(id, error);
+            }
         }
     }
 
@@ -198,23 +184,17 @@ impl State {
 
     /// Applies the reply to the cancel of a wait that was given up.
     pub(crate) fn cancel_answered(&mut self, name: &Name, reply: &Reply) {
-        self.finished(
-            &Ended {
-                name: name.clone(),
-                token: 0,
-            },
-            reply,
-        );
+        self.finished(&(name.clone(), 0), reply);
     }
 
-    pub(super) fn end_wait(&mut self, id: Id, failure: Failure) {
+    pub(super) fn end_wait(&mut self, id: Id, failure: Error) {
         if self.claims[&id].is_waiting() {
             self.forget(id);
             self.set(id, Phase::Over, Some(failure));
         }
     }
 
-    pub(super) fn set(&mut self, id: Id, phase: Phase, failure: Option<Failure>) {
+    pub(super) fn set(&mut self, id: Id, phase: Phase, failure: Option<Error>) {
         let wait = self.claim(id);
         wait.phase = phase;
         wait.session = 0;
@@ -232,10 +212,7 @@ impl State {
         till: Time,
     ) -> bool {
         let known = self.names.get(name).copied();
-        if self.losses.contains_key(&Ended {
-            name: name.clone(),
-            token,
-        }) {
+        if self.losses.contains_key(&(name.clone(), token)) {
             // Its loss was reported before: it is no grant.
             if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
                 self.set(id, Phase::Asked, None);
@@ -267,8 +244,4 @@ impl State {
         self.changed.push(id);
         true
     }
-}
-
-fn no_answer(server: &str) -> Failure {
-    Fault::no_reply("no answer in time", false).failure(server)
 }

@@ -95,14 +95,14 @@ fn moving_a_grant() {
     rig.end_session();
     let due = rig.at(101.0).state.due(0);
     for due in due {
-        let command = line(&due.command);
+        let command = line(&due.0);
         let reply = match command.split(' ').nth(1) {
             Some("gone") => says("NOTHELD x"),
             Some("kept") => says("NOPERM x"),
             _ => no_reply(),
         };
         let sent = rig.state.at;
-        rig.state.apply(0, 8, sent, due.then, &reply);
+        rig.state.apply(0, 8, sent, due.1, &reply);
     }
     rig.poll(-1, 0, vec![taken("taken", 50, 9)]);
     rig.is(gone, Phase::Lost, "gone (NOTHELD)");

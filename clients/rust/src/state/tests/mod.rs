@@ -8,8 +8,8 @@ mod releases;
 mod waits;
 
 use super::claim::{Claim, Name, Phase, TaskOwner};
-use super::{Answer, Asked, Ended, Fault, Id, Node, Reply, State, Step, Time};
-use crate::error::{ErrorKind, Failure};
+use super::{Answer, Asked, Fault, Id, Node, Reply, State, Step, Time};
+use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl Rig {
         }
     }
 
-    fn fails(&mut self, id: Id) -> Failure {
+    fn fails(&mut self, id: Id) -> Error {
         self.state.next_step(id).expect_err("failed")
     }
 
@@ -220,12 +220,7 @@ impl Rig {
     }
 
     fn is_due(&mut self, want: &[&str]) {
-        let mut due: Vec<String> = self
-            .state
-            .due(0)
-            .iter()
-            .map(|due| line(&due.command))
-            .collect();
+        let mut due: Vec<String> = self.state.due(0).iter().map(|due| line(&due.0)).collect();
         due.sort();
         let mut want = want.to_vec();
         want.sort_unstable();
@@ -236,9 +231,9 @@ impl Rig {
     fn apply(&mut self, replies: &[Reply]) -> Vec<String> {
         let (session, sent) = (self.state.nodes[0].session, self.state.at);
         let due = self.state.due(0);
-        let commands = due.iter().map(|due| line(&due.command)).collect();
+        let commands = due.iter().map(|due| line(&due.0)).collect();
         for (due, reply) in due.into_iter().zip(replies) {
-            self.state.apply(0, session, sent, due.then, reply);
+            self.state.apply(0, session, sent, due.1, reply);
         }
         commands
     }

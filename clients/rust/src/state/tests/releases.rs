@@ -40,7 +40,7 @@ fn strays_are_released() {
     rig.at(119.0).is_due(&[]);
     let due = rig.at(119.1).state.due(0);
     assert_eq!(
-        due.iter().map(|due| line(&due.command)).collect::<Vec<_>>(),
+        due.iter().map(|due| line(&due.0)).collect::<Vec<_>>(),
         ["LOCK.SESSION GRANTS 7"]
     );
     rig.state.begin_call(name("later"));
@@ -58,7 +58,7 @@ fn strays_are_released() {
     let reply = Ok(Value::Array(rows.to_vec()));
     for due in due {
         let sent = rig.state.at;
-        rig.state.apply(0, 7, sent, due.then, &reply);
+        rig.state.apply(0, 7, sent, due.1, &reply);
     }
     rig.is_due(&["LOCK.RELEASE stray o ALL TOKEN 60"]);
     rig.poll(9000, 2, vec![]); // the unfinished release explains the second grant
@@ -184,7 +184,7 @@ fn close_ends_waits_and_grants() {
     let (wait, id) = (rig.in_line("k"), rig.held("held"));
     rig.state.changed.clear();
     assert_eq!(rig.state.close(), [id]);
-    assert_eq!(rig.state.nodes[0].sessions(), [7]);
+    assert_eq!(rig.state.sessions(), [(0, 7)]);
     assert_eq!(rig.state.changed.len(), 2);
     assert!(rig.fails(wait).cause.contains("closed"));
     assert!(
@@ -203,9 +203,6 @@ fn close_ends_waits_and_grants() {
             .contains("closed")
     );
     assert!(line(&rig.state.claims[&id].release_command()).contains("HOLDS 0"));
-    let ended = Ended {
-        name: name("held"),
-        token: 50,
-    };
+    let ended = (name("held"), 50);
     assert!(!rig.state.unfinished.contains_key(&ended));
 }

@@ -85,7 +85,7 @@ fn waits_are_queued_again_in_their_order() {
     assert_eq!(rig.state.claims[&waits[1]].session, 7);
     assert!(rig.state.calls.is_empty());
     let due = rig.state.due(0);
-    assert!(due.len() == 4 && line(&due[1].command).starts_with("LOCK.ACQUIRE a"));
+    assert!(due.len() == 4 && line(&due[1].0).starts_with("LOCK.ACQUIRE a"));
 }
 
 #[test]
@@ -179,6 +179,18 @@ fn ends_of_waits() {
     let id = rig.in_line("k");
     rig.poll(-1, 0, vec![ended("k", "MOVED 1 b:1")]);
     assert_eq!(rig.state.next_step(id).expect("a step"), Step::Send);
+}
+
+/// The end of a place may be reported before the reply that names the place: then it is no place.
+#[test]
+fn an_end_before_the_reply_that_names_the_place() {
+    let mut rig = Rig::open();
+    let asked = rig.asked("k");
+    rig.at(100.5).poll(-1, 0, vec![ended("k", "MOVED 1 b:1")]);
+    rig.state.answered(&asked, &Ok(int(0)));
+    let again = rig.sent(asked.id);
+    rig.state.answered(&again, &Ok(int(0)));
+    assert_eq!(rig.state.claims[&asked.id].phase, Phase::InLine);
 }
 
 /// The caller gives up one reply timeout after its time; asking without a reply takes a second at least.
