@@ -50,6 +50,7 @@ type Claim struct {
 
 	began   Time   // orders the waits
 	end     Time   // of the caller's time
+	ended   Time   // of its last place, if its session has reported that with a passing error
 	isOpen  bool   // an acquire had no reply, so the server may still carry it out
 	failure *Error // of the last try, or of the wait
 	from    Time   // no POLL sent before makes the grant sure

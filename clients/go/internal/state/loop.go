@@ -275,7 +275,7 @@ func (s *State) ended(wait *Claim, why string) {
 		s.endWait(wait, Fail(ErrBusy, "the wait has ended: "+why))
 	case fault.Passing():
 		s.askAgain(wait)
-		wait.failure = fault.Failure(wait.Node.Address)
+		wait.failure, wait.ended = fault.Failure(wait.Node.Address), s.At
 	default:
 		s.endWait(wait, fault.Failure(wait.Node.Address))
 	}

@@ -149,7 +149,7 @@ func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply R
 	case reply.Value == nil:
 		s.endWait(wait, Fail(ErrBusy, "it is not free"))
 	case wait.isWaiting():
-		if n == wait.Node && session == n.Session {
+		if n == wait.Node && session == n.Session && sent > wait.ended { // else the place has gone already
 			wait.Phase, wait.Session = InLine, session
 		}
 	case wait.Phase != Held:

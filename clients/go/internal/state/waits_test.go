@@ -166,6 +166,17 @@ func TestAWaitThatEnded(t *testing.T) {
 	}
 }
 
+// The end of a place may be reported before the reply that names it.
+func TestAPlaceThatHasEndedBeforeItsReply(t *testing.T) {
+	r := open(t)
+	wait, sent := r.asked("k", nil), r.At
+	r.poll(-1, 0, ended("k", "MOVED 1 x"))
+	r.Answered(wait, 7, sent, Reply{Value: int64(0)})
+	r.at(103).step(wait, "send")
+	r.Answered(wait, 7, 103*s, Reply{Value: int64(0)})
+	r.step(wait, "wait")
+}
+
 // Out of time: busy in line in the current session, a reply after the wait; unavailable elsewhere.
 func TestBusyOrUnavailable(t *testing.T) {
 	r := open(t)
