@@ -37,27 +37,27 @@ fn who_held_a_lock_is_found_later() {
     eventually(|| patterns() == 4, "the recorder to listen");
 
     let mut history = server.connection();
-    let mut recorded = |key: &str, owner: &str| {
+    let mut is_recorded = |key: &str, owner: &str| {
         let mut newest = || owners(&mut history, key, "+").first().cloned();
         eventually(|| newest().as_deref() == Some(owner), "an entry");
     };
     // Re-entry and renewal change no holder. A name may have blanks and quotes.
     for key in ["lock:a", "lock: \"b\""] {
         cmd!(c, "LOCK.ACQUIRE", key, "one").grant();
-        recorded(key, "one");
+        is_recorded(key, "one");
         cmd!(c, "LOCK.ACQUIRE", key, "one").grant();
         cmd!(c, "LOCK.RENEW", key, "one").grant();
         cmd!(c, "LOCK.RELEASE", key, "one", "ALL").int();
-        recorded(key, "");
+        is_recorded(key, "");
         cmd!(c, "LOCK.ACQUIRE", key, "two", "PX", 200).grant();
-        recorded(key, "two");
-        recorded(key, "");
+        is_recorded(key, "two");
+        is_recorded(key, "");
         cmd!(c, "LOCK.ACQUIRE", key, "three", "SHARED").grant();
-        recorded(key, "three");
+        is_recorded(key, "three");
         cmd!(c, "LOCK.ACQUIRE", key, "four", "SHARED").grant();
-        recorded(key, "three four");
+        is_recorded(key, "three four");
         cmd!(c, "DEL", key).int();
-        recorded(key, "");
+        is_recorded(key, "");
         let all = owners(&mut c, key, "+");
         assert_eq!(all, ["", "three four", "three", "", "two", "", "one"]);
     }
@@ -69,7 +69,7 @@ fn who_held_a_lock_is_found_later() {
     cmd!(c, "SET", "lock:no", 1).okay();
     cmd!(c, "DEL", "lock:no").int();
     cmd!(c, "LOCK.ACQUIRE", "lock:z", "one").grant();
-    recorded("lock:z", "one");
+    is_recorded("lock:z", "one");
     assert_eq!(cmd!(c, "KEYS", "history:*").items().len(), 3);
     assert!(cmd!(c, "PTTL", "history:{lock:a}").int() > 0);
     assert_eq!(cmd!(c, "ACL", "LOG").items(), []);
