@@ -11,7 +11,6 @@ interface Flight {
   readonly limit: number;
   readonly end: number;
   readonly resolve: (reply: unknown) => void;
-  isSent: boolean;
 }
 
 export class Line {
@@ -41,7 +40,7 @@ export class Line {
   /** Sends a command once. Resolves with the reply, or a Fault. */
   call(limit: number, words: Words): Promise<unknown> {
     return new Promise((resolve) => {
-      const flight: Flight = { words, limit, end: now() + limit, resolve, isSent: false };
+      const flight: Flight = { words, limit, end: now() + limit, resolve };
       this.#flights.add(flight);
       if (flight.end < this.#due) this.#watch(flight.end);
       if (this.#isOpen) this.#send(flight);
@@ -49,8 +48,10 @@ export class Line {
   }
 
   #send(flight: Flight): void {
-    flight.isSent = true;
-    this.#join();
+    if (this.#flights.size > 1 && !this.#isCorked) { // what comes together is sent together
+      this.cork();
+      process.nextTick(() => this.uncork());
+    }
     this.#connection.send(flight.words).then((reply) => this.#done(flight, reply), (error: unknown) => {
       const fault = this.#library.fault(error, true);
       // The address may lead to a new primary.
@@ -81,8 +82,8 @@ export class Line {
         continue;
       }
       this.isOver = true;
-      const text = flight.isSent ? `no reply in ${Math.round(flight.limit)} ms` : "no connection in time";
-      this.#done(flight, Fault.none(text, flight.isSent));
+      const text = this.#isOpen ? `no reply in ${Math.round(flight.limit)} ms` : "no connection in time";
+      this.#done(flight, Fault.none(text, this.#isOpen));
     }
     this.#due = Infinity;
     if (next < Infinity) this.#watch(next);
@@ -90,27 +91,17 @@ export class Line {
 
   /** What is sent from now on is sent together, at `uncork`. */
   cork(): void {
-    if (!this.#isOpen || this.#isCorked) return;
-    this.#isCorked = true;
-    this.#connection.cork?.();
+    this.#isCorked = this.#isOpen;
+    if (this.#isOpen) this.#connection.cork?.();
   }
 
   uncork(): void {
-    if (!this.#isCorked) return;
+    if (this.#isCorked) this.#connection.uncork?.();
     this.#isCorked = false;
-    this.#connection.uncork?.();
-  }
-
-  /** What comes together is sent together. */
-  #join(): void {
-    if (this.#isCorked || this.#flights.size === 1 || !this.#connection.cork) return;
-    this.cork();
-    process.nextTick(() => this.uncork());
   }
 
   close(): void {
     this.isOver = true;
-    this.#isOpen = false;
     if (this.#flights.size === 0) clearTimeout(this.#timer);
     this.#connection.close();
   }

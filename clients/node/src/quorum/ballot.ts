@@ -2,8 +2,7 @@
 
 import type { Core } from "../core.ts";
 import { LockBusy, LockError, LockLost, LockRefused, LockUnavailable } from "../errors.ts";
-import type { Holding } from "../holding.ts";
-import { hold } from "../lock.ts";
+import { type Holding, hold } from "../holding.ts";
 import type { Terms } from "../options.ts";
 import { Sleeper, now } from "../time.ts";
 
