@@ -43,7 +43,7 @@ export class Core implements Common {
   /** An owner that nobody has had before: a late call then meets only its own grant. */
   freshOwner(): string {
     this.#owners += 1;
-    return this.#process + this.#owners.toString(36);
+    return [this.#process, this.#owners.toString(36)].join("-"); // not a rope, which libraries encode slowly
   }
 
   get state(): State {

@@ -64,7 +64,8 @@ export class Holding extends Claim implements Held {
   async acquire(): Promise<this> {
     const { signal, isFixed, lease, maxHold } = this.terms;
     const core = this.#core;
-    core.state.ask(this);
+    const { state } = core;
+    state.ask(this);
     const wake = signal && ((): void => this.#sleeper?.wake());
     if (wake) signal.addEventListener("abort", wake);
     try {
@@ -80,10 +81,9 @@ export class Holding extends Claim implements Held {
           continue;
         }
         const sent = now();
-        const call = core.state.beginCall(this);
+        const call = state.beginCall(this);
         const reply = await server.call(Math.min(this.limit, this.last - sent), this.acquireCommand(session, sent), isAsking);
-        const { state } = core;
-        state.answered(this, server, session, sent, reply);
+        core.state.answered(this, server, session, sent, reply);
         state.endCall(call);
         if (!(reply instanceof Fault && reply.passing)) continue;
         const target = await core.route(this.key, server, reply);
@@ -124,14 +124,15 @@ export class Holding extends Claim implements Held {
   /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the answer. */
   async #call(before: (state: State) => Words, after: (state: State, answer: Answer) => void): Promise<void> {
     while (this.#busy) await this.#busy;
-    const words = before(this.#core.state);
-    const call = this.#core.state.beginCall(this);
+    const { state } = this.#core;
+    const words = before(state);
+    const call = state.beginCall(this);
     const answer = await (this.#busy = this.#core.repeat(this.key, () => words)) as Answer;
     this.#busy = undefined;
     try {
       after(this.#core.state, answer);
     } finally {
-      this.#core.state.endCall(call);
+      state.endCall(call);
     }
   }
 

@@ -101,7 +101,7 @@ export function settingsOf({ service, lease = 10_000, silence = 30_000, replyTim
 export function processName(service: string): string {
   const part = (text: string): string => text.replace(/[^\x21-\x7e]/g, "_").slice(0, 80);
   const unique = Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString("hex");
-  return `${part(service)}:${part(hostname())}:${process.pid}:${unique}-`;
+  return `${part(service)}:${part(hostname())}:${process.pid}:${unique}`;
 }
 
 /** Calls what the user gave, whose errors concern nobody here. */

@@ -141,7 +141,14 @@ export class Server extends SessionState {
       const broken = replies.find((it): it is Fault => it instanceof Fault && it.word === "");
       if (broken || this.session !== session) return broken;
     }
-    const collected = this.#hasWoken ? await this.#collect() : 0;
+    let collected = 0;
+    if (this.#hasWoken) { // what callers that were woken call at once is sent along with the POLL
+      this.#collected = 0;
+      this.#session.cork();
+      await new Promise(setImmediate);
+      collected = this.#collected;
+      this.#collected = undefined;
+    }
     const { state } = this.#common;
     const block = collected > 0 || this.isDown ? 0 : state.block(this);
     const sent = state.at;
@@ -163,16 +170,6 @@ export class Server extends SessionState {
     state.opened(this, session);
     if (state.isClosed) await this.#session.call(replyTimeout, ["LOCK.SESSION", "CLOSE", session]);
     return undefined;
-  }
-
-  /** What callers that were woken call at once is sent along with the next POLL. Resolves with the number of calls. */
-  async #collect(): Promise<number> {
-    this.#collected = 0;
-    this.#session.cork();
-    await new Promise(setImmediate);
-    const collected = this.#collected;
-    this.#collected = undefined;
-    return collected;
   }
 
   /** Ends the loop and closes the connections. */

@@ -20,11 +20,10 @@ const BRIEF = 100;
 const MANY = 50;
 const SWEEP = 50;
 
-/** A map, which RESP2 sends as a flat array. */
-function fieldsOf(value: unknown): Map<unknown, unknown> {
-  if (value instanceof Map) return value;
-  if (!Array.isArray(value)) return new Map(Object.entries(value ?? {}));
-  return new Map(Array.from({ length: value.length / 2 }, (_, i) => [value[2 * i], value[2 * i + 1]]));
+/** A field of a map, which RESP2 sends as a flat array. */
+function fieldOf(map: unknown, name: string): unknown {
+  if (Array.isArray(map)) return map[map.indexOf(name) + 1];
+  return map instanceof Map ? map.get(name) : (map as Record<string, unknown>)[name];
 }
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
@@ -110,8 +109,9 @@ export class State extends Claims {
   /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
   #listed(server: SessionState, called: readonly Claim[], reply: unknown): void {
     server.excess = undefined;
-    for (const row of listOf(reply).map(fieldsOf)) {
-      const [key, owner, token] = [String(row.get("key")), String(row.get("owner")), Number(row.get("token"))];
+    for (const row of listOf(reply)) {
+      const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
+      const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
       const isKnown = this.claims.has(name) || this.isCalled(name) || called.some((claim) => claim.name === name);
       if (!isKnown && !this.unfinished.has(releaseOf(name, token))) this.finishLater(server, key, owner, token);
@@ -125,10 +125,9 @@ export class State extends Claims {
 
   /** Applies the reply to a POLL that was sent at this time. Returns whether there were events. */
   polled(server: SessionState, sent: number, reply: unknown): boolean {
-    const fields = fieldsOf(reply);
-    const sure = Number(fields.get("sure-ms"));
+    const sure = Number(fieldOf(reply, "sure-ms"));
     const till = sent + (sure >= 0 ? sure : this.lease);
-    const events = listOf(fields.get("events")) as unknown[][];
+    const events = listOf(fieldOf(reply, "events")) as unknown[][];
     for (const event of events) {
       const number = Number(event[0]);
       if (number <= server.seen) continue; // answered before
@@ -139,7 +138,7 @@ export class State extends Claims {
     server.tries = [];
     if (this.claims.size <= MANY || server.isUnsure || this.at >= server.swept + SWEEP) {
       const known = this.#sweep(server, sent, till);
-      if (Number(fields.get("grants")) <= known + this.unfinished.size) server.excess = undefined;
+      if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
       else server.excess ??= sent;
     }
     return events.length > 0;
