@@ -2,7 +2,7 @@
 
 import { LockBusy, attach } from "./errors.ts";
 import type { Grant } from "./grant.ts";
-import { type LockOptions, type Observer, type Settings, type Terms, checkKey, guard, termsOf } from "./options.ts";
+import { type LockOptions, type Settings, type Terms, checkKey, guard, termsOf } from "./options.ts";
 import type { Words } from "./state/claim.ts";
 import { now } from "./time.ts";
 
@@ -35,8 +35,11 @@ export class Lock {
     const { observer, lease } = this.#settings;
     const terms = options ? termsOf({ ...this.#options, ...options }, this.#mode, lease) : this.#terms;
     if (terms.signal?.aborted) return Promise.reject(terms.signal.reason);
+    if (!observer?.acquired) return this.#acquire(terms);
+    const begun = now();
+    const end = (error?: unknown): void => guard(() => observer.acquired?.(this.key, now() - begun, error));
     const acquired = this.#acquire(terms);
-    if (observer?.acquired) observe(observer, this.key, acquired);
+    acquired.then(() => end(), end);
     return acquired;
   }
 
@@ -66,11 +69,4 @@ export class Lock {
     await grant.release();
     return result;
   }
-}
-
-/** Tells the observer how an acquire ends. */
-function observe(observer: Observer, key: string, acquired: Promise<Grant>): void {
-  const begun = now();
-  const end = (error?: unknown): void => guard(() => observer.acquired?.(key, now() - begun, error));
-  acquired.then(() => end(), end);
 }
