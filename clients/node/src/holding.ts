@@ -157,17 +157,9 @@ export class Holding extends Claim implements Held {
       "HOLDS", this.holds + 1, "TOKEN", this.token], () => { this.holds += 1; });
   }
 
-  /** Lifts the token, for a quorum. False: the token is too far ahead of the server's clock. */
-  async raise(token: number): Promise<boolean> {
-    let isAhead = false;
-    await this.#call((state) => {
-      state.requireHeld(this);
-      return this.renewCommand("RAISE", token);
-    }, (state, answer) => {
-      isAhead = answer.reply instanceof Fault && answer.reply.word === "AHEAD";
-      if (!isAhead) state.confirmed(this, answer);
-    });
-    return !isAhead;
+  /** Lifts the token, for a quorum. */
+  raise(token: number): Promise<void> {
+    return this.#confirm(() => this.renewCommand("RAISE", token));
   }
 
   /** Gives the grant this lease. `leaves`: it also takes the grant out of its session. */
