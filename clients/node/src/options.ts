@@ -74,7 +74,8 @@ export function permits(of: unknown): Words {
   throw new LockMisuse(`of takes 1 to 2^31 - 1, not ${String(of)}`);
 }
 
-export function termsOf({ wait = Infinity, fixed, maxHold = Infinity, signal, onLost }: LockOptions, mode: Words, lease: number): Terms {
+export function termsOf(options: LockOptions, mode: Words, lease: number): Terms {
+  const { wait = Infinity, fixed, maxHold = Infinity, signal, onLost } = options;
   time("wait", wait, 0);
   time("fixed", fixed ?? lease, 1);
   time("maxHold", maxHold, 1);
