@@ -2,7 +2,7 @@
 
 import type { LockLost } from "./errors.ts";
 import { guard } from "./options.ts";
-import { misuse } from "./state/grants.ts";
+import { misuse } from "./state/ledger.ts";
 
 /** What an owner holds: on one server, or on a majority of several. */
 export interface Held {

@@ -7,7 +7,7 @@ import { type Fault, understood } from "./state/fault.ts";
 export interface IoredisClient {
   readonly options: object;
   readonly status: string;
-  readonly stream?: { cork?(): void; uncork?(): void };
+  readonly stream?: { cork?(): void; uncork?(): void; destroy?(): void };
   duplicate(override?: object): IoredisClient;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   connect(): Promise<void>;
@@ -79,7 +79,10 @@ function openFrom(source: IoredisClient, at: Address | undefined, limit: number,
   return {
     ready: redis.connect().catch((error: unknown) => { throw last ?? error; }),
     send: (words) => redis.call(words[0] as string, ...words.slice(1)),
-    close: () => redis.disconnect(),
+    close() {
+      redis.disconnect();
+      redis.stream?.destroy?.(); // at once, so that its calls fail at once
+    },
     cork: () => redis.stream?.cork?.(),
     uncork: () => redis.stream?.uncork?.(),
   };

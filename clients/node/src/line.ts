@@ -5,23 +5,20 @@ import type { Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import { later, now } from "./time.ts";
 
-/** A call under way. */
-interface Flight {
-  readonly words: Words;
-  readonly limit: number;
-  readonly end: number;
-  readonly resolve: (reply: unknown) => void;
-  isSent: boolean;
-}
-
 export class Line {
   /** It takes no more calls. */
   isOver = false;
   readonly #library: Library;
   readonly #connection: Connection;
+  readonly #ready: Promise<unknown>;
+  /** Ends the opening. */
+  #abandon: (why: Error) => void = () => {};
   #isOpen = false;
   #isCorked = false;
-  readonly #flights = new Set<Flight>();
+  /** A call had no reply in time. */
+  #isLate = false;
+  /** When the calls under way are to be answered, in the order of the replies. */
+  readonly #ends: number[] = [];
   /** One timer for all calls, at the earliest end. */
   #timer: NodeJS.Timeout | undefined;
   #due = Infinity;
@@ -29,41 +26,46 @@ export class Line {
   constructor(library: Library, at: Address | undefined, limit: number) {
     this.#library = library;
     this.#connection = library.open(at, limit, () => { this.isOver = true; });
-    this.#connection.ready.then(() => {
-      this.#isOpen = !this.isOver;
-      for (const flight of this.#flights) this.#send(flight);
-    }, (error: unknown) => {
-      this.isOver = true;
-      for (const flight of this.#flights) this.#done(flight, library.fault(error, false));
+    this.#ready = new Promise((resolve, reject) => {
+      this.#abandon = reject;
+      this.#connection.ready.then(resolve, reject);
     });
+    this.#ready.then(() => { this.#isOpen = true; }, () => { this.isOver = true; });
   }
 
-  /** Sends a command once. Resolves with the reply, or a Fault. */
+  /**
+   * Sends a command once. Resolves with the reply, or a Fault. A call that has no reply in time ends the connection, with
+   * the calls behind it.
+   */
   call(limit: number, words: Words): Promise<unknown> {
-    return new Promise((resolve) => {
-      const flight: Flight = { words, limit, end: now() + limit, resolve, isSent: false };
-      this.#flights.add(flight);
-      if (flight.end < this.#due) this.#watch(flight.end);
-      if (this.#isOpen) this.#send(flight);
-    });
+    const end = now() + limit;
+    this.#ends.push(end);
+    if (end < this.#due) this.#watch(end);
+    const reply = this.#isOpen ? this.#send(words) : this.#ready.then(() => this.#send(words));
+    return reply.then(this.#answered, this.#failed);
   }
 
-  #send(flight: Flight): void {
-    flight.isSent = true;
-    this.#join();
-    this.#connection.send(flight.words).then((reply) => this.#done(flight, reply), (error: unknown) => {
-      const fault = this.#library.fault(error, true);
-      // The address may lead to a new primary.
-      if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
-      this.#done(flight, fault);
-    });
+  #send(words: Words): Promise<unknown> {
+    if (this.#ends.length > 1 && !this.#isCorked) { // what comes together is sent together
+      this.cork();
+      process.nextTick(() => this.uncork());
+    }
+    return this.#connection.send(words);
   }
 
-  #done(flight: Flight, reply: unknown): void {
-    if (!this.#flights.delete(flight)) return;
-    if (this.isOver && this.#flights.size === 0) this.close();
-    flight.resolve(reply);
-  }
+  readonly #answered = (reply: unknown): unknown => {
+    this.#ends.shift();
+    if (this.isOver && this.#ends.length === 0) this.close();
+    return reply;
+  };
+
+  readonly #failed = (error: unknown): unknown => {
+    const fault = this.#isLate ? Fault.none(`no ${this.#isOpen ? "reply" : "connection"} in time`, this.#isOpen, error)
+      : this.#library.fault(error, this.#isOpen);
+    // The address may lead to a new primary.
+    if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
+    return this.#answered(fault);
+  };
 
   #watch(end: number): void {
     clearTimeout(this.#timer);
@@ -71,47 +73,33 @@ export class Line {
     this.#timer = later(end - now(), () => this.#expire());
   }
 
-  /** Ends the calls whose time is over. */
+  /** Ends the connection if the time of a call is over. */
   #expire(): void {
-    const at = now();
-    let next = Infinity;
-    for (const flight of this.#flights) {
-      if (flight.end > at) {
-        next = Math.min(next, flight.end);
-        continue;
-      }
-      this.isOver = true;
-      const text = flight.isSent ? `no reply in ${Math.round(flight.limit)} ms` : "no connection in time";
-      this.#done(flight, Fault.none(text, flight.isSent));
-    }
+    const next = this.#ends.reduce((one, other) => Math.min(one, other), Infinity);
     this.#due = Infinity;
-    if (next < Infinity) this.#watch(next);
+    if (next > now()) {
+      if (next < Infinity) this.#watch(next);
+      return;
+    }
+    this.#isLate = true;
+    this.close();
   }
 
   /** What is sent from now on is sent together, at `uncork`. */
   cork(): void {
-    if (!this.#isOpen || this.#isCorked) return;
-    this.#isCorked = true;
-    this.#connection.cork?.();
+    this.#isCorked = this.#isOpen;
+    if (this.#isOpen) this.#connection.cork?.();
   }
 
   uncork(): void {
-    if (!this.#isCorked) return;
+    if (this.#isCorked) this.#connection.uncork?.();
     this.#isCorked = false;
-    this.#connection.uncork?.();
-  }
-
-  /** What comes together is sent together. */
-  #join(): void {
-    if (this.#isCorked || this.#flights.size === 1 || !this.#connection.cork) return;
-    this.cork();
-    process.nextTick(() => this.uncork());
   }
 
   close(): void {
     this.isOver = true;
-    this.#isOpen = false;
-    if (this.#flights.size === 0) clearTimeout(this.#timer);
+    clearTimeout(this.#timer);
+    this.#abandon(new Error("the connection was closed"));
     this.#connection.close();
   }
 }

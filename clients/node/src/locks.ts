@@ -1,15 +1,16 @@
 /** The locks of a process. */
 
 import { Core } from "./core.ts";
-import type { Grant } from "./grant.ts";
+import { Grant } from "./grant.ts";
+import { type Holding, hold } from "./holding.ts";
 import { type IoredisClient, type IoredisCluster, ofIoredis, ofIoredisCluster } from "./ioredis.ts";
 import type { Library } from "./library.ts";
-import { Lock, type Taker, acquire, runUnder } from "./lock.ts";
+import { Lock } from "./lock.ts";
 import { type NodeRedisClient, type NodeRedisCluster, ofFactory, ofNodeRedis, ofNodeRedisCluster } from "./node-redis.ts";
 import { lead } from "./lead.ts";
-import { type LockOptions, type LocksOptions, checkKey, permits, settingsOf, termsOf } from "./options.ts";
-import type { Words } from "./state/claim.ts";
-import { misuse } from "./state/grants.ts";
+import { type LockOptions, type LocksOptions, type Terms, permits, settingsOf } from "./options.ts";
+import type { TaskOwner, Words } from "./state/claim.ts";
+import { misuse } from "./state/ledger.ts";
 import { now } from "./time.ts";
 
 /**
@@ -30,36 +31,59 @@ export function libraryOf(client: Client): Library {
   throw misuse("Locks", "it takes a client of ioredis or node-redis, or a function that makes one");
 }
 
+/** What a task holds, and the name of its owner. */
+interface TaskHolds extends TaskOwner {
+  readonly held: Map<string, Holding>;
+}
+
 /** Makes the locks of one owner, or of one for each acquire. */
 abstract class Maker {
   /** @internal */
-  protected readonly taker: Taker;
+  protected readonly core: Core;
+  /** @internal */
+  protected readonly prefix: string;
+  readonly #task: TaskHolds | undefined;
 
   /** @internal */
-  constructor(taker: Taker) {
-    this.taker = taker;
+  constructor(core: Core, prefix: string, isTask: boolean) {
+    this.core = core;
+    this.prefix = prefix;
+    this.#task = isTask ? { name: "", held: new Map() } : undefined;
   }
 
   /** A lock that one holder has alone. */
   lock(key: string, options: LockOptions = {}): Lock {
-    return this.#make(this.taker, key, [], options);
+    return this.#make(key, [], options, this.#task);
   }
 
   /** A lock that readers share, while `lock` of the same key is for writers. */
   shared(key: string, options: LockOptions = {}): Lock {
-    return this.#make(this.taker, key, ["SHARED"], options);
+    return this.#make(key, ["SHARED"], options, this.#task);
   }
 
   /** One of so many permits, if all callers give the same number: a semaphore. Each permit has an owner of its own. */
   permit(key: string, { of, ...options }: LockOptions & { readonly of: number }): Lock {
-    return this.#make({ ...this.taker, task: undefined }, key, permits(of), options);
+    return this.#make(key, permits(of), options, undefined);
   }
 
-  #make(taker: Taker, key: string, mode: Words, options: LockOptions): Lock {
-    const { lease } = taker.core.settings;
-    return new Lock(taker.prefix + checkKey(key), options, (given) => termsOf(given, mode, lease),
-      (name, terms) => acquire(taker, name, terms));
+  #make(key: string, mode: Words, options: LockOptions, task: TaskHolds | undefined): Lock {
+    const take = task ? (name: string, terms: Terms) => enter(this.core, task, name, terms)
+      : (name: string, terms: Terms) => hold(this.core, name, terms).then((holding) => new Grant(holding));
+    return new Lock(this.prefix, key, mode, options, this.core.settings, take);
   }
+}
+
+/** Acquires a lock for a task, or adds a hold to the one that it has. */
+async function enter(core: Core, task: TaskHolds, key: string, terms: Terms): Promise<Grant> {
+  let holding = task.held.get(key);
+  if (holding?.phase === "held") {
+    await holding.enter(terms.mode);
+  } else {
+    holding = await hold(core, key, terms, core.state.usableOwner(task), 0, task);
+    for (const [of, it] of task.held) if (it.phase !== "held") task.held.delete(of);
+    task.held.set(key, holding);
+  }
+  return new Grant(holding);
 }
 
 /**
@@ -72,12 +96,12 @@ export class Task extends Maker {}
 export class Locks extends Maker {
   constructor(client: Client, options: LocksOptions = {}) {
     const library = libraryOf(client);
-    super({ core: new Core(library, settingsOf(options)), prefix: options.prefix ?? library.prefix });
+    super(new Core(library, settingsOf(options)), options.prefix ?? library.prefix, false);
   }
 
   /** Makes an owner for several locks: for re-entry, and so that deadlocks are found. */
   task(): Task {
-    return new Task({ ...this.taker, task: { name: "", held: new Map() } });
+    return new Task(this.core, this.prefix, true);
   }
 
   /**
@@ -85,27 +109,28 @@ export class Locks extends Maker {
    * release gives back all its holds. Rejects with LockLost if it is gone. The key is without the prefix.
    */
   adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
-    const terms = { ...termsOf(options, [], this.taker.core.settings.lease), wait: 0 };
-    return acquire(this.taker, this.taker.prefix + checkKey(key), terms, owner, token);
+    const take = (name: string, terms: Terms): Promise<Grant> =>
+      hold(this.core, name, { ...terms, wait: 0 }, owner, token).then((holding) => new Grant(holding));
+    return new Lock(this.prefix, key, [], options, this.core.settings, take).acquire();
   }
 
   /**
    * Works under the locks of several keys, or rejects having acquired none. They are acquired in one order, so that two
    * callers never wait for each other. They have one owner and one time to wait.
    */
-  async all<T>(keys: readonly string[], work: (grants: readonly Grant[]) => T | Promise<T>,
-    options: LockOptions = {}): Promise<T> {
+  all<T>(keys: readonly string[], work: (grants: readonly Grant[]) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
     const task = this.task();
     const end = now() + (options.wait ?? Infinity);
-    const grants: Grant[] = [];
-    return runUnder(grants, async () => {
-      for (const key of [...new Set(keys)].sort()) {
-        grants.push(await task.lock(key, options).acquire({ wait: Math.max(0, end - now()) }));
+    const under = async (grants: readonly Grant[], [key, ...rest]: readonly string[]): Promise<T> => {
+      if (key !== undefined) {
+        const lock = task.lock(key, options);
+        return lock.run((grant) => under([...grants, grant], rest), { wait: Math.max(0, end - now()) });
       }
       const lost = grants.find((grant) => grant.lost); // while the others were waited for
       if (lost) throw lost.lost;
       return work(grants);
-    });
+    };
+    return under([], [...new Set(keys)].sort());
   }
 
   /**
@@ -122,7 +147,7 @@ export class Locks extends Maker {
    * stopped. It takes at most two reply timeouts; what could not be released is free a lease later.
    */
   close(): Promise<void> {
-    return this.taker.core.close();
+    return this.core.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

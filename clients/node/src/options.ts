@@ -3,7 +3,7 @@
 import { hostname } from "node:os";
 import { basename } from "node:path";
 import { type LockLost, LockMisuse } from "./errors.ts";
-import { LEAST_LEASE, type Words } from "./state/claim.ts";
+import { type ClaimTerms, LEAST_LEASE, type Words } from "./state/claim.ts";
 
 /** How a lock is acquired. All times are in milliseconds. */
 export interface LockOptions {
@@ -51,14 +51,10 @@ export interface Observer {
 }
 
 /** How a lock is acquired, in full. */
-export interface Terms {
-  readonly mode: Words;
-  readonly wait: number;
-  readonly lease: number;
-  readonly isFixed: boolean;
+export interface Terms extends ClaimTerms {
   readonly maxHold: number;
   readonly signal: AbortSignal | undefined;
-  readonly onLost: ((loss: LockLost) => void) | undefined;
+  readonly onLost: LockOptions["onLost"];
 }
 
 /** Throws unless the value is a time of at least so many ms. */
@@ -78,11 +74,12 @@ export function permits(of: unknown): Words {
   throw new LockMisuse(`of takes 1 to 2^31 - 1, not ${String(of)}`);
 }
 
-export function termsOf({ wait = Infinity, fixed, maxHold, signal, onLost }: LockOptions, mode: Words, lease: number): Terms {
+export function termsOf(options: LockOptions, mode: Words, lease: number): Terms {
+  const { wait = Infinity, fixed, maxHold = Infinity, signal, onLost } = options;
   time("wait", wait, 0);
-  if (fixed !== undefined) time("fixed", fixed, 1);
-  if (maxHold !== undefined) time("maxHold", maxHold, 1);
-  return { mode, wait, lease: fixed ?? lease, isFixed: fixed !== undefined, maxHold: maxHold ?? Infinity, signal, onLost };
+  time("fixed", fixed ?? lease, 1);
+  time("maxHold", maxHold, 1);
+  return { mode, wait, lease: fixed ?? lease, isFixed: fixed !== undefined, maxHold, signal, onLost };
 }
 
 /** The options of a `Locks`, in full. */
@@ -90,25 +87,22 @@ export interface Settings {
   readonly service: string;
   readonly lease: number;
   readonly silence: number;
-  readonly reply: number;
+  readonly replyTimeout: number;
   readonly observer: Observer | undefined;
 }
 
-export function settingsOf(options: LocksOptions): Settings {
-  return {
-    service: options.service ?? (basename(process.argv[1] ?? "") || "node"),
-    lease: time("lease", options.lease ?? 10_000, LEAST_LEASE),
-    silence: time("silence", options.silence ?? 30_000, LEAST_LEASE),
-    reply: time("replyTimeout", options.replyTimeout ?? 1000, 1),
-    observer: options.observer,
-  };
+export function settingsOf({ service, lease = 10_000, silence = 30_000, replyTimeout = 1000, observer }: LocksOptions): Settings {
+  time("lease", lease, LEAST_LEASE);
+  time("silence", silence, LEAST_LEASE);
+  time("replyTimeout", replyTimeout, 1);
+  return { service: service ?? (basename(process.argv[1] ?? "") || "node"), lease, silence, replyTimeout, observer };
 }
 
 /** What begins each owner of this process, as operators see it. */
 export function processName(service: string): string {
   const part = (text: string): string => text.replace(/[^\x21-\x7e]/g, "_").slice(0, 80);
   const unique = Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString("hex");
-  return `${part(service)}:${part(hostname())}:${process.pid}:${unique}-`;
+  return `${part(service)}:${part(hostname())}:${process.pid}:${unique}`;
 }
 
 /** Calls what the user gave, whose errors concern nobody here. */

@@ -12,17 +12,22 @@ import { Pauses, Sleeper, now } from "./time.ts";
 export interface Common {
   readonly library: Library;
   readonly settings: Settings;
+  /** At the time of this call. */
   readonly state: State;
-  /** Uses the state, and then wakes the callers of changed claims. */
-  use<T>(change: (state: State) => T): T;
+  /** Sends a release that belongs to another node of the cluster. */
+  resend(words: Words): void;
   /** A server may have lost claims to other nodes of the cluster. */
   relocate(server: Server): Promise<void>;
 }
 
 export class Server extends SessionState {
+  /** The connection of its session has broken. */
+  isDown = false;
+  isRunning = false;
   readonly #common: Common;
   readonly #at: Address | undefined;
   #calls: Line | undefined;
+  /** The connection of the session. */
   #poller: Line | undefined;
   #loop: Promise<void> | undefined;
   readonly #rest = new Sleeper();
@@ -30,7 +35,6 @@ export class Server extends SessionState {
   #hasWoken = false;
   /** Calls share the pipeline of the next POLL; so many do. */
   #collected: number | undefined;
-  isDown = false;
 
   constructor(common: Common, at?: Address) {
     super(at ? textOf(at) : common.library.address);
@@ -47,134 +51,125 @@ export class Server extends SessionState {
     if (!(limit > 0)) return Promise.resolve(Fault.none("no time was left", false));
     if (this.#collected !== undefined && !isAsking) {
       this.#collected += 1;
-      return this.#session().call(limit, words);
+      return this.#session.call(limit, words);
     }
-    const line = this.#line();
+    const line = (this.#calls = this.#usable(this.#calls));
     if (isAsking) void line.call(limit, ["ASKING"]);
     return line.call(limit, words);
   }
 
-  #open(): Line {
+  get #session(): Line {
+    return (this.#poller = this.#usable(this.#poller));
+  }
+
+  #usable(line: Line | undefined): Line {
     const { library, settings } = this.#common;
-    return new Line(library, this.#at, settings.reply);
-  }
-
-  #line(): Line {
-    if (!this.#calls || this.#calls.isOver) this.#calls = this.#open();
-    return this.#calls;
-  }
-
-  /** The connection of the session. */
-  #session(): Line {
-    if (!this.#poller || this.#poller.isOver) this.#poller = this.#open();
-    return this.#poller;
+    return line && !line.isOver ? line : new Line(library, this.#at, settings.replyTimeout);
   }
 
   /** Starts the loop, if it does not run, or ends its pause. */
   run(): void {
     this.#rest.wake();
-    if (this.#loop || this.#common.state.isClosed) return;
-    this.#line();
-    this.#loop = this.#run().finally(() => { this.#loop = undefined; });
-  }
-
-  get isRunning(): boolean {
-    return this.#loop !== undefined;
+    if (this.isRunning || this.#common.state.isClosed) return;
+    this.#calls = this.#usable(this.#calls); // both connections open at the same time
+    this.isRunning = true;
+    this.#loop = this.#run();
   }
 
   /** Polls the session. It alone uses the session's connection, and runs no code of the user. */
   async #run(): Promise<void> {
-    const { state, settings, library } = this.#common;
+    const { settings, library } = this.#common;
     let pauses = new Pauses();
-    for (let wasUnknown = false; !state.isClosed;) {
+    for (let wasUnknown = false; !this.#common.state.isClosed;) {
       const began = now();
       const fault = await this.#round();
       const isUnknown = fault?.word === "NOSESSION";
-      const isBroken = fault !== undefined && !isUnknown;
-      if (isBroken) {
-        this.#poller?.close();
-        this.#hasWoken = false;
-      }
-      this.#common.use(() => {
-        if (isUnknown) state.sessionEnded(this);
-        else if (fault) state.failed(this, began, fault);
-      });
-      const isOver = state.isClosed || (isBroken && state.isIdle(this)); // until it is needed
-      this.#observe(isBroken && !isOver ? fault : undefined);
-      if (isOver) break;
       if (!fault || (isUnknown && !wasUnknown)) {
+        if (isUnknown) this.session = 0;
+        this.#observe(undefined);
         pauses = new Pauses();
         wasUnknown = isUnknown;
         continue;
       }
-      if (isBroken && library.cluster) void this.#common.relocate(this);
-      const pause = Math.min(pauses.next(), state.isUnsure(this) ? settings.reply / 10 : Infinity);
+      if (isUnknown) {
+        this.session = 0;
+      } else {
+        this.#poller?.close();
+        this.#hasWoken = false;
+        const { state } = this.#common;
+        state.failed(this, began, fault);
+        if (state.isClosed || state.isIdle(this)) break; // until it is needed
+        this.#observe(fault);
+        if (library.cluster) void this.#common.relocate(this);
+      }
+      const pause = Math.min(pauses.next(), this.isUnsure ? settings.replyTimeout / 10 : Infinity);
       const least = Math.min(pause, 50); // a call that needs a session ends the rest
       if (least > 0) await new Promise((resolve) => { setTimeout(resolve, least); });
-      if (!state.isClosed) await this.#rest.sleep(pause - least);
+      if (!this.#common.state.isClosed) await this.#rest.sleep(pause - least);
     }
+    this.#observe(undefined);
     this.#poller?.close();
+    this.isRunning = false;
   }
 
   #observe(fault: Fault | undefined): void {
     if (this.isDown === (fault !== undefined)) return;
     this.isDown = fault !== undefined;
     const { observer } = this.#common.settings;
-    if (!observer?.connection) return;
     const error = fault && (fault.cause ?? new Error(fault.text));
-    queueMicrotask(() => guard(() => observer.connection?.(this.address, error))); // the loop runs no code of the user
+    queueMicrotask(() => guard(() => observer?.connection?.(this.address, error))); // the loop runs no code of the user
   }
 
   /** Opens a session if there is none, sends what is due, and polls once. */
   async #round(): Promise<Fault | undefined> {
-    const { state, settings } = this.#common;
-    const { reply, silence, service } = settings;
-    this.#common.use(() => state.leaveSession(this));
+    const { replyTimeout } = this.#common.settings;
+    this.#common.state.leaveSession(this);
     if (!this.session) {
-      const open = ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)];
-      const opened = await this.#session().call(reply, open);
-      if (typeof opened !== "number") return opened instanceof Fault ? opened : Fault.none("OPEN answered no session", false);
-      this.#common.use(() => state.opened(this, opened));
-      if (state.isClosed) {
-        await this.#session().call(reply, ["LOCK.SESSION", "CLOSE", opened]);
-        return undefined;
-      }
+      const fault = await this.#open();
+      if (fault || this.#common.state.isClosed) return fault;
     }
     const { session } = this;
-    const due = this.#common.use(() => state.due(this));
+    const before = this.#common.state;
+    const due = before.due(this);
     if (due.length > 0) {
-      const sent = state.at;
-      const limit = reply * (1 + Math.floor(due.length / 500)); // so that each reply has its time
-      const replies = await Promise.all(due.map(({ words }) => this.#session().call(limit, words)));
-      this.#common.use(() => due.forEach(({ apply }, i) => apply(replies[i], sent)));
+      const sent = before.at;
+      const limit = replyTimeout * (1 + Math.floor(due.length / 500)); // so that each reply has its time
+      const replies = await Promise.all(due.map(({ words }) => this.#session.call(limit, words)));
+      const { state } = this.#common;
+      due.forEach(({ apply }, i) => apply(replies[i], sent));
+      for (const words of state.misplaced.splice(0)) this.#common.resend(words);
       const broken = replies.find((it): it is Fault => it instanceof Fault && it.word === "");
       if (broken || this.session !== session) return broken;
     }
-    const collected = this.#hasWoken ? await this.#collect() : 0;
-    const block = collected > 0 || this.isDown ? 0 : this.#common.use(() => state.block(this));
-    const sent = this.#common.use(() => state.at);
+    let collected = 0;
+    if (this.#hasWoken) { // what callers that were woken call at once is sent along with the POLL
+      this.#collected = 0;
+      this.#session.cork();
+      await new Promise(setImmediate);
+      collected = this.#collected;
+      this.#collected = undefined;
+    }
+    const { state } = this.#common;
+    const block = collected > 0 || this.isDown ? 0 : state.block(this);
+    const sent = state.at;
     const poll = ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])];
-    const polling = this.#session().call(reply + block, poll);
-    this.#session().uncork();
+    const polling = this.#session.call(replyTimeout + block, poll);
+    this.#session.uncork();
     const polled = await polling;
     if (polled instanceof Fault) return polled;
-    if (this.session === session) {
-      this.#common.use(() => {
-        state.polled(this, sent, polled);
-        this.#hasWoken = state.changed.length > 0;
-      });
-    }
+    if (this.session === session) this.#hasWoken = this.#common.state.polled(this, sent, polled);
     return undefined;
   }
 
-  /** What callers that were woken call at once is sent along with the next POLL. Resolves with the number of calls. */
-  async #collect(): Promise<number> {
-    this.#collected = 0;
-    this.#session().cork();
-    await new Promise(setImmediate);
-    const collected = this.#collected;
-    this.#collected = undefined;
-    return collected;
+  async #open(): Promise<Fault | undefined> {
+    const { replyTimeout, silence, service } = this.#common.settings;
+    const words = ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)];
+    const session = await this.#session.call(replyTimeout, words);
+    if (typeof session !== "number") return session instanceof Fault ? session : Fault.none("OPEN answered no session", false);
+    const { state } = this.#common;
+    state.opened(this, session);
+    if (state.isClosed) await this.#session.call(replyTimeout, ["LOCK.SESSION", "CLOSE", session]);
+    return undefined;
   }
 
   /** Ends the loop and closes the connections. */

@@ -75,7 +75,7 @@ export class Servers {
 
   /** Asks all nodes that are known at once: one that hangs holds up nothing. */
   async #read(): Promise<Fault | undefined> {
-    const { reply: limit } = this.#common.settings;
+    const { replyTimeout: limit } = this.#common.settings;
     for (const end = now() + limit; ;) {
       for (const seed of this.#cluster?.seeds() ?? []) this.#at(seed);
       if (this.#all.size > 0 || now() >= end) break;
@@ -86,8 +86,8 @@ export class Servers {
       if (!Array.isArray(reply)) throw reply;
       const slots: Server[] = [];
       for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {
-        const owner = this.#at({ host: host || server.host, port: Number(port) });
-        for (let slot = Number(first); slot <= Number(last); slot += 1) slots[slot] = owner;
+        slots.length = Math.max(slots.length, last + 1);
+        slots.fill(this.#at({ host: host || server.host, port: Number(port) }), Number(first), Number(last) + 1);
       }
       this.#slots = slots;
     };

@@ -32,14 +32,14 @@ export class Sleeper {
     this.#wake?.();
   }
 
-  sleep(ms: number): Promise<undefined> {
-    if (ms <= 0) return Promise.resolve(undefined);
+  sleep(ms: number): Promise<void> {
+    if (ms <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = ms < Infinity ? later(ms, () => this.wake()) : undefined;
       this.#wake = () => {
         clearTimeout(timer);
         this.#wake = undefined;
-        resolve(undefined);
+        resolve();
       };
     });
   }

@@ -2,8 +2,7 @@
 
 import type { Core } from "../core.ts";
 import { LockBusy, LockError, LockLost, LockRefused, LockUnavailable } from "../errors.ts";
-import type { Holding } from "../holding.ts";
-import { hold } from "../lock.ts";
+import { type Holding, hold } from "../holding.ts";
 import type { Terms } from "../options.ts";
 import { Sleeper, now } from "../time.ts";
 
@@ -209,15 +208,18 @@ export class Ballot {
     const { holding } = vote;
     if (!holding) return;
     vote.isOpen = true;
-    const raised = (isRaised: boolean): void => {
-      vote.error = isRaised ? undefined : new LockRefused(`${this.#key}: its clock is behind that of another server`);
-      if (isRaised) [vote.token, vote.isRaised] = [token, true];
-      else vote.refused = token;
+    const raised = (): void => {
+      vote.error = undefined;
+      [vote.token, vote.isRaised] = [token, true];
     };
-    const failed = (error: unknown): void => { // which token it has is not known
+    const failed = (error: unknown): void => {
       vote.error = error;
-      vote.holding = undefined;
-      void holding.giveUp();
+      if (error instanceof LockRefused && error.message.includes(": AHEAD ")) { // its clock is behind
+        vote.refused = token;
+      } else { // which token it has is not known
+        vote.holding = undefined;
+        void holding.giveUp();
+      }
     };
     this.#call(holding.raise(token).then(raised, failed).then(() => { vote.isOpen = false; }));
   }

@@ -4,7 +4,7 @@ import { type LockError, LockLost, LockUnavailable } from "../errors.ts";
 import type { Held } from "../grant.ts";
 import type { Holding } from "../holding.ts";
 import { type Observer, guard } from "../options.ts";
-import { misuse } from "../state/grants.ts";
+import { misuse } from "../state/ledger.ts";
 import { now } from "../time.ts";
 import type { Vote } from "./ballot.ts";
 

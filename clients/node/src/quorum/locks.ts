@@ -4,9 +4,9 @@ import { Core } from "../core.ts";
 import { LockBusy, type LockError, LockMisuse, LockRefused, LockUnavailable } from "../errors.ts";
 import { Grant } from "../grant.ts";
 import { lead } from "../lead.ts";
-import { Lock, observed } from "../lock.ts";
+import { Lock } from "../lock.ts";
 import { type Client, libraryOf } from "../locks.ts";
-import { type LockOptions, type LocksOptions, type Settings, type Terms, checkKey, settingsOf, termsOf } from "../options.ts";
+import { type LockOptions, type LocksOptions, type Settings, type Terms, settingsOf } from "../options.ts";
 import { Pauses, now } from "../time.ts";
 import { Ballot, type Member, PATIENCE } from "./ballot.ts";
 import { QuorumHolding } from "./grant.ts";
@@ -38,8 +38,7 @@ export class QuorumLocks {
 
   /** A lock that one holder has alone. Its waiters queue at the first server that answers. */
   lock(key: string, options: LockOptions = {}): Lock {
-    return new Lock(this.#prefix + checkKey(key), options, (given) => termsOf(given, [], this.#settings.lease),
-      (name, terms) => observed(this.#settings.observer, name, () => this.#acquire(name, terms)));
+    return new Lock(this.#prefix, key, [], options, this.#settings, (name, terms) => this.#acquire(name, terms));
   }
 
   /** Elects a leader, as `Locks.lead` does. */
@@ -63,7 +62,6 @@ export class QuorumLocks {
    */
   async #acquire(key: string, terms: Terms): Promise<Grant> {
     const { signal } = terms;
-    signal?.throwIfAborted();
     const end = now() + terms.wait;
     const left = (): number => Math.max(0, end - now());
     const ballot = new Ballot(this.#members, key, terms);

@@ -32,24 +32,15 @@ export interface ClaimTerms {
   readonly wait: number;
 }
 
-/** Who asks, to whom the `State` has a claim passed on. */
-export interface Caller {
-  /** The claim has changed: look again. */
-  changed(): void;
-  /** Another node of the cluster may have the grant. */
-  find(): void;
-}
-
 /** One acquire. The fields are changed by `State` alone. */
-export class Claim {
+export abstract class Claim {
   readonly key: string;
   readonly owner: string;
   readonly name: string;
   readonly terms: ClaimTerms;
-  readonly caller: Caller;
-  task: TaskOwner | undefined;
+  readonly task: TaskOwner | undefined;
   /** The token of a grant to adopt, instead of a new one; 0: none. */
-  adopted = 0;
+  readonly adopted: number;
   /** The server that has the lock. */
   server: SessionState;
   phase: Phase = "asked";
@@ -58,8 +49,6 @@ export class Claim {
   lease: number;
   token = 0;
   holds = 1;
-  /** Of the loss. */
-  reason = "";
   /** The user has the grant. */
   isHandedOver = false;
   /** Of one try: a dead connection takes half of the time at most. */
@@ -70,29 +59,29 @@ export class Claim {
   readonly askedEnd: number;
   /** When the caller gives up at the latest. */
   readonly last: number;
-  /** Among the waits. */
-  order = 0;
   /** ACQUIREs without a reply, which the server may still carry out. */
   open = 0;
   /** Of the last try that failed. */
   cause: Fault | undefined;
-  /** What ended the wait. */
+  /** What ended the wait, or the loss of the grant. */
   failure: LockError | undefined;
-  /** See `State.sure`. */
-  ownSure = 0;
+  /** Until when nobody else has the lock. */
+  sure = 0;
   /** No POLL sent before makes it sure; Infinity while a RENEW of the user is unanswered. */
   from = 0;
-  /** A RENEW takes it out of its session. */
+  /** A RENEW takes it out of its session, or has done so. */
   leaves = false;
   /** Another node of the cluster may have it: the reason of its loss if not. */
   doubt = "";
 
-  constructor(key: string, owner: string, terms: ClaimTerms, caller: Caller, server: SessionState, reply: number, at: number) {
+  constructor(key: string, owner: string, terms: ClaimTerms, server: SessionState, reply: number, at: number,
+    task?: TaskOwner, adopted = 0) {
     this.key = key;
     this.owner = owner;
     this.name = nameOf(key, owner);
     this.terms = terms;
-    this.caller = caller;
+    this.task = task;
+    this.adopted = adopted;
     this.server = server;
     this.lease = terms.lease;
     const asking = Math.max(terms.wait, reply);
@@ -102,8 +91,16 @@ export class Claim {
     this.last = at + terms.wait + reply;
   }
 
+  /** It has changed: its caller looks again, when the state has done its work. */
+  abstract changed(): void;
+
   get isWaiting(): boolean {
     return this.phase === "asked" || this.phase === "in line";
+  }
+
+  /** Whether it is a grant that the session renews, or will. */
+  get isRenewed(): boolean {
+    return this.phase === "held" && (this.session !== 0 || !this.leaves);
   }
 
   /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
@@ -118,14 +115,8 @@ export class Claim {
 
   /** The user's own release. It alone names the session, so that the server reports no loss. */
   releaseCommand(): Words {
-    const words = ["LOCK.RELEASE", this.key, this.owner, "HOLDS", this.holds, "TOKEN", this.token];
-    if (this.session) words.push("SESSION", this.session);
-    return words;
-  }
-
-  /** Makes sure that the owner neither holds the lock nor waits for it. */
-  cancelCommand(): Words {
-    return ["LOCK.RELEASE", this.key, this.owner, "ALL"];
+    const { key, owner, holds, token, session } = this;
+    return ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token, ...(session ? ["SESSION", session] : [])];
   }
 
   /** Changes the grant. */
@@ -145,16 +136,14 @@ export class SessionState {
   readonly address: string;
   /** 0: there is none. */
   session = 0;
-  /** What the session renews, or will. */
-  readonly grants = new Set<Claim>();
   /** The number of the last event that was applied. */
   seen = 0;
-  /** Until when POLLs make grants sure; each reaches less far than those before it. */
-  sures: { readonly sent: number; readonly till: number }[] = [];
-  /** No grant's time ends before. */
-  soonest = Infinity;
-  /** A grant or place may belong to an earlier session. */
-  outside = false;
+  /** Grants and places that may belong to an earlier session. */
+  readonly moves = new Set<Claim>();
+  /** The time of a grant has passed: the next reply decides. */
+  isUnsure = false;
+  /** When the grants were last gone through. */
+  swept = 0;
   /** Since when every reply shows more grants than are known. */
   excess: number | undefined;
   /** When the failed tries of the last second began. */
@@ -168,10 +157,5 @@ export class SessionState {
 
   constructor(address: string) {
     this.address = address;
-  }
-
-  /** Those that `close` leaves to be closed. */
-  get sessions(): number[] {
-    return this.session ? [...this.left.keys(), this.session] : [...this.left.keys()];
   }
 }

@@ -4,10 +4,9 @@
  */
 
 import { type Claim, type SessionState, type Words, nameOf } from "./claim.ts";
+import { Claims } from "./claims.ts";
 import { Fault } from "./fault.ts";
-import { misuse } from "./grants.ts";
-import { releaseOf } from "./ledger.ts";
-import { Waits } from "./waits.ts";
+import { misuse, releaseOf } from "./ledger.ts";
 
 /** A command that is sent before a POLL, and what its reply, to a sending at this time, changes. */
 export interface Due {
@@ -17,25 +16,24 @@ export interface Due {
 
 /** How long a POLL blocks while a grant is unsure. */
 const BRIEF = 100;
+/** More claims than so many are gone through this often at most. */
+const MANY = 50;
+const SWEEP = 50;
 
-/** A map, which RESP2 sends as a flat array. */
-function fieldsOf(value: unknown): Map<unknown, unknown> {
-  if (value instanceof Map) return value;
-  if (!Array.isArray(value)) return new Map(Object.entries(value ?? {}));
-  return new Map(Array.from({ length: value.length / 2 }, (_, i) => [value[2 * i], value[2 * i + 1]]));
+/** A field of a map, which RESP2 sends as a flat array. */
+function fieldOf(map: unknown, name: string): unknown {
+  if (Array.isArray(map)) return map[map.indexOf(name) + 1];
+  return map instanceof Map ? map.get(name) : (map as Record<string, unknown>)[name];
 }
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-export class State extends Waits {
+export class State extends Claims {
   /** Whether nothing depends on the session. */
   isIdle(server: SessionState): boolean {
-    if (server.left.size + this.calls.size > 0) return false;
-    for (const claim of this.claims.values()) {
-      if (claim.server === server && !(claim.terms.isFixed && claim.isHandedOver)) return false;
-    }
-    for (const release of this.unfinished.values()) if (release.server === server) return false;
-    return true;
+    const isHere = (it: { readonly server: SessionState }): boolean => it.server === server;
+    return server.left.size + this.calls.size === 0 && ![...this.unfinished.values()].some(isHere)
+      && ![...this.claims.values()].some((claim) => isHere(claim) && (claim.isWaiting || claim.isRenewed));
   }
 
   /** Begins a session. */
@@ -44,7 +42,7 @@ export class State extends Waits {
     server.seen = 0;
     server.excess = undefined;
     server.fault = undefined;
-    server.outside = true;
+    for (const claim of this.claimsOn(server)) server.moves.add(claim);
     this.#wakeWaits(server);
   }
 
@@ -52,7 +50,7 @@ export class State extends Waits {
   leaveSession(server: SessionState): void {
     if (server.isLeaving && server.session) {
       server.left.set(server.session, this.at);
-      this.sessionEnded(server);
+      server.session = 0;
     }
     server.isLeaving = false;
   }
@@ -60,24 +58,26 @@ export class State extends Waits {
   /** What is due before a POLL of the session, in the order of sending. */
   due(server: SessionState): Due[] {
     const due: Due[] = [];
-    const { session, grants } = server;
-    if (server.outside) {
-      server.outside = false;
-      for (const claim of grants) {
-        if (claim.session === session || claim.doubt) continue;
+    const { session } = server;
+    for (const claim of server.moves) {
+      if (claim.server !== server || claim.session === session) continue;
+      if (claim.phase === "in line" && claim.end > this.at) {
+        due.push(this.#place(claim, server));
+      } else if (claim.isRenewed && !claim.doubt) {
         due.push({ words: claim.renewCommand("SESSION", session),
           apply: (reply, sent) => this.moved(claim, server, session, sent, reply) });
       }
-      due.push(...this.#places(server));
     }
+    server.moves.clear();
     for (const [of, how] of this.unfinished) {
       if (how.server !== server) continue;
       due.push({ words: how.words, apply: (reply) => {
+        if (this.unfinished.get(of) !== how) return;
         if (reply instanceof Fault && reply.redirects) {
           this.unfinished.delete(of);
           this.misplaced.push(how.words);
-        } else if (this.unfinished.get(of) === how) {
-          this.finished(of, reply);
+        } else {
+          this.endRelease(of, reply);
         }
       } });
     }
@@ -86,7 +86,7 @@ export class State extends Waits {
       due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, called, reply) });
     }
     for (const [old, since] of server.left) {
-      if (this.at <= since + 2 * this.reply || [...grants].some((claim) => claim.session === old)) continue;
+      if (this.at <= since + 2 * this.reply || this.claimsOn(server).some((it) => it.isRenewed && it.session === old)) continue;
       due.push({ words: ["LOCK.SESSION", "CLOSE", old], apply: (reply) => {
         if (!(reply instanceof Fault && reply.passing) || reply.word === "NOSESSION") server.left.delete(old);
       } });
@@ -94,28 +94,24 @@ export class State extends Waits {
     return due;
   }
 
-  /** Asks for the places that went with an earlier session, in the order of their asking. */
-  #places(server: SessionState): Due[] {
+  /** Asks for a place that went with an earlier session. */
+  #place(wait: Claim, server: SessionState): Due {
     const { session } = server;
-    return [...this.claims.values()]
-      .filter((it) => it.server === server && it.phase === "in line" && it.session !== session && it.end > this.at)
-      .sort((one, other) => one.order - other.order)
-      .map((wait) => {
-        const call = this.beginCall(wait);
-        wait.open += 1;
-        return { words: wait.acquireCommand(session, this.at), apply: (reply, sent) => {
-          this.answered(wait, server, session, sent, reply);
-          server.outside ||= reply instanceof Fault;
-          this.endCall(call);
-        } };
-      });
+    const call = this.beginCall(wait);
+    wait.open += 1;
+    return { words: wait.acquireCommand(session, this.at), apply: (reply, sent) => {
+      this.answered(wait, server, session, sent, reply);
+      if (reply instanceof Fault) server.moves.add(wait);
+      this.endCall(call);
+    } };
   }
 
   /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
   #listed(server: SessionState, called: readonly Claim[], reply: unknown): void {
     server.excess = undefined;
-    for (const row of listOf(reply).map(fieldsOf)) {
-      const [key, owner, token] = [String(row.get("key")), String(row.get("owner")), Number(row.get("token"))];
+    for (const row of listOf(reply)) {
+      const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
+      const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
       const isKnown = this.claims.has(name) || this.isCalled(name) || called.some((claim) => claim.name === name);
       if (!isKnown && !this.unfinished.has(releaseOf(name, token))) this.finishLater(server, key, owner, token);
@@ -124,36 +120,28 @@ export class State extends Waits {
 
   /** How long a POLL that is sent now may block. */
   block(server: SessionState): number {
-    return this.isUnsure(server) ? BRIEF : Math.floor(this.lease / 3);
+    return server.isUnsure ? BRIEF : Math.floor(this.lease / 3);
   }
 
-  /** Whether the time of a grant has passed, so that the next reply decides. */
-  isUnsure(server: SessionState): boolean {
-    if (this.at >= server.soonest) {
-      server.soonest = Infinity;
-      for (const claim of server.grants) server.soonest = Math.min(server.soonest, this.sure(claim));
-    }
-    return this.at >= server.soonest;
-  }
-
-  /** Applies the reply to a POLL that was sent at this time. */
-  polled(server: SessionState, sent: number, reply: unknown): void {
-    const fields = fieldsOf(reply);
-    const sure = Number(fields.get("sure-ms"));
+  /** Applies the reply to a POLL that was sent at this time. Returns whether there were events. */
+  polled(server: SessionState, sent: number, reply: unknown): boolean {
+    const sure = Number(fieldOf(reply, "sure-ms"));
     const till = sent + (sure >= 0 ? sure : this.lease);
-    for (const event of listOf(fields.get("events")) as unknown[][]) {
+    const events = listOf(fieldOf(reply, "events")) as unknown[][];
+    for (const event of events) {
       const number = Number(event[0]);
       if (number <= server.seen) continue; // answered before
       server.seen = number;
       this.#event(server, event, till);
     }
-    while ((server.sures.at(-1)?.till ?? Infinity) <= till) server.sures.pop();
-    server.sures.push({ sent, till });
-    if (Number(fields.get("grants")) <= server.grants.size + this.unfinished.size) server.excess = undefined;
-    else server.excess ??= sent;
     server.fault = undefined;
     server.tries = [];
-    this.#silent(server, sent);
+    if (this.claims.size <= MANY || server.isUnsure || this.at >= server.swept + SWEEP) {
+      const known = this.#sweep(server, sent, till);
+      if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
+      else server.excess ??= sent;
+    }
+    return events.length > 0;
   }
 
   #event(server: SessionState, [, kind, key, owner, detail, more]: unknown[], till: number): void {
@@ -176,7 +164,7 @@ export class State extends Waits {
       this.recordLoss(release, reason);
       this.unfinished.delete(release); // nothing is left to release
       if (!known || known.doubt || known.server !== server) return;
-      if (this.isCluster && reason === "deleted") this.doubt(known, reason);
+      if (this.isCluster && reason === "deleted") this.suspect(known, reason);
       else this.lose(known, reason);
     }
   }
@@ -198,41 +186,49 @@ export class State extends Waits {
   failed(server: SessionState, began: number, fault: Fault): void {
     server.tries.push(began);
     server.fault = fault;
-    for (let [first] = server.tries; first !== undefined && this.at >= first + this.reply; [first] = server.tries) {
-      this.#silent(server, first);
-      server.tries.shift();
-    }
+    const [old] = server.tries.filter((since) => this.at >= since + this.reply).slice(-1);
+    server.tries = server.tries.filter((since) => this.at < since + this.reply);
+    this.#sweep(server, old ?? 0, 0);
     if (!fault.passing) this.#wakeWaits(server);
   }
 
   #wakeWaits(server: SessionState): void {
-    for (const claim of this.claims.values()) if (claim.server === server && claim.isWaiting) this.changed.push(claim);
+    for (const claim of this.claims.values()) if (claim.server === server && claim.isWaiting) claim.changed();
   }
 
-  /** Ends the grants that a POLL or connect which began then has not made sure again. */
-  #silent(server: SessionState, since: number): void {
-    if (since <= server.soonest) return;
-    server.soonest = Infinity;
-    for (const claim of server.grants) {
-      const till = this.sure(claim);
-      if (till >= since || claim.doubt) {
-        server.soonest = Math.min(server.soonest, till);
-      } else {
+  /**
+   * Goes through the grants: makes those of the session sure that were known when the POLL was sent, and ends those that a
+   * POLL or connect which began then has not made sure. Returns how many there are.
+   */
+  #sweep(server: SessionState, sent: number, till: number): number {
+    let known = 0;
+    server.swept = this.at;
+    server.isUnsure = false;
+    for (const claim of this.claims.values()) {
+      if (claim.server !== server || !claim.isRenewed) continue;
+      known += 1;
+      if (claim.session === server.session && claim.from < sent) claim.sure = Math.max(claim.sure, till);
+      if (claim.sure < sent && !claim.doubt) {
         this.finishLater(server, claim.key, claim.owner, claim.token);
         this.lose(claim, "silence");
+      } else if (claim.sure <= this.at) {
+        server.isUnsure = true;
+      } else if (!claim.isHandedOver) {
+        claim.changed();
       }
     }
+    return known;
   }
 
   /** The grants in the session of a server, and the places in line there. */
   claimsOn(server: SessionState): Claim[] {
-    return [...this.claims.values()].filter((it) => it.server === server && (it.phase === "in line" || server.grants.has(it)));
+    return [...this.claims.values()].filter((it) => it.server === server && (it.phase === "in line" || it.isRenewed));
   }
 
   /** Has a claim asked for at another node of the cluster, which has its key now. */
   relocate(claim: Claim): void {
     if (claim.phase === "in line") this.set(claim, "asked");
-    else if (claim.phase === "held" && claim.session && !claim.doubt) this.doubt(claim, "moved");
+    else if (claim.phase === "held" && claim.session && !claim.doubt) this.suspect(claim, "moved");
   }
 
   /** Ends all waits and grants. Returns the grants. */
@@ -244,10 +240,8 @@ export class State extends Waits {
         this.endWait(claim, misuse(claim.key, "the locks are closed"));
         continue;
       }
-      this.forget(claim);
-      claim.phase = "released";
+      this.letGo(claim);
       claim.holds = 0;
-      this.changed.push(claim);
       grants.push(claim);
     }
     return grants;
