@@ -126,38 +126,6 @@ fn owners_of_any_bytes_share() {
 }
 
 #[test]
-fn random_owners_share() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let grants: Vec<_> = (0..20).map(|_| enter(&mut c, "* SHARED")).collect();
-    let told: Vec<_> = holders(&mut c)
-        .into_iter()
-        .map(|holder| holder.owner)
-        .collect();
-    assert_eq!(
-        told,
-        grants
-            .into_iter()
-            .map(|grant| grant.owner)
-            .collect::<Vec<_>>()
-    );
-    run(&mut c, "LOCK.ACQUIRE k * SHARED HOLDS 1").refused("ERR");
-}
-
-#[test]
-fn names_of_any_bytes_are_shared() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for key in [&b""[..], b"\0", b"\xff\r\n", b"%s"] {
-        for owner in ["a", "b"] {
-            cmd!(c, "LOCK.ACQUIRE", key, owner, "LIMIT", 2).grant();
-        }
-        cmd!(c, "LOCK.ACQUIRE", key, "d", "LIMIT", 2).nil();
-        assert_eq!(cmd!(c, "LOCK.HOLDERS", key).items().len(), 2);
-    }
-}
-
-#[test]
 fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
     let (_server, mut c, _) = shared(["a"], "LIMIT 2");
     let lines = [
@@ -195,24 +163,4 @@ fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
     run(&mut c, "LOCK.RELEASE k d").int();
     assert_eq!(cmd!(c, "FCALL", "share", 1, "k").int(), 5);
     assert_eq!(owners(&mut c), ["e", "f"]);
-}
-
-#[test]
-fn errors_count_by_their_first_word() {
-    let (server, mut c, _) = shared(["a", "b"], "SHARED");
-    for _ in 0..3 {
-        run(&mut c, "LOCK.ACQUIRE k a").refused("NOTALONE");
-    }
-    assert_eq!(
-        server.info_field("errorstats", "errorstat_NOTALONE"),
-        "count=3"
-    );
-    run(&mut c, "SET k text").okay();
-    for line in [
-        "LOCK.ACQUIRE k a SHARED",
-        "LOCK.RENEW k a SHARED",
-        "LOCK.HOLDERS k",
-    ] {
-        run(&mut c, line).refused("WRONGTYPE");
-    }
 }
