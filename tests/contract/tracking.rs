@@ -70,25 +70,3 @@ fn the_end_of_a_lease_invalidates() {
     run(&mut c, "LOCK.ACQUIRE k b").grant();
     assert_eq!(cache.next(), Some(vec!["k".to_owned()]));
 }
-
-#[test]
-fn what_changes_nothing_invalidates_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    let mut cache = Cache::new(&server);
-    for line in [
-        "LOCK.INFO k",
-        "LOCK.FENCE k",
-        "LOCK.FENCE k 1",
-        "LOCK.ACQUIRE k b",
-        "LOCK.ACQUIRE k b BLOCK 1",
-        "LOCK.ACQUIRE k a HOLDS 3",
-        "LOCK.RELEASE k b",
-        "LOCK.RELEASE k a HOLDS 1",
-        "LOCK.RENEW k a TOKEN 1",
-        "LOCK.ACQUIRE other a",
-    ] {
-        assert!(cache.told_of(&mut c, line).is_empty(), "{line}");
-    }
-}
