@@ -1,7 +1,7 @@
 //! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock, and its time
 //! runs.
 
-use crate::support::{Gone, Session, granted, has, hold, queued, run, wait};
+use crate::support::{Gone, Session, granted, has, queued, run, wait};
 use redis::{Connection, Value};
 use testbed::{Expect, Server, eventually, held, waiters};
 
@@ -53,14 +53,6 @@ fn it_counts_for_limits() {
 }
 
 #[test]
-fn it_counts_for_deadlock() {
-    let (_server, mut c, session, _) = passed_over(&["b"]);
-    hold(&mut c, &["j b"]);
-    run(&mut c, "LOCK.ACQUIRE j a BLOCK 10000").refused("DEADLOCK");
-    session.ask(&mut c, "j a").refused("DEADLOCK");
-}
-
-#[test]
 fn its_owner_can_cancel_it() {
     let (server, mut c, session, gone) = passed_over(&["b", "d"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k b ALL").int(), 0);
@@ -73,19 +65,6 @@ fn its_owner_can_cancel_it() {
     assert_eq!(session.number(&mut c, "events"), 2);
     let expected = ["1 ended k b cancelled", "2 ended k d cancelled"];
     assert_eq!(gone.back(&server).events(2), expected);
-}
-
-#[test]
-fn its_time_runs() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    for (owner, ms) in [("b", 700), ("d", 60_000)] {
-        let words = format!("LOCK.ACQUIRE k {owner} QUEUE {ms} SESSION ID HOLDS 1");
-        run(&mut c, &session.line(&words)).int();
-    }
-    let gone = session.leave(&server);
-    eventually(|| waiters(&mut c, "k") == ["d"], "the end of its time");
-    assert_eq!(gone.back(&server).events(1), ["1 ended k b timeout"]);
 }
 
 #[test]
@@ -141,12 +120,4 @@ fn it_is_answered_when_the_key_comes_to_hold_another_type() {
             "{events:?}"
         );
     }
-}
-
-#[test]
-fn the_end_of_its_session_removes_it() {
-    let (server, mut c, session, _) = passed_over(&["b", "d"]);
-    assert_eq!(run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int(), 0);
-    assert_eq!(waiters(&mut c, "k"), [""; 0]);
-    assert_eq!(queued(&server), 0);
 }
