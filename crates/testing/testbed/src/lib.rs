@@ -45,7 +45,7 @@ pub use redis;
 pub use cluster::{Cluster, Failover};
 pub use effect::effect;
 pub use probe::{Load, eventually, patience, server_cpu, within, without_watchdog};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{Cut, Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};
