@@ -69,42 +69,12 @@ fn over_a_save_and_a_restart() {
 }
 
 #[test]
-fn over_debug_reload() {
-    tokens_rise_over(
-        || with_lead(Server::builder()).start(),
-        |server| cmd!(server.connection(), "DEBUG", "RELOAD").okay(),
-    );
-}
-
-#[test]
-fn over_a_restart_by_aof() {
-    for preamble in PREAMBLES {
-        tokens_rise_over(|| with_lead(append_only(preamble)).start(), Server::restart);
-    }
-}
-
-#[test]
 fn over_a_rewrite_and_a_restart() {
     for preamble in PREAMBLES {
         tokens_rise_over(
             || with_lead(append_only(preamble)).start(),
             |server| {
                 rewrite_aof(server);
-                server.restart();
-            },
-        );
-    }
-}
-
-#[test]
-fn over_two_rewrites_and_a_crash() {
-    for preamble in PREAMBLES {
-        tokens_rise_over(
-            || with_lead(append_only(preamble)).start(),
-            |server| {
-                rewrite_aof(server);
-                rewrite_aof(server);
-                server.kill9();
                 server.restart();
             },
         );
@@ -124,20 +94,6 @@ fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
                 server
                     .reconfigure(|settings| settings.config("appendonly", "yes"))
                     .restart();
-            },
-        );
-    }
-}
-
-#[test]
-fn over_flushall_and_a_rewrite() {
-    for preamble in PREAMBLES {
-        tokens_rise_over(
-            || with_lead(append_only(preamble)).start(),
-            |server| {
-                cmd!(server.connection(), "FLUSHALL").okay();
-                rewrite_aof(server);
-                server.restart();
             },
         );
     }
@@ -189,28 +145,6 @@ fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
             .restart();
         assert_eq!(next_token(&replica), pushed + 1, "{way}");
     }
-}
-
-#[test]
-fn over_a_rewrite_while_writes_are_paused_for_a_while() {
-    let mut server = with_lead(append_only("no")).start();
-    let pushed = PUSHES[0].1(&mut server.connection());
-    let mut c = server.connection();
-    cmd!(c, "CLIENT", "PAUSE", 60_000, "WRITE").okay();
-    rewrite_aof(&server);
-    cmd!(c, "CLIENT", "UNPAUSE").okay();
-    eventually(
-        || {
-            server
-                .aof()
-                .iter()
-                .any(|command| command[0] == b"lock._clock")
-        },
-        "the record of the clock",
-    );
-    server.kill9();
-    server.restart();
-    assert_eq!(next_token(&server), pushed + 1);
 }
 
 #[test]

@@ -105,26 +105,6 @@ fn a_link_that_breaks_is_mended_by_a_partial_resync() {
 }
 
 #[test]
-fn a_replica_that_was_down_comes_back_by_a_partial_resync() {
-    let primary = primary().start();
-    let mut replica = primary.replica_with(|settings| settings.config("save", "3600 1"));
-    let mut traffic = Traffic::on(&primary);
-    traffic.run(300);
-    primary.wait_for_sync(&replica);
-    replica.stop();
-    eventually(
-        || number(&primary, "replication", "connected_slaves") == 0,
-        "the primary to see that",
-    );
-    // Nobody is connected, but what is written now is asked for later.
-    traffic.run(800);
-    replica.restart();
-    replica.wait_for_link();
-    assert_eq!(number(&primary, "stats", "sync_partial_ok"), 1);
-    assert_in_step(&primary, &replica, "back again");
-}
-
-#[test]
 fn a_replica_that_comes_back_when_the_backlog_is_gone_gets_everything_anew() {
     let primary = primary().config("repl-backlog-ttl", "1").start();
     let mut replica = primary.replica_with(|settings| settings.config("save", "3600 1"));
@@ -193,25 +173,4 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
         server.restart();
         assert_same(&before, &server.state(), preamble);
     }
-}
-
-#[test]
-fn a_server_that_was_a_primary_becomes_an_equal_replica() {
-    let old = primary().start();
-    Traffic::on(&old).run(500);
-    let new = primary().start();
-    let mut traffic = Traffic::on(&new);
-    traffic.run(500);
-    follow(&old, Some(&new));
-    // What it had seen itself counts for its clock as well.
-    let expected = new.state();
-    new.wait_for_sync(&old);
-    assert_same(&expected, &old.state(), "after the first sync");
-    traffic.run(500);
-    let expected = new.state();
-    new.wait_for_sync(&old);
-    assert_same(&expected, &old.state(), "afterwards");
-    assert!(old.last_token() >= traffic.highest());
-    follow(&old, None);
-    assert!(next_token(&old) > traffic.highest());
 }
