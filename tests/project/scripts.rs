@@ -1,65 +1,11 @@
-//! Scripts that judge commits and releases say no where they must.
+//! Scripts that judge releases say no where they must.
 
 use super::{script, told};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-fn git(folder: &Path, words: &[&str]) {
-    let output = Command::new("git")
-        .args(["-c", "user.name=a", "-c", "user.email=a@b.example"])
-        .args(words)
-        .current_dir(folder)
-        .output()
-        .expect("git");
-    assert!(output.status.success(), "{}", told(&output));
-}
-
-fn commit(folder: &Path, subject: &str) {
-    git(
-        folder,
-        &["commit", "--quiet", "--allow-empty", "--message", subject],
-    );
-}
-
-#[test]
-fn subjects_have_72_characters_at_most() {
-    if Command::new("git").arg("--version").output().is_err() {
-        println!("skipped: no git here, and the script leaves subjects out too");
-        return;
-    }
-    let folder = TempDir::new().expect("a folder");
-    let folder = folder.path();
-    let judged = |words: &[&str]| {
-        let output = script("subjects.sh", words, &[("SUBJECTS_OF", folder)]);
-        (output.status.success(), told(&output))
-    };
-    git(folder, &["init", "--quiet", "--initial-branch", "main"]);
-    commit(folder, &"x".repeat(73));
-    assert!(!judged(&[]).0, "the last commit of the main branch");
-
-    // Characters count, not bytes, nor the body.
-    commit(folder, &format!("{}\n\n{}", "ö".repeat(72), "x".repeat(80)));
-    assert_eq!(judged(&[]), (true, String::new()));
-
-    git(folder, &["checkout", "--quiet", "-b", "work"]);
-    commit(folder, &"y".repeat(73));
-    commit(folder, "short");
-    let (passed, said) = judged(&[]);
-    assert!(
-        !passed && said.contains("73 characters") && said.contains("yyy"),
-        "{said}"
-    );
-    assert!(!said.contains("xxx"), "on the main branch already: {said}");
-
-    assert!(!judged(&["HEAD~2"]).0);
-    assert!(judged(&["HEAD~1"]).0);
-    let unknown = "0".repeat(40);
-    assert!(!judged(&[&unknown]).0, "as if none were given");
-}
 
 #[test]
 fn a_release_needs_its_tag_its_version_and_its_notes() {
@@ -90,15 +36,6 @@ fn a_release_needs_its_tag_its_version_and_its_notes() {
     assert_eq!(release("notes", &tag), (true, notes));
     let (passed, said) = release("check", "v99.0.0");
     assert!(!passed && said.contains(VERSION), "{said}");
-}
-
-#[test]
-fn an_image_s_entrypoint_loads_the_module_whatever_it_is_told() {
-    let output =
-        Command::new(testbed::module::root().join("packaging/container/test/entrypoint.sh"))
-            .output()
-            .expect("a shell");
-    assert!(output.status.success(), "{}", told(&output));
 }
 
 /// The files that the script goes through, as they are here, in a folder of their own.
@@ -168,56 +105,4 @@ fn the_version_is_changed_in_every_file_that_repeats_it() {
     fs::write(&path, changed).expect("a file");
     let (passed, said) = version(&["check"]);
     assert!(!passed && said.contains("pyproject.toml has no"), "{said}");
-}
-
-/// A server's suite that fails as these shell lines say, which know the run by `$*`.
-fn suite_that(lines: &str) -> (bool, String) {
-    let folder = TempDir::new().expect("a folder");
-    let program = |name: &str, text: &str| {
-        use std::os::unix::fs::PermissionsExt;
-        let path = folder.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
-    };
-    fs::create_dir(folder.path().join("src")).expect("a folder");
-    program("src/redis-server", "");
-    let fails = "fails() { printf '\\033[1m*** [\\033[0merr\\033[0m]: %s in tests/unit/a.tcl\\n' \"$1\"; exit 1; }";
-    program("runtest", &format!("{fails}\n{lines}"));
-    program("tclsh", "");
-    program("module", "");
-    let path = std::env::var("PATH").expect("a path");
-    let output = Command::new(testbed::module::root().join("scripts/server-suite.sh"))
-        .arg(folder.path())
-        .env("REDIS_LOCK_MODULE", folder.path().join("module"))
-        .env("PATH", format!("{}:{path}", folder.path().display()))
-        .output()
-        .expect("a script that can be run");
-    (output.status.success(), told(&output))
-}
-
-#[test]
-fn what_fails_in_a_server_s_suite_with_the_module_alone_is_a_fault() {
-    let with = "case $* in *loadmodule*) fails one;; esac";
-    for (passed, lines) in [
-        (true, "exit 0"),
-        (false, with),
-        // Without it too; only at first; in another test.
-        (true, "fails one"),
-        (true, "case $* in *single*) exit 0;; *) fails one;; esac"),
-        (
-            true,
-            "case $* in *single*loadmodule*) fails two;; *single*) exit 0;; *) fails one;; esac",
-        ),
-        (
-            false,
-            "case $* in *loadmodule*) fails one;; *) fails two;; esac",
-        ),
-        // It does not run.
-        (false, "exit 1"),
-    ] {
-        let (result, said) = suite_that(lines);
-        assert_eq!(result, passed, "{lines}: {said}");
-    }
-    let (_, said) = suite_that(with);
-    assert!(said.contains("one in tests/unit/a.tcl"), "{said}");
 }
