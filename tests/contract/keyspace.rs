@@ -28,24 +28,6 @@ fn the_type_is_redislock() {
 }
 
 #[test]
-fn commands_of_other_types_refuse_a_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    for line in [
-        "GET k",
-        "INCR k",
-        "APPEND k x",
-        "LPUSH k x",
-        "HSET k f x",
-        "SADD k x",
-        "ZADD k 1 x",
-    ] {
-        unchanged(&mut c, "k", |c| run(c, line)).refused("WRONGTYPE");
-    }
-}
-
-#[test]
 fn the_key_exists_exactly_while_the_lock_is_held() {
     let server = Server::start();
     let mut c = server.connection();

@@ -31,5 +31,4 @@ mod resp;
 mod restore;
 mod scripts;
 mod tokens;
-mod tracking;
 mod transactions;
