@@ -1,7 +1,7 @@
 //! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock, and its time
 //! runs.
 
-use crate::support::{Gone, Session, granted, has, queued, run, wait};
+use crate::support::{Gone, Session, granted, has, hold, queued, run, wait};
 use redis::{Connection, Value};
 use testbed::{Expect, Server, eventually, held, waiters};
 
@@ -50,6 +50,14 @@ fn it_counts_for_limits() {
     other.ask(&mut c, "k c").refused("MAXWAITERS");
     run(&mut c, "CONFIG SET lock.max-queued 3").okay();
     assert_eq!(other.queue(&mut c, "k c"), 2);
+}
+
+#[test]
+fn it_counts_for_deadlock() {
+    let (_server, mut c, session, _) = passed_over(&["b"]);
+    hold(&mut c, &["j b"]);
+    run(&mut c, "LOCK.ACQUIRE j a BLOCK 10000").refused("DEADLOCK");
+    session.ask(&mut c, "j a").refused("DEADLOCK");
 }
 
 #[test]
