@@ -6,7 +6,6 @@ mod read_only;
 mod resync;
 mod stream;
 mod upgrade;
-mod without_module;
 
 use testbed::state::{assert_same, unix_ms};
 use testbed::traffic::Traffic;
