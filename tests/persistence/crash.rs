@@ -45,5 +45,5 @@ fn an_append_only_file_cut_off_in_the_middle_of_an_effect_gives_what_came_before
     let mut c = server.connection();
     assert_eq!(cmd!(c, "LOCK.FENCE", "whole").int(), kept.token);
     cmd!(c, "LOCK.FENCE", "cut").nil();
-    assert!(next_token(&server) > kept.token);
+    assert!(server.next_token() > kept.token);
 }

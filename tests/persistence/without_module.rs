@@ -28,7 +28,7 @@ fn an_rdb_file_from_before_the_first_lock_needs_no_module_where_the_server_can_d
         plain.expect("a start");
         assert_eq!(cmd!(server.connection(), "GET", "other").text(), "v");
         server.reconfigure(Builder::with_module).restart();
-        assert!(next_token(&server) > 0);
+        assert!(server.next_token() > 0);
     } else {
         let log = plain.expect_err("a refusal");
         assert!(log.contains("AUX module data I can't load"), "{log}");

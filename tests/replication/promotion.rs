@@ -34,7 +34,7 @@ fn a_promoted_replica_keeps_the_locks_and_gives_higher_tokens() {
     drop(primary);
     follow(&replica, None);
     assert_same(&expected, &replica.state(), "promoted");
-    assert!(next_token(&replica) > traffic.highest());
+    assert!(replica.next_token() > traffic.highest());
     traffic.move_to(&replica);
     traffic.run(300);
 }
@@ -56,7 +56,7 @@ fn a_promoted_replica_goes_on_after_a_raised_clock() {
     // From below, so that none is told of another's new grants.
     for replica in [&below, &early, &late] {
         follow(replica, None);
-        assert_eq!(next_token(replica), raised + 1);
+        assert_eq!(replica.next_token(), raised + 1);
     }
 }
 
@@ -81,7 +81,7 @@ fn a_failover_by_command_hands_everything_over_and_back() {
         let highest = traffic.highest();
         traffic.move_to(to);
         traffic.run(400);
-        assert!(next_token(to) > highest);
+        assert!(to.next_token() > highest);
         assert_in_step(to, from, "after the failover");
         (from, to) = (to, from);
     }

@@ -82,7 +82,7 @@ fn a_replica_that_joins_after_the_last_release_takes_over_the_clock() {
         let replica = primary.replica_with(|settings| with(settings, &way));
         assert_eq!(replica.last_token(), ahead, "{way:?}");
         follow(&replica, None);
-        assert_eq!(next_token(&replica), ahead + 1, "{way:?}");
+        assert_eq!(replica.next_token(), ahead + 1, "{way:?}");
     }
 }
 
@@ -140,7 +140,7 @@ fn a_primary_that_restarts_with_its_data_goes_on_feeding_its_replica() {
         traffic.run(500);
         assert_in_step(&primary, &replica, &format!("restart {round}"));
     }
-    assert!(next_token(&primary) > traffic.highest());
+    assert!(primary.next_token() > traffic.highest());
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
             cmd!(server.connection(), "CONFIG", "SET", "appendonly", "yes").okay();
             client.join().expect("a client");
         });
-        wait_for_rewrite(&server);
+        server.wait_for_rewrite();
         Traffic::on(&server).run(300);
         let before = server.state();
         server
@@ -167,7 +167,7 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
         Traffic::on(&server).run(300);
         cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
         Traffic::on(&server).run(300);
-        wait_for_rewrite(&server);
+        server.wait_for_rewrite();
         let before = server.state();
         server.kill9();
         server.restart();

@@ -34,12 +34,12 @@ fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
         assert_in_step(&primary, &replica, "before the restart");
         let expected = primary.state();
         // A server does not stop while it writes its first file.
-        wait_for_rewrite(&replica);
+        replica.wait_for_rewrite();
         replica
             .reconfigure(|settings| settings.config("replicaof", "no one"))
             .restart();
         assert_same(&expected, &replica.state(), "after the restart");
-        assert!(next_token(&replica) > traffic.highest());
+        assert!(replica.next_token() > traffic.highest());
     }
 }
 

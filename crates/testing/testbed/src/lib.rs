@@ -49,4 +49,4 @@ pub use proxy::{Cut, Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};
-pub use talk::{Expect, Refusal, Reply, Talk, held, line, run, waiters, words};
+pub use talk::{Expect, Refusal, Reply, Talk, at_once, held, line, run, waiters, words};
