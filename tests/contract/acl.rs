@@ -1,4 +1,4 @@
-//! What a user may do: commands by name and category, keys by pattern.
+//! What a user may do: by its rights to the key, in scripts, and by category.
 
 use crate::support::run;
 use redis::Connection;

@@ -1,4 +1,4 @@
-//! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, `BLOCK`, `TOKEN` and the owner `*`.
+//! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, and the owner `*`.
 
 use crate::support::{TEN_YEARS_MS, deadline, now_ms, run, starts_lease, unchanged};
 use std::collections::HashSet;

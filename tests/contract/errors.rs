@@ -1,5 +1,4 @@
-//! The first word of an error is for programs: `INFO errorstats` counts by it; and the refusals
-//! that are the server's own.
+//! The first word of an error is for programs: `INFO errorstats` counts by it.
 
 use crate::support::{now_us, run};
 use redis::Connection;

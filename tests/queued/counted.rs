@@ -1,5 +1,4 @@
-//! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock, and its time
-//! runs.
+//! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock.
 
 use crate::support::{Gone, Session, granted, has, hold, queued, run, wait};
 use redis::{Connection, Value};

@@ -1,4 +1,4 @@
-//! `FAILOVER` with waiters, across a lease's end, and with a give-back due.
+//! `FAILOVER` with a give-back due.
 
 use crate::ends::{has_it_at_once, is_closed};
 use crate::support::{at_once, info, run, wait_as};

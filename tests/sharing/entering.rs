@@ -1,4 +1,4 @@
-//! `SHARED` and `LIMIT` as words, at their ends; owners of any bytes; no waiting where nobody waits.
+//! Owners of any bytes share; nobody waits where nobody may. The words are shown in the core (`parse/tests.rs`).
 
 use crate::holders::{enter, holders, owners, shared};
 use crate::support::{at_once, run};

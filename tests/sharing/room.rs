@@ -1,4 +1,4 @@
-//! With h holders, a call has room when h + 1 exceeds neither its own limit nor any holder's.
+//! What a call with a limit is answered. Who has room is shown in the core (`properties`).
 
 use crate::support::{run, wait};
 use testbed::{Expect, Server};
