@@ -8,8 +8,7 @@
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
-#   HOSTILE_SECONDS=n  how long connections walk through all states in fuzz, on each server (60);
-#                      HOSTILE_CASES=n of states and commands are tried besides (20000); HOSTILE_SEED= repeats
+#   HOSTILE_CASES=n    how many states and commands of connections fuzz tries (20000); HOSTILE_SEED= repeats
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...), or --some n drawn by the seed;
 #                      FAULTS_SECONDS=n how long on a server (300); FAULTS_SEED= repeats
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
@@ -38,7 +37,6 @@ CHECKERS ?= address valgrind
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
 HOSTILE_CASES ?= 20000
-HOSTILE_SECONDS ?= 60
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 QUORUM_SECONDS ?= 60
@@ -100,8 +98,7 @@ matrix: setup-cli build ## integration tests on each server of scripts/servers.t
 	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh --workspace -E '$(if $(filter short,$(FORM)),$(SERVER_TESTS),$(TOOL_TESTS))'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
-	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
-		HOSTILE_CASES=$(HOSTILE_CASES) HOSTILE_SECONDS=$(HOSTILE_SECONDS) \
+	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) HOSTILE_CASES=$(HOSTILE_CASES) \
 		$(TOOLS)/matrix.sh $(TOOLS)/tests.sh --workspace --test hostile --success-output immediate
 
 fuzz-targets:

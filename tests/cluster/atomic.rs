@@ -178,17 +178,6 @@ fn locks_move_whole_and_tokens_go_on_above_them() {
 }
 
 #[test]
-fn a_free_lock_that_moves_gets_a_higher_token() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let migration = two_nodes();
-    let before = next_grant(&migration.cluster, SOURCE).token;
-    migration.run(SLOT, SLOT);
-    assert!(next_grant(&migration.cluster, TARGET).token > before);
-}
-
-#[test]
 fn a_waiter_is_sent_after_the_lock() {
     if !has_atomic_migration() {
         return;
@@ -346,28 +335,4 @@ fn a_target_that_dies_or_is_flushed_leaves_the_locks_where_they_were() {
     migration.cluster.wait_until_whole();
     let node = migration.cluster.node(TARGET);
     assert_eq!(node.info_field("lock", "lock_held"), "0");
-}
-
-#[test]
-fn a_slot_goes_to_and_fro_while_callers_use_its_lock() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let cluster = Cluster::start(2, 0);
-    let tokens = crate::to_and_fro::with_callers(&cluster, || {
-        for round in 0..6 {
-            let (from, to) = if round % 2 == 0 { (1, 0) } else { (0, 1) };
-            let (slot, id) = (SLOT.to_string(), cluster.id(to));
-            let words = ["MIGRATESLOTS", "SLOTSRANGE", &slot, &slot, "NODE", &id];
-            cluster.order(from, &words);
-            cluster.wait_until(
-                |view| {
-                    let mut lines = view.iter();
-                    lines.any(|line| line.id == id && line.serves(SLOT))
-                },
-                "the slot to move",
-            );
-        }
-    });
-    crate::to_and_fro::assert_rising(&tokens, 20);
 }

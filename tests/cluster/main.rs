@@ -8,5 +8,4 @@ mod queued;
 mod redirects;
 mod sessions;
 mod support;
-mod to_and_fro;
 mod waiting;

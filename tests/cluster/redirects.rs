@@ -106,3 +106,11 @@ fn two_keys_of_which_one_has_left_are_to_be_tried_again() {
     cmd!(c, "ASKING").okay();
     cmd!(c, "EVAL", script, 2, here, gone).refused("TRYAGAIN");
 }
+
+#[test]
+fn the_token_clock_may_be_lifted_on_every_node() {
+    let cluster = Cluster::start(2, 0);
+    for node in 0..2 {
+        cmd!(cluster.node(node).connection(), "LOCK._CLOCK", 20).okay();
+    }
+}

@@ -1,8 +1,8 @@
 //! What these tests share: a few keys of one slot, and calls that wait or go where they are sent.
 
-use redis::{Cmd, Connection};
+use redis::Connection;
 use std::time::Duration;
-use testbed::{Cluster, Expect, Grant, Reply, Server, Talk, cmd, eventually, post, within};
+use testbed::{Cluster, Expect, Grant, Reply, Server, Talk, cmd, eventually, post};
 
 /// The key that these tests lock.
 pub(crate) const KEY: &str = "foo";
@@ -59,52 +59,6 @@ pub(crate) fn answer(waiter: &mut Connection) -> Reply {
     let reply = waiter.receive();
     waiter.set_read_timeout(None).expect("no time limit");
     reply
-}
-
-/// Runs a command where the cluster sends it, for as long as it sends it on.
-#[track_caller]
-pub(crate) fn follow(cluster: &Cluster, first: usize, command: &Cmd) -> (usize, Reply) {
-    let mut node = first;
-    let mut asking = false;
-    let mut last = None;
-    within(
-        Duration::from_secs(60),
-        || {
-            let mut c = cluster.node(node).connection();
-            if asking {
-                cmd!(c, "ASKING").okay();
-            }
-            let reply = c.send(command);
-            asking = false;
-            match &reply {
-                Err(refusal) if ["MOVED", "ASK"].contains(&refusal.code()) => {
-                    asking = refusal.code() == "ASK";
-                    node = number_of(cluster, refusal.text());
-                    false
-                }
-                Err(refusal)
-                    if ["TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED"].contains(&refusal.code()) =>
-                {
-                    false
-                }
-                _ => {
-                    last = Some(reply);
-                    true
-                }
-            }
-        },
-        "a command to find its node",
-    );
-    (node, last.expect("a reply"))
-}
-
-/// The node that a redirection names.
-#[track_caller]
-fn number_of(cluster: &Cluster, redirection: &str) -> usize {
-    let mut nodes = 0..cluster.nodes().len();
-    nodes
-        .find(|node| redirection.ends_with(&cluster.address(*node)))
-        .unwrap_or_else(|| panic!("{redirection} names no node"))
 }
 
 /// Takes [`KEY`], free or not, and gives it back at once. The grant.

@@ -1,4 +1,4 @@
-//! What a user may do: commands by name and category, keys by pattern.
+//! What a user may do: by its rights to the key, in scripts, and by category.
 
 use crate::support::run;
 use redis::Connection;
@@ -24,34 +24,6 @@ const CALLS: [&str; 5] = [
     "LOCK.INFO KEY",
     "LOCK.RELEASE KEY a",
 ];
-
-#[test]
-fn a_command_that_is_not_granted_by_name_is_refused() {
-    let server = Server::start();
-    for allowed in CALLS {
-        let name = allowed.split(' ').next().expect("a name");
-        let mut c = user(&server, &["~*", &format!("+{name}")]);
-        for call in CALLS {
-            let reply = run(&mut c, &call.replace("KEY", "k"));
-            let refused = reply
-                .err()
-                .is_some_and(|refusal| refusal.code() == "NOPERM");
-            assert_eq!(refused, call != allowed, "{call} with +{name}");
-        }
-    }
-}
-
-#[test]
-fn a_key_outside_the_users_patterns_is_refused() {
-    let server = Server::start();
-    let mut c = user(&server, &["~mine:*", "+@all"]);
-    for call in CALLS {
-        run(&mut c, &call.replace("KEY", "mine:k")).value();
-        run(&mut c, &call.replace("KEY", "other")).refused("NOPERM");
-    }
-    let mut admin = server.connection();
-    run(&mut admin, "LOCK.INFO other").nil();
-}
 
 #[test]
 fn a_reader_of_the_key_may_look_and_fence_and_no_more() {

@@ -1,8 +1,8 @@
-//! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, `BLOCK`, `TOKEN` and the owner `*`.
+//! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, and the owner `*`.
 
 use crate::support::{TEN_YEARS_MS, deadline, now_ms, run, starts_lease, unchanged};
 use std::collections::HashSet;
-use testbed::{Expect, Grant, Server, cmd, eventually};
+use testbed::{Expect, Grant, Server, cmd};
 
 #[test]
 fn a_free_lock_is_granted_with_one_hold_and_the_default_lease() {
@@ -39,18 +39,6 @@ fn the_lease_of_a_new_grant_is_told_in_milliseconds_or_seconds() {
 }
 
 #[test]
-fn a_lock_is_free_again_when_its_lease_ends() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let first = run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
-    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
-    cmd!(c, "LOCK.RELEASE", "k", "a").refused("NOTHELD");
-    let second = run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    assert_eq!(second.holds, 1);
-    assert!(second.token > first.token);
-}
-
-#[test]
 fn reentry_adds_a_hold_and_keeps_the_token() {
     let server = Server::start();
     let mut c = server.connection();
@@ -65,16 +53,6 @@ fn reentry_adds_a_hold_and_keeps_the_token() {
             }
         );
     }
-}
-
-#[test]
-fn reentry_without_a_lease_refreshes_the_remembered_one() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 70000").grant();
-    cmd!(c, "PEXPIRE", "k", 20_000).int();
-    let grant = starts_lease(&mut c, "k", 70_000, |c| run(c, "LOCK.ACQUIRE k a")).grant();
-    assert_eq!(grant.lease, 70_000);
 }
 
 #[test]
@@ -105,44 +83,6 @@ fn another_owner_gets_nil_and_changes_nothing() {
         "LOCK.ACQUIRE k *",
     ] {
         unchanged(&mut c, "k", |c| run(c, line)).nil();
-    }
-}
-
-#[test]
-fn a_free_or_owned_lock_is_granted_at_once_with_any_block() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for (holds, wait) in (1..).zip(["0", "1", "315360000000"]) {
-        let line = format!("LOCK.ACQUIRE k a BLOCK {wait}");
-        assert_eq!(run(&mut c, &line).grant().holds, holds);
-    }
-}
-
-#[test]
-fn a_wait_that_is_over_gives_nil() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    unchanged(&mut c, "k", |c| run(c, "LOCK.ACQUIRE k b BLOCK 1")).nil();
-}
-
-#[test]
-fn a_token_makes_the_call_a_reentry_of_that_grant_only() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let old = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    cmd!(c, "LOCK.RELEASE", "k", "a").int();
-    for block in ["", "BLOCK 0"] {
-        let line = |owner, token| format!("LOCK.ACQUIRE k {owner} TOKEN {token} {block}");
-        unchanged(&mut c, "k", |c| run(c, &line("a", old))).refused("NOTHELD");
-
-        let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-        unchanged(&mut c, "k", |c| run(c, &line("a", old))).refused("FENCED");
-        unchanged(&mut c, "k", |c| run(c, &line("b", token))).refused("NOTOWNER");
-        unchanged(&mut c, "k", |c| run(c, &line("b", old))).refused("NOTOWNER");
-        let grant = run(&mut c, &line("a", token)).grant();
-        assert_eq!((grant.token, grant.holds), (token, 2));
-        cmd!(c, "DEL", "k").int();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Arity, key and owner, and what an `ERR` says; the options are in `options` and `numbers`.
+//! Arity, key and owner, and what an `ERR` says; the options are in `options`.
 
 use crate::support::{run, unchanged};
 use redis::Connection;

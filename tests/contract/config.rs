@@ -2,7 +2,6 @@
 
 use crate::support::{TEN_YEARS_MS, run, starts_lease, unchanged};
 use redis::Connection;
-use std::fs;
 use testbed::{Builder, Expect, Server, cmd};
 
 struct Setting {
@@ -140,24 +139,6 @@ fn a_setting_takes_what_is_within_its_bounds_and_nothing_else() {
 }
 
 #[test]
-fn several_settings_are_set_together_or_not_at_all() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(
-        &mut c,
-        "CONFIG SET lock.max-waiters 5 lock.default-lease-ms 700",
-    )
-    .okay();
-    run(
-        &mut c,
-        "CONFIG SET lock.max-waiters 6 lock.default-lease-ms 0",
-    )
-    .refused("ERR");
-    assert_eq!(get(&mut c, "lock.max-waiters"), 5);
-    assert_eq!(get(&mut c, "lock.default-lease-ms"), 700);
-}
-
-#[test]
 fn lines_of_redis_conf_are_taken() {
     let lines = |builder: Builder| {
         builder
@@ -193,20 +174,6 @@ fn rewrite_keeps_the_settings_over_a_restart() {
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
     assert_eq!(values, [2, 3, 4, 5, 6, 7, 8, 9]);
-}
-
-#[test]
-fn rewrite_leaves_defaults_out() {
-    let server = Server::start();
-    let mut c = server.connection();
-    set(&mut c, "lock.max-waiters", 7);
-    run(&mut c, "CONFIG REWRITE").okay();
-    let conf = fs::read_to_string(server.dir().join("redis.conf")).expect("redis.conf");
-    let ours: Vec<_> = conf
-        .lines()
-        .filter(|line| line.starts_with("lock."))
-        .collect();
-    assert_eq!(ours, ["lock.max-waiters 7"]);
 }
 
 #[test]

@@ -11,7 +11,6 @@ pub(crate) struct Described {
     flags: &'static [&'static str],
     key_flags: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
-    arguments: &'static str,
 }
 
 const INTERNAL: &[&str] = &["@write", "@fast", "@admin", "@dangerous", "@lock"];
@@ -23,11 +22,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "denyoom", "fast", "blocking", "module"],
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@blocking", "@lock"],
-        arguments: "key:key owner:string|* [SHARED|LIMIT limit:integer] \
-                    [PX milliseconds:integer|EX seconds:integer] \
-                    [BLOCK wait-milliseconds:integer|QUEUE queue-milliseconds:integer] \
-                    [SESSION session-id:integer] \
-                    [HOLDS holds:integer] [TOKEN token:integer]",
     },
     Described {
         name: "lock.release",
@@ -35,8 +29,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "fast", "module"],
         key_flags: &["RW", "access", "delete"],
         categories: &["@write", "@fast", "@lock"],
-        arguments: "key:key owner:string [ALL|HOLDS holds:integer] [SESSION session-id:integer] \
-                    [TOKEN token:integer]",
     },
     Described {
         name: "lock.renew",
@@ -44,11 +36,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "fast", "module"],
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@lock"],
-        arguments: "key:key owner:string [SHARED|LIMIT limit:integer] \
-                    [PX milliseconds:integer|EX seconds:integer] \
-                    [SESSION session-id:integer] \
-                    [TOKEN token:integer] \
-                    [RAISE raised-token:integer]",
     },
     Described {
         name: "lock.fence",
@@ -56,7 +43,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "fast", "module"],
         key_flags: &["RO", "access"],
         categories: &["@write", "@fast", "@lock"],
-        arguments: "key:key [token:integer]",
     },
     Described {
         name: "lock.info",
@@ -64,7 +50,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["readonly", "fast", "module"],
         key_flags: &["RO", "access"],
         categories: &["@read", "@fast", "@lock"],
-        arguments: "key:key",
     },
     Described {
         name: "lock.holders",
@@ -72,7 +57,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["readonly", "module"],
         key_flags: &["RO", "access"],
         categories: &["@read", "@slow", "@lock"],
-        arguments: "key:key [COUNT count:integer]",
     },
     Described {
         name: "lock.waiters",
@@ -80,7 +64,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["readonly", "module"],
         key_flags: &["RO", "access"],
         categories: &["@read", "@lock"],
-        arguments: "key:key [COUNT count:integer]",
     },
     Described {
         name: "lock.hotkeys",
@@ -88,7 +71,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["readonly", "noscript", "movablekeys", "module"],
         key_flags: &["RO", "access"],
         categories: &["@read", "@slow", "@lock"],
-        arguments: "[COUNT count:integer]",
     },
     Described {
         name: "lock.session",
@@ -96,7 +78,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["module"],
         key_flags: &[],
         categories: &["@slow", "@lock"],
-        arguments: "",
     },
     Described {
         name: "lock.session|open",
@@ -104,7 +85,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["fast", "module"],
         key_flags: &[],
         categories: &["@fast", "@lock"],
-        arguments: "[TIMEOUT timeout-milliseconds:integer] [NAME name:string]",
     },
     Described {
         name: "lock.session|poll",
@@ -112,7 +92,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["blocking", "module"],
         key_flags: &[],
         categories: &["@slow", "@blocking", "@lock"],
-        arguments: "session-id:integer [BLOCK wait-milliseconds:integer]",
     },
     Described {
         name: "lock.session|grants",
@@ -120,7 +99,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["movablekeys", "module"],
         key_flags: &["RO", "access"],
         categories: &["@read", "@slow", "@lock"],
-        arguments: "session-id:integer [COUNT count:integer]",
     },
     Described {
         name: "lock.session|close",
@@ -128,7 +106,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "module"],
         key_flags: &[],
         categories: &["@write", "@slow", "@lock"],
-        arguments: "session-id:integer",
     },
     Described {
         name: "lock.session|kill",
@@ -136,7 +113,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "admin", "module"],
         key_flags: &[],
         categories: &["@write", "@slow", "@admin", "@dangerous", "@lock"],
-        arguments: "session-id:integer",
     },
     Described {
         name: "lock.session|list",
@@ -144,7 +120,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["readonly", "admin", "module"],
         key_flags: &[],
         categories: &["@read", "@slow", "@admin", "@dangerous", "@lock"],
-        arguments: "[COUNT count:integer]",
     },
     Described {
         name: "lock.session|help",
@@ -152,7 +127,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["fast", "loading", "stale", "module"],
         key_flags: &[],
         categories: &["@slow", "@lock"],
-        arguments: "",
     },
     Described {
         name: "lock._apply",
@@ -160,7 +134,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "fast", "module"],
         key_flags: &["OW", "update"],
         categories: INTERNAL,
-        arguments: "key:key effect:string",
     },
     Described {
         name: "lock._clock",
@@ -168,7 +141,6 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "fast", "module"],
         key_flags: &[],
         categories: INTERNAL,
-        arguments: "token:integer",
     },
     Described {
         name: "lock._probe",
@@ -176,14 +148,13 @@ pub(crate) const COMMANDS: [Described; 19] = [
         flags: &["write", "fast", "skip_monitor", "module"],
         key_flags: &["RW", "access", "update"],
         categories: INTERNAL,
-        arguments: "key:key",
     },
 ];
 
 impl Described {
     /// Whether the first argument is a key.
     fn has_key(&self) -> bool {
-        self.arguments.starts_with("key:key")
+        !self.key_flags.is_empty() && !self.flags.contains(&"movablekeys")
     }
 }
 
@@ -297,46 +268,6 @@ pub(crate) fn docs(c: &mut Connection, name: &str) -> BTreeMap<String, Value> {
         .fields()
 }
 
-/// The arguments of a command, which may have none.
-fn syntax_of(docs: &BTreeMap<String, Value>) -> String {
-    docs.get("arguments").map(syntax).unwrap_or_default()
-}
-
-/// An argument tree as one line: `name:type`, keywords before their values, `[optional]`, `a|b`.
-fn syntax(arguments: &Value) -> String {
-    let arguments = arguments.clone().items();
-    arguments.iter().map(argument).collect::<Vec<_>>().join(" ")
-}
-
-fn argument(argument: &Value) -> String {
-    let fields = argument.clone().fields();
-    let text = |field: &str| fields.get(field).map(|value| value.clone().text());
-    let kind = text("type").expect("a type");
-    let name = text("name").expect("a name");
-    let value = match kind.as_str() {
-        "oneof" => syntax_of_choice(&fields["arguments"]),
-        "pure-token" => text("token").expect("a keyword"),
-        _ => match text("token") {
-            Some(keyword) => format!("{keyword} {name}:{kind}"),
-            None => format!("{name}:{kind}"),
-        },
-    };
-    let flags = fields
-        .get("flags")
-        .map(|flags| texts(flags.clone()))
-        .unwrap_or_default();
-    if flags.contains("optional") {
-        format!("[{value}]")
-    } else {
-        value
-    }
-}
-
-fn syntax_of_choice(choices: &Value) -> String {
-    let choices = choices.clone().items();
-    choices.iter().map(argument).collect::<Vec<_>>().join("|")
-}
-
 #[test]
 fn command_docs_are_complete_for_each_command_of_the_module() {
     let server = Server::start();
@@ -360,74 +291,4 @@ fn command_docs_are_complete_for_each_command_of_the_module() {
         assert_eq!(text("group"), "module", "{name}");
         assert_eq!(text("module"), "lock", "{name}");
     }
-}
-
-#[test]
-fn the_argument_tree_is_the_syntax_of_the_command() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for command in COMMANDS {
-        let docs = docs(&mut c, command.name);
-        assert_eq!(syntax_of(&docs), command.arguments, "{}", command.name);
-    }
-}
-
-#[test]
-fn command_docs_are_the_same_in_resp3() {
-    let server = Server::start();
-    let (mut two, mut three) = (server.connection(), server.connection_resp3());
-    for command in COMMANDS {
-        let (in_two, in_three) = (docs(&mut two, command.name), docs(&mut three, command.name));
-        for field in ["summary", "complexity", "since", "group"] {
-            assert_eq!(in_two[field], in_three[field], "{}", command.name);
-        }
-        assert_eq!(syntax_of(&in_two), syntax_of(&in_three));
-    }
-}
-
-#[test]
-fn what_was_added_later_says_since_when() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for (command, added) in [
-        ("lock.acquire", "SHARED LIMIT SESSION"),
-        ("lock.renew", "SHARED LIMIT SESSION"),
-        ("lock.release", "SESSION"),
-    ] {
-        let docs = docs(&mut c, command);
-        let mut later = Vec::new();
-        for argument in docs["arguments"].clone().items() {
-            let mut fields = argument.fields();
-            // Of a choice, for all of it.
-            let Some(since) = fields.remove("since") else {
-                continue;
-            };
-            let since = since.text();
-            let keyword = |fields: &mut BTreeMap<String, Value>| {
-                fields.remove("token").expect("a keyword").text()
-            };
-            let before = later.len();
-            match fields.remove("arguments") {
-                Some(choices) => {
-                    let choices = choices.items().into_iter();
-                    later.extend(choices.map(|choice| keyword(&mut choice.fields())));
-                }
-                None => later.push(keyword(&mut fields)),
-            }
-            for keyword in &later[before..] {
-                assert_eq!(since, "0.3.0", "{command} {keyword}");
-            }
-        }
-        later.sort();
-        let mut added: Vec<_> = added.split(' ').collect();
-        added.sort_unstable();
-        assert_eq!(later, added, "{command}");
-        let history = docs["history"].clone().items();
-        let last = history.last().expect("a history").clone().items();
-        assert_eq!(last[0].clone().text(), "0.3.0", "{command}");
-    }
-    assert_eq!(
-        docs(&mut c, "lock.holders")["since"].clone().text(),
-        "0.3.0"
-    );
 }

@@ -1,13 +1,9 @@
 //! `LOCK._APPLY key effect` and `LOCK._CLOCK token`, called by an administrator: the state that they
 //! carry is taken whole or not at all.
 
-use crate::support::{HIGHEST_TOKEN, deadline, last_token, now_ms, run, state, unchanged};
+use crate::support::{HIGHEST_TOKEN, deadline, last_token, now_ms, run, state};
 use redis::Connection;
 use testbed::{Expect, LockInfo, Server, cmd, effect};
-
-/// Of effects: that of a lock of limit 1, and that of a change of shares; and each where nobody is told.
-const KNOWN_VERSIONS: [u8; 4] = [1, 2, QUIET + 1, QUIET + 2];
-const QUIET: u8 = 128;
 
 fn info(c: &mut Connection) -> LockInfo {
     run(c, "LOCK.INFO k").lock_info()
@@ -105,103 +101,4 @@ fn a_deadline_in_the_past_frees_the_lock_and_its_token_counts() {
     run(&mut c, "LOCK.INFO k").nil();
     run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
     assert_eq!(last_token(&mut c), 20);
-}
-
-#[test]
-fn the_ends_of_each_range_are_taken() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for (line, holds, lease) in [
-        ("LOCK._APPLY k a 1 1 1 -1", 1, 1),
-        (
-            "LOCK._APPLY k a 1 2147483647 315360000000 -1",
-            2_147_483_647,
-            315_360_000_000,
-        ),
-        (
-            "LOCK._APPLY k a 9007199254740991 1 1 9223372036854775807",
-            1,
-            1,
-        ),
-    ] {
-        run(&mut c, line).okay();
-        let told = info(&mut c);
-        assert_eq!((told.holds, told.lease_ms), (holds, lease), "{line}");
-    }
-    let longest = "o".repeat(256);
-    cmd!(c, "LOCK._APPLY", "k", effect(longest, 1, 1, 1, -1)).okay();
-    assert_eq!(info(&mut c).owner.len(), 256);
-}
-
-#[test]
-fn whatever_is_out_of_range_is_refused_and_changes_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE held a PX 60000").grant();
-    run(&mut c, "SET text value").okay();
-    let never = [
-        "",
-        "x",
-        "-2",
-        "1.5",
-        "1e3",
-        "+1",
-        "01",
-        " 1",
-        "9223372036854775808",
-        "-9223372036854775808",
-    ];
-    let tokens = ["0", "-1", "9007199254740992", "9223372036854775807"];
-    let outside = [
-        (0, 2, 60_000, -1),
-        (HIGHEST_TOKEN + 1, 2, 60_000, -1),
-        (5, 0, 60_000, -1),
-        (5, 1 << 31, 60_000, -1),
-        (5, 1, 0, -1),
-        (5, 2, 0, -1),
-        (5, 2, 315_360_000_001, -1),
-        (5, 2, 60_000, -2),
-        (5, 2, 60_000, i64::MIN),
-    ];
-    for key in ["free", "held", "text"] {
-        for owner in [String::new(), "o".repeat(257)] {
-            unchanged(&mut c, key, |c| {
-                cmd!(*c, "LOCK._APPLY", key, effect(owner, 5, 2, 60_000, -1))
-            })
-            .refused("ERR");
-        }
-        for (token, holds, lease, deadline) in outside {
-            let bad = effect("a", token, holds, lease, deadline);
-            unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, bad)).refused("ERR");
-        }
-        let good = effect("a", 5, 2, 60_000, -1);
-        for length in 0..good.len() {
-            let cut = &good[..length];
-            unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, cut)).refused("ERR");
-        }
-        for version in (0..=255).filter(|version| !KNOWN_VERSIONS.contains(version)) {
-            let other = [&[version], &good[1..]].concat();
-            let error = unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, other));
-            let error = error.refused("ERR");
-            assert!(
-                error.contains(&format!("version {},", version & !QUIET)),
-                "{error}"
-            );
-            assert!(error.contains("knows 1 and 2"), "{error}");
-        }
-    }
-    for bad in never.iter().chain(&tokens) {
-        unchanged(&mut c, "held", |c| cmd!(*c, "LOCK._CLOCK", bad)).refused("ERR");
-    }
-}
-
-#[test]
-fn names_of_any_bytes_are_carried() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for name in [&b"\0"[..], b"\xff\xfe", b"\r\n", b"%s", b"*", b""] {
-        let owner = [name, b"\0"].concat();
-        cmd!(c, "LOCK._APPLY", name, effect(&owner, 5, 1, 60_000, -1)).okay();
-        assert_eq!(cmd!(c, "LOCK.INFO", name).lock_info().owner, owner);
-    }
 }

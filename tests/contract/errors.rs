@@ -1,10 +1,8 @@
-//! The first word of an error is for programs: `INFO errorstats` counts by it; and the refusals
-//! that are the server's own.
+//! The first word of an error is for programs: `INFO errorstats` counts by it.
 
 use crate::support::{now_us, run};
 use redis::Connection;
-use std::fs;
-use testbed::{Expect, Server, cmd, eventually, words};
+use testbed::{Expect, Server, cmd, words};
 
 /// How often errors of this code were replied.
 fn counted(server: &Server, code: &str) -> u64 {
@@ -75,50 +73,6 @@ fn an_error_says_something_behind_its_code() {
             let text = run(&mut c, &line).refused(code);
             assert!(text.len() > code.len() + 10, "{text}");
         }
-    }
-}
-
-const WRITES: [&str; 4] = [
-    "LOCK.ACQUIRE k b",
-    "LOCK.RELEASE k a",
-    "LOCK.RENEW k a",
-    "LOCK.FENCE k",
-];
-
-#[test]
-fn with_too_few_replicas_every_write_is_refused() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
-    for line in WRITES {
-        run(&mut c, line).refused("NOREPLICAS");
-    }
-    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
-}
-
-#[test]
-fn when_nothing_can_be_saved_every_write_is_refused() {
-    let server = Server::builder().config("save", "3600 100000").start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    fs::remove_dir_all(server.dir()).expect("a folder to take away");
-    cmd!(c, "BGSAVE").value();
-    let failed = || server.info_field("persistence", "rdb_last_bgsave_status") == "err";
-    eventually(failed, "the save to fail");
-    for line in WRITES {
-        run(&mut c, line).refused("MISCONF");
-    }
-    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
-}
-
-#[test]
-fn an_unknown_command_of_the_prefix_is_the_servers_error() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for line in ["LOCK.NOSUCH k", "LOCK", "LOCK.", "LOCK ACQUIRE k a"] {
-        let error = run(&mut c, line).refused("ERR");
-        assert!(error.contains("unknown command"), "{error}");
     }
 }
 

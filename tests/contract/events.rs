@@ -99,45 +99,6 @@ fn a_grant_in_the_place_of_one_that_has_ended_comes_after_its_expired() {
 }
 
 #[test]
-fn what_changes_nothing_raises_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    run(&mut c, "SET text value").okay();
-    let token = run(&mut c, "LOCK.FENCE k").int();
-    let ahead = now_us() + 3_600_000_000;
-    let mut events = Subscriber::new(&server, "EA");
-    for line in [
-        "LOCK.INFO k",
-        "LOCK.INFO free",
-        "LOCK.FENCE k",
-        &format!("LOCK.FENCE k {token}"),
-        "LOCK.FENCE k 1",
-        "LOCK.ACQUIRE k b",
-        "LOCK.ACQUIRE k b BLOCK 1",
-        "LOCK.ACQUIRE k b HOLDS 2",
-        "LOCK.ACQUIRE k a HOLDS 3",
-        "LOCK.ACQUIRE k a TOKEN 1",
-        "LOCK.ACQUIRE k a PX 0",
-        "LOCK.ACQUIRE free a HOLDS 2",
-        "LOCK.ACQUIRE text a",
-        "LOCK.RELEASE k b",
-        "LOCK.RELEASE k a TOKEN 1",
-        "LOCK.RELEASE k a HOLDS 1",
-        "LOCK.RELEASE free a",
-        "LOCK.RELEASE text a",
-        "LOCK.RENEW k b",
-        "LOCK.RENEW k a TOKEN 1",
-        &format!("LOCK.RENEW k a TOKEN {token} RAISE {ahead}"),
-        "LOCK.RENEW free a",
-        "LOCK._CLOCK 5",
-        "LOCK._APPLY k a 5 1 0 -1",
-    ] {
-        assert!(events.of(&mut c, line).is_empty(), "{line}");
-    }
-}
-
-#[test]
 fn lock_events_are_of_the_module_class() {
     let server = Server::start();
     let mut c = server.connection();

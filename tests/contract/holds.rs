@@ -1,7 +1,7 @@
 //! `LOCK.ACQUIRE … HOLDS n`: the call that can be repeated when its reply was lost.
 
-use crate::support::{deadline, now_ms, run, starts_lease, unchanged};
-use testbed::{Expect, Grant, Server, cmd};
+use crate::support::{run, unchanged};
+use testbed::{Expect, Server, cmd};
 
 #[test]
 fn a_repeated_call_adds_no_second_hold() {
@@ -15,42 +15,6 @@ fn a_repeated_call_adds_no_second_hold() {
             assert_eq!(run(&mut c, &line).grant(), grant);
         }
     }
-}
-
-#[test]
-fn an_owner_with_more_holds_than_it_wants_keeps_them() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    for wanted in 1..=3 {
-        let grant = cmd!(c, "LOCK.ACQUIRE", "k", "a", "HOLDS", wanted).grant();
-        assert_eq!((grant.holds, grant.token), (3, token));
-    }
-}
-
-#[test]
-fn a_call_that_adds_no_hold_refreshes_the_lease_all_the_same() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000 HOLDS 1").grant();
-    cmd!(c, "PEXPIRE", "k", 10_000).int();
-    starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.ACQUIRE k a HOLDS 1")).grant();
-
-    let shorter = starts_lease(&mut c, "k", 60_000, |c| {
-        run(c, "LOCK.ACQUIRE k a HOLDS 1 PX 9")
-    });
-    assert_eq!(shorter.grant().lease, 60_000);
-    let longer = starts_lease(&mut c, "k", 80_000, |c| {
-        run(c, "LOCK.ACQUIRE k a HOLDS 1 PX 80000")
-    });
-    assert_eq!(longer.grant().lease, 80_000);
-
-    let far = now_ms() + 900_000;
-    cmd!(c, "PEXPIREAT", "k", far).int();
-    run(&mut c, "LOCK.ACQUIRE k a HOLDS 1").grant();
-    assert_eq!(deadline(&mut c, "k"), far);
 }
 
 #[test]
@@ -71,36 +35,6 @@ fn holds_that_the_caller_counted_on_and_lost_are_told_at_once() {
         }
         cmd!(c, "DEL", "k").int();
     }
-}
-
-#[test]
-fn one_hold_of_a_lock_that_is_held_by_another_is_an_ordinary_acquire() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    unchanged(&mut c, "k", |c| run(c, "LOCK.ACQUIRE k b HOLDS 1")).nil();
-    unchanged(&mut c, "k", |c| run(c, "LOCK.ACQUIRE k b HOLDS 1 BLOCK 1")).nil();
-}
-
-#[test]
-fn holds_and_token_together_bind_the_repeatable_call_to_its_grant() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let first = run(&mut c, "LOCK.ACQUIRE k a HOLDS 1").grant();
-    let token = first.token;
-    let second = Grant { holds: 2, ..first };
-    for _ in 0..2 {
-        let line = format!("LOCK.ACQUIRE k a HOLDS 2 TOKEN {token}");
-        assert_eq!(run(&mut c, &line).grant(), second);
-    }
-    let kept = cmd!(c, "LOCK.ACQUIRE", "k", "a", "HOLDS", 1, "TOKEN", token);
-    assert_eq!(kept.grant(), second);
-
-    cmd!(c, "DEL", "k").int();
-    let fresh = |c: &mut _| cmd!(*c, "LOCK.ACQUIRE", "k", "a", "HOLDS", 1, "TOKEN", token);
-    unchanged(&mut c, "k", fresh).refused("NOTHELD");
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    unchanged(&mut c, "k", fresh).refused("FENCED");
 }
 
 #[test]

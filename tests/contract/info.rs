@@ -66,39 +66,12 @@ fn the_time_left_falls_while_the_time_held_rises() {
 }
 
 #[test]
-fn the_time_held_is_that_of_the_grant_not_of_its_last_renewal() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant().token;
-    eventually(|| info(&mut c).held_ms >= 5, "some time to pass");
-    run(&mut c, "LOCK.RENEW k a").grant();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    let least = (now_us() - token) / 1000;
-    let told = info(&mut c).held_ms;
-    let most = (now_us() - token) / 1000;
-    assert!(
-        (least..=most).contains(&told),
-        "{told} not in {least}..={most}"
-    );
-}
-
-#[test]
 fn a_grant_with_a_token_ahead_of_time_has_stood_for_no_time() {
     let server = Server::start();
     let mut c = server.connection();
     let token = now_us() + 3_600_000_000;
     cmd!(c, "LOCK._APPLY", "k", effect("a", token, 1, 1000, -1)).okay();
     assert_eq!(info(&mut c).held_ms, 0);
-}
-
-#[test]
-fn a_persisted_lock_has_no_end() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    assert_eq!(cmd!(c, "PERSIST", "k").int(), 1);
-    let told = info(&mut c);
-    assert_eq!((told.ttl_ms, told.lease_ms), (-1, 60_000));
 }
 
 #[test]

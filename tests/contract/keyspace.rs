@@ -2,7 +2,7 @@
 
 use crate::support::{deadline, last_token, run, unchanged};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd};
 
 fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
     let page = cmd!(*c, "SCAN", 0, "COUNT", 1000, "TYPE", of_type).items();
@@ -28,24 +28,6 @@ fn the_type_is_redislock() {
 }
 
 #[test]
-fn commands_of_other_types_refuse_a_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    for line in [
-        "GET k",
-        "INCR k",
-        "APPEND k x",
-        "LPUSH k x",
-        "HSET k f x",
-        "SADD k x",
-        "ZADD k 1 x",
-    ] {
-        unchanged(&mut c, "k", |c| run(c, line)).refused("WRONGTYPE");
-    }
-}
-
-#[test]
 fn the_key_exists_exactly_while_the_lock_is_held() {
     let server = Server::start();
     let mut c = server.connection();
@@ -57,59 +39,6 @@ fn the_key_exists_exactly_while_the_lock_is_held() {
     assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(cmd!(c, "DBSIZE").int(), 0);
-}
-
-#[test]
-fn whatever_takes_the_key_away_frees_the_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut last = 0;
-    for taken in [
-        "DEL k",
-        "UNLINK k",
-        "PEXPIRE k 0",
-        "EXPIREAT k 1",
-        "FLUSHDB",
-        "FLUSHALL ASYNC",
-        "RENAME k elsewhere",
-        "MOVE k 7",
-        "SWAPDB 0 9",
-    ] {
-        let token = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant().token;
-        assert!(token > last, "the token after {taken}");
-        last = token;
-        run(&mut c, taken).value();
-        run(&mut c, "LOCK.INFO k").nil();
-        run(&mut c, "LOCK.RELEASE k a").refused("NOTHELD");
-        cmd!(c, "LOCK.FENCE", "k", token).refused("FENCED");
-    }
-}
-
-#[test]
-fn a_lock_can_be_evicted() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let first = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    run(
-        &mut c,
-        "CONFIG SET maxmemory-policy volatile-ttl maxmemory 1",
-    )
-    .okay();
-    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the eviction");
-    run(&mut c, "CONFIG SET maxmemory 0").okay();
-    assert!(run(&mut c, "LOCK.ACQUIRE k b").grant().token > first);
-}
-
-#[test]
-fn a_value_written_over_a_lock_ends_it() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    run(&mut c, "SET k text").okay();
-    run(&mut c, "LOCK.RELEASE k a").refused("WRONGTYPE");
-    assert_eq!(cmd!(c, "PTTL", "k").int(), -1);
-    run(&mut c, "DEL k").int();
-    assert!(run(&mut c, "LOCK.ACQUIRE k a").grant().token > token);
 }
 
 #[test]
@@ -128,30 +57,6 @@ fn rename_and_move_carry_the_grant_as_it_is() {
     run(&mut c, "SELECT 5").okay();
     assert_eq!(run(&mut c, "LOCK.ACQUIRE renamed a HOLDS 2").grant(), grant);
     assert_eq!(run(&mut c, "LOCK.RELEASE renamed a ALL").int(), 0);
-}
-
-#[test]
-fn a_lock_renamed_over_another_takes_its_place() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let a = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    let b = run(&mut c, "LOCK.ACQUIRE l b").grant().token;
-    run(&mut c, "RENAME k l").okay();
-    run(&mut c, "LOCK.RELEASE l b").refused("NOTOWNER");
-    cmd!(c, "LOCK.FENCE", "l", b).refused("FENCED");
-    cmd!(c, "LOCK.FENCE", "l", a).okay();
-}
-
-#[test]
-fn locks_of_one_name_in_two_databases_are_two() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "SELECT 3").okay();
-    run(&mut c, "LOCK.INFO k").nil();
-    run(&mut c, "LOCK.ACQUIRE k b").grant();
-    run(&mut c, "SWAPDB 0 3").okay();
-    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"a");
 }
 
 #[test]

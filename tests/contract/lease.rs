@@ -24,30 +24,6 @@ fn pexpire_moves_the_end_and_not_the_remembered_lease() {
 }
 
 #[test]
-fn pexpire_can_end_a_lease_early() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    run(&mut c, "PEXPIRE k 1").int();
-    eventually(
-        || run(&mut c, "LOCK.INFO k") == Ok(redis::Value::Nil),
-        "the lease to end",
-    );
-    run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
-}
-
-#[test]
-fn a_lease_that_was_shortened_is_whole_again_after_reentry_or_partial_release() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    for line in ["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.RENEW k a"] {
-        run(&mut c, "PEXPIRE k 5000").int();
-        starts_lease(&mut c, "k", 60_000, |c| run(c, line)).value();
-    }
-}
-
-#[test]
 fn a_lease_that_was_prolonged_stays_so_until_it_is_renewed() {
     let server = Server::start();
     let mut c = server.connection();
@@ -82,28 +58,6 @@ fn persist_holds_a_lock_through_reentry_and_partial_release() {
         assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().ttl_ms, -1);
     }
     run(&mut c, "LOCK.ACQUIRE k b").nil();
-}
-
-#[test]
-fn a_renewal_gives_a_persisted_lock_its_lease_back() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for (line, lease) in [
-        ("LOCK.RENEW k a", 60_000),
-        ("LOCK.RENEW k a PX 30000", 30_000),
-    ] {
-        persisted(&mut c);
-        starts_lease(&mut c, "k", lease, |c| run(c, line)).grant();
-    }
-}
-
-#[test]
-fn a_raise_gives_a_persisted_lock_its_lease_back_too() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = persisted(&mut c);
-    let line = format!("LOCK.RENEW k a TOKEN {token} RAISE {token}");
-    starts_lease(&mut c, "k", 60_000, |c| run(c, &line)).grant();
 }
 
 #[test]

@@ -110,14 +110,3 @@ fn a_thousand_locks_are_counted_and_freed() {
     run(&mut c, "FLUSHALL ASYNC").okay();
     eventually(|| lock_section(&mut c, "lock_held") == 0, "all to be freed");
 }
-
-#[test]
-fn a_refused_restore_or_copy_leaves_nothing_behind() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    let payload = cmd!(c, "DUMP", "k").bytes();
-    cmd!(c, "RESTORE", "k", 0, payload).refused("BUSYKEY");
-    run(&mut c, "COPY k l").refused("ERR");
-    assert_eq!(lock_section(&mut c, "lock_held"), 1);
-}

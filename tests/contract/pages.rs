@@ -192,6 +192,16 @@ fn each_page_says_what_the_server_says() {
 }
 
 #[test]
+fn both_protocols_tell_the_same() {
+    let server = Server::start();
+    let (mut two, mut three) = (server.connection(), server.connection_resp3());
+    for command in COMMANDS {
+        let told = |c| told_by_the_server(c, command.name, command.categories);
+        assert_eq!(told(&mut two), told(&mut three), "{}", command.name);
+    }
+}
+
+#[test]
 fn the_index_and_the_readme_name_each_command_and_there_is_no_other_page() {
     let index = read("README.md");
     let readme = fs::read_to_string(folder().join("../../README.md")).expect("README.md");

@@ -52,28 +52,6 @@ fn it_renews_the_lease_with_the_given_or_the_remembered_length() {
 }
 
 #[test]
-fn an_equal_raise_keeps_the_token_and_renews_the_lease_all_the_same() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let grant = acquire(&mut c);
-    run(&mut c, "PEXPIRE k 1000").int();
-    let line = raise(grant.token, grant.token);
-    let renewed = starts_lease(&mut c, "k", 60_000, |c| run(c, &line)).grant();
-    assert_eq!(renewed, grant);
-    assert_eq!(last_token(&mut c), grant.token);
-}
-
-#[test]
-fn a_lower_raise_is_an_error_in_the_arguments() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = acquire(&mut c).token;
-    unchanged(&mut c, "k", |c| run(c, &raise(token, token - 1))).refused("ERR");
-    unchanged(&mut c, "k", |c| run(c, &raise(token, 1))).refused("ERR");
-    unchanged(&mut c, "k", |c| run(c, &raise(token + 5, token))).refused("ERR");
-}
-
-#[test]
 fn it_can_be_repeated() {
     let server = Server::start();
     let mut c = server.connection();
@@ -88,24 +66,6 @@ fn it_can_be_repeated() {
 }
 
 #[test]
-fn a_grant_at_another_token_than_both_is_fenced() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = acquire(&mut c).token;
-    run(&mut c, &raise(token, token + 1000)).grant();
-    for (from, to) in [
-        (token, token + 999),
-        (token, token + 1001),
-        (token, token),
-        (token + 500, token + 2000),
-        (token + 1001, token + 1001),
-    ] {
-        unchanged(&mut c, "k", |c| run(c, &raise(from, to))).refused("FENCED");
-    }
-    run(&mut c, &raise(token + 1000, token + 1001)).grant();
-}
-
-#[test]
 fn a_raise_beyond_the_lead_is_ahead_and_changes_nothing() {
     let server = Server::start();
     let mut c = server.connection();
@@ -115,19 +75,6 @@ fn a_raise_beyond_the_lead_is_ahead_and_changes_nothing() {
         let beyond = now_us() + lead * 1000 + 1_000_000;
         let error = unchanged(&mut c, "k", |c| run(c, &raise(token, beyond))).refused("AHEAD");
         assert!(error.contains("lock.max-token-lead-ms"), "{error}");
-    }
-}
-
-#[test]
-fn a_raise_within_the_lead_is_taken() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut token = acquire(&mut c).token;
-    for lead in [5000, 60_000, 86_400_000] {
-        cmd!(c, "CONFIG", "SET", "lock.max-token-lead-ms", lead).okay();
-        let within = now_us() + lead * 1000;
-        token = run(&mut c, &raise(token, within)).grant().token;
-        assert_eq!(token, within);
     }
 }
 
@@ -155,18 +102,6 @@ fn a_token_that_this_server_has_seen_is_never_ahead() {
     assert_eq!(last_token(&mut c), seen);
     run(&mut c, &raise(seen, seen)).grant();
     run(&mut c, "LOCK.RENEW k a").grant();
-}
-
-#[test]
-fn a_raise_below_the_clock_does_not_lower_it() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = acquire(&mut c).token;
-    let later = run(&mut c, "LOCK.ACQUIRE other b").grant().token;
-    assert!(later > token);
-    run(&mut c, &raise(token, token + 1)).grant();
-    assert_eq!(last_token(&mut c), later.max(token + 1));
-    assert!(run(&mut c, "LOCK.ACQUIRE third c").grant().token > later);
 }
 
 #[test]

@@ -24,17 +24,6 @@ fn each_call_gives_back_one_hold_and_the_last_frees_the_lock() {
 }
 
 #[test]
-fn all_gives_back_every_hold() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for times in [1, 3] {
-        hold(&mut c, times, "");
-        assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
-        assert_eq!(cmd!(c, "EXISTS", "k").int(), 0);
-    }
-}
-
-#[test]
 fn holds_gives_back_down_to_a_count_and_never_more() {
     let server = Server::start();
     let mut c = server.connection();
@@ -51,18 +40,6 @@ fn holds_gives_back_down_to_a_count_and_never_more() {
 }
 
 #[test]
-fn a_call_that_gives_nothing_back_does_not_touch_the_lease() {
-    let server = Server::start();
-    let mut c = server.connection();
-    hold(&mut c, 2, "PX 60000");
-    cmd!(c, "PEXPIRE", "k", 5_000).int();
-    assert_eq!(
-        unchanged(&mut c, "k", |c| run(c, "LOCK.RELEASE k a HOLDS 2")).int(),
-        2
-    );
-}
-
-#[test]
 fn a_release_that_leaves_holds_refreshes_the_lease_and_never_shortens_it() {
     let server = Server::start();
     let mut c = server.connection();
@@ -75,35 +52,6 @@ fn a_release_that_leaves_holds_refreshes_the_lease_and_never_shortens_it() {
     cmd!(c, "PEXPIREAT", "k", far).int();
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 1);
     assert_eq!(deadline(&mut c, "k"), far);
-}
-
-#[test]
-fn a_release_keeps_token_and_remembered_lease() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = hold(&mut c, 2, "PX 45000");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let info = run(&mut c, "LOCK.INFO k").lock_info();
-    assert_eq!((info.token, info.lease_ms), (token, 45_000));
-}
-
-#[test]
-fn a_token_binds_the_call_to_its_grant() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let old = hold(&mut c, 1, "");
-    cmd!(c, "DEL", "k").int();
-    let token = hold(&mut c, 5, "");
-    for amount in ["", "ALL", "HOLDS 0", "HOLDS 5", "HOLDS 9"] {
-        for stale in [old, token - 1, token + 1, 1] {
-            let line = format!("LOCK.RELEASE k a {amount} TOKEN {stale}");
-            unchanged(&mut c, "k", |c| run(c, &line)).refused("FENCED");
-        }
-    }
-    for (amount, left) in [("", 4), ("HOLDS 2", 2), ("HOLDS 2", 2), ("ALL", 0)] {
-        let line = format!("LOCK.RELEASE k a {amount} TOKEN {token}");
-        assert_eq!(run(&mut c, &line).int(), left);
-    }
 }
 
 #[test]

@@ -40,26 +40,6 @@ fn a_lease_that_is_given_becomes_the_remembered_one() {
 }
 
 #[test]
-fn a_renewal_may_shorten_what_an_administrator_prolonged() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    cmd!(c, "PEXPIRE", "k", 900_000).int();
-    starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.RENEW k a")).grant();
-}
-
-#[test]
-fn the_hold_count_stays() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for _ in 0..3 {
-        run(&mut c, "LOCK.ACQUIRE k a").grant();
-    }
-    assert_eq!(run(&mut c, "LOCK.RENEW k a PX 99999").grant().holds, 3);
-    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 3);
-}
-
-#[test]
 fn it_never_creates_a_lock() {
     let server = Server::start();
     let mut c = server.connection();
@@ -87,27 +67,4 @@ fn only_the_owner_renews() {
     ] {
         unchanged(&mut c, "k", |c| run(c, line)).refused("NOTOWNER");
     }
-}
-
-#[test]
-fn a_token_binds_the_call_to_its_grant() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let old = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
-    let token = grant.token;
-    for stale in [old, token - 1, token + 1, 1] {
-        let line = format!("LOCK.RENEW k a TOKEN {stale} PX 99000");
-        unchanged(&mut c, "k", |c| run(c, &line)).refused("FENCED");
-    }
-    let line = format!("LOCK.RENEW k a TOKEN {token} PX 99000");
-    let renewed = starts_lease(&mut c, "k", 99_000, |c| run(c, &line)).grant();
-    assert_eq!(
-        renewed,
-        Grant {
-            lease: 99_000,
-            ..grant
-        }
-    );
 }

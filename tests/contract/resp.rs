@@ -100,23 +100,6 @@ fn info_is_a_map_or_a_flat_array_of_the_same_fields_in_the_same_order() {
 }
 
 #[test]
-fn both_protocols_give_the_same_replies() {
-    let server = Server::start();
-    for mut c in [server.connection(), server.connection_resp3()] {
-        run(&mut c, "LOCK.INFO k").nil();
-        run(&mut c, "LOCK.FENCE k").nil();
-        let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
-        run(&mut c, "LOCK.ACQUIRE k b").nil();
-        assert_eq!(run(&mut c, "LOCK.RENEW k a").grant(), grant);
-        let info = run(&mut c, "LOCK.INFO k").lock_info();
-        assert_eq!((info.token, info.owner), (grant.token, grant.owner));
-        cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
-        run(&mut c, "LOCK.RELEASE k b").refused("NOTOWNER");
-        assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    }
-}
-
-#[test]
 fn keys_and_owners_of_any_bytes_come_back_as_they_are() {
     let server = Server::start();
     for mut c in [server.connection(), server.connection_resp3()] {
@@ -136,16 +119,6 @@ fn keys_and_owners_of_any_bytes_come_back_as_they_are() {
             }
         }
         assert_eq!(run(&mut c, "DBSIZE").int(), 0);
-    }
-}
-
-#[test]
-fn names_that_differ_in_one_byte_are_different_locks() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for (n, key) in (1..).zip(ODD) {
-        cmd!(c, "LOCK.ACQUIRE", key, "a").grant();
-        assert_eq!(run(&mut c, "DBSIZE").int(), n);
     }
 }
 

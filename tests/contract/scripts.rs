@@ -1,7 +1,7 @@
 //! Lua scripts and functions.
 
 use crate::support::{run, unchanged};
-use redis::{Connection, Value};
+use redis::Connection;
 use testbed::{Expect, Reply, Server, cmd};
 
 /// A library with a function for each kind of call; `f_ro` may not write.
@@ -141,28 +141,6 @@ fn a_script_can_catch_an_error_and_read_its_code() {
             code
         );
     }
-}
-
-#[test]
-fn nil_is_false_in_lua_and_a_map_is_flat_unless_asked_for() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    let script = "local refused = redis.call('LOCK.ACQUIRE', KEYS[1], 'b') \
-        local flat = redis.call('LOCK.INFO', KEYS[1]) \
-        redis.setresp(3) \
-        local map = redis.call('LOCK.INFO', KEYS[1]).map \
-        return {tostring(refused), flat[1], flat[2], map.owner, map['lease-ms']}";
-    let reply = cmd!(c, "EVAL", script, 1, "k").items();
-    let text = |value: &str| Value::BulkString(value.as_bytes().to_vec());
-    let expected = [
-        text("false"),
-        text("owner"),
-        text("a"),
-        text("a"),
-        Value::Int(60_000),
-    ];
-    assert_eq!(reply, expected);
 }
 
 #[test]

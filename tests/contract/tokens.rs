@@ -4,15 +4,6 @@ use crate::support::{HIGHEST_TOKEN, last_token, now_us, run, unchanged};
 use testbed::{Expect, Server, cmd, effect};
 
 #[test]
-fn a_token_is_the_unix_time_in_microseconds_when_the_clock_is_behind() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let earliest = now_us();
-    let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    assert!((earliest..=now_us()).contains(&token), "{token}");
-}
-
-#[test]
 fn tokens_strictly_rise_over_all_keys_and_databases() {
     let server = Server::start();
     let mut c = server.connection();
@@ -33,32 +24,6 @@ fn tokens_strictly_rise_over_all_keys_and_databases() {
 }
 
 #[test]
-fn grants_within_one_microsecond_still_get_tokens_of_their_own() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let script = "local t = {} \
-        for i = 1, 2000 do t[i] = redis.call('LOCK.ACQUIRE', 'k' .. i, 'a')[1] end return t";
-    let tokens: Vec<_> = cmd!(c, "EVAL", script, 0)
-        .items()
-        .into_iter()
-        .map(Expect::int)
-        .collect();
-    assert_eq!(tokens.len(), 2000);
-    assert!(tokens.is_sorted_by(|earlier, later| earlier < later));
-}
-
-#[test]
-fn while_the_clock_is_ahead_of_time_it_goes_on_by_one() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let ahead = now_us() + 3_600_000_000;
-    cmd!(c, "LOCK._CLOCK", ahead).okay();
-    for (key, token) in ["k1", "k2", "k3"].into_iter().zip(ahead + 1..) {
-        assert_eq!(cmd!(c, "LOCK.ACQUIRE", key, "a").grant().token, token);
-    }
-}
-
-#[test]
 fn the_clock_outlives_every_lock() {
     let server = Server::start();
     let mut c = server.connection();
@@ -67,26 +32,6 @@ fn the_clock_outlives_every_lock() {
     cmd!(c, "FLUSHALL").okay();
     assert_eq!(last_token(&mut c), ahead);
     assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().token, ahead + 1);
-}
-
-#[test]
-fn no_call_but_a_new_grant_takes_a_token() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let token = run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant().token;
-    for line in [
-        "LOCK.ACQUIRE k a",
-        "LOCK.ACQUIRE k a HOLDS 2",
-        "LOCK.ACQUIRE k b",
-        "LOCK.ACQUIRE k *",
-        "LOCK.RENEW k a PX 1000",
-        "LOCK.FENCE k 5",
-        "LOCK.INFO k",
-        "LOCK.RELEASE k a ALL",
-    ] {
-        let _ = run(&mut c, line);
-        assert_eq!(last_token(&mut c), token, "after {line}");
-    }
 }
 
 #[test]

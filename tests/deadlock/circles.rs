@@ -43,28 +43,6 @@ fn who_closes_a_circle_of_two_to_eight_is_told_and_all_others_wait() {
 }
 
 #[test]
-fn the_caller_holds_what_it_held_as_it_held_it() {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "k a", "j b"]);
-    stage.wait(["k b"]);
-    let before = stage.info("k");
-    let locks = stage.server.state();
-    let changes = stage
-        .server
-        .info_field("persistence", "rdb_changes_since_last_save");
-    stage.told("j a", 2);
-    let after = stage.info("k");
-    assert!(after.ttl_ms <= before.ttl_ms);
-    assert_eq!((after.holds, after.token), (2, before.token));
-    assert_eq!(stage.server.state(), locks);
-    let later = stage
-        .server
-        .info_field("persistence", "rdb_changes_since_last_save");
-    assert_eq!(changes, later);
-    assert_eq!((stage.info("k").waiters, stage.info("j").waiters), (1, 0));
-}
-
-#[test]
 fn nothing_is_told_or_touched_by_an_answer() {
     let mut stage = Stage::new();
     stage.run("CONFIG SET notify-keyspace-events KEA").value();
@@ -82,63 +60,6 @@ fn nothing_is_told_or_touched_by_an_answer() {
     stage.run("SET other 1").okay();
     let event = listener.receive().items();
     assert!(event[2].clone().text().ends_with("__:other"), "{event:?}");
-}
-
-#[test]
-fn a_release_opens_the_way() {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b"]);
-    stage.told("j a", 2);
-    stage.run("LOCK.RELEASE k a").int();
-    stage.granted("k b");
-    // Now it waits for one who waits for nothing.
-    stage.wait(["j a"]);
-    stage.all_wait();
-    assert_eq!(stage.count(), 1);
-}
-
-#[test]
-fn chains_that_do_not_come_back_are_no_circles() {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b", "l c"]);
-    stage.wait(["l b", "j x", "j y", "k z", "j a"]);
-    stage.all_wait();
-    assert_eq!(stage.count(), 0);
-    // The end of the chain is the one that can close it.
-    stage.told("k c", 3);
-    stage.told("j c", 2);
-}
-
-#[test]
-fn the_shortest_circle_is_told() {
-    let mut stage = Stage::new();
-    // From a over b, and over c and d.
-    stage.hold(["shared b SHARED", "shared c SHARED", "other d", "k a"]);
-    stage.wait(["other c", "k d", "k b"]);
-    stage.told("shared a", 2);
-    let call = stage.waiter("k b");
-    drop(call);
-    testbed::eventually(
-        || testbed::waiters(&mut stage.c, "k") == ["d"],
-        "b to wait no more",
-    );
-    stage.told("shared a", 3);
-}
-
-#[test]
-fn an_owner_in_no_circle_waits_for_those_in_one() {
-    let mut stage = Stage::new();
-    stage.run("CONFIG SET lock.deadlock-detection no").okay();
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b", "j a"]);
-    stage.run("CONFIG SET lock.deadlock-detection yes").okay();
-    // It waits for a circle, but is not in it.
-    stage.wait(["k c", "j d"]);
-    stage.all_wait();
-    assert_eq!(stage.count(), 0);
-    // A second call of one that is in it is told.
-    stage.told("k b", 2);
 }
 
 #[test]

@@ -16,19 +16,6 @@ fn database(c: &mut Connection) -> String {
 }
 
 #[test]
-fn a_circle_over_three_databases_is_found() {
-    let mut stage = Stage::new();
-    stage.hold(["0/k a", "3/k b", "15/k c"]);
-    stage.wait(["3/k a", "15/k b"]);
-    stage.told("k c", 3);
-    stage.all_wait();
-    // A lock of this name in no database of the circle.
-    stage.hold(["7/k x"]);
-    stage.wait(["7/k c"]);
-    stage.all_wait();
-}
-
-#[test]
 fn the_caller_stays_in_its_database() {
     let mut stage = Stage::new();
     stage.hold(["0/k a", "3/k b", "15/k c"]);

@@ -1,7 +1,6 @@
 //! Waiters that are gone or granted, and grants that are renewed or about to be given back.
 
 use crate::support::{Stage, at_once, line, run};
-use crate::waiting::unblocks;
 use testbed::{Expect, Talk, eventually};
 
 /// `b` holds `k` and waits for `j`, which `w` holds.
@@ -20,35 +19,6 @@ fn asked_after(stage: &mut Stage, changes: &[String]) -> testbed::Reply {
 }
 
 #[test]
-fn who_was_killed_does_not_wait() {
-    let mut stage = two();
-    let id = stage.waiter_id("j b");
-    asked_after(&mut stage, &[format!("CLIENT KILL ID {id}")]).nil();
-    assert_eq!(stage.count(), 0);
-}
-
-#[test]
-fn who_was_unblocked_does_not_wait() {
-    if !unblocks() {
-        println!("skipped: this server cannot unblock a module's client safely");
-        return;
-    }
-    for how in ["TIMEOUT", "ERROR"] {
-        let mut stage = two();
-        let id = stage.waiter_id("j b");
-        asked_after(&mut stage, &[format!("CLIENT UNBLOCK {id} {how}")]).nil();
-        assert_eq!(stage.count(), 0);
-    }
-}
-
-#[test]
-fn who_was_called_off_does_not_wait() {
-    let mut stage = two();
-    asked_after(&mut stage, &["LOCK.RELEASE j b ALL".to_owned()]).nil();
-    stage.waiter("j b").receive().nil();
-}
-
-#[test]
 fn who_was_granted_does_not_wait_also_when_it_is_gone_before_the_reply() {
     let mut stage = two();
     asked_after(&mut stage, &["LOCK.RELEASE j w".to_owned()]).nil();
@@ -63,17 +33,6 @@ fn who_was_granted_does_not_wait_also_when_it_is_gone_before_the_reply() {
     asked_after(&mut stage, &changes).nil();
     eventually(|| stage.run("EXISTS j").int() == 0, "j to be given back");
     assert_eq!(stage.count(), 0);
-}
-
-#[test]
-fn who_has_closed_does_not_wait() {
-    let mut stage = two();
-    drop(stage.waiter("j b"));
-    eventually(
-        || testbed::waiters(&mut stage.c, "j").is_empty(),
-        "b to be gone",
-    );
-    stage.wait(["k w"]);
 }
 
 #[test]

@@ -8,10 +8,8 @@ mod support;
 mod waiting;
 
 mod circles;
-mod cluster;
 mod databases;
 mod gone;
-mod lines;
 mod never;
 mod on_the_way;
 mod precedence;
@@ -19,6 +17,5 @@ mod random;
 mod replica;
 mod said;
 mod setting;
-mod shares;
 mod steps;
 mod tasks;

@@ -1,8 +1,7 @@
 //! What changes at the moment of the search: each command stands right before the call, in one write.
 
-use crate::support::{Stage, at_once, line};
-use redis::Cmd;
-use testbed::{Expect, Reply, Talk, cmd};
+use crate::support::{Stage, at_once};
+use testbed::{Expect, Reply};
 
 /// `w` holds `j`, `b` holds `k` and waits for `m`, `c` holds `m` and waits for `j`.
 fn three() -> Stage {
@@ -73,27 +72,6 @@ fn what_leaves_it_closed_does_not_open_it() {
         let mut stage = three();
         asked_after(&mut stage, change).refused("DEADLOCK");
     }
-}
-
-#[test]
-fn a_lock_whose_holder_stands_in_its_line_leads_nowhere() {
-    let mut stage = three();
-    stage.hold(["spare b"]);
-    let dump = cmd!(stage.c, "DUMP", "spare").bytes();
-    // Restored over m: b holds what it waits for, and is about to get it again.
-    let mut restore = Cmd::new();
-    restore
-        .arg("RESTORE")
-        .arg("m")
-        .arg(0)
-        .arg(dump)
-        .arg("REPLACE");
-    let mut packed = restore.get_packed_command();
-    packed.extend(line("LOCK.ACQUIRE k w BLOCK 30").get_packed_command());
-    stage.c.send_packed_command(&packed).unwrap();
-    stage.c.receive().okay();
-    stage.c.receive().nil();
-    assert_eq!(stage.granted("m b").holds, 2);
 }
 
 #[test]

@@ -1,79 +1,10 @@
-//! A thousand holders are looked at.
+//! What a search costs. How far it goes is shown in the core (`deadlock/tests.rs`).
 
-use crate::support::{Stage, line, text};
-use crate::waiting::blocked_clients;
+use crate::support::{Stage, line};
 use redis::Connection;
 use std::env;
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, cmd, eventually, server_cpu};
-
-const STEPS: usize = 1000;
-
-/// Readers hold `k`, the last of them waits for `j` of `w`, which then asks for `k`.
-#[test]
-fn each_of_the_holders_is_a_step() {
-    let mut stage = Stage::new();
-    stage.hold(["j w"]);
-    for number in 1..STEPS {
-        stage.hold([&format!("k r{number} SHARED")]);
-    }
-    stage.hold(["k b SHARED"]);
-    stage.wait(["j b"]);
-    // The last of a thousand on k is b; the one of j is the caller.
-    stage.wait(["k w"]);
-    drop(stage.waiter("k w"));
-    stage.run("LOCK.RELEASE k r1").int();
-    stage.told("k w", 2);
-}
-
-/// Each owner holds a lock and, but for the first, waits for the next one's.
-pub(crate) fn chain(server: &Server, owners: usize) -> Vec<Connection> {
-    let mut c = server.connection();
-    for number in 0..owners {
-        cmd!(
-            c,
-            "LOCK.ACQUIRE",
-            format!("k{number}"),
-            format!("o{number}"),
-            "PX",
-            600_000
-        )
-        .grant();
-    }
-    // From the end on, so that no search is long.
-    let waiting = (1..owners).map(|number| {
-        let mut c = server.connection();
-        let next = (number + 1) % owners;
-        c.post(&line(&format!("LOCK.ACQUIRE k{next} o{number} BLOCK 0")));
-        c
-    });
-    let waiting: Vec<_> = waiting.collect();
-    let count = i64::try_from(waiting.len()).unwrap();
-    eventually(|| blocked_clients(server) == count, "all to wait");
-    waiting
-}
-
-fn roomy() -> Server {
-    Server::builder().config("maxclients", "2000").start()
-}
-
-#[test]
-fn a_chain_of_a_thousand_is_found() {
-    let server = roomy();
-    let _waiting = chain(&server, STEPS);
-    let mut c = server.connection();
-    let reply = cmd!(c, "LOCK.ACQUIRE", "k1", "o0", "BLOCK", 10_000);
-    assert_eq!(reply.refused("DEADLOCK"), text(STEPS));
-}
-
-#[test]
-fn a_chain_of_one_more_is_not_found() {
-    let server = roomy();
-    let _waiting = chain(&server, STEPS + 1);
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k1", "o0", "BLOCK", 20).nil();
-    assert_eq!(server.info_field("lock", "lock_deadlocks"), "0");
-}
+use testbed::{Server, Talk, eventually, server_cpu};
 
 /// What a join costs the server, by the queue's length: 4000, or `DEADLOCK_CROWD` where that many files may
 /// be open. The holder waits itself, so each is searched for.

@@ -2,8 +2,7 @@
 //! tampered with, and connections in every state that there is. Afterwards the server is up and every
 //! rule holds.
 //!
-//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS`, `HOSTILE_CASES` and
-//! `HOSTILE_SECONDS` say how much is sent.
+//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS` and `HOSTILE_CASES` say how much is sent.
 
 mod commands;
 mod grammar;

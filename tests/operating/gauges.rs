@@ -19,24 +19,6 @@ fn shows(c: &mut Connection, expected: [i64; 3], when: &str) {
 }
 
 #[test]
-fn held_locks_are_counted_in_every_database() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for (database, held) in [(0, 1), (1, 2), (9, 3)] {
-        cmd!(c, "SELECT", database).okay();
-        run(&mut c, "LOCK.ACQUIRE k a").grant();
-        run(&mut c, "LOCK.ACQUIRE k a").grant();
-        shows(&mut c, [held, 0, 0], "with one more");
-    }
-    run(&mut c, "LOCK.RELEASE k a").int();
-    shows(&mut c, [3, 0, 0], "with a hold left");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    shows(&mut c, [2, 0, 0], "after a release");
-    run(&mut c, "FLUSHALL ASYNC").okay();
-    shows(&mut c, [0, 0, 0], "after a flush");
-}
-
-#[test]
 fn waiting_calls_and_the_longest_queue() {
     let server = Server::start();
     let mut c = server.connection();

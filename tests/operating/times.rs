@@ -1,6 +1,6 @@
 //! How long locks are held and waited for, as `INFO lock` tells it.
 
-use crate::support::{field, run, section, wait};
+use crate::support::{run, section, wait};
 use redis::Connection;
 use testbed::{Expect, Server, Talk, eventually};
 
@@ -44,30 +44,6 @@ fn a_hold_is_recorded_when_the_grant_ends() {
     assert!(half < held_ms && half <= most && most <= still);
     assert_eq!(still, longest);
     assert_eq!(times(&mut c, "wait"), [0; 3], "nobody waited");
-}
-
-#[test]
-fn grants_that_end_otherwise_are_held_too() {
-    for end in ["DEL k", "SET k v", "expiry", "hand-off"] {
-        let server = Server::start();
-        let mut c = server.connection();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        hold(&mut c, "k", 20);
-        match end {
-            "expiry" => {
-                run(&mut c, "PEXPIRE k 1").int();
-            }
-            "hand-off" => {
-                let mut waiter = wait(&server, "k b PX 600000 BLOCK 0");
-                run(&mut c, "LOCK.RELEASE k a").int();
-                waiter.receive().grant();
-            }
-            line => {
-                run(&mut c, line).value();
-            }
-        }
-        eventually(|| field(&mut c, "hold_ms_max") >= 20, end);
-    }
 }
 
 #[test]

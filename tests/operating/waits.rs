@@ -35,28 +35,6 @@ fn the_calls_of_one_owner_are_one_grant_and_re_entries() {
 }
 
 #[test]
-fn a_lock_that_is_lost_is_handed_on_too() {
-    let (server, mut c) = held();
-    let mut waiter = wait(&server, "k b PX 30 BLOCK 0");
-    let counters = &["forced_removals", "grants", "hand_offs", "expirations"];
-    moves(&mut c, counters, "DEL, and then the end of a lease", |c| {
-        run(c, "DEL k").int();
-        waiter.receive().grant();
-    });
-}
-
-#[test]
-fn an_expired_lock_is_handed_on_too() {
-    let (server, mut c) = held();
-    let mut waiter = wait(&server, "k b PX 600000 BLOCK 0");
-    let counters = &["expirations", "grants", "hand_offs"];
-    moves(&mut c, counters, "the end of a lease", |c| {
-        run(c, "PEXPIRE k 20").int();
-        waiter.receive().grant();
-    });
-}
-
-#[test]
 fn a_wait_ends_by_its_time() {
     let (server, mut c) = held();
     let mut waiter = server.connection();
@@ -124,15 +102,5 @@ fn a_full_queue_rejects() {
     let _waiter = wait(&server, "k b BLOCK 0");
     moves(&mut c, &["max_waiters_rejections"], "one too many", |c| {
         run(c, "LOCK.ACQUIRE k c BLOCK 0").refused("MAXWAITERS");
-    });
-}
-
-#[test]
-fn a_key_of_another_type_ends_waits_and_counts_only_the_removal() {
-    let (server, mut c) = held();
-    let mut waiter = wait(&server, "k b BLOCK 0");
-    moves(&mut c, &["forced_removals"], "an overwrite", |c| {
-        run(c, "SET k v").okay();
-        waiter.receive().refused("WRONGTYPE");
     });
 }

@@ -37,41 +37,6 @@ fn a_rewritten_file_alone_keeps_every_lock() {
     }
 }
 
-#[test]
-fn changes_during_a_rewrite_are_kept() {
-    for preamble in PREAMBLES {
-        let mut server = append_only(preamble).start();
-        let mut traffic = Traffic::on(&server);
-        traffic.run(500);
-        cmd!(server.connection(), "BGREWRITEAOF").value();
-        traffic.run(500);
-        wait_for_rewrite(&server);
-        let before = Before::of(&server, &mut traffic);
-        server.restart();
-        before.is_kept_by(&server, &format!("preamble {preamble}"));
-    }
-}
-
-#[test]
-fn a_persisted_lock_stays_without_an_end_over_a_rewrite() {
-    for preamble in PREAMBLES {
-        let mut server = append_only(preamble).start();
-        let mut c = server.connection();
-        cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-        assert_eq!(cmd!(c, "PERSIST", "k").int(), 1);
-        // The state after this is an effect of its own, without a deadline.
-        cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-        for rewritten in [false, true] {
-            if rewritten {
-                rewrite_aof(&server);
-            }
-            server.restart();
-            let info = cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
-            assert_eq!((info.ttl_ms, info.holds), (-1, 2), "rewritten {rewritten}");
-        }
-    }
-}
-
 /// The file's commands, without those that only name the database; effects as what they say.
 fn written(server: &Server) -> Vec<Vec<String>> {
     let commands = server.aof();

@@ -149,21 +149,6 @@ fn a_file_cut_off_within_shares_is_refused() {
 }
 
 #[test]
-fn a_dump_file_cut_off_within_a_lock_is_refused() {
-    let mut server = Server::start();
-    let value = take_locks(&server, "LIMIT 1");
-    cmd!(server.connection(), "SAVE").okay();
-    server.stop();
-    let file = server.dir().join("dump.rdb");
-    let whole = fs::read(&file).expect("an RDB file");
-    // In the middle of the owner.
-    fs::write(&file, &whole[..position(&whole, &value).end - 5]).expect("a shorter file");
-    let log = server.try_restart().expect_err("a refusal");
-    assert!(log.contains("Unexpected EOF reading RDB file"), "{log}");
-    assert!(!log.contains("STACK TRACE"), "{log}");
-}
-
-#[test]
 fn a_file_changed_within_a_lock_is_refused_or_gives_sound_locks() {
     changed_anywhere_it_is_refused_or_sound(Saved::new());
 }

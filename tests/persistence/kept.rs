@@ -79,7 +79,7 @@ impl Kept {
         let what = self.short(name);
         assert_eq!(content::described(server), self.locks, "{what}");
         let last = server.last_token();
-        assert!(next_token(server) > last, "{what}");
+        assert!(server.next_token() > last, "{what}");
         println!("read: {what}");
     }
 

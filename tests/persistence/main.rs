@@ -29,31 +29,7 @@ fn append_only(preamble: &str) -> Builder {
 #[track_caller]
 fn rewrite_aof(server: &Server) {
     cmd!(server.connection(), "BGREWRITEAOF").value();
-    wait_for_rewrite(server);
-}
-
-#[track_caller]
-fn wait_for_rewrite(server: &Server) {
-    eventually(
-        || {
-            let fields = server.info("persistence");
-            fields["aof_rewrite_in_progress"] == "0" && fields["aof_rewrite_scheduled"] == "0"
-        },
-        "the rewrite to end",
-    );
-    assert_eq!(
-        server.info_field("persistence", "aof_last_bgrewrite_status"),
-        "ok"
-    );
-}
-
-/// Takes and frees a lock of its own; the token of that grant.
-#[track_caller]
-fn next_token(server: &Server) -> i64 {
-    let mut c = server.connection();
-    let token = cmd!(c, "LOCK.ACQUIRE", "next token", "o").grant().token;
-    cmd!(c, "LOCK.RELEASE", "next token", "o").int();
-    token
+    server.wait_for_rewrite();
 }
 
 /// A server's state before something happened to it, and the tokens it had given by then.
@@ -87,6 +63,6 @@ impl Before {
     fn is_kept_by(&self, server: &Server, what: &str) {
         assert_same(&self.state, &server.state(), what);
         assert!(server.last_token() >= self.highest, "{what}: the clock");
-        assert!(next_token(server) > self.highest, "{what}: the next token");
+        assert!(server.next_token() > self.highest, "{what}: the next token");
     }
 }

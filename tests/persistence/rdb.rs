@@ -62,20 +62,6 @@ fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
 }
 
 #[test]
-fn a_shutdown_with_save_points_keeps_locks_taken_while_nobody_else_reads_them() {
-    // Neither replica nor append-only file: the save at the end is due because changes count.
-    let mut server = Server::builder().config("save", "3600 1").start();
-    let grant = cmd!(server.connection(), "LOCK.ACQUIRE", "k", "o").grant();
-    server.restart();
-    let info = cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
-    assert_eq!((info.token, info.owner), (grant.token, grant.owner));
-
-    cmd!(server.connection(), "LOCK.RELEASE", "k", "o").int();
-    server.restart();
-    cmd!(server.connection(), "LOCK.INFO", "k").nil();
-}
-
-#[test]
 fn every_change_counts_towards_a_save_point() {
     let server = Server::start();
     let mut c = server.connection();
@@ -100,18 +86,6 @@ fn every_change_counts_towards_a_save_point() {
         let words: Vec<_> = command.split(' ').collect();
         let _ = cmd!(c, words[0], &words[1..]);
         assert_eq!(changes() > before, counts, "{command}");
-    }
-}
-
-#[test]
-fn debug_reload_keeps_every_lock_and_the_clock() {
-    let server = Server::start();
-    let mut traffic = Traffic::on(&server);
-    for _ in 0..3 {
-        traffic.run(600);
-        let before = Before::of(&server, &mut traffic);
-        cmd!(server.connection(), "DEBUG", "RELOAD").okay();
-        before.is_kept_by(&server, "after DEBUG RELOAD");
     }
 }
 

@@ -51,9 +51,9 @@ fn tokens_rise_over(start: impl Fn() -> Server, survive: impl Fn(&mut Server)) {
             let last = server.last_token();
             assert_eq!(last, pushed, "{way}, round {round}: the clock");
         }
-        assert_eq!(next_token(&server), pushed + 1, "{way}: the next token");
+        assert_eq!(server.next_token(), pushed + 1, "{way}: the next token");
         survive(&mut server);
-        assert!(next_token(&server) > pushed + 1, "{way}: the one after it");
+        assert!(server.next_token() > pushed + 1, "{way}: the one after it");
     }
 }
 
@@ -66,21 +66,6 @@ fn over_a_save_and_a_restart() {
             server.restart();
         },
     );
-}
-
-#[test]
-fn over_debug_reload() {
-    tokens_rise_over(
-        || with_lead(Server::builder()).start(),
-        |server| cmd!(server.connection(), "DEBUG", "RELOAD").okay(),
-    );
-}
-
-#[test]
-fn over_a_restart_by_aof() {
-    for preamble in PREAMBLES {
-        tokens_rise_over(|| with_lead(append_only(preamble)).start(), Server::restart);
-    }
 }
 
 #[test]
@@ -97,21 +82,6 @@ fn over_a_rewrite_and_a_restart() {
 }
 
 #[test]
-fn over_two_rewrites_and_a_crash() {
-    for preamble in PREAMBLES {
-        tokens_rise_over(
-            || with_lead(append_only(preamble)).start(),
-            |server| {
-                rewrite_aof(server);
-                rewrite_aof(server);
-                server.kill9();
-                server.restart();
-            },
-        );
-    }
-}
-
-#[test]
 fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
     for preamble in PREAMBLES {
         tokens_rise_over(
@@ -119,25 +89,11 @@ fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
             |server| {
                 let mut c = server.connection();
                 cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
-                wait_for_rewrite(server);
+                server.wait_for_rewrite();
                 server.kill9();
                 server
                     .reconfigure(|settings| settings.config("appendonly", "yes"))
                     .restart();
-            },
-        );
-    }
-}
-
-#[test]
-fn over_flushall_and_a_rewrite() {
-    for preamble in PREAMBLES {
-        tokens_rise_over(
-            || with_lead(append_only(preamble)).start(),
-            |server| {
-                cmd!(server.connection(), "FLUSHALL").okay();
-                rewrite_aof(server);
-                server.restart();
             },
         );
     }
@@ -160,7 +116,7 @@ fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
             let mut c = primary.connection();
             cmd!(c, "LOCK._CLOCK", pushed_before + 7).okay();
             primary.wait_for_sync(&replica);
-            wait_for_rewrite(&replica);
+            replica.wait_for_rewrite();
             rewrite_aof(&replica);
             primary.wait_for_sync(&replica);
             replica.kill9();
@@ -168,7 +124,7 @@ fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
             replica
                 .reconfigure(|settings| settings.config("replicaof", "no one"))
                 .restart();
-            assert_eq!(next_token(&replica), pushed_before + 8, "{way}, {preamble}");
+            assert_eq!(replica.next_token(), pushed_before + 8, "{way}, {preamble}");
         }
     }
 }
@@ -180,37 +136,15 @@ fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
         let mut replica = primary.replica_with(|_| {
             append_only("no").config("replicaof", &format!("127.0.0.1 {}", primary.port()))
         });
-        wait_for_rewrite(&replica);
+        replica.wait_for_rewrite();
         let pushed = push(&mut primary.connection());
         primary.wait_for_sync(&replica);
         drop(primary);
         replica
             .reconfigure(|settings| settings.config("replicaof", "no one"))
             .restart();
-        assert_eq!(next_token(&replica), pushed + 1, "{way}");
+        assert_eq!(replica.next_token(), pushed + 1, "{way}");
     }
-}
-
-#[test]
-fn over_a_rewrite_while_writes_are_paused_for_a_while() {
-    let mut server = with_lead(append_only("no")).start();
-    let pushed = PUSHES[0].1(&mut server.connection());
-    let mut c = server.connection();
-    cmd!(c, "CLIENT", "PAUSE", 60_000, "WRITE").okay();
-    rewrite_aof(&server);
-    cmd!(c, "CLIENT", "UNPAUSE").okay();
-    eventually(
-        || {
-            server
-                .aof()
-                .iter()
-                .any(|command| command[0] == b"lock._clock")
-        },
-        "the record of the clock",
-    );
-    server.kill9();
-    server.restart();
-    assert_eq!(next_token(&server), pushed + 1);
 }
 
 #[test]
@@ -276,6 +210,6 @@ fn a_restored_or_migrated_lock_lifts_the_clock_of_its_new_server() {
         let info = cmd!(c, "LOCK.INFO", "k").lock_info();
         assert_eq!((info.token, info.holds, info.lease_ms), (token, 2, 90_000));
         assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o", "ALL").int(), 0);
-        assert_eq!(next_token(&server), token + 1);
+        assert_eq!(server.next_token(), token + 1);
     }
 }

@@ -130,9 +130,9 @@ fn in_a_file_they_remove_the_lock() {
         server.restart();
         is_removed_and_told(&server);
         assert_eq!(server.last_token(), AHEAD);
-        assert_eq!(next_token(&server), AHEAD + 1);
+        assert_eq!(server.next_token(), AHEAD + 1);
         server.restart();
-        assert!(next_token(&server) > AHEAD + 1);
+        assert!(server.next_token() > AHEAD + 1);
         rewrite_aof(&server);
         server.restart();
         is_removed(&server);
@@ -156,11 +156,11 @@ fn on_the_stream_they_remove_the_lock() {
     );
     is_removed_and_told(&replica);
     assert_eq!(replica.last_token(), AHEAD);
-    wait_for_rewrite(&replica);
+    replica.wait_for_rewrite();
     // Its own file says that they are gone.
     replica
         .reconfigure(|settings| settings.config("replicaof", "no one"))
         .restart();
     is_removed(&replica);
-    assert!(next_token(&replica) > 0);
+    assert!(replica.next_token() > 0);
 }

@@ -4,24 +4,6 @@ use crate::*;
 use testbed::Kind;
 
 #[test]
-fn locks_in_an_rdb_file_need_the_module() {
-    let mut server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-    cmd!(c, "SAVE").okay();
-    let log = server
-        .reconfigure(Builder::without_module)
-        .try_restart()
-        .expect_err("a refusal");
-    assert!(
-        log.contains("odule data I can't load") && log.contains("RedisLock"),
-        "{log}"
-    );
-    server.reconfigure(Builder::with_module).restart();
-    cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
-}
-
-#[test]
 fn the_token_clock_alone_in_an_rdb_file_needs_the_module() {
     let mut server = Server::start();
     let mut c = server.connection();
@@ -46,7 +28,7 @@ fn an_rdb_file_from_before_the_first_lock_needs_no_module_where_the_server_can_d
         plain.expect("a start");
         assert_eq!(cmd!(server.connection(), "GET", "other").text(), "v");
         server.reconfigure(Builder::with_module).restart();
-        assert!(next_token(&server) > 0);
+        assert!(server.next_token() > 0);
     } else {
         let log = plain.expect_err("a refusal");
         assert!(log.contains("AUX module data I can't load"), "{log}");
@@ -80,24 +62,4 @@ fn effects_in_an_append_only_file_need_the_module() {
         server.reconfigure(Builder::with_module).restart();
         assert_eq!(cmd!(server.connection(), "GET", "other").text(), "v");
     }
-}
-
-#[test]
-fn a_payload_of_a_lock_needs_the_module() {
-    let server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-    let payload = cmd!(c, "DUMP", "k").bytes();
-    let plain = Server::builder().without_module().start();
-    let mut there = plain.connection();
-    let text = cmd!(there, "RESTORE", "k", 0, payload).refused("ERR");
-    assert_eq!(text, "ERR Bad data format");
-    // It is moved nowhere: the lock stays where it is.
-    let (host, port) = ("127.0.0.1", plain.port());
-    let text = cmd!(c, "MIGRATE", host, port, "k", 0, 5000).refused("ERR");
-    assert!(text.contains("Bad data format"), "{text}");
-    assert_eq!(cmd!(there, "EXISTS", "k").int(), 0);
-    cmd!(c, "LOCK.INFO", "k").lock_info();
-    // The payload itself is sound.
-    cmd!(c, "RESTORE", "again", 0, payload).okay();
 }

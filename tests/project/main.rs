@@ -4,7 +4,6 @@
 mod checks;
 mod installation;
 mod scripts;
-mod servers;
 mod tasks;
 mod versions;
 

@@ -3,7 +3,7 @@
 use crate::support::{Session, has, hold, holders, queued, run, wait, while_stopped};
 use crate::waiting::Waiter;
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually, held, line, waiters};
+use testbed::{Expect, Server, Talk, eventually, held, line, waiters};
 
 /// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
 #[track_caller]
@@ -33,16 +33,6 @@ fn the_lock_goes_to_the_next_in_line() {
     other.told();
     has(&mut c, "k", &["d"]);
     assert_eq!(waiters(&mut c, "k"), ["b"]);
-}
-
-#[test]
-fn a_connection_that_was_killed_is_gone() {
-    let (server, mut c, session, mut behind) = two_in_line();
-    let client = session.client_id(&mut c);
-    assert_eq!(cmd!(c, "CLIENT", "KILL", "ID", client).int(), 1);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(behind.granted().owner, b"c");
-    drop((session, server));
 }
 
 /// The server has not read the close when the lock comes free.
@@ -115,18 +105,6 @@ fn with_nobody_else_in_line_the_lock_is_free() {
     let is_place = |reply: &Value| matches!(reply, Value::Int(_));
     eventually(|| !is_place(&other.ask(&mut c, "k x").value()), "the grant");
     assert_eq!(waiters(&mut c, "k"), ["b", "d"]);
-}
-
-/// However the lock becomes free.
-#[test]
-fn it_is_passed_over_after_an_expiry_and_a_deletion_too() {
-    for free in ["PEXPIRE k 30", "DEL k", "FLUSHALL", "RENAME k elsewhere"] {
-        let (server, mut c, session, mut behind) = two_in_line();
-        session.leave(&server);
-        run(&mut c, free).value();
-        assert_eq!(behind.granted().owner, b"c", "{free}");
-        assert_eq!(waiters(&mut c, "k"), ["b"]);
-    }
 }
 
 /// Those behind a call that has no room are granted when its program goes.

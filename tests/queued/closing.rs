@@ -1,7 +1,6 @@
 //! What becomes of queued calls when their session ends.
 
-use crate::sessions::count;
-use crate::support::{Session, at_once, has, hold, queued, run, wait};
+use crate::support::{Session, at_once, hold, queued, run, wait};
 use testbed::{Expect, Server, eventually, held, waiters};
 
 #[test]
@@ -39,36 +38,6 @@ fn its_grants_are_released_and_go_to_the_next_in_line() {
     // Its other call in the same line is gone by then.
     assert_eq!(next.granted().owner, b"c");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
-}
-
-#[test]
-fn those_behind_its_calls_are_granted() {
-    let server = Server::start();
-    let mut c = server.connection();
-    hold(&mut c, &["k a SHARED"]);
-    let session = Session::open(&server);
-    let mut other = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let mut reader = wait(&server, "k c SHARED PX 600000 BLOCK 0");
-    other.queue(&mut c, "k d SHARED");
-    other.stay(&server);
-    run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
-    reader.granted();
-    assert_eq!(other.told().len(), 1);
-    has(&mut c, "k", &["a", "c", "d"]);
-}
-
-#[test]
-fn calls_of_a_silent_session_leave_the_line() {
-    let (server, mut c) = held();
-    let session = Session::open_on(server.connection(), "TIMEOUT 1000");
-    session.queue(&mut c, "k b");
-    let mut next = wait(&server, "k c PX 600000 BLOCK 0");
-    eventually(|| count(&server, "sessions_silent") == 1, "the silence");
-    assert_eq!(waiters(&mut c, "k"), ["c"]);
-    assert_eq!(queued(&server), 0);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    next.granted();
 }
 
 /// Many calls in many lines are removed in slices, each before any LOCK command on its key could meet it.

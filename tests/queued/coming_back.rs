@@ -2,7 +2,7 @@
 
 use crate::support::{Session, fall_silent, granted, has, hold, run, wait};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, held, waiters};
+use testbed::{Expect, Server, held, waiters};
 
 /// The session is away, in each of the two ways.
 #[track_caller]
@@ -68,28 +68,6 @@ fn its_place_is_before_those_who_came_later() {
         session.release(c, "k", "b");
         last.granted();
     });
-}
-
-/// A newcomer stands behind it again.
-#[test]
-fn it_holds_those_behind_it_back_again() {
-    let server = Server::start();
-    let mut c = server.connection();
-    hold(&mut c, &["k a SHARED"]);
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let mut session = session.leave(&server).back(&server);
-    hold(&mut c, &["k c SHARED"]);
-    session.stay(&server);
-    run(&mut c, "LOCK.ACQUIRE k d SHARED").nil();
-    let mut reader = wait(&server, "k d SHARED PX 600000 BLOCK 0");
-    for owner in ["a", "c"] {
-        assert!(reader.is_blocked(&mut c));
-        run(&mut c, &format!("LOCK.RELEASE k {owner}")).int();
-    }
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-    session.release(&mut c, "k", "b");
-    reader.granted();
 }
 
 /// One POLL brings all calls of the session back, whatever locks they wait for.
@@ -187,36 +165,4 @@ fn it_may_be_a_re_entry_behind_a_call_that_has_no_room() {
     second.post_poll(60_000);
     assert_eq!(second.polled().events, [event]);
     assert_eq!(waiters(&mut c, "k"), ["b"]);
-}
-
-/// Its time may have ended meanwhile.
-#[test]
-fn what_ended_while_it_was_away_is_told() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 100 SESSION ID HOLDS 1");
-    run(&mut c, &words).int();
-    session.queue(&mut c, "k c");
-    session.poll();
-    fall_silent();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let events = session.events(2);
-    assert_eq!(events[0], "1 ended k b timeout");
-    assert_eq!(events[1], granted(&mut c, 2, "k", "c"));
-}
-
-/// A grant that a call got before its program went away is the session's all the same.
-#[test]
-fn a_grant_that_came_just_before_is_kept() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    // The reply is not read.
-    let gone = session.leave(&server);
-    let mut session = gone.back(&server);
-    assert_eq!(session.events(1), [granted(&mut c, 1, "k", "b")]);
-    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
-    assert!(session.poll().sure_ms > 300_000);
 }

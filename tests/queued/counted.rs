@@ -1,5 +1,4 @@
-//! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock, and its time
-//! runs.
+//! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock.
 
 use crate::support::{Gone, Session, granted, has, hold, queued, run, wait};
 use redis::{Connection, Value};
@@ -76,19 +75,6 @@ fn its_owner_can_cancel_it() {
 }
 
 #[test]
-fn its_time_runs() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    for (owner, ms) in [("b", 700), ("d", 60_000)] {
-        let words = format!("LOCK.ACQUIRE k {owner} QUEUE {ms} SESSION ID HOLDS 1");
-        run(&mut c, &session.line(&words)).int();
-    }
-    let gone = session.leave(&server);
-    eventually(|| waiters(&mut c, "k") == ["d"], "the end of its time");
-    assert_eq!(gone.back(&server).events(1), ["1 ended k b timeout"]);
-}
-
-#[test]
 fn a_repeated_call_is_answered_its_place_even_on_a_free_lock() {
     let (server, mut c, session, gone) = passed_over(&["b", "d"]);
     assert_eq!(session.queue(&mut c, "k d"), 1);
@@ -141,12 +127,4 @@ fn it_is_answered_when_the_key_comes_to_hold_another_type() {
             "{events:?}"
         );
     }
-}
-
-#[test]
-fn the_end_of_its_session_removes_it() {
-    let (server, mut c, session, _) = passed_over(&["b", "d"]);
-    assert_eq!(run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int(), 0);
-    assert_eq!(waiters(&mut c, "k"), [""; 0]);
-    assert_eq!(queued(&server), 0);
 }

@@ -1,7 +1,7 @@
 //! No event and no place is lost with a connection.
 
 use crate::support::{Session, granted, hold, run, wait};
-use testbed::{Expect, Server, Talk, cmd, held, waiters};
+use testbed::{Expect, Talk, held, waiters};
 
 #[test]
 fn a_grant_is_told_until_it_is_acknowledged() {
@@ -21,20 +21,6 @@ fn a_grant_is_told_until_it_is_acknowledged() {
     let mut session = session.leave(&server).back(&server);
     let polled = session.poll();
     assert_eq!((polled.grants, polled.events), (1, vec![]));
-}
-
-#[test]
-fn the_end_of_a_call_is_told_until_it_is_acknowledged() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let gone = session.leave(&server);
-    run(&mut c, "LOCK.RELEASE k b ALL").int();
-    for _ in 0..2 {
-        let mut session = gone.back(&server);
-        assert_eq!(session.poll().events, ["1 ended k b cancelled"]);
-        session.leave(&server);
-    }
 }
 
 #[test]
@@ -82,29 +68,4 @@ fn a_newer_connection_that_takes_over_keeps_every_place() {
     newer.stay(&server);
     run(&mut c, "LOCK.RELEASE j a").int();
     assert_eq!(newer.told(), [granted(&mut c, 2, "j", "b")]);
-}
-
-/// The program sees what it missed in one reply, oldest first.
-#[test]
-fn a_new_connection_gets_what_happened_meanwhile() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
-    hold(&mut c, &["k a", "j a"]);
-    session.ask(&mut c, "mine b").grant();
-    session.queue(&mut c, "k b");
-    session.queue(&mut c, "j b");
-    let token = cmd!(c, "LOCK.FENCE", "mine").int();
-    let gone = session.leave(&server);
-    run(&mut c, "DEL mine").int();
-    run(&mut c, "SET j v").okay();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let mut session = gone.back(&server);
-    let events = session.events(3);
-    assert_eq!(events[0], format!("1 lost mine b {token} deleted"));
-    assert!(
-        events[1].starts_with("2 ended j b WRONGTYPE "),
-        "{events:?}"
-    );
-    assert_eq!(events[2], granted(&mut c, 3, "k", "b"));
 }

@@ -1,6 +1,6 @@
 //! The event `ended`: calls that leave the line without a grant, and why.
 
-use crate::support::{Session, at_once, granted, has, hold, queued, run, timed, wait};
+use crate::support::{Session, granted, has, hold, queued, run, wait};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Server, Talk, cmd, held, waiters};
 
@@ -22,29 +22,6 @@ fn when_its_time_is_up() {
     let words = session.line("LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     assert_eq!(session.events(1), ["2 ended k b timeout"]);
-}
-
-/// Those behind it go on, those with a longer time stay.
-#[test]
-fn each_call_has_a_time_of_its_own() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    let calls = [("b", 900), ("c", 300), ("d", 600_000), ("e", 600)].map(|(owner, ms)| {
-        session.line(&format!(
-            "LOCK.ACQUIRE k {owner} QUEUE {ms} SESSION ID HOLDS 1 PX 600000"
-        ))
-    });
-    at_once(&mut c, &calls.each_ref().map(String::as_str));
-    let expected = [
-        "1 ended k c timeout",
-        "2 ended k e timeout",
-        "3 ended k b timeout",
-    ];
-    assert_eq!(session.events(3), expected);
-    assert_eq!(waiters(&mut c, "k"), ["d"]);
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.told(), [granted(&mut c, 4, "k", "d")]);
 }
 
 #[test]
@@ -124,43 +101,6 @@ fn when_its_lease_is_too_short_by_then() {
     let event = session.told().remove(0);
     assert!(event.starts_with("1 ended k b ERR "), "{event}");
     behind.granted();
-}
-
-/// Those behind a call that leaves have room.
-#[test]
-fn those_behind_are_granted_when_it_leaves() {
-    let server = Server::start();
-    let mut c = server.connection();
-    hold(&mut c, &["k a SHARED"]);
-    let mut session = Session::open(&server);
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 1000 SESSION ID HOLDS 1");
-    run(&mut c, &words).int();
-    let mut reader = wait(&server, "k c SHARED PX 600000 BLOCK 0");
-    assert_eq!(session.events(1), ["1 ended k b timeout"]);
-    reader.granted();
-    session.queue(&mut c, "k b");
-    let mut reader = wait(&server, "k d SHARED PX 600000 BLOCK 0");
-    run(&mut c, "LOCK.RELEASE k b ALL").int();
-    reader.granted();
-}
-
-/// `CLIENT UNBLOCK` ends the POLL, and no call.
-#[test]
-fn an_unblocked_poll_ends_no_call() {
-    if !crate::waiting::unblocks() {
-        return;
-    }
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let client = cmd!(session.connection, "CLIENT", "ID").int();
-    session.stay(&server);
-    let (polled, _) = timed(|| {
-        assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", client).int(), 1);
-        session.polled()
-    });
-    assert_eq!(polled.events, Vec::<String>::new());
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
 }
 
 /// Numbers run through all kinds of events of a session.

@@ -3,7 +3,7 @@
 use crate::copies::Copies;
 use crate::support::{Session, granted, has, hold, queued, run, wait};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, held};
+use testbed::{Expect, held};
 
 /// A queued call of `b` and a blocked one of `c` wait for `k`, which is freed in this way.
 #[track_caller]
@@ -31,50 +31,6 @@ fn by_the_end_of_its_lease() {
     });
 }
 
-#[test]
-fn by_a_deletion() {
-    for words in ["DEL k", "UNLINK k", "FLUSHDB", "FLUSHALL ASYNC"] {
-        goes_to_the_first(|c| {
-            run(c, words).value();
-        });
-    }
-}
-
-#[test]
-fn by_a_move() {
-    for words in ["RENAME k elsewhere", "MOVE k 3", "SWAPDB 0 3"] {
-        goes_to_the_first(|c| {
-            run(c, words).value();
-        });
-    }
-}
-
-#[test]
-fn by_a_transaction_and_a_script() {
-    goes_to_the_first(|c| {
-        let script = "return redis.call('LOCK.RELEASE', KEYS[1], 'a')";
-        cmd!(*c, "EVAL", script, 1, "k").int();
-    });
-    goes_to_the_first(|c| {
-        run(c, "MULTI").okay();
-        run(c, "LOCK.RELEASE k a").text();
-        run(c, "EXEC").items();
-    });
-}
-
-#[test]
-fn by_the_close_of_its_holders_session() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let holding = Session::open(&server);
-    holding.ask(&mut c, "k a").grant();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    session.stay(&server);
-    assert_eq!(run(&mut c, &holding.line("LOCK.SESSION CLOSE ID")).int(), 1);
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-}
-
 /// It waits for the key of its own database, by name.
 #[test]
 fn a_call_stays_with_its_database() {
@@ -100,19 +56,6 @@ fn a_call_stays_with_its_database() {
     first.stay(&server);
     run(&mut c, "LOCK.RELEASE k y").int();
     assert_eq!(first.told(), [granted(&mut c, 1, "k", "b")]);
-}
-
-/// A hand-off puts one grant in the place of another.
-#[test]
-fn in_a_full_memory_too() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    run(&mut c, "CONFIG SET maxmemory 1").okay();
-    session.ask(&mut c, "k c").refused("OOM");
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
 }
 
 /// The replica and the file have the grants that the sessions were told of.

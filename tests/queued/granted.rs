@@ -85,17 +85,6 @@ fn a_poll_that_waits_is_answered_at_once() {
     assert_eq!(queued(&server), 0);
 }
 
-/// A call that was granted before the POLL came.
-#[test]
-fn a_poll_that_comes_later_is_answered_at_once() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    session.poll();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.events(1), [granted(&mut c, 1, "k", "b")]);
-}
-
 #[test]
 fn the_grant_belongs_to_the_session_which_renews_it() {
     let (server, mut c) = held();
@@ -198,19 +187,4 @@ fn one_reply_carries_what_came_together() {
     assert_eq!(polled.grants, 64);
     assert_eq!(count(&server, "session_grants"), 64);
     holds_both(&mut c, ["k0", "k63"], "b");
-}
-
-#[test]
-fn a_call_that_was_granted_is_released_like_any_other() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    session.told();
-    let token = cmd!(c, "LOCK.FENCE", "k").int();
-    let words = session.line(&format!("LOCK.RELEASE k b TOKEN {token} SESSION ID"));
-    assert_eq!(run(&mut c, &words).int(), 0);
-    let polled = session.poll();
-    assert_eq!((polled.grants, polled.events), (0, vec![]));
 }

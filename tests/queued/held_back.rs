@@ -39,65 +39,6 @@ fn a_pause_of_writes() {
     );
 }
 
-#[test]
-fn too_few_replicas() {
-    goes_on_after(
-        held(),
-        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
-        |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
-    );
-}
-
-/// A server that cannot save, and refuses writes once it is told to. `a` holds `k`.
-fn unable_to_save() -> (Server, Connection) {
-    let server = Server::builder()
-        .config("save", "3600 1")
-        .config("stop-writes-on-bgsave-error", "no")
-        .start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    server.fail_to_save();
-    (server, c)
-}
-
-#[test]
-fn a_disk_that_cannot_be_written() {
-    goes_on_after(
-        unable_to_save(),
-        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error yes").okay(),
-        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay(),
-    );
-}
-
-/// A release is refused, so the lock comes free only by the end of its lease.
-#[test]
-fn a_disk_that_can_be_written_again() {
-    let (server, mut c) = unable_to_save();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    run(&mut c, "CONFIG SET stop-writes-on-bgsave-error yes").okay();
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").refused("MISCONF");
-    run(&mut c, "PEXPIRE k 1").refused("MISCONF");
-    session.ask(&mut c, "k c").refused("MISCONF");
-    assert_eq!(queued(&server), 1);
-    server.save_again();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-}
-
-#[test]
-fn a_failover_that_is_aborted() {
-    let (server, c) = held();
-    let replica = server.replica();
-    replica.signal("STOP");
-    goes_on_after(
-        (server, c),
-        |c| cmd!(*c, "FAILOVER").okay(),
-        |c| cmd!(*c, "FAILOVER", "ABORT").okay(),
-    );
-}
-
 /// A call that would be refused is refused when it is queued.
 #[test]
 fn a_call_is_refused_like_any_write() {

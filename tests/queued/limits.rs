@@ -1,7 +1,7 @@
 //! `MAXWAITERS`, and the settings behind it.
 
 use crate::support::{Session, at_once, granted, has, hold, queued, run, wait};
-use testbed::{Expect, Server, cmd, held, waiters};
+use testbed::{Expect, Server, held, waiters};
 
 #[test]
 fn so_many_calls_are_queued_as_the_setting_allows() {
@@ -22,21 +22,6 @@ fn so_many_calls_are_queued_as_the_setting_allows() {
     run(&mut c, "LOCK.RELEASE j b ALL").int();
     assert_eq!(session.queue(&mut c, "k c"), 2);
     assert_eq!(queued(&server), 2);
-}
-
-#[test]
-fn the_setting_is_0_to_100_million() {
-    let (server, mut c) = held();
-    let fields = cmd!(c, "CONFIG", "GET", "lock.max-queued").fields();
-    assert_eq!(fields["lock.max-queued"].clone().text(), "1000000");
-    for value in ["-1", "100000001", "x"] {
-        cmd!(c, "CONFIG", "SET", "lock.max-queued", value).refused("ERR");
-    }
-    run(&mut c, "CONFIG SET lock.max-queued 100000000").okay();
-    run(&mut c, "CONFIG SET lock.max-queued 0").okay();
-    let session = Session::open(&server);
-    session.ask(&mut c, "k b").refused("MAXWAITERS");
-    session.ask(&mut c, "free b").grant();
 }
 
 /// Blocked and queued calls together.

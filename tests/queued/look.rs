@@ -1,11 +1,11 @@
 //! What WAITERS, LIST, HOTKEYS and INFO tell of queued calls.
 
-use crate::support::{Session, at_once, hold, queued, run, wait};
+use crate::support::{Session, hold, queued, run, wait};
 use redis::{Connection, Value};
 use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::{Expect, cmd, eventually, held};
+use testbed::{Expect, cmd, held};
 
 #[track_caller]
 fn line_of(c: &mut Connection, key: &str) -> Vec<BTreeMap<String, Value>> {
@@ -83,43 +83,4 @@ fn the_lock_the_session_and_the_server_count_them() {
     assert_eq!(session.number(&mut c, "waiting"), 1);
     assert_eq!(session.number(&mut c, "events"), 1);
     assert_eq!(queued(&server), 2);
-}
-
-#[track_caller]
-fn hot(c: &mut Connection, key: &str) -> Option<BTreeMap<String, Value>> {
-    let keys = run(c, "LOCK.HOTKEYS").items().into_iter();
-    keys.map(Expect::fields)
-        .find(|fields| fields["key"] == Value::BulkString(key.into()))
-}
-
-#[test]
-fn hotkeys_count_them_like_blocked_calls() {
-    let (server, mut c) = held();
-    hold(&mut c, &["j a", "quiet a"]);
-    let mut session = Session::open(&server);
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 100 SESSION ID HOLDS 1");
-    at_once(&mut c, &[&words, &words]); // the same call
-    assert_eq!(session.events(1), ["1 ended k b timeout"]);
-    session.queue(&mut c, "k c");
-    session.queue(&mut c, "j c");
-    sleep(Duration::from_millis(30));
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE j a").int();
-    session.told();
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    session.told();
-    // Counted when the wait is over.
-    eventually(
-        || hot(&mut c, "k").is_some_and(|fields| fields["waits"] == Value::Int(2)),
-        "both waits",
-    );
-    let fields = hot(&mut c, "k").expect("a hot key");
-    assert_eq!(fields["timeouts"], Value::Int(1));
-    let longest = fields["longest-wait-ms"].clone().int();
-    assert!(longest >= 99, "{longest}");
-    let fields = hot(&mut c, "j").expect("a hot key");
-    assert_eq!(fields["waits"], Value::Int(1));
-    assert!(fields["total-wait-ms"].clone().int() >= 29);
-    assert!(hot(&mut c, "quiet").is_none());
 }

@@ -50,34 +50,6 @@ fn queued_and_blocked_calls_are_served_in_one_order() {
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
 }
 
-/// A waiting writer holds back readers that come later; all readers at the front get in together.
-#[test]
-fn readers_and_writers_take_turns() {
-    let (server, mut c) = held();
-    let [mut one, mut other] = two(&server);
-    one.queue(&mut c, "k b SHARED");
-    let mut blocked = wait(&server, "k c SHARED PX 600000 BLOCK 0");
-    other.queue(&mut c, "k d");
-    let mut later = wait(&server, "k e SHARED PX 600000 BLOCK 0");
-    one.queue(&mut c, "k f SHARED");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    one.has(&server, "k", "b");
-    blocked.granted();
-    has(&mut c, "k", &["b", "c"]);
-    // A newcomer that would have room stands behind the writer.
-    assert_eq!(other.queue(&mut c, "k g SHARED"), 3);
-    run(&mut c, "LOCK.ACQUIRE k h SHARED").nil();
-    run(&mut c, "LOCK.RELEASE k c").int();
-    one.release(&mut c, "k", "b");
-    other.has(&server, "k", "d");
-    has(&mut c, "k", &["d"]);
-    other.release(&mut c, "k", "d");
-    later.granted();
-    one.has(&server, "k", "f");
-    other.has(&server, "k", "g");
-    has(&mut c, "k", &["e", "f", "g"]);
-}
-
 #[test]
 fn a_semaphore_serves_both_in_order() {
     let server = Server::start();
@@ -99,22 +71,6 @@ fn a_semaphore_serves_both_in_order() {
     run(&mut c, "LOCK.RELEASE k d").int();
     one.has(&server, "k", "f");
     has(&mut c, "k", &["e", "f"]);
-}
-
-#[test]
-fn a_renewal_that_widens_admits_those_at_the_front() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b SHARED");
-    session.stay(&server);
-    run(&mut c, "LOCK.RENEW k a SHARED").grant();
-    let token = run(&mut c, "LOCK.HOLDERS k").items()[1].clone().fields()["token"]
-        .clone()
-        .int();
-    assert_eq!(
-        session.told(),
-        [format!("1 granted k b {token} 1 600000 0")]
-    );
 }
 
 /// The permits of a semaphore that one program takes.

@@ -1,7 +1,7 @@
 //! Several programs, several locks: one frozen, one killed, and very many calls that are passed over.
 
-use crate::support::{Session, at_once, fall_silent, granted, has, hold, queued, run, wait};
-use testbed::{Expect, Server, eventually, held, waiters};
+use crate::support::{Session, fall_silent, granted, has, hold, queued, run};
+use testbed::{Expect, Server, waiters};
 
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 
@@ -103,36 +103,4 @@ fn the_order_survives_any_coming_and_going() {
         programs[turn % 2].stay(&server);
     }
     assert_eq!(queued(&server), 0);
-}
-
-/// The next in line is found behind any number of calls that are passed over.
-#[test]
-fn thousands_that_are_passed_over_hold_nobody_up() {
-    const CALLS: i64 = 5000;
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    let lines: Vec<_> = (0..CALLS)
-        .map(|n| session.call(&format!("k b{n}")))
-        .collect();
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    for part in lines.chunks(500) {
-        at_once(&mut c, part);
-    }
-    let mut next = wait(&server, "k c PX 600000 BLOCK 0");
-    let mut last = wait(&server, "k d PX 600000 BLOCK 0");
-    let gone = session.leave(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    next.granted();
-    assert_eq!(queued(&server), CALLS);
-    // All of them are back by one POLL.
-    let mut session = gone.back(&server);
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k c").int();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b0")]);
-    assert!(last.is_blocked(&mut c));
-    // And away again.
-    session.leave(&server);
-    run(&mut c, "LOCK.RELEASE k b0").int();
-    last.granted();
-    eventually(|| queued(&server) == CALLS - 1, "the count");
 }

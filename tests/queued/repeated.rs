@@ -41,21 +41,6 @@ fn the_options_of_the_first_call_stay() {
     assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
 }
 
-/// Its arguments are judged all the same.
-#[test]
-fn a_repeated_call_with_wrong_words_is_an_error() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    for words in [
-        "LOCK.ACQUIRE k b PX 10 QUEUE 0 SESSION ID HOLDS 1",
-        "LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 0",
-    ] {
-        run(&mut c, &session.line(words)).refused("ERR");
-    }
-    assert_eq!(session.queue(&mut c, "k b"), 0);
-}
-
 #[test]
 fn another_session_key_or_owner_is_another_call() {
     let (server, mut c) = held();
@@ -114,18 +99,6 @@ fn after_the_grant_it_answers_the_grant() {
     assert_eq!(session.told(), [event]);
     let polled = session.poll();
     assert_eq!((polled.grants, polled.events), (1, vec![]));
-}
-
-#[test]
-fn after_its_end_it_is_a_new_call() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    session.queue(&mut c, "k c");
-    run(&mut c, "LOCK.RELEASE k b ALL").int();
-    assert_eq!(session.queue(&mut c, "k b"), 1);
-    assert_eq!(session.events(1), ["1 ended k b cancelled"]);
-    assert_eq!(waiters(&mut c, "k"), ["c", "b"]);
 }
 
 /// A call that fell due in between is served first, and then the repeated one is judged.

@@ -1,7 +1,6 @@
 //! What a queued call is answered: its place, or the grant at once.
 
 use crate::support::{Session, at_once, count, has, hold, queued, run, wait};
-use redis::Value;
 use testbed::{Expect, Server, cmd, held, waiters};
 
 #[test]
@@ -31,18 +30,6 @@ fn where_there_is_room_beside_the_holders_it_is_granted_at_once() {
     session.ask(&mut c, "k b LIMIT 2").grant();
     assert_eq!(session.queue(&mut c, "k c LIMIT 2"), 0);
     has(&mut c, "k", &["a", "b"]);
-}
-
-#[test]
-fn its_owners_re_entry_is_granted_at_once() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    let _waiting = wait(&server, "k c PX 600000 BLOCK 0");
-    let words = session.line("LOCK.ACQUIRE k a QUEUE 0 SESSION ID HOLDS 2");
-    let grant = run(&mut c, &words).grant();
-    assert_eq!(grant.holds, 2);
-    assert_eq!(run(&mut c, &words).grant(), grant);
-    assert_eq!(queued(&server), 0);
 }
 
 /// How many calls stand before it, blocked ones too.
@@ -114,27 +101,6 @@ fn it_works_in_scripts_and_functions() {
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(session.told().len(), 1);
     has(&mut c, "k", &["b"]);
-}
-
-#[test]
-fn the_place_is_an_integer_in_resp3_too() {
-    let (server, _c) = held();
-    let session = Session::open(&server);
-    let mut third = server.connection_resp3();
-    assert_eq!(session.ask(&mut third, "k b").value(), Value::Int(0));
-}
-
-/// Nil is the answer of a call that names neither.
-#[test]
-fn without_block_and_queue_nobody_queues() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    let words = session.line("LOCK.ACQUIRE k b SESSION ID HOLDS 1");
-    run(&mut c, &words).nil();
-    session.queue(&mut c, "k b");
-    // Another call of the owner in line is no reason to answer a place.
-    run(&mut c, &words).nil();
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
 }
 
 #[test]

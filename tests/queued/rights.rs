@@ -3,7 +3,7 @@
 
 use crate::support::{Session, granted, has, queued, run, wait};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, held, line, waiters};
+use testbed::{Expect, Server, Talk, cmd, held, line};
 
 /// `ann` has queued for `k`, and a POLL of hers waits.
 #[track_caller]
@@ -27,21 +27,6 @@ fn without_the_right_to_the_key_the_call_is_refused() {
     let words = few.call("own b");
     few.run(&words).grant();
     assert_eq!(queued(&server), 1);
-}
-
-#[test]
-fn another_user_and_another_database_do_not_know_the_session() {
-    let (server, mut c, session) = ann_queues();
-    session.ask(&mut c, "k c").refused("NOSESSION");
-    // Nor do they repeat its call.
-    session.ask(&mut c, "k b").refused("NOSESSION");
-    let mut elsewhere = server.connection_as("ann", "secret");
-    run(&mut elsewhere, "SELECT 1").okay();
-    session.ask(&mut elsewhere, "k b").refused("NOSESSION");
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
-    // Any connection of hers does.
-    let mut here = server.connection_as("ann", "secret");
-    assert_eq!(session.queue(&mut here, "k b"), 0);
 }
 
 #[test]

@@ -1,24 +1,8 @@
 //! Replicas, failovers, restarts: queued calls are memory of one primary.
 
 use crate::sessions::count;
-use crate::support::{Session, at_once, has, hold, queued, run};
+use crate::support::{Session, at_once, hold, queued, run};
 use testbed::{Expect, Server, cmd, eventually, held, waiters};
-
-#[test]
-fn a_replica_queues_nobody() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    for writable in ["yes", "no"] {
-        let replica =
-            server.replica_with(|settings| settings.config("replica-read-only", writable));
-        let mut r = replica.connection();
-        session.ask(&mut r, "k b").refused("READONLY");
-        session.ask(&mut r, "free b").refused("READONLY");
-        assert_eq!(waiters(&mut r, "k"), [""; 0]);
-        assert_eq!(queued(&replica), 0);
-    }
-}
 
 #[test]
 fn calls_end_when_the_server_stops_being_primary() {
@@ -91,22 +75,4 @@ fn after_a_failover_a_program_queues_again() {
     run(&mut r, "LOCK.RELEASE k a").int();
     assert_eq!(session.told().len(), 1);
     assert_eq!(session.poll().grants, 2);
-}
-
-#[test]
-fn a_restart_ends_calls() {
-    let mut server = Server::builder().config("appendonly", "yes").start();
-    let mut c = server.connection();
-    hold(&mut c, &["k a"]);
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let id = session.id;
-    drop(session);
-    server.restart();
-    let mut c = server.connection();
-    assert_eq!(queued(&server), 0);
-    assert_eq!(waiters(&mut c, "k"), [""; 0]);
-    has(&mut c, "k", &["a"]);
-    let words = format!("LOCK.ACQUIRE k b QUEUE 0 SESSION {id} HOLDS 1");
-    run(&mut c, &words).refused("NOSESSION");
 }

@@ -11,20 +11,6 @@ use testbed::{Expect, Server, held, waiters};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn the_lock_goes_to_the_next_in_line() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-    session.poll();
-    fall_silent();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(behind.granted().owner, b"c");
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
-    session.has_no_events(&mut c);
-}
-
-#[test]
 fn while_a_poll_waits_it_is_not_passed_over() {
     let (server, mut c) = held();
     let mut session = Session::open(&server);
@@ -100,23 +86,6 @@ fn neither_a_refused_poll_nor_another_command_brings_it_back() {
     has(&mut c, "k", &["a", "c", "d"]);
 }
 
-#[test]
-fn a_refused_poll_of_an_older_connection_does_not_count() {
-    let server = Server::start();
-    let mut older = Session::open(&server);
-    let mut newer = Session {
-        id: older.id,
-        connection: server.connection(),
-    };
-    newer.poll();
-    let (mut c, mut reader) = writer_before_reader(&newer, &server);
-    reader.granted();
-    older.run("LOCK.SESSION POLL ID").refused("UNBLOCKED");
-    hold(&mut c, &["k d SHARED"]);
-    newer.stay(&server);
-    run(&mut c, "LOCK.ACQUIRE k e SHARED").nil();
-}
-
 /// A call with SESSION is passed over for as long as its program does not poll, even with BLOCK.
 #[test]
 fn a_blocked_call_of_the_session_is_passed_over() {
@@ -133,29 +102,4 @@ fn a_blocked_call_of_the_session_is_passed_over() {
     assert!(passed.is_blocked(&mut c));
     session.stay(&server);
     assert_eq!(passed.granted().owner, b"b");
-}
-
-/// The time of the wait for a frozen program is a second, not its lease.
-#[test]
-fn a_frozen_program_holds_nobody_up() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut frozen = Session::open(&server);
-    let keys = ["k0", "k1", "k2"];
-    let mut behind = Vec::new();
-    for key in keys {
-        hold(&mut c, &[&format!("{key} a")]);
-        frozen.queue(&mut c, &format!("{key} b"));
-        behind.push(wait(&server, &format!("{key} c PX 600000 BLOCK 0")));
-    }
-    frozen.stay(&server);
-    // It is granted one lock, reads the reply and does nothing more.
-    run(&mut c, "LOCK.RELEASE k0 a").int();
-    frozen.told();
-    fall_silent();
-    for (key, next) in keys[1..].iter().zip(&mut behind[1..]) {
-        run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
-        next.granted();
-    }
-    has(&mut c, "k0", &["b"]);
 }

@@ -163,29 +163,6 @@ fn an_expiry_in_a_stall_goes_to_the_first() {
     stage.first_is_told();
 }
 
-/// The server's thread is busy with a command.
-#[test]
-fn a_poll_that_came_while_a_command_was_slow_counts() {
-    loop {
-        let mut stage = Stage::new();
-        stage.poll();
-        let began = Instant::now();
-        let slow = format!("DEBUG SLEEP {}", STALL.as_secs_f64());
-        let lines: Vec<_> = [slow].into_iter().chain(releases()).collect();
-        post_all(&mut stage.holder, lines);
-        stage.post_polls();
-        let in_time = began.elapsed() < STALL;
-        stage.holder.receive().okay();
-        stage.receive_releases();
-        // On a busy machine the POLLs may come too late; then this run says nothing.
-        if in_time {
-            stage.goes_to_the_first();
-            stage.first_is_told();
-            return;
-        }
-    }
-}
-
 /// The time of a stall does not make a reply older.
 #[test]
 fn a_stall_is_no_silence() {

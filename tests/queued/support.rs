@@ -1,6 +1,6 @@
 //! Programs that queue calls, and the events that they get.
 
-pub(crate) use crate::sessions::{Session, at_once, count, run, timed, while_stopped};
+pub(crate) use crate::sessions::{Session, at_once, count, run, while_stopped};
 pub(crate) use crate::waiting::wait;
 
 use redis::{Connection, Value};

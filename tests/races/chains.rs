@@ -1,7 +1,7 @@
 //! Several hand-offs before the first reply is written.
 
 use crate::copies::Copies;
-use crate::ends::{Together, is_closed};
+use crate::ends::Together;
 use crate::support::{info, run, wait, wait_as};
 use redis::Value;
 use testbed::Expect;
@@ -52,51 +52,5 @@ fn a_long_chain_goes_through_in_one_write() {
         "{tokens:?}"
     );
     assert_eq!(info(&mut c).owner, b"w60");
-    copies.agree();
-}
-
-#[test]
-fn the_give_back_of_a_grant_that_was_released_already_changes_nothing() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    for together in Together::ALL {
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let [mut first, mut second] = wait_as(&copies, ["b", "c"]);
-        let kill = format!("CLIENT KILL ID {}", first.id);
-        together.send(&mut c, &["LOCK.RELEASE k a", "LOCK.RELEASE k b", &kill]);
-        is_closed(&mut first);
-        let token = second.granted().token;
-        run(&mut c, "LOCK.RENEW k c").grant();
-        assert_eq!(
-            (info(&mut c).owner, info(&mut c).token),
-            (b"c".to_vec(), token)
-        );
-        copies.replica_agrees();
-        assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
-    }
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    copies.agree();
-}
-
-#[test]
-fn a_grant_of_the_same_owner_after_that_of_its_dead_call_is_another() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    for together in Together::ALL {
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let [mut first] = wait_as(&copies, ["b"]);
-        let kill = format!("CLIENT KILL ID {}", first.id);
-        let again = "LOCK.ACQUIRE k b PX 600000";
-        let replies = together.send(
-            &mut c,
-            &["LOCK.RELEASE k a", "LOCK.RELEASE k b", again, &kill],
-        );
-        is_closed(&mut first);
-        let grant = replies[2].clone().grant();
-        assert_eq!(run(&mut c, "LOCK.RENEW k b").grant(), grant, "still held");
-        copies.replica_agrees();
-        assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
-    }
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
     copies.agree();
 }

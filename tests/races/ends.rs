@@ -1,10 +1,10 @@
 //! The lock is freed, and its first waiter is killed or unblocked, in one write.
 
 use crate::copies::Copies;
-use crate::support::{Waiter, at_once, at_one_moment, info, queue, run, unblocks, wait, wait_as};
+use crate::support::{Waiter, at_once, at_one_moment, info, queue, run, unblocks, wait_as};
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk};
+use testbed::{Expect, Talk};
 
 /// Far less than any lease here, and far more than a busy machine takes: a waiter that gets a lock so soon has
 /// not waited for a lease to end.
@@ -149,51 +149,4 @@ fn unblocking_the_first_waiter_gives_the_lock_to_the_next_unless_it_is_told_of_i
             granted
         },
     );
-}
-
-/// Clients of a user that is deleted are closed a little later: until then they seem to be there.
-#[test]
-fn deleting_the_user_of_the_first_waiter_gives_the_lock_to_the_next() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    let delete = "ACL DELUSER waiter";
-    for together in Together::ALL {
-        for lines in [["LOCK.RELEASE k a", delete], [delete, "LOCK.RELEASE k a"]] {
-            run(&mut c, "ACL SETUSER waiter on nopass +@all ~*").okay();
-            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-            let mut first = wait_of_user(&copies);
-            let mut next = wait(&copies, "k c PX 600000 BLOCK 0");
-            together.send(&mut c, &lines);
-            has_it_at_once(&mut next);
-            is_closed(&mut first);
-            copies.replica_agrees();
-            assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
-        }
-    }
-    run(&mut c, "LOCK.ACQUIRE k d").grant();
-    copies.agree();
-}
-
-fn wait_of_user(server: &Server) -> Waiter {
-    let call = crate::support::line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
-    Waiter::on(server, server.connection_as("waiter", "any"), &call)
-}
-
-#[test]
-fn killing_every_waiter_frees_the_lock() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    for together in Together::ALL {
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let [first, second] = wait_as(&copies, ["b", "c"]);
-        let kills = [&first, &second].map(|waiter| format!("CLIENT KILL ID {}", waiter.id));
-        together.send(&mut c, &["LOCK.RELEASE k a", &kills[0], &kills[1]]);
-        testbed::eventually(
-            || run(&mut c, "LOCK.INFO k").value() == Value::Nil,
-            "the lock to be free",
-        );
-        crate::support::nobody_waits(&copies);
-    }
-    run(&mut c, "LOCK.ACQUIRE k d").grant();
-    copies.agree();
 }

@@ -2,11 +2,10 @@
 
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
-use crate::support::{Waiter, at_one_moment, info, queue, run, wait_as};
+use crate::support::{Waiter, info, queue, run, wait_as};
 use redis::{Connection, Value};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Talk, cmd, eventually, post};
+use testbed::{Expect, Talk, post};
 
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -26,62 +25,6 @@ fn is_granted_after(began: Instant, waiter: &mut Waiter) {
         (LEAST..PAUSE + SOON).contains(&after),
         "granted after {after:?}"
     );
-}
-
-#[test]
-fn a_lease_that_ends_in_a_pause_goes_on_behind_it() {
-    for kind in ["WRITE", "ALL"] {
-        let copies = Copies::start();
-        let mut c = copies.connection();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let [mut first, second] = wait_as(&copies, ["b", "c"]);
-        let pause = format!("CLIENT PAUSE {} {kind}", PAUSE.as_millis());
-        let began = Instant::now();
-        at_one_moment(&mut c, &["LOCK.RENEW k a PX 100", &pause]);
-        is_granted_after(began, &mut first);
-        assert!(second.is_blocked(&mut c));
-        assert_eq!(
-            (info(&mut c).owner, queue(&mut c)),
-            (b"b".to_vec(), vec!["c".to_owned()])
-        );
-        copies.agree();
-    }
-}
-
-#[test]
-fn a_lease_that_ends_in_a_pause_goes_on_when_it_is_called_off() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [mut first] = wait_as(&copies, ["b"]);
-    let lines = ["LOCK.RENEW k a PX 50", "CLIENT PAUSE 60000 WRITE"];
-    at_one_moment(&mut c, &lines);
-    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
-    sleep(Duration::from_millis(50));
-    assert!(first.is_blocked(&mut c));
-    cmd!(c, "CLIENT", "UNPAUSE").okay();
-    let unpaused = Instant::now();
-    first.granted();
-    assert!(
-        unpaused.elapsed() < SOON,
-        "granted after {:?}",
-        unpaused.elapsed()
-    );
-    copies.agree();
-}
-
-#[test]
-fn a_wait_ends_in_a_pause() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut first = crate::support::wait(&copies, "k b BLOCK 1000");
-    let began = Instant::now();
-    cmd!(c, "CLIENT", "PAUSE", 60_000, "WRITE").okay();
-    first.receive().nil();
-    assert!(began.elapsed() < Duration::from_secs(1) + SOON);
-    cmd!(c, "CLIENT", "UNPAUSE").okay();
-    copies.agree();
 }
 
 /// Grants `b` the lock, loses that grant on its way and pauses, all in one write.

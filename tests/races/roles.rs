@@ -2,11 +2,9 @@
 
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once};
-use crate::support::{
-    Waiter, at_once, at_one_moment, blocked_clients, info, nobody_waits, run, wait_as,
-};
+use crate::support::{Waiter, at_once, blocked_clients, info, nobody_waits, run, wait_as};
 use redis::Value;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, eventually};
 
 /// The waiter is told that it waits no more, and its connection is closed.
 #[track_caller]
@@ -16,36 +14,6 @@ fn is_sent_away(waiter: &mut Waiter) {
 
 /// Following nobody: a port on which no server listens.
 const ASTRAY: &str = "REPLICAOF 127.0.0.1 1";
-
-#[test]
-fn waiters_are_sent_away_and_others_wait_when_it_is_a_primary_again() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiters = wait_as(&copies, ["b", "c"]);
-    run(&mut c, ASTRAY).okay();
-    waiters.iter_mut().for_each(is_sent_away);
-    nobody_waits(&copies);
-    run(&mut c, "LOCK.ACQUIRE k b BLOCK 0").refused("READONLY");
-    run(&mut c, "REPLICAOF NO ONE").okay();
-    let [mut first] = wait_as(&copies, ["d"]);
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    has_it_at_once(&mut first);
-    copies.agree();
-}
-
-#[test]
-fn a_lease_that_ends_on_a_replica_grants_nobody_anything() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiters = wait_as(&server, ["b", "c"]);
-    let token = server.last_token();
-    at_one_moment(&mut c, &["LOCK.RENEW k a PX 100", ASTRAY]);
-    waiters.iter_mut().for_each(is_sent_away);
-    eventually(|| cmd!(c, "PTTL", "k").int() < 0, "the lease to end");
-    assert_eq!(server.last_token(), token);
-}
 
 /// The grant is on its way to a client that is sent away by the change of the role.
 #[test]
@@ -84,24 +52,4 @@ fn a_grant_on_its_way_ends_with_its_lease_when_the_server_stayed_a_replica() {
     has_it_at_once(&mut next);
     // And nothing is owed any more.
     assert_eq!(run(&mut c, "LOCK.RENEW k d").grant().holds, 1);
-}
-
-#[test]
-fn a_primary_that_becomes_a_replica_of_its_replica_takes_what_that_holds() {
-    let first = Server::start();
-    let second = first.replica();
-    let mut c = first.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant();
-    let mut waiters = wait_as(&first, ["b", "c"]);
-    first.wait_for_sync(&second);
-    run(&mut second.connection(), "REPLICAOF NO ONE").okay();
-    assert_eq!(run(&mut second.connection(), "LOCK.RELEASE k a").int(), 0);
-    let follow = format!("REPLICAOF 127.0.0.1 {}", second.port());
-    at_once(&mut c, &["LOCK.RELEASE k a", &follow]);
-    waiters.iter_mut().for_each(is_sent_away);
-    second.wait_for_sync(&first);
-    run(&mut c, "LOCK.INFO k").nil();
-    assert_eq!(run(&mut c, "LOCK.INFO other").lock_info().owner, b"a");
-    nobody_waits(&first);
 }

@@ -90,7 +90,7 @@ fn the_old_data_are_served_until_the_new_are_in_place() {
     eventually(|| gauges(&replica) == (2, 3), "the gauges of the new data");
     assert_eq!(number(&replica, "lock", "lock_forced_removals"), 0);
     follow(&replica, None);
-    assert!(next_token(&replica) > token);
+    assert!(replica.next_token() > token);
 }
 
 /// The processes that a server has forked, as Linux lists them.
@@ -126,7 +126,7 @@ fn a_load_that_fails_leaves_the_old_data() {
     eventually(|| gauges(&replica) == (2, 3), "the gauges of the old data");
     assert_eq!(number(&replica, "lock", "lock_forced_removals"), 0);
     follow(&replica, None);
-    assert!(next_token(&replica) > token);
+    assert!(replica.next_token() > token);
 }
 
 /// What a server frees for a primary's data counts neither as flushed nor as removed, whatever it flushed

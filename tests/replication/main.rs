@@ -6,7 +6,6 @@ mod read_only;
 mod resync;
 mod stream;
 mod upgrade;
-mod without_module;
 
 use testbed::state::{assert_same, unix_ms};
 use testbed::traffic::Traffic;
@@ -38,15 +37,6 @@ fn digest(server: &Server) -> String {
     cmd!(server.connection(), "DEBUG", "DIGEST").text()
 }
 
-/// Takes and frees a lock of its own; the token of that grant.
-#[track_caller]
-fn next_token(server: &Server) -> i64 {
-    let mut c = server.connection();
-    let token = cmd!(c, "LOCK.ACQUIRE", "next token", "o").grant().token;
-    cmd!(c, "LOCK.RELEASE", "next token", "o").int();
-    token
-}
-
 /// A number in a section of `INFO`.
 #[track_caller]
 fn number(server: &Server, section: &str, field: &str) -> i64 {
@@ -62,17 +52,4 @@ fn follow(server: &Server, primary: Option<&Server>) {
         Some(primary) => cmd!(c, "REPLICAOF", "127.0.0.1", primary.port()).okay(),
         None => cmd!(c, "REPLICAOF", "NO", "ONE").okay(),
     }
-}
-
-/// Waits until a new append-only file is in use.
-#[track_caller]
-fn wait_for_rewrite(server: &Server) {
-    eventually(
-        || {
-            ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
-                .iter()
-                .all(|field| number(server, "persistence", field) == 0)
-        },
-        "the rewrite to end",
-    );
 }

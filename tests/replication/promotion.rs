@@ -34,26 +34,9 @@ fn a_promoted_replica_keeps_the_locks_and_gives_higher_tokens() {
     drop(primary);
     follow(&replica, None);
     assert_same(&expected, &replica.state(), "promoted");
-    assert!(next_token(&replica) > traffic.highest());
+    assert!(replica.next_token() > traffic.highest());
     traffic.move_to(&replica);
     traffic.run(300);
-}
-
-#[test]
-fn the_owner_goes_on_with_its_grant_on_the_promoted_replica() {
-    let primary = primary().start();
-    let replica = primary.replica();
-    let grant = cmd!(primary.connection(), "LOCK.ACQUIRE", "k", "o", "EX", 60).grant();
-    primary.wait_for_sync(&replica);
-    drop(primary);
-    follow(&replica, None);
-    let mut c = replica.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "another").nil();
-    cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
-    let again = cmd!(c, "LOCK.RENEW", "k", "o", "TOKEN", grant.token).grant();
-    assert_eq!(again, grant);
-    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 0);
-    assert!(cmd!(c, "LOCK.ACQUIRE", "k", "another").grant().token > grant.token);
 }
 
 #[test]
@@ -73,24 +56,8 @@ fn a_promoted_replica_goes_on_after_a_raised_clock() {
     // From below, so that none is told of another's new grants.
     for replica in [&below, &early, &late] {
         follow(replica, None);
-        assert_eq!(next_token(replica), raised + 1);
+        assert_eq!(replica.next_token(), raised + 1);
     }
-}
-
-#[test]
-fn a_chain_of_promotions_never_gives_a_token_twice() {
-    let mut server = primary().start();
-    let mut highest = push_ahead(&server);
-    for _ in 0..4 {
-        let replica = server.replica();
-        let token = next_token(&server);
-        assert!(token > highest);
-        highest = token;
-        server.wait_for_sync(&replica);
-        server = replica;
-        follow(&server, None);
-    }
-    assert!(next_token(&server) > highest);
 }
 
 #[test]
@@ -114,7 +81,7 @@ fn a_failover_by_command_hands_everything_over_and_back() {
         let highest = traffic.highest();
         traffic.move_to(to);
         traffic.run(400);
-        assert!(next_token(to) > highest);
+        assert!(to.next_token() > highest);
         assert_in_step(to, from, "after the failover");
         (from, to) = (to, from);
     }

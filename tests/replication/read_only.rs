@@ -90,22 +90,3 @@ fn a_lock_whose_lease_has_ended_is_free_to_who_looks_on_a_replica() {
         "the key to be deleted",
     );
 }
-
-#[test]
-fn who_may_not_write_to_the_stream_gets_noperm_on_a_primary() {
-    let primary = primary().start();
-    let replica = primary.replica();
-    let mut c = primary.connection();
-    cmd!(
-        c, "ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-restore"
-    )
-    .okay();
-    let mut user = primary.connection_as("u", "p");
-    cmd!(user, "LOCK._APPLY", "k", effect("o", 5, 1, 1000, -1)).refused("NOPERM");
-    cmd!(user, "LOCK._CLOCK", 5).refused("NOPERM");
-    assert_in_step(&primary, &replica, "nothing was changed");
-    assert_eq!(replica.last_token(), 0);
-    cmd!(c, "LOCK._APPLY", "k", effect("o", 5, 1, 1000, -1)).okay();
-    assert_in_step(&primary, &replica, "what the stream carries needs no user");
-    assert_eq!(replica.last_token(), 5);
-}

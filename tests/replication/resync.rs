@@ -82,7 +82,7 @@ fn a_replica_that_joins_after_the_last_release_takes_over_the_clock() {
         let replica = primary.replica_with(|settings| with(settings, &way));
         assert_eq!(replica.last_token(), ahead, "{way:?}");
         follow(&replica, None);
-        assert_eq!(next_token(&replica), ahead + 1, "{way:?}");
+        assert_eq!(replica.next_token(), ahead + 1, "{way:?}");
     }
 }
 
@@ -102,26 +102,6 @@ fn a_link_that_breaks_is_mended_by_a_partial_resync() {
         assert_eq!(number(&primary, "stats", "sync_partial_ok"), round);
     }
     assert_eq!(number(&primary, "stats", "sync_full"), full);
-}
-
-#[test]
-fn a_replica_that_was_down_comes_back_by_a_partial_resync() {
-    let primary = primary().start();
-    let mut replica = primary.replica_with(|settings| settings.config("save", "3600 1"));
-    let mut traffic = Traffic::on(&primary);
-    traffic.run(300);
-    primary.wait_for_sync(&replica);
-    replica.stop();
-    eventually(
-        || number(&primary, "replication", "connected_slaves") == 0,
-        "the primary to see that",
-    );
-    // Nobody is connected, but what is written now is asked for later.
-    traffic.run(800);
-    replica.restart();
-    replica.wait_for_link();
-    assert_eq!(number(&primary, "stats", "sync_partial_ok"), 1);
-    assert_in_step(&primary, &replica, "back again");
 }
 
 #[test]
@@ -160,7 +140,7 @@ fn a_primary_that_restarts_with_its_data_goes_on_feeding_its_replica() {
         traffic.run(500);
         assert_in_step(&primary, &replica, &format!("restart {round}"));
     }
-    assert!(next_token(&primary) > traffic.highest());
+    assert!(primary.next_token() > traffic.highest());
 }
 
 #[test]
@@ -173,7 +153,7 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
             cmd!(server.connection(), "CONFIG", "SET", "appendonly", "yes").okay();
             client.join().expect("a client");
         });
-        wait_for_rewrite(&server);
+        server.wait_for_rewrite();
         Traffic::on(&server).run(300);
         let before = server.state();
         server
@@ -187,31 +167,10 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
         Traffic::on(&server).run(300);
         cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
         Traffic::on(&server).run(300);
-        wait_for_rewrite(&server);
+        server.wait_for_rewrite();
         let before = server.state();
         server.kill9();
         server.restart();
         assert_same(&before, &server.state(), preamble);
     }
-}
-
-#[test]
-fn a_server_that_was_a_primary_becomes_an_equal_replica() {
-    let old = primary().start();
-    Traffic::on(&old).run(500);
-    let new = primary().start();
-    let mut traffic = Traffic::on(&new);
-    traffic.run(500);
-    follow(&old, Some(&new));
-    // What it had seen itself counts for its clock as well.
-    let expected = new.state();
-    new.wait_for_sync(&old);
-    assert_same(&expected, &old.state(), "after the first sync");
-    traffic.run(500);
-    let expected = new.state();
-    new.wait_for_sync(&old);
-    assert_same(&expected, &old.state(), "afterwards");
-    assert!(old.last_token() >= traffic.highest());
-    follow(&old, None);
-    assert!(next_token(&old) > traffic.highest());
 }

@@ -20,18 +20,6 @@ fn after_thousands_of_random_commands_a_replica_and_its_replica_are_as_the_prima
 }
 
 #[test]
-fn clients_that_work_at_the_same_time_leave_the_replica_equal() {
-    let primary = primary().start();
-    let replica = primary.replica();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| Traffic::on(&primary).run(800));
-        }
-    });
-    assert_in_step(&primary, &replica, "after four clients");
-}
-
-#[test]
 fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
     for preamble in ["yes", "no"] {
         let primary = primary().start();
@@ -46,12 +34,12 @@ fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
         assert_in_step(&primary, &replica, "before the restart");
         let expected = primary.state();
         // A server does not stop while it writes its first file.
-        wait_for_rewrite(&replica);
+        replica.wait_for_rewrite();
         replica
             .reconfigure(|settings| settings.config("replicaof", "no one"))
             .restart();
         assert_same(&expected, &replica.state(), "after the restart");
-        assert!(next_token(&replica) > traffic.highest());
+        assert!(replica.next_token() > traffic.highest());
     }
 }
 
@@ -215,21 +203,6 @@ fn what_a_later_version_adds_to_an_effect_reaches_the_replicas_replica() {
 fn ends_with(command: &[Vec<u8>], words: &[&[u8]]) -> bool {
     let end = command.iter().rev().zip(words.iter().rev());
     command.len() >= words.len() && end.into_iter().all(|(a, b)| a == b)
-}
-
-#[test]
-fn an_effect_applied_again_changes_nothing_more() {
-    let primary = primary().start();
-    let replica = primary.replica();
-    let mut c = primary.connection();
-    let at = unix_ms() + 90_000;
-    for _ in 0..3 {
-        cmd!(c, "LOCK._APPLY", "k", effect("o", 77, 3, 90_000, at)).okay();
-        cmd!(c, "LOCK._CLOCK", 50).okay();
-        assert_in_step(&primary, &replica, "after an effect");
-        assert_eq!(primary.last_token(), 77);
-        assert_eq!(primary.info_field("lock", "lock_held"), "1");
-    }
 }
 
 #[test]

@@ -48,17 +48,6 @@ fn one_that_need_not_wait_is_in_the_session_at_once() {
     assert_eq!(sessions_of(&mut c, "k"), [session.id]);
 }
 
-/// However the lock comes free.
-#[test]
-fn after_an_expiry_and_a_deletion_too() {
-    for free in ["PEXPIRE k 100", "DEL k", "FLUSHALL", "RENAME k elsewhere"] {
-        let (_server, mut c, mut session, mut waiting) = waits("PX 5000 BLOCK 0");
-        run(&mut c, free).value();
-        waiting.receive().grant();
-        assert_eq!(session.poll().grants, 1, "{free}");
-    }
-}
-
 #[test]
 fn when_the_session_ends_the_call_is_told() {
     let (server, mut c, session, mut waiting) = waits("BLOCK 0");
@@ -71,36 +60,6 @@ fn when_the_session_ends_the_call_is_told() {
     run(&mut c, "LOCK.RELEASE k b").int();
     behind.receive().grant();
     assert_eq!(run(&mut waiting, "PING").text(), "PONG");
-}
-
-#[test]
-fn when_the_session_is_silent_the_call_is_told() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
-    let session = Session::open_on(server.connection(), "TIMEOUT 1000");
-    let mut waiting = server.connection();
-    waiting.post(&line(&session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID")));
-    waiting.receive().refused("NOSESSION");
-    assert_eq!(count(&server, "sessions_silent"), 1);
-}
-
-/// Those behind a call that leaves have room.
-#[test]
-fn those_behind_are_granted_when_the_session_ends() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 600000").grant();
-    let session = Session::open(&server);
-    let mut writer = server.connection();
-    writer.post(&line(&session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID")));
-    eventually(|| waiters(&mut c, "k") == ["a"], "it to wait");
-    let mut reader = server.connection();
-    reader.post(&line("LOCK.ACQUIRE k c SHARED PX 600000 BLOCK 0"));
-    eventually(|| waiters(&mut c, "k").len() == 2, "it to wait");
-    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
-    writer.receive().refused("NOSESSION");
-    reader.receive().grant();
 }
 
 #[test]
@@ -180,17 +139,6 @@ fn its_lease_is_judged_when_its_turn_comes() {
     waiting.receive().refused("ERR");
     next.receive().grant();
     assert_eq!(session.poll().grants, 0);
-}
-
-#[test]
-fn a_wait_that_ends_in_vain_leaves_nothing() {
-    let (_server, mut c, session, mut waiting) = waits("BLOCK 1000");
-    waiting.receive().nil();
-    assert_eq!(session.number(&mut c, "waiting"), 0);
-    let (_server, mut c, session, waiting) = waits("BLOCK 0");
-    drop(waiting);
-    eventually(|| waiters(&mut c, "k").is_empty(), "it to leave");
-    assert_eq!(session.number(&mut c, "waiting"), 0);
 }
 
 /// The reply lies behind other output, which the client does not read. The server's renewals are no sign that somebody

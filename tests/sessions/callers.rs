@@ -113,21 +113,6 @@ fn scripts_and_functions_have_no_connection() {
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
 }
 
-/// The client of a script has an id of its own, which may be that of a client.
-#[test]
-fn a_script_of_another_user_does_not_know_the_session() {
-    let server = Server::start();
-    let mut first = server.connection();
-    run(&mut first, "ACL SETUSER bob on >secret ~* +@all").okay();
-    let session = Session::open_on(first, "");
-    let mut bob = server.connection_as("bob", "secret");
-    let script = format!(
-        "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'SESSION', '{}')",
-        session.id
-    );
-    cmd!(bob, "EVAL", script, 1, "k").refused("NOSESSION");
-}
-
 #[test]
 fn in_a_transaction_all_of_it_works_and_nothing_waits() {
     let server = Server::start();

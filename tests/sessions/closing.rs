@@ -134,24 +134,6 @@ fn a_pause_delays_the_rest() {
     eventually(|| run(&mut c, "DBSIZE").int() == 0, "the rest");
 }
 
-#[test]
-fn close_is_refused_like_any_write() {
-    let server = Server::builder().config("save", "3600 1").start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
-    session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
-    run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
-    session.run("LOCK.SESSION CLOSE ID").refused("NOREPLICAS");
-    session.run("LOCK.SESSION KILL ID").refused("NOREPLICAS");
-    run(&mut c, "CONFIG SET min-replicas-to-write 0").okay();
-    server.fail_to_save();
-    session.run("LOCK.SESSION CLOSE ID").refused("MISCONF");
-    session.run("LOCK.SESSION KILL ID").refused("MISCONF");
-    assert_eq!(session.poll().grants, 1);
-    server.save_again();
-    assert_eq!(session.run("LOCK.SESSION CLOSE ID").int(), 1);
-}
-
 /// The releases reach replicas and the append-only file.
 #[test]
 fn replicas_and_the_aof_follow() {
@@ -175,24 +157,4 @@ fn replicas_and_the_aof_follow() {
     let before = server.whole_state();
     server.restart();
     assert_eq!(server.whole_state(), before);
-}
-
-#[test]
-fn events_of_a_release_are_raised() {
-    let server = Server::builder()
-        .config("notify-keyspace-events", "KEA")
-        .start();
-    let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    let mut events = server.connection();
-    events.post(&line("PSUBSCRIBE __keyevent*__:*"));
-    events.receive().value();
-    session.run("LOCK.SESSION CLOSE ID").int();
-    let mut seen = Vec::new();
-    while seen.len() < 2 {
-        let parts = events.receive().items();
-        let channel = parts[2].clone().text();
-        seen.push(channel.split_once(':').expect("an event").1.to_owned());
-    }
-    assert_eq!(seen, ["lock.release", "del"]);
 }

@@ -52,33 +52,6 @@ fn it_is_heard_from_by_a_poll_alone() {
 }
 
 #[test]
-fn while_a_poll_waits_the_session_is_not_silent() {
-    let server = Server::start();
-    let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
-    let mut c = server.connection();
-    for _ in 0..6 {
-        session.wait_in_poll(&server, 60_000);
-        assert_eq!(session.number(&mut c, "idle-ms"), 0);
-        session.polled();
-    }
-    assert!(session.number(&mut c, "age-ms") >= 2900);
-    let since = Instant::now();
-    ends_after(&server, since, 900);
-}
-
-/// The end of the connection is the last that is heard.
-#[test]
-fn a_closed_connection_counts_as_heard() {
-    let server = Server::start();
-    let session = Session::open_on(server.connection(), "TIMEOUT 2000");
-    sleep(Duration::from_millis(1200));
-    let since = Instant::now();
-    drop(session);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
-    ends_after(&server, since, 2000);
-}
-
-#[test]
 fn a_stall_of_the_server_is_no_silence() {
     let server = Server::start();
     let mut c = server.connection();

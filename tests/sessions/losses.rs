@@ -5,7 +5,7 @@ use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, eventually, line, waiters};
 
 /// How another connection takes `k` away, beside a lock `other` and a value `v`, and the reason.
 const WAYS: [(&str, &str); 22] = [
@@ -95,23 +95,6 @@ fn what_takes_nothing_away_is_no_event() {
 }
 
 #[test]
-fn in_scripts_and_transactions_too() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    cmd!(c, "EVAL", "return redis.call('DEL', KEYS[1])", 1, "k").int();
-    assert!(session.poll().events[0].ends_with("deleted"));
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    at_once(&mut c, &["MULTI", "FLUSHALL", "EXEC"]);
-    assert!(session.poll().events[0].ends_with("flushed"));
-    // Also of its own connection.
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    run(&mut session, "DEL k").int();
-    assert!(session.poll().events[0].ends_with("deleted"));
-}
-
-#[test]
 fn a_lease_that_ends_is_told_within_ten_milliseconds() {
     let server = Server::start();
     let mut c = server.connection();
@@ -134,26 +117,6 @@ fn a_lease_that_ends_is_told_within_ten_milliseconds() {
     late.sort_unstable();
     // A busy machine delays some of them.
     assert!(late[0] >= 0 && late[1] <= 10 && late[8] < 500, "{late:?}");
-}
-
-/// Where the server tells why a key goes, an expiry that comes with a cut by hand is one too.
-#[test]
-fn the_end_of_a_lease_cut_by_hand_is_told() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
-    let version = Server::version();
-    let reason = if version.is_redis_from(7, 2) || version.is_valkey_from(8, 0) {
-        "expired"
-    } else {
-        "deleted"
-    };
-    for way in ["PEXPIRE k 50", "PEXPIRE k 0", "PEXPIREAT k 1"] {
-        session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
-        run(&mut c, way).int();
-        let polled = session.poll_for(10_000);
-        assert!(polled.events[0].ends_with(reason), "{way}: {polled:?}");
-    }
 }
 
 /// A share that a `PEXPIRE` of its key cuts short, when a change of the lock has made the cut lasting: the server's own,
@@ -215,25 +178,6 @@ fn an_effect_that_a_user_applies_is_told_at_once() {
     let polled = session.polled();
     assert_eq!(polled.events, [format!("1 lost k a {token} deleted")]);
     assert_eq!((polled.sure_ms, polled.grants), (-1, 0));
-}
-
-#[test]
-fn an_eviction_is_told() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
-    run(&mut c, "CONFIG SET maxmemory-policy allkeys-random").okay();
-    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
-    run(&mut c, "CONFIG SET maxmemory 1").okay();
-    let polled = session.poll_for(60_000);
-    run(&mut c, "CONFIG SET maxmemory 0").okay();
-    let version = Server::version();
-    let reason = if version.is_redis_from(7, 2) || version.is_valkey_from(8, 0) {
-        "evicted"
-    } else {
-        "deleted"
-    };
-    assert!(polled.events[0].ends_with(reason), "{polled:?}");
 }
 
 /// The event comes before the grant to another.

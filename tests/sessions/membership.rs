@@ -97,20 +97,6 @@ fn a_release_that_names_the_session_is_no_event() {
     assert_eq!(other.poll().events, Vec::<String>::new());
 }
 
-/// Only the last release takes the grant out.
-#[test]
-fn a_release_that_leaves_holds_leaves_it_in() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    session.run("LOCK.ACQUIRE k a HOLDS 2").grant();
-    assert_eq!(session.run("LOCK.RELEASE k a").int(), 1);
-    // One that changes nothing.
-    assert_eq!(session.run("LOCK.RELEASE k a HOLDS 5").int(), 1);
-    let polled = session.poll();
-    assert_eq!((polled.grants, polled.events), (1, vec![]));
-}
-
 #[test]
 fn a_raised_token_leaves_it_in() {
     let server = Server::start();
@@ -173,23 +159,4 @@ fn a_lease_in_a_session_is_a_second_or_more() {
     let grant = run(&mut c, "LOCK.RENEW in a PX 500 SESSION 0").grant();
     assert_eq!(grant.lease, 500);
     assert_eq!(session.poll().grants, 1);
-}
-
-/// The sessions of the holders of one lock.
-#[test]
-fn each_share_has_a_session_of_its_own() {
-    let server = Server::start();
-    let mut first = Session::open(&server);
-    let mut second = Session::open(&server);
-    let mut c = server.connection();
-    first.run("LOCK.ACQUIRE k a SHARED SESSION ID").grant();
-    second.run("LOCK.ACQUIRE k b SHARED SESSION ID").grant();
-    run(&mut c, "LOCK.ACQUIRE k c SHARED").grant();
-    assert_eq!(sessions_of(&mut c, "k"), [first.id, second.id, 0]);
-    run(&mut c, "LOCK.RELEASE k b").int();
-    assert!(second.poll().events[0].ends_with("released"));
-    run(&mut c, "DEL k").int();
-    assert_eq!(first.poll().events.len(), 1);
-    assert_eq!(second.poll().grants, 0);
-    assert_eq!(count(&server, "session_grants"), 0);
 }

@@ -4,7 +4,7 @@ use crate::support::{Session, await_renewals, count, end_of_lease, run, timed};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, cmd, eventually, line};
+use testbed::{Expect, Server, Talk, eventually, line};
 
 #[test]
 fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
@@ -21,19 +21,6 @@ fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
     await_renewals(&server, 3);
     assert!(run(&mut c, "PTTL k").int() > 1500);
     assert_eq!(session.poll().grants, 1);
-}
-
-/// The session is attached while its connection is open, however long ago it polled.
-#[test]
-fn it_is_renewed_while_the_connection_is_open() {
-    let server = Server::start();
-    let mut session = Session::open_on(server.connection(), "TIMEOUT 86400000");
-    let mut c = server.connection();
-    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
-    await_renewals(&server, 6);
-    assert_eq!(run(&mut c, "EXISTS k").int(), 1);
-    drop(session);
-    eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lease to end");
 }
 
 #[test]
@@ -239,48 +226,4 @@ fn a_persisted_lock_is_not_renewed_until_that_is_lifted() {
         .grant();
     run(&mut c, "PERSIST s").int();
     eventually(|| run(&mut c, "PTTL s").int() > 0, "the renewal");
-}
-
-#[test]
-fn a_pexpire_by_hand_stands_until_the_next_renewal() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
-    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
-    run(&mut c, "PEXPIRE k 600000").int();
-    let long = end_of_lease(&mut c, "k");
-    eventually(|| end_of_lease(&mut c, "k") < long, "the renewal");
-    assert!(run(&mut c, "PTTL k").int() <= 3000);
-    // One that ends before the next renewal is a loss.
-    run(&mut c, "PEXPIRE k 50").int();
-    let polled = session.poll_for(10_000);
-    assert_eq!(polled.events.len(), 1, "{polled:?}");
-    assert_eq!(polled.grants, 0);
-}
-
-#[test]
-fn a_full_memory_holds_no_renewal_up() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
-    let mut c = server.connection();
-    run(&mut c, "CONFIG SET maxmemory 1").okay();
-    await_renewals(&server, 3);
-    assert_eq!(session.poll().grants, 1);
-}
-
-#[test]
-fn a_renewed_lease_is_the_remembered_one() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
-    session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
-    run(&mut c, "LOCK.RENEW k a PX 1200").grant();
-    await_renewals(&server, 2);
-    assert!(run(&mut c, "PTTL k").int() <= 1200);
-    cmd!(c, "LOCK.ACQUIRE", "k", "a", "PX", 9000).grant();
-    let before = count(&server, "session_renewals");
-    sleep(Duration::from_secs(1));
-    assert!(count(&server, "session_renewals") <= before + 1);
-    assert!(run(&mut c, "PTTL k").int() > 5000);
 }

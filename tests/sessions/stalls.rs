@@ -44,41 +44,6 @@ fn after_a_pause_of_writes() {
 }
 
 #[test]
-fn after_too_few_replicas() {
-    renews_at_once_after(
-        &Server::start(),
-        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
-        |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
-    );
-}
-
-#[test]
-fn after_saves_that_failed() {
-    let server = Server::builder()
-        .config("save", "3600 1")
-        .config("stop-writes-on-bgsave-error", "no")
-        .start();
-    server.fail_to_save();
-    renews_at_once_after(
-        &server,
-        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error yes").okay(),
-        |c| run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay(),
-    );
-}
-
-#[test]
-fn after_a_failover_that_is_aborted() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    replica.signal("STOP");
-    renews_at_once_after(
-        &primary,
-        |c| cmd!(*c, "FAILOVER").okay(),
-        |c| cmd!(*c, "FAILOVER", "ABORT").okay(),
-    );
-}
-
-#[test]
 fn after_a_stall_what_is_still_held_is_renewed() {
     let server = Server::start();
     let mut c = server.connection();

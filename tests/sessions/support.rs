@@ -1,6 +1,6 @@
 //! Connections that poll sessions, and what their polls answer.
 
-pub(crate) use testbed::run;
+pub(crate) use testbed::{at_once, run};
 
 use redis::{Connection, Value};
 use std::ops::{Deref, DerefMut};
@@ -175,16 +175,6 @@ pub(crate) fn await_renewals(server: &Server, more: i64) {
         || count(server, "session_renewals") >= before + more,
         "renewals",
     );
-}
-
-/// Sends these commands in one write, and gives their replies.
-#[track_caller]
-pub(crate) fn at_once(c: &mut Connection, lines: &[&str]) -> Vec<Reply> {
-    let commands = lines.iter().map(|words| line(words).get_packed_command());
-    let bytes: Vec<u8> = commands.flatten().collect();
-    c.send_packed_command(&bytes)
-        .expect("a connection to write to");
-    lines.iter().map(|_| c.receive()).collect()
 }
 
 /// While the server's process stands still, this is done.

@@ -44,21 +44,6 @@ fn a_newer_connection_takes_over_and_the_older_one_never_gets_it_back() {
 }
 
 #[test]
-fn the_end_of_the_older_connection_changes_nothing() {
-    let server = Server::start();
-    let (older, mut newer) = two(&server);
-    let mut c = server.connection();
-    let older_id = older.client_id(&mut c);
-    newer.poll();
-    let newer_id = newer.client_id(&mut c);
-    drop(older);
-    let list = |c: &mut _| run(c, &format!("CLIENT LIST ID {older_id}")).text();
-    eventually(|| list(&mut c).is_empty(), "the close");
-    assert_eq!(newer.client_id(&mut c), newer_id);
-    assert_eq!(count(&server, "sessions_detached"), 0);
-}
-
-#[test]
 fn the_older_connections_waiting_poll_is_ended() {
     let server = Server::start();
     let (mut older, mut newer) = two(&server);
@@ -77,33 +62,6 @@ fn the_older_connections_waiting_poll_is_ended() {
     older.run("LOCK.ACQUIRE k a SESSION ID").grant();
     run(&mut c, "DEL k").int();
     assert_eq!(third.polled().events.len(), 1);
-}
-
-/// What is answered and not acknowledged is answered again.
-#[test]
-fn no_event_is_lost_with_a_connection() {
-    let server = Server::start();
-    let (mut older, mut newer) = two(&server);
-    let mut c = server.connection();
-    for n in 1..=3 {
-        older
-            .run(&format!("LOCK.ACQUIRE k{n} a SESSION ID"))
-            .grant();
-    }
-    run(&mut c, "DEL k1").int();
-    let first = older.poll().events;
-    assert_eq!(first.len(), 1);
-    run(&mut c, "DEL k2").int();
-    let again = newer.poll().events;
-    assert_eq!(again.len(), 2);
-    assert_eq!(again[0], first[0]);
-    // The older one acknowledges nothing any more.
-    older.run("LOCK.SESSION POLL ID").refused("UNBLOCKED");
-    assert_eq!(newer.number(&mut c, "events"), 2);
-    run(&mut c, "DEL k3").int();
-    let rest = newer.poll().events;
-    assert_eq!(rest.len(), 1);
-    assert!(rest[0].starts_with("3 lost k3"), "{rest:?}");
 }
 
 #[test]
@@ -126,20 +84,4 @@ fn the_connection_that_opens_polls_at_first() {
         connection: server.connection(),
     };
     newer.poll();
-}
-
-#[test]
-fn a_connection_may_poll_many_sessions() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut first = Session::open(&server);
-    let second = run(&mut first, "LOCK.SESSION OPEN").int();
-    let words = format!("LOCK.SESSION POLL {second}");
-    for _ in 0..2 {
-        run(&mut first, &words).fields();
-        first.poll();
-    }
-    assert_eq!(run(&mut c, "LOCK.SESSION LIST").items().len(), 2);
-    drop(first);
-    eventually(|| count(&server, "sessions_detached") == 2, "the close");
 }

@@ -1,10 +1,9 @@
 //! Every change signals the key as modified and raises a keyspace event.
 
 use crate::ends::Subscriber;
-use crate::holders::{enter, shared};
-use crate::support::{at_once, run, wait};
+use crate::support::{at_once, run};
 use redis::Value;
-use testbed::{Expect, Server, Talk, cmd};
+use testbed::{Expect, Server};
 
 /// One after the other: a call and the events that it raises.
 const CALLS: [(&str, &[&str]); 14] = [
@@ -65,33 +64,4 @@ fn the_same_events_come_on_a_replica() {
             "{call}"
         );
     }
-}
-
-#[test]
-fn each_grant_to_a_call_in_line_is_announced() {
-    let (server, mut c, _) = shared(["a"], "");
-    let mut subscriber = Subscriber::new(&server);
-    let mut readers =
-        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
-    run(&mut c, "LOCK.RELEASE k a").int();
-    for reader in &mut readers {
-        reader.granted();
-    }
-    let events = subscriber.events(&mut c);
-    assert_eq!(events, ["lock.release", "lock.acquire", "lock.acquire"]);
-}
-
-#[test]
-fn monitor_and_the_slow_path_show_no_inner_calls_of_a_share() {
-    let (server, mut c, _) = shared(["a"], "SHARED");
-    let mut watcher = server.connection();
-    testbed::post!(watcher, "MONITOR");
-    watcher.receive().okay();
-    enter(&mut c, "b SHARED");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    cmd!(c, "ECHO", "end").text();
-    let lines: Vec<_> =
-        std::iter::from_fn(|| Some(watcher.receive().text()).filter(|line| !line.contains("ECHO")))
-            .collect();
-    assert_eq!(lines.len(), 2, "{lines:?}");
 }

@@ -1,10 +1,10 @@
 //! `DUMP`, `RESTORE`, `MIGRATE`, `RENAME`, `MOVE`, `COPY`: shares carried as they are.
 
-use crate::holders::{Holder, enter, holders, holders_of, owners, shared};
+use crate::holders::{Holder, holders, holders_of, owners, shared};
 use crate::support::{run, wait};
 use redis::Connection;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, cmd, dump, eventually};
+use testbed::{Expect, Server, cmd, dump};
 
 /// Three holders with leases, hold counts and limits of their own.
 fn company(c: &mut Connection) -> Vec<Holder> {
@@ -64,37 +64,6 @@ fn a_payload_carries_all_of_them_with_their_ends() {
     run(&mut c, "LOCK.ACQUIRE r e SHARED").nil();
     run(&mut c, "LOCK.RELEASE r b").int();
     run(&mut c, "LOCK.ACQUIRE r e SHARED").grant();
-}
-
-#[test]
-fn restored_tokens_lift_the_clock() {
-    let (one, other) = (Server::start(), Server::start());
-    let (mut c, mut d) = (one.connection(), other.connection());
-    let ahead = testbed::state::unix_micros() + 3_600_000_000;
-    cmd!(d, "LOCK._CLOCK", ahead).okay();
-    company(&mut d);
-    let payload = cmd!(d, "DUMP", "k").bytes();
-    cmd!(c, "RESTORE", "k", 0, payload).okay();
-    assert_eq!(
-        one.info_field("lock", "lock_last_token"),
-        (ahead + 3).to_string()
-    );
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE l x").grant().token, ahead + 4);
-    assert_eq!(one.info_field("lock", "lock_holders"), "4");
-}
-
-#[test]
-fn shares_that_have_ended_meanwhile_come_back_as_ended() {
-    let server = Server::start();
-    let mut c = server.connection();
-    enter(&mut c, "a SHARED");
-    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 30").grant();
-    let payload = cmd!(c, "DUMP", "k").bytes();
-    eventually(|| owners(&mut c) == ["a"], "one to end");
-    cmd!(c, "RESTORE", "r", 0, payload).okay();
-    assert_eq!(holders_of(&mut c, "r").len(), 1);
-    run(&mut c, "LOCK.ACQUIRE r d LIMIT 2").grant();
-    assert_eq!(holders_of(&mut c, "r").len(), 2);
 }
 
 /// What no server stores: more than a limit bears, one owner twice.
@@ -166,11 +135,4 @@ fn rename_move_and_swapdb_take_them_and_leave_the_line() {
         cmd!(c, "SELECT", database).okay();
         is_the_same(&before, at, &holders_of(&mut c, key), unix_ms());
     }
-}
-
-#[test]
-fn copy_is_refused() {
-    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
-    run(&mut c, "COPY k l").refused("ERR");
-    assert_eq!(run(&mut c, "EXISTS l").int(), 0);
 }

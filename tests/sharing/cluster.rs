@@ -119,21 +119,6 @@ fn on_a_node_whose_slot_is_on_its_way_a_share_still_goes_to_the_next() {
     answer(&mut waiters[1]).refused("ASK");
 }
 
-/// A key that is free is not served any more: nobody is granted it here.
-#[test]
-fn on_a_node_whose_slot_is_on_its_way_nobody_gets_a_lock_that_became_free() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    enter(&mut c, "a", 1);
-    let mut readers = wait(cluster.node(1), ["d", "e", "f"], 0);
-    begin_to_move(&cluster);
-    assert_eq!(cmd!(c, "LOCK.RELEASE", KEY, "a").int(), 0);
-    for reader in &mut readers {
-        answer(reader).refused("ASK");
-    }
-    assert_eq!(cluster.node(1).info_field("lock", "lock_holders"), "0");
-}
-
 /// Several grants are made, and the slot leaves, in one transaction: their replies are on the way.
 #[test]
 fn grants_on_their_way_are_answered_though_the_slot_leaves() {
@@ -172,29 +157,4 @@ fn grants_on_their_way_are_answered_though_the_slot_leaves() {
     let mut there = cluster.node(0).connection();
     cmd!(there, "ASKING").okay();
     assert_eq!(cmd!(there, "LOCK.HOLDERS", KEY).items().len(), 1 + granted);
-}
-
-#[test]
-fn a_failover_keeps_the_shares_and_sends_those_in_line_on() {
-    let cluster = Cluster::start(2, 1);
-    let mut c = cluster.node(1).connection();
-    for owner in ["a", "b"] {
-        enter(&mut c, owner, 2);
-    }
-    let mut waiters = wait(cluster.node(1), ["d", "e"], 2);
-    cluster.node(1).wait_for_sync(cluster.node(3));
-    cmd!(cluster.node(3).connection(), "CLUSTER", "FAILOVER").okay();
-    for waiter in &mut waiters {
-        let refusal = answer(waiter).expect_err("an error");
-        assert!(
-            ["UNBLOCKED", "MOVED"].contains(&refusal.code()),
-            "{refusal}"
-        );
-    }
-    let mut promoted = cluster.node(3).connection();
-    eventually(
-        || cluster.node(3).info_field("replication", "role") == "master",
-        "the failover",
-    );
-    assert_eq!(owners(&mut promoted), ["a", "b"]);
 }

@@ -1,7 +1,7 @@
 //! A lease that ends frees that holder's share at that moment.
 
 use crate::holders::{enter, owners, shared};
-use crate::support::{at_once, at_one_moment, info, run, wait};
+use crate::support::{at_once, at_one_moment, info, run};
 use redis::{Connection, Value};
 use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
@@ -172,23 +172,6 @@ fn the_event_comes_with_the_next_change_and_the_servers_own_with_the_last_end() 
 }
 
 #[test]
-fn where_somebody_waits_it_is_taken_out_at_once() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut subscriber = Subscriber::new(&server);
-    enter(&mut c, "a LIMIT 2");
-    enter(&mut c, "b LIMIT 2");
-    let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
-    subscriber.events(&mut c);
-    run(&mut c, "LOCK.RENEW k b PX 100").grant();
-    next.granted();
-    assert_eq!(
-        subscriber.events(&mut c),
-        ["lock.renew", "lock.expire", "lock.acquire"]
-    );
-}
-
-#[test]
 fn watch_and_caches_hear_of_it_when_the_share_is_taken_out() {
     let (server, mut c, _) = shared(["a"], "SHARED");
     let (mut caches, mut told) = (server.connection(), server.connection());
@@ -214,41 +197,6 @@ fn watch_and_caches_hear_of_it_when_the_share_is_taken_out() {
         assert_eq!(exec.value() == Value::Nil, taken_out);
         run(&mut c, "LOCK.RENEW k a PX 600000").grant();
     }
-}
-
-#[test]
-fn shares_that_end_in_any_order_leave_the_others() {
-    let server = Server::start();
-    let replica = server.replica();
-    let mut c = server.connection();
-    let calls: Vec<_> = (0..60)
-        .map(|n| {
-            let lease = if n % 3 == 0 {
-                600_000
-            } else {
-                200 + (n * 7) % 90
-            };
-            format!("LOCK.ACQUIRE k o{n} SHARED PX {lease}")
-        })
-        .collect();
-    // None of them ends while others come in.
-    let calls: Vec<_> = calls.iter().map(String::as_str).collect();
-    for reply in at_one_moment(&mut c, &calls) {
-        reply.grant();
-    }
-    let lasting: Vec<_> = (0..60).step_by(3).map(|n| format!("o{n}")).collect();
-    eventually(|| owners(&mut c) == lasting, "the short ones to end");
-    assert_eq!(
-        server.info_field("lock", "lock_holders"),
-        "60",
-        "nobody has asked for them"
-    );
-    run(&mut c, "LOCK.RENEW k o0 PX 600001").grant();
-    assert_eq!(server.info_field("lock", "lock_holders"), "20");
-    assert_eq!(owners(&mut c), lasting);
-    server.wait_for_sync(&replica);
-    assert_eq!(replica.info_field("lock", "lock_holders"), "20");
-    assert_eq!(server.whole_state(), replica.whole_state());
 }
 
 #[test]

@@ -1,91 +1,8 @@
-//! `SHARED` and `LIMIT` as words, at their ends; owners of any bytes; no waiting where nobody waits.
+//! Owners of any bytes share; nobody waits where nobody may. The words are shown in the core (`parse/tests.rs`).
 
 use crate::holders::{enter, holders, owners, shared};
 use crate::support::{at_once, run};
 use testbed::{Expect, Server, cmd};
-
-#[test]
-fn a_limit_is_from_0_to_2_31_less_1() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for limit in [
-        "-1",
-        "2147483648",
-        "4294967296",
-        "9223372036854775808",
-        "",
-        "x",
-        "1.0",
-        "01",
-        "+1",
-        " 1",
-    ] {
-        for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
-            let text = cmd!(c, command, "k", "a", "LIMIT", limit).refused("ERR");
-            assert!(
-                text.contains("LIMIT") && text.contains("2147483647"),
-                "{text}"
-            );
-        }
-    }
-    run(&mut c, "LOCK.ACQUIRE k a LIMIT").refused("ERR");
-    for (n, limit) in [0, 2, (1 << 31) - 1].into_iter().enumerate() {
-        let key = format!("k{n}");
-        assert_eq!(
-            cmd!(c, "LOCK.ACQUIRE", key, "a", "LIMIT", limit)
-                .grant()
-                .limit,
-            Some(limit)
-        );
-        assert_eq!(
-            cmd!(c, "LOCK.RENEW", key, "a", "LIMIT", limit)
-                .grant()
-                .limit,
-            Some(limit)
-        );
-    }
-}
-
-#[test]
-fn the_words_are_of_any_case_in_any_order_once_and_not_together() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for words in [
-        "shared PX 1000",
-        "px 1000 Shared",
-        "HOLDS 1 sHaReD",
-        "block 0 limit 0 ex 5",
-    ] {
-        assert_eq!(
-            run(&mut c, &format!("LOCK.ACQUIRE k a {words} "))
-                .grant()
-                .limit,
-            Some(0),
-            "{words}"
-        );
-        run(&mut c, "DEL k").int();
-    }
-    for words in [
-        "SHARED SHARED",
-        "SHARED LIMIT 2",
-        "LIMIT 2 SHARED",
-        "LIMIT 2 LIMIT 2",
-        "LIMIT 0 SHARED",
-    ] {
-        for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
-            run(&mut c, &format!("{command} k a {words}")).refused("ERR");
-        }
-    }
-    for words in [
-        "RELEASE k a SHARED",
-        "RELEASE k a LIMIT 2",
-        "FENCE k 5 SHARED",
-        "INFO k SHARED",
-        "HOLDERS k SHARED",
-    ] {
-        run(&mut c, &format!("LOCK.{words}")).refused("ERR");
-    }
-}
 
 #[test]
 fn owners_of_any_bytes_share() {
@@ -122,38 +39,6 @@ fn owners_of_any_bytes_share() {
             }
             run(&mut c, "DEL k").int();
         }
-    }
-}
-
-#[test]
-fn random_owners_share() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let grants: Vec<_> = (0..20).map(|_| enter(&mut c, "* SHARED")).collect();
-    let told: Vec<_> = holders(&mut c)
-        .into_iter()
-        .map(|holder| holder.owner)
-        .collect();
-    assert_eq!(
-        told,
-        grants
-            .into_iter()
-            .map(|grant| grant.owner)
-            .collect::<Vec<_>>()
-    );
-    run(&mut c, "LOCK.ACQUIRE k * SHARED HOLDS 1").refused("ERR");
-}
-
-#[test]
-fn names_of_any_bytes_are_shared() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for key in [&b""[..], b"\0", b"\xff\r\n", b"%s"] {
-        for owner in ["a", "b"] {
-            cmd!(c, "LOCK.ACQUIRE", key, owner, "LIMIT", 2).grant();
-        }
-        cmd!(c, "LOCK.ACQUIRE", key, "d", "LIMIT", 2).nil();
-        assert_eq!(cmd!(c, "LOCK.HOLDERS", key).items().len(), 2);
     }
 }
 
@@ -195,24 +80,4 @@ fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
     run(&mut c, "LOCK.RELEASE k d").int();
     assert_eq!(cmd!(c, "FCALL", "share", 1, "k").int(), 5);
     assert_eq!(owners(&mut c), ["e", "f"]);
-}
-
-#[test]
-fn errors_count_by_their_first_word() {
-    let (server, mut c, _) = shared(["a", "b"], "SHARED");
-    for _ in 0..3 {
-        run(&mut c, "LOCK.ACQUIRE k a").refused("NOTALONE");
-    }
-    assert_eq!(
-        server.info_field("errorstats", "errorstat_NOTALONE"),
-        "count=3"
-    );
-    run(&mut c, "SET k text").okay();
-    for line in [
-        "LOCK.ACQUIRE k a SHARED",
-        "LOCK.RENEW k a SHARED",
-        "LOCK.HOLDERS k",
-    ] {
-        run(&mut c, line).refused("WRONGTYPE");
-    }
 }

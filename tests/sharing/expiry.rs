@@ -1,9 +1,8 @@
 //! The key's TTL, and what an administrator does to it.
 
 use crate::holders::{Holder, enter, holder, holders, owners, shared};
-use crate::support::{at_one_moment, info, run, wait};
+use crate::support::{at_one_moment, run, wait};
 use redis::Connection;
-use testbed::state::unix_ms;
 use testbed::{Expect, Server, eventually};
 
 #[track_caller]
@@ -38,21 +37,6 @@ fn it_is_the_latest_end() {
     run(&mut c, "LOCK.RENEW k a PX 50000").grant();
     assert!(expiry(&mut c) < first - 100_000);
     left(&mut c, "b", 100_000);
-}
-
-#[test]
-fn of_one_holder_with_limit_1_it_is_the_lease() {
-    let (_server, mut c, _) = shared(["a"], "LIMIT 1");
-    run(&mut c, "PEXPIRE k 900000").int();
-    left(&mut c, "a", 900_000);
-    run(&mut c, "PEXPIRE k 100000").int();
-    left(&mut c, "a", 100_000);
-    run(&mut c, "PERSIST k").int();
-    assert_eq!((holders(&mut c)[0].ttl_ms, info(&mut c).ttl_ms), (-1, -1));
-    // Which of the two a lock is, is judged before the change: the lease starts anew with its wider limit.
-    run(&mut c, "LOCK.RENEW k a SHARED").grant();
-    left(&mut c, "a", 600_000);
-    assert!(expiry(&mut c) > unix_ms() + 500_000);
 }
 
 #[test]
@@ -135,73 +119,4 @@ fn a_cut_is_for_all_and_the_next_change_makes_it_lasting() {
     );
     server.wait_for_sync(&replica);
     assert_eq!(server.whole_state(), replica.whole_state());
-}
-
-/// Every kind of change makes a cut lasting, on replicas too.
-#[test]
-fn any_change_makes_a_cut_lasting() {
-    for change in [
-        "LOCK.ACQUIRE k e SHARED PX 600000",
-        "LOCK.ACQUIRE k b SHARED",
-        "LOCK.RELEASE k b",
-        "LOCK.RENEW k b LIMIT 3",
-        "LOCK.RENEW k b PX 600000",
-    ] {
-        let (server, mut c, _) = shared(["a", "b", "d"], "SHARED");
-        let replica = server.replica();
-        run(&mut c, "PEXPIRE k 100000").int();
-        run(&mut c, change).value();
-        run(&mut c, "PERSIST k").int();
-        left(&mut c, "a", 100_000);
-        left(&mut c, "d", 100_000);
-        server.wait_for_sync(&replica);
-        left(&mut replica.connection(), "a", 100_000);
-        assert_eq!(server.whole_state(), replica.whole_state(), "{change}");
-    }
-}
-
-/// The end of a share is a change too, with a cut or without.
-#[test]
-fn the_end_of_a_share_makes_a_cut_lasting() {
-    let (_server, mut c, _) = shared(["a"], "SHARED");
-    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 40").grant();
-    run(&mut c, "PEXPIRE k 100000").int();
-    eventually(|| owners(&mut c) == ["a"], "the share to end");
-    // A refused call takes it out and changes nothing else.
-    run(&mut c, "LOCK.RELEASE k x").refused("NOTOWNER");
-    run(&mut c, "PERSIST k").int();
-    left(&mut c, "a", 100_000);
-}
-
-#[test]
-fn the_only_holder_that_takes_it_alone_has_its_lease_as_ttl() {
-    for by_hand in ["PERSIST k", "PEXPIRE k 900000", "PEXPIRE k 100000"] {
-        let (_server, mut c, _) = shared(["a"], "SHARED");
-        run(&mut c, by_hand).int();
-        run(&mut c, "LOCK.ACQUIRE k a PX 1000").grant();
-        // The remembered lease, from now on: it is longer than any cut.
-        left(&mut c, "a", 600_000);
-        assert!(expiry(&mut c) <= unix_ms() + 600_000, "{by_hand}");
-        assert_eq!(holder(&mut c, "a").limit, 1);
-    }
-}
-
-#[test]
-fn a_cut_to_now_frees_the_lock() {
-    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
-    let mut next = wait(&server, "k d PX 600000 BLOCK 0");
-    run(&mut c, "PEXPIRE k 60").int();
-    next.granted();
-    assert_eq!(owners(&mut c), ["d"]);
-    run(&mut c, "PEXPIREAT k 1").int();
-    run(&mut c, "LOCK.INFO k").nil();
-}
-
-#[test]
-fn one_is_put_out_in_its_name_and_all_by_del() {
-    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
-    assert_eq!(owners(&mut c), ["b"]);
-    run(&mut c, "DEL k").int();
-    assert_eq!(owners(&mut c), [""; 0]);
 }

@@ -1,9 +1,9 @@
 //! `LOCK.FENCE` of a lock that is shared.
 
-use crate::holders::{enter, shared};
+use crate::holders::shared;
 use crate::support::{at_once, run};
 use redis::Value;
-use testbed::{Expect, Talk, cmd, eventually};
+use testbed::{Expect, Talk, cmd};
 
 #[test]
 fn every_current_grant_is_fenced_as_right_and_the_lowest_token_is_told() {
@@ -22,27 +22,6 @@ fn every_current_grant_is_fenced_as_right_and_the_lowest_token_is_told() {
     run(&mut c, "LOCK.RELEASE k d").int();
     run(&mut c, "LOCK.FENCE k").nil();
     cmd!(c, "LOCK.FENCE", "k", d.token).refused("FENCED");
-}
-
-/// With few holders and with many, which are kept differently.
-#[test]
-fn who_has_ended_is_fenced_out() {
-    for more in [0, 40] {
-        let (_server, mut c, _) = shared([], "");
-        let short = enter(&mut c, "short SHARED");
-        let long = enter(&mut c, "long SHARED");
-        for n in 0..more {
-            enter(&mut c, &format!("more{n} SHARED"));
-        }
-        cmd!(c, "LOCK.FENCE", "k", short.token).okay();
-        run(&mut c, "LOCK.RENEW k short PX 40").grant();
-        eventually(
-            || run(&mut c, "LOCK.FENCE k").int() == long.token,
-            "the first to end",
-        );
-        cmd!(c, "LOCK.FENCE", "k", short.token).refused("FENCED");
-        cmd!(c, "LOCK.FENCE", "k", long.token).okay();
-    }
 }
 
 #[test]

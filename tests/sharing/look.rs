@@ -1,7 +1,7 @@
 //! What is told of a lock that is shared: `LOCK.HOLDERS`, `LOCK.INFO`, `LOCK.WAITERS`, `INFO lock`.
 
-use crate::holders::{Holder, enter, holder, holders, owners, shared};
-use crate::support::{at_one_moment, info, run, wait};
+use crate::holders::{Holder, enter, holders, owners, shared};
+use crate::support::{info, run, wait};
 use redis::Value;
 use testbed::{Expect, Server, cmd, eventually};
 
@@ -76,20 +76,6 @@ fn holders_come_lowest_token_first_and_no_more_than_asked_for() {
 }
 
 #[test]
-fn who_has_a_lock_alone_is_its_one_holder() {
-    let (_server, mut c, [a]) = shared(["a"], "");
-    let alone = holder(&mut c, "a");
-    assert_eq!(
-        (alone.token, alone.holds, alone.lease_ms, alone.limit),
-        (a.token, 1, 600_000, 1)
-    );
-    assert!((590_000..=600_000).contains(&alone.ttl_ms) && alone.held_ms < 10_000);
-    run(&mut c, "PERSIST k").int();
-    assert_eq!(holder(&mut c, "a").ttl_ms, -1);
-    assert_eq!(run(&mut c, "LOCK.HOLDERS free").items(), [Value::Nil; 0]);
-}
-
-#[test]
 fn info_tells_of_the_lowest_token_how_many_there_are_and_the_smallest_limit() {
     let server = Server::start();
     let mut c = server.connection();
@@ -113,21 +99,6 @@ fn info_tells_of_the_lowest_token_how_many_there_are_and_the_smallest_limit() {
         (owners(&mut c), info(&mut c).limit),
         (vec!["b".to_owned(), "e".to_owned()], 2)
     );
-}
-
-#[test]
-fn info_leaves_out_a_limit_that_has_ended() {
-    for more in [0, 40] {
-        let (_server, mut c, _) = shared(["a"], "LIMIT 900");
-        for n in 0..more {
-            enter(&mut c, &format!("o{n} SHARED"));
-        }
-        let lines = ["LOCK.ACQUIRE k b LIMIT 100 PX 40", "LOCK.INFO k"];
-        let seen = at_one_moment(&mut c, &lines).remove(1).lock_info();
-        assert_eq!(seen.limit, 100);
-        eventually(|| info(&mut c).limit == 900, "the narrow one to end");
-        assert_eq!(info(&mut c).holders, 1 + more);
-    }
 }
 
 #[test]

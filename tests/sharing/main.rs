@@ -17,7 +17,6 @@ mod entering;
 mod expiry;
 mod fencing;
 mod gone;
-mod held_back;
 mod holders;
 mod look;
 mod many;

@@ -140,22 +140,3 @@ fn a_lock_of_thousands_is_freed_in_the_background() {
         );
     }
 }
-
-#[test]
-fn a_full_company_goes_to_a_replica_and_through_a_file() {
-    let mut server = Server::builder().config("save", "3600 1").start();
-    let mut c = server.connection();
-    fill(&mut c, 10_000);
-    run(&mut c, "LOCK.ACQUIRE k more SHARED").nil();
-    let replica = server.replica();
-    fill(&mut c, 3);
-    run(&mut c, "LOCK.RELEASE k owner-4711 ALL").int();
-    server.wait_for_sync(&replica);
-    assert_eq!(info(&mut replica.connection()).holders, 9_999);
-    assert_eq!(server.whole_state(), replica.whole_state());
-    let payload = cmd!(c, "DUMP", "k").bytes();
-    cmd!(c, "RESTORE", "r", 0, payload).okay();
-    let before = server.whole_state();
-    server.restart();
-    assert_eq!(server.whole_state(), before);
-}

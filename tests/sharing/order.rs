@@ -1,7 +1,7 @@
 //! Who waits is served strictly in order: from the front of the queue, each that has room, until one has
 //! none.
 
-use crate::holders::{enter, holder, owners, shared};
+use crate::holders::{enter, owners, shared};
 use crate::support::{queue, run, wait};
 use testbed::{Expect, Server};
 
@@ -29,22 +29,6 @@ fn a_waiting_writer_holds_back_the_readers_behind_it() {
 }
 
 #[test]
-fn all_readers_at_the_front_get_in_and_those_behind_the_next_writer_wait() {
-    let server = Server::start();
-    let mut c = server.connection();
-    enter(&mut c, "a");
-    let mut front = ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED BLOCK 0")));
-    let _writer = wait(&server, "k writer BLOCK 0");
-    let _behind = wait(&server, "k e SHARED BLOCK 0");
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    for reader in &mut front {
-        reader.granted();
-    }
-    assert_eq!(owners(&mut c), ["b", "d"]);
-    assert_eq!(queue(&mut c), ["writer", "e"]);
-}
-
-#[test]
 fn who_would_have_room_stands_behind_whoever_waits() {
     let (server, mut c, _) = shared(["a", "b"], "LIMIT 3");
     // It has no room until one is left; a permit is free meanwhile.
@@ -59,19 +43,6 @@ fn who_would_have_room_stands_behind_whoever_waits() {
     assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
     assert_eq!(queue(&mut c), ["d"; 0]);
     behind.granted();
-}
-
-#[test]
-fn a_call_of_the_same_owner_stands_behind_too() {
-    let (server, mut c, _) = shared(["a"], "SHARED");
-    let _writer = wait(&server, "k b BLOCK 0");
-    run(&mut c, "LOCK.ACQUIRE k b SHARED").nil();
-    run(&mut c, "LOCK.ACQUIRE k b SHARED HOLDS 1").nil();
-    run(&mut c, "LOCK.ACQUIRE k b SHARED BLOCK 30").nil();
-    assert_eq!(
-        (owners(&mut c), queue(&mut c)),
-        (vec!["a".to_owned()], vec!["b".to_owned()])
-    );
 }
 
 #[test]
@@ -90,35 +61,6 @@ fn who_polls_does_not_get_in_while_anybody_stands_in_line() {
     }
     assert_eq!(run(&mut c, &format!("LOCK.RELEASE k {held}")).int(), 0);
     run(&mut c, "LOCK.ACQUIRE k poll SHARED").grant();
-}
-
-#[test]
-fn a_holder_enters_again_out_of_turn() {
-    let (server, mut c, [a, _]) = shared(["a", "b"], "SHARED");
-    let _writer = wait(&server, "k writer BLOCK 0");
-    let again = enter(&mut c, "a SHARED");
-    assert_eq!((again.token, again.holds), (a.token, 2));
-    assert_eq!(queue(&mut c), ["writer"]);
-    assert_eq!(holder(&mut c, "a").holds, 2);
-}
-
-#[test]
-fn the_calls_of_an_owner_are_judged_with_its_grant_before_the_next_in_line() {
-    let server = Server::start();
-    let mut c = server.connection();
-    enter(&mut c, "a");
-    let mut first = wait(&server, "k b SHARED PX 600000 BLOCK 0");
-    let mut writer = wait(&server, "k writer PX 600000 BLOCK 0");
-    let mut reader = wait(&server, "k d SHARED PX 600000 BLOCK 0");
-    let mut second = wait(&server, "k b SHARED PX 600000 BLOCK 0");
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    let (one, two) = (first.granted(), second.granted());
-    assert_eq!((one.token, one.holds, two.holds), (two.token, 1, 2));
-    assert_eq!(queue(&mut c), ["writer", "d"]);
-    assert_eq!(run(&mut c, "LOCK.RELEASE k b ALL").int(), 0);
-    writer.granted();
-    assert_eq!(run(&mut c, "LOCK.RELEASE k writer").int(), 0);
-    reader.granted();
 }
 
 #[test]

@@ -2,10 +2,10 @@
 //! the LOCK command that made the room; where none did, within 10 ms.
 
 use crate::holders::{enter, owners, shared};
-use crate::support::{Waiter, at_once, line, queue, run, unblocks, wait};
+use crate::support::{Waiter, at_once, line, queue, run, wait};
 use redis::Connection;
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk};
 
 /// Runs this command on a server with permits of `a` and `b`, two of two, and `d` in line for one, and
 /// demands that `d` has it when the next command of the same transaction looks.
@@ -32,12 +32,6 @@ fn by_a_release() {
 }
 
 #[test]
-fn by_a_release_of_the_last_of_several_holds() {
-    at_once_by("LOCK.RELEASE k a HOLDS 0");
-    at_once_by("LOCK.RELEASE k b ALL");
-}
-
-#[test]
 fn by_a_renewal_with_a_wider_limit() {
     let server = Server::start();
     let mut c = server.connection();
@@ -60,18 +54,6 @@ fn by_a_renewal_with_a_wider_limit() {
             vec!["e".to_owned()]
         )
     );
-}
-
-#[test]
-fn by_a_renewal_of_a_semaphore_s_user() {
-    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
-    let mut next = wait(&server, "k d SHARED PX 600000 BLOCK 0");
-    run(&mut c, "LOCK.RENEW k a LIMIT 3").grant();
-    assert_eq!(queue(&mut c), ["d"], "b still bears two alone");
-    let lines = ["MULTI", "LOCK.RENEW k b LIMIT 3", "LOCK.INFO k", "EXEC"];
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
-    assert_eq!(exec[1].clone().lock_info().holders, 3);
-    next.granted();
 }
 
 /// Several tries: at least one is as quick as the contract says, however busy the machine is.
@@ -105,19 +87,6 @@ fn by_the_end_of_a_share_s_lease() {
         assert_eq!(run(&mut c, "LOCK.RELEASE k d").int(), 0);
         Duration::from_micros(u64::try_from(token - end * 1000).unwrap_or_default())
     });
-}
-
-#[test]
-fn by_the_end_of_the_one_that_bore_the_fewest() {
-    let (server, mut c, _) = shared(["a"], "SHARED");
-    enter(&mut c, "b LIMIT 2");
-    let mut next =
-        ["d", "e"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
-    run(&mut c, "LOCK.RENEW k b PX 50").grant();
-    for waiter in &mut next {
-        waiter.granted();
-    }
-    assert_eq!(owners(&mut c), ["a", "d", "e"]);
 }
 
 #[test]
@@ -184,69 +153,6 @@ fn by_a_front_call_that_is_called_off() {
     });
 }
 
-#[test]
-fn by_a_front_call_that_closes() {
-    when_the_front_leaves(|_, _, writer| drop(writer));
-}
-
-#[test]
-fn by_a_front_call_that_is_killed() {
-    when_the_front_leaves(|_, c, writer| {
-        assert_eq!(cmd!(*c, "CLIENT", "KILL", "ID", writer.id).int(), 1);
-    });
-}
-
-#[test]
-fn by_a_front_call_that_is_unblocked() {
-    if unblocks() {
-        when_the_front_leaves(|_, c, mut writer| {
-            assert_eq!(cmd!(*c, "CLIENT", "UNBLOCK", writer.id).int(), 1);
-            writer.receive().nil();
-        });
-    }
-}
-
-#[test]
-fn by_a_front_call_whose_user_is_deleted() {
-    when_the_front_leaves(|_, c, _writer| {
-        assert_eq!(run(c, "ACL DELUSER ann").int(), 1);
-    });
-}
-
-/// Its rights are asked for when its turn has come; others have room behind it then.
-#[test]
-fn by_a_front_call_that_has_lost_its_right() {
-    if !unblocks() && !Server::version().is_redis_from(7, 2) {
-        return; // such a server does not ask again
-    }
-    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
-    run(&mut c, "ACL SETUSER ann on nopass ~* &* +@all").okay();
-    let ann = server.connection_as("ann", "any");
-    let mut refused = Waiter::on(&server, ann, &line("LOCK.ACQUIRE k ann LIMIT 2 BLOCK 0"));
-    let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
-    run(&mut c, "ACL SETUSER ann -lock.acquire").okay();
-    let lines = ["MULTI", "LOCK.RELEASE k a", "LOCK.INFO k", "EXEC"];
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
-    assert_eq!(exec[1].clone().lock_info().holders, 2);
-    refused.receive().refused("NOPERM");
-    next.granted();
-    assert_eq!(owners(&mut c), ["b", "d"]);
-}
-
-#[test]
-fn by_the_give_back_of_a_caller_that_was_killed() {
-    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
-    let gone = wait(&server, "k gone LIMIT 2 PX 600000 BLOCK 0");
-    let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
-    let kill = format!("CLIENT KILL ID {}", gone.id);
-    at_once(&mut c, &["MULTI", "LOCK.RELEASE k a", &kill, "EXEC"])
-        .pop()
-        .expect("EXEC")
-        .items();
-    next.granted();
-    assert_eq!(owners(&mut c), ["b", "d"]);
-}
-
 /// Whatever frees the whole lock.
 #[test]
 fn by_whatever_frees_the_lock() {
@@ -272,19 +178,4 @@ fn by_whatever_frees_the_lock() {
             "{command}"
         );
     }
-}
-
-#[test]
-fn a_key_that_comes_to_hold_another_type_answers_all_who_wait() {
-    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
-    let mut waiters = ["d", "e"].map(|owner| wait(&server, &format!("k {owner} LIMIT 2 BLOCK 0")));
-    run(&mut c, "SET k text").okay();
-    for waiter in &mut waiters {
-        waiter.receive().refused("WRONGTYPE");
-    }
-    run(&mut c, "LOCK.HOLDERS k").refused("WRONGTYPE");
-    eventually(
-        || crate::support::blocked_clients(&server) == 0,
-        "nobody to wait",
-    );
 }

@@ -1,6 +1,6 @@
 //! Shares in files: AOF, RDB, rewrites, and a process that is killed.
 
-use crate::holders::{Holder, enter, holders, holders_of};
+use crate::holders::{Holder, enter, holders_of};
 use crate::support::run;
 use redis::Connection;
 use testbed::state::assert_same;
@@ -121,27 +121,6 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
     server.restart();
     assert_same(&before.0, &server.whole_state(), "after a restart");
     assert_eq!(before.1, told(&mut server.connection()));
-}
-
-#[test]
-fn what_was_answered_survives_a_kill() {
-    let mut server = Server::builder()
-        .config("appendonly", "yes")
-        .config("appendfsync", "always")
-        .start();
-    for number in 0..5 {
-        let mut c = server.connection();
-        for n in 0..30 {
-            enter(&mut c, &format!("o{number}-{n} SHARED"));
-        }
-        run(&mut c, &format!("LOCK.RELEASE k o{number}-7")).int();
-        run(&mut c, &format!("LOCK.ACQUIRE k o{number}-9 LIMIT 500")).grant();
-        let before = told(&mut c);
-        server.kill9();
-        server.restart();
-        assert_eq!(told(&mut server.connection()), before);
-    }
-    assert_eq!(holders(&mut server.connection()).len(), 5 * 29);
 }
 
 /// The effect of a change tells of one holder, however many there are; of an end that they ended.

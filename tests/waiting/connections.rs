@@ -1,7 +1,7 @@
 //! What a waiting client's connection may be like.
 
-use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
-use redis::{Cmd, Value};
+use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait, wait_as};
+use redis::Value;
 use testbed::{Expect, Server, Talk, cmd, eventually, held};
 
 #[test]
@@ -106,31 +106,6 @@ fn a_waiter_stays_in_its_database() {
     assert_eq!(run(&mut five, "EXISTS counter").int(), 1);
 }
 
-#[test]
-fn names_of_any_bytes_are_waited_for() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let long = [b'n'; 256];
-    let names: [&[u8]; 4] = [b"\0", b"\xff\xfe\r\n", b"%s%n %", &long];
-    for key in [&b""[..], b"\0\xff\r\n%s", &[b'k'; 5000]] {
-        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
-        let mut waiters = names.map(|name| {
-            let mut call = Cmd::new();
-            call.arg("LOCK.ACQUIRE").arg(key).arg(name);
-            call.arg("PX").arg(600_000).arg("BLOCK").arg(0);
-            Waiter::on(&server, server.connection(), &call)
-        });
-        let mut before: &[u8] = b"a";
-        for (waiter, name) in waiters.iter_mut().zip(names) {
-            let first = cmd!(c, "LOCK.WAITERS", key, "COUNT", 1).items().remove(0);
-            assert_eq!(first.fields()["owner"].clone().bytes(), name);
-            assert_eq!(cmd!(c, "LOCK.RELEASE", key, before).int(), 0);
-            assert_eq!(waiter.granted().owner, name);
-            before = name;
-        }
-    }
-}
-
 /// Redis 7.0 serves such a client; later servers run its call again, and refuse it.
 #[test]
 fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
@@ -193,52 +168,4 @@ fn a_user_of_some_databases_is_granted_the_lock_there_while_it_may_use_them() {
     refused.receive().refused("NOPERM");
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
     nobody_waits(&server);
-}
-
-#[test]
-fn a_watched_lock_is_not_disturbed_by_those_who_wait() {
-    let (server, mut c) = held();
-    let mut watching = server.connection();
-    run(&mut watching, "WATCH k").okay();
-    let [waiter] = wait_as(&server, ["b"]);
-    run(&mut c, "LOCK.ACQUIRE k z BLOCK 40").nil();
-    drop(waiter);
-    nobody_waits(&server);
-    let replies = at_once(&mut watching, &["MULTI", "PING", "EXEC"]);
-    let replies = replies.into_iter().nth(2).expect("a reply").items();
-    assert_eq!(replies.len(), 1, "nothing changed");
-
-    run(&mut watching, "WATCH k").okay();
-    let [mut waiter] = wait_as(&server, ["b"]);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    waiter.granted();
-    let replies = at_once(&mut watching, &["MULTI", "PING", "EXEC"]);
-    replies.into_iter().nth(2).expect("a reply").nil();
-}
-
-#[test]
-fn a_hand_off_raises_the_event_of_an_acquire() {
-    let (server, mut c) = held();
-    run(&mut c, "CONFIG SET notify-keyspace-events Ed$xg").okay();
-    let mut heard = server.connection();
-    run(&mut heard, "PSUBSCRIBE __keyevent@0__:*").value();
-    let mut waiter = wait(&server, "k b PX 20 BLOCK 0");
-    let mut last = wait(&server, "k c PX 600000 BLOCK 0");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    waiter.granted();
-    last.granted();
-    let mut event = || {
-        let message = heard.recv_response().expect("a message").items();
-        let [_, _, channel, key] = message.try_into().expect("four parts");
-        assert_eq!(key.bytes(), b"k");
-        channel
-            .text()
-            .rsplit(':')
-            .next()
-            .expect("a name")
-            .to_owned()
-    };
-    let events = [(); 4].map(|()| event());
-    let expected = ["lock.release", "lock.acquire", "expired", "lock.acquire"];
-    assert_eq!(events, expected);
 }

@@ -11,18 +11,8 @@ fn flushdb_frees() {
 }
 
 #[test]
-fn flushdb_in_the_background_frees() {
-    frees_by("FLUSHDB ASYNC");
-}
-
-#[test]
 fn flushall_frees() {
     frees_by("FLUSHALL SYNC");
-}
-
-#[test]
-fn flushall_in_the_background_frees() {
-    frees_by("FLUSHALL ASYNC");
 }
 
 #[test]

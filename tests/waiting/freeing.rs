@@ -48,20 +48,6 @@ fn by_the_last_release() {
 }
 
 #[test]
-fn by_a_release_of_all_holds() {
-    frees(|c| {
-        run(c, "LOCK.ACQUIRE k a").grant();
-        assert_eq!(run(c, "LOCK.RELEASE k a ALL").int(), 0);
-        assert_eq!(owner(c), "b");
-    });
-}
-
-#[test]
-fn by_a_release_down_to_no_hold() {
-    frees_by("LOCK.RELEASE k a HOLDS 0");
-}
-
-#[test]
 fn by_the_end_of_the_lease() {
     frees_by("LOCK.RENEW k a PX 50");
 }
@@ -72,18 +58,8 @@ fn by_del() {
 }
 
 #[test]
-fn by_unlink() {
-    frees_by("UNLINK k");
-}
-
-#[test]
 fn by_an_expiry_set_from_outside() {
     frees_by("PEXPIRE k 50");
-}
-
-#[test]
-fn by_an_expiry_set_to_now() {
-    frees_by("PEXPIRE k 0");
 }
 
 #[test]
@@ -123,11 +99,6 @@ fn evicted_by(policy: &str) {
 #[test]
 fn by_eviction_from_all_keys() {
     evicted_by("allkeys-lru");
-}
-
-#[test]
-fn by_eviction_from_those_that_expire() {
-    evicted_by("volatile-ttl");
 }
 
 #[test]

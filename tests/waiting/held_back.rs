@@ -56,36 +56,6 @@ fn too_few_replicas_hold_grants_back() {
 }
 
 #[test]
-fn a_replica_that_comes_lets_grants_go_on() {
-    let server = Server::start();
-    let mut replica = None;
-    holds_grants_back(
-        &server,
-        "NOREPLICAS",
-        |_| "CONFIG SET min-replicas-to-write 1",
-        |_| replica = Some(server.replica()),
-    );
-    let replica = replica.expect("a replica");
-    server.wait_for_sync(&replica);
-    assert_eq!(owner(&mut replica.connection()), "c");
-}
-
-#[test]
-fn a_disk_that_cannot_be_written_holds_grants_back() {
-    let server = Server::builder().config("save", "3600 1").start();
-    holds_grants_back(
-        &server,
-        "MISCONF",
-        |c| {
-            run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay();
-            server.fail_to_save();
-            "CONFIG SET stop-writes-on-bgsave-error yes"
-        },
-        |_| server.save_again(),
-    );
-}
-
-#[test]
 fn a_failed_save_stops_renewals_until_a_save_succeeds() {
     let server = Server::builder().config("save", "3600 1").start();
     let mut c = server.connection();

@@ -61,19 +61,6 @@ fn reset_cannot_be_sent_while_waiting_but_closing_can() {
     eventually(|| queue(&mut c).is_empty(), "it to be gone");
 }
 
-#[test]
-fn after_the_last_one_left_the_lock_is_simply_released() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [waiter] = wait_as(&server, ["b"]);
-    drop(waiter);
-    nobody_waits(&server);
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
-    run(&mut c, "LOCK.ACQUIRE k c").grant();
-}
-
 /// The reply was sent: what its client does with it is its own affair until the lease ends.
 #[test]
 fn a_grant_that_was_delivered_stays_when_its_client_closes() {

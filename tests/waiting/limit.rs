@@ -131,34 +131,6 @@ fn the_total_limit_is_one_for_all_keys_and_databases() {
 }
 
 #[test]
-fn with_a_total_limit_of_none_nobody_waits() {
-    let (server, mut c) = with("lock.max-waiters-total", 0);
-    let error = run(&mut c, JOIN).refused("MAXWAITERS");
-    assert!(error.contains("lock.max-waiters-total"), "{error}");
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a BLOCK 0").grant().holds, 2);
-    run(&mut c, "LOCK.ACQUIRE k late").nil();
-    nobody_waits(&server);
-}
-
-#[test]
-fn a_total_limit_set_while_some_wait_holds_for_those_who_come() {
-    let (server, mut c) = with("lock.max-waiters-total", 10);
-    let waiters = wait_as(&server, ["b", "c", "d"]);
-    run(&mut c, "CONFIG SET lock.max-waiters-total 2").okay();
-    run(&mut c, JOIN).refused("MAXWAITERS");
-    assert_eq!(queue(&mut c), ["b", "c", "d"], "those who wait stay");
-    let rejections = server.info_field("lock", "lock_max_waiters_rejections");
-    assert_eq!(rejections, "1");
-    let [mut b, c_, d] = waiters;
-    run(&mut c, "LOCK.RELEASE k a").int();
-    b.granted();
-    run(&mut c, JOIN).refused("MAXWAITERS");
-    drop((c_, d));
-    nobody_waits(&server);
-    let _late = wait(&server, "k late BLOCK 0");
-}
-
-#[test]
 fn a_refusal_for_lack_of_room_is_the_last_that_is_judged() {
     let (_server, mut c) = with_limit(0);
     run(&mut c, "LOCK.ACQUIRE k b BLOCK 0 HOLDS 2").refused("NOTOWNER");

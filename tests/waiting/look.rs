@@ -87,27 +87,6 @@ fn count_cuts_the_list_short() {
 }
 
 #[test]
-fn wrong_arguments_are_refused() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for words in [
-        "",
-        "k COUNT",
-        "k COUNT -1",
-        "k COUNT x",
-        "k COUNT 1.5",
-        "k COUNT 1 COUNT 2",
-        "k LIMIT 1",
-        "k b",
-    ] {
-        run(&mut c, &format!("LOCK.WAITERS {words}")).refused("ERR");
-    }
-    run(&mut c, "SET text value").okay();
-    run(&mut c, "LOCK.WAITERS text").refused("WRONGTYPE");
-    run(&mut c, "LOCK.WAITERS text COUNT x").refused("ERR");
-}
-
-#[test]
 fn the_list_is_empty_when_nobody_waits() {
     let server = Server::start();
     let mut c = server.connection();

@@ -16,7 +16,6 @@ mod look;
 mod many;
 mod memory;
 mod moving;
-mod never_wait;
 mod order;
 mod overwriting;
 mod owners;

@@ -1,6 +1,6 @@
 //! First come, first served.
 
-use crate::support::{Waiter, nobody_waits, queue, run, unblocks, wait, wait_as};
+use crate::support::{Waiter, nobody_waits, queue, run, unblocks, wait};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
@@ -95,48 +95,4 @@ fn of_a_hundred_waiters_those_who_stay_are_granted_in_order() {
         (last, before) = (grant.token, owner.clone());
     }
     nobody_waits(&server);
-}
-
-#[test]
-fn who_comes_back_stands_at_the_end() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [first, _second, _third] = wait_as(&server, ["b", "c", "d"]);
-    drop(first);
-    eventually(|| queue(&mut c) == ["c", "d"], "the first to be gone");
-    let [_first] = wait_as(&server, ["b"]);
-    assert_eq!(queue(&mut c), ["c", "d", "b"]);
-}
-
-#[test]
-fn queues_of_different_keys_have_nothing_to_do_with_each_other() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for key in ["k", "j"] {
-        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
-    }
-    let mut of_k = wait(&server, "k b BLOCK 0");
-    let mut of_j = wait(&server, "j b BLOCK 0");
-    run(&mut c, "LOCK.RELEASE j a").int();
-    of_j.granted();
-    assert!(of_k.is_blocked(&mut c));
-    run(&mut c, "LOCK.RELEASE k a").int();
-    of_k.granted();
-}
-
-/// Lazily: a call that lets the first waiter go first is judged after it.
-#[test]
-fn a_waiters_own_other_call_comes_with_it() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [mut first, mut second] = wait_as(&server, ["b", "c"]);
-    let replies = crate::support::at_once(&mut c, &["DEL k", "LOCK.ACQUIRE k b PX 600000"]);
-    let entered = replies.into_iter().nth(1).expect("a reply").grant();
-    let granted = first.granted();
-    assert_eq!((granted.holds, entered.holds), (1, 2));
-    assert_eq!(granted.token, entered.token);
-    run(&mut c, "LOCK.RELEASE k b ALL").int();
-    second.granted();
 }

@@ -1,7 +1,7 @@
 //! Values that are written over a lock that somebody waits for.
 
 use crate::copies::Copies;
-use crate::support::{at_once, info, nobody_waits, owner, queue, run, wait_as};
+use crate::support::{at_once, nobody_waits, owner, queue, run, wait_as};
 use redis::Connection;
 use testbed::{Expect, Talk, cmd};
 
@@ -45,23 +45,6 @@ fn another_type_after_a_deletion_turns_its_waiters_away() {
 }
 
 #[test]
-fn a_store_over_a_lock_turns_its_waiters_away() {
-    turns_away(|c| {
-        run(c, "SADD set value").int();
-        run(c, "SUNIONSTORE k set").int();
-    });
-}
-
-#[test]
-fn another_type_restored_over_a_lock_turns_its_waiters_away() {
-    turns_away(|c| {
-        run(c, "SET text value").okay();
-        let dump = run(c, "DUMP text").bytes();
-        cmd!(*c, "RESTORE", "k", 0, dump, "REPLACE").okay();
-    });
-}
-
-#[test]
 fn a_lock_restored_over_another_is_waited_for_in_its_place() {
     let copies = Copies::start();
     let mut c = copies.connection();
@@ -80,20 +63,6 @@ fn a_lock_restored_over_another_is_waited_for_in_its_place() {
     copies.replica_agrees();
     run(&mut c, "DEL k").int();
     assert!(first.granted().token > again.token);
-    copies.agree();
-}
-
-#[test]
-fn a_lock_restored_with_an_end_is_handed_over_then() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE other x PX 600000").grant();
-    let dump = run(&mut c, "DUMP other").bytes();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [mut first] = wait_as(&copies, ["b"]);
-    cmd!(c, "RESTORE", "k", 60, dump, "REPLACE").okay();
-    first.granted();
-    assert_eq!(info(&mut c).owner, b"b");
     copies.agree();
 }
 

@@ -1,12 +1,9 @@
 //! Writes that are paused.
 
 use crate::copies::Copies;
-use crate::support::{
-    Waiter, at_one_moment, info, line, nobody_waits, owner, queue, run, wait, wait_as,
-};
-use redis::Connection;
+use crate::support::{Waiter, at_one_moment, line, nobody_waits, owner, queue, run, wait, wait_as};
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, eventually};
 
 /// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
 /// the pause, and demands that all goes on in order afterwards.
@@ -57,45 +54,6 @@ fn a_newcomer_who_waits_out_a_pause_does_not_pass() {
     copies.agree();
 }
 
-/// How many more grants there have been, by the server's own word.
-fn last_token(c: &mut Connection) -> i64 {
-    let text = cmd!(*c, "INFO", "lock").text();
-    let token = text
-        .lines()
-        .find_map(|line| line.strip_prefix("lock_last_token:"));
-    token.and_then(|n| n.parse().ok()).expect("a token")
-}
-
-#[test]
-fn while_writes_are_paused_nothing_is_granted() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiters = wait_as(&server, ["b", "c"]);
-    let before = last_token(&mut c);
-    // The lease must not end before the pause.
-    let lines = ["LOCK.RENEW k a PX 20", "CLIENT PAUSE 60000 WRITE"];
-    at_one_moment(&mut c, &lines);
-    eventually(
-        || cmd!(c, "LOCK.INFO", "k").value() == redis::Value::Nil,
-        "the lease's end",
-    );
-    // Long enough for many ticks; reading goes on.
-    let looked_until = unix_ms() + 200;
-    while unix_ms() < looked_until {
-        assert_eq!(queue(&mut c), ["b", "c"]);
-        assert_eq!(last_token(&mut c), before);
-    }
-    let over = unix_ms();
-    run(&mut c, "CLIENT UNPAUSE").okay();
-    waiters[0].granted();
-    let held = info(&mut c);
-    assert_eq!((&held.owner[..], held.waiters), (&b"b"[..], 1));
-    // From the grant on.
-    let end = run(&mut c, "PEXPIRETIME k").int();
-    assert!(end >= over + 600_000, "{end}, {over}");
-}
-
 #[test]
 fn a_wait_that_ends_in_a_pause_ends_in_time() {
     let server = Server::start();
@@ -112,26 +70,6 @@ fn a_wait_that_ends_in_a_pause_ends_in_time() {
     drop(gone);
     nobody_waits(&server);
     run(&mut c, "CLIENT UNPAUSE").okay();
-}
-
-#[test]
-fn all_locks_that_ended_in_a_pause_go_on() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    let mut waiters = Vec::new();
-    for n in 0..100 {
-        cmd!(c, "LOCK.ACQUIRE", format!("k{n}"), "a", "PX", 600_000).grant();
-        waiters.push(wait(&copies, &format!("k{n} b PX 600000 BLOCK 0")));
-    }
-    for n in 0..100 {
-        cmd!(c, "LOCK.RENEW", format!("k{n}"), "a", "PX", 10 + n).grant();
-    }
-    run(&mut c, "CLIENT PAUSE 300 WRITE").okay();
-    for waiter in &mut waiters {
-        waiter.granted();
-    }
-    nobody_waits(&copies);
-    copies.agree();
 }
 
 /// What was in the write of a release, and what comes after the pause, is served in order too.

@@ -1,6 +1,6 @@
 //! Servers that become replicas or primaries.
 
-use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait_as};
+use crate::support::{Waiter, info, line, nobody_waits, queue, run, wait_as};
 use redis::Value;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
@@ -68,39 +68,6 @@ fn a_replica_never_grants() {
     run(&mut there, "DEL k").int();
     assert_eq!(cmd!(there, "LOCK.INFO", "k").value(), Value::Nil);
     nobody_waits(&replica);
-}
-
-#[test]
-fn a_hand_off_reaches_the_replica_as_one_grant_after_another() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let replica = server.replica();
-    let mut there = replica.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [mut first] = wait_as(&server, ["b"]);
-    run(&mut c, "LOCK.RENEW k a PX 50").grant();
-    let token = first.granted().token;
-    server.wait_for_sync(&replica);
-    let held = info(&mut there);
-    let found = (&held.owner[..], held.token, held.waiters);
-    assert_eq!(found, (&b"b"[..], token, 0));
-}
-
-#[test]
-fn a_promoted_replica_serves_those_who_come_to_it() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let replica = server.replica();
-    let mut there = replica.connection();
-    run(&mut there, "REPLICAOF NO ONE").okay();
-    let mut waiters = wait_as(&replica, ["b", "c"]);
-    assert_eq!(owner(&mut there), "a");
-    run(&mut there, "PEXPIRE k 20").int();
-    let first = waiters[0].granted();
-    assert!(first.token > grant.token);
-    run(&mut there, "LOCK.RELEASE k b").int();
-    assert!(waiters[1].granted().token > first.token);
 }
 
 #[test]

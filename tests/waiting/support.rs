@@ -1,23 +1,11 @@
 //! Calls that wait, and what many of the tests ask of a server.
 
-pub(crate) use testbed::{line, run};
+pub(crate) use testbed::{at_once, line, run};
 
 use redis::{Cmd, Connection, Value};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually, waiters};
-
-/// Sends these commands in one write, and gives their replies.
-#[track_caller]
-pub(crate) fn at_once(c: &mut Connection, lines: &[&str]) -> Vec<Reply> {
-    let packed: Vec<u8> = lines
-        .iter()
-        .flat_map(|words| line(words).get_packed_command())
-        .collect();
-    c.send_packed_command(&packed)
-        .expect("a connection to write to");
-    lines.iter().map(|_| c.receive()).collect()
-}
+use testbed::{Expect, Grant, Kind, LockInfo, Server, Talk, cmd, eventually, waiters};
 
 /// Runs these commands in one transaction, in which the server's time stands still, and gives their replies.
 #[track_caller]

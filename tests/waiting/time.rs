@@ -36,22 +36,6 @@ fn a_wait_ends_with_nil_when_its_time_is_up() {
 }
 
 #[test]
-fn waits_of_the_same_key_end_each_at_its_own_time() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut long = wait(&server, "k b BLOCK 3000");
-    let mut short = wait(&server, "k c BLOCK 500");
-    let mut for_ever = wait(&server, "k d BLOCK 0");
-    short.receive().nil();
-    assert!(long.is_blocked(&mut c));
-    long.receive().nil();
-    assert!(for_ever.is_blocked(&mut c));
-    run(&mut c, "DEL k").int();
-    for_ever.granted();
-}
-
-#[test]
 fn the_longest_wait_is_taken() {
     let server = Server::start();
     let mut c = server.connection();
@@ -81,18 +65,6 @@ fn the_lease_starts_with_the_grant() {
         let token_ms = grant.token / 1000;
         assert!((earliest..=latest).contains(&(token_ms + lease)));
     }
-}
-
-/// The default is that of the moment of the grant, as for any new grant.
-#[test]
-fn a_lease_that_was_not_given_is_the_default_of_the_moment_of_the_grant() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiter = wait(&server, "k b BLOCK 0");
-    run(&mut c, "CONFIG SET lock.default-lease-ms 7000").okay();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(waiter.granted().lease, 7000);
 }
 
 /// From the end of a lease to the next grant's token, in microseconds, while nothing else is sent.

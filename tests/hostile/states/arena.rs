@@ -27,12 +27,10 @@ pub(crate) enum Setting {
     Plain,
     Threads,
     Cluster,
-    Replica,
 }
 
 pub(crate) struct Arena {
     pub(crate) server: Server,
-    pub(crate) replica: Option<Server>,
     /// More than one. A cluster may have them too, and has not unless it is told.
     pub(crate) has_databases: bool,
     witness: Wire,
@@ -50,7 +48,6 @@ pub(crate) struct Client {
     pub(crate) flags: String,
     /// Its last command.
     pub(crate) command: String,
-    pub(crate) database: i64,
 }
 
 impl Client {
@@ -81,10 +78,8 @@ impl Arena {
                 .config("io-threads-do-reads", "yes"),
             Setting::Threads => builder.config("io-threads", "3"),
             Setting::Cluster => builder.config("cluster-enabled", "yes"),
-            Setting::Replica => builder.config("appendonly", "yes"),
         };
         let server = builder.start();
-        let replica = (setting == Setting::Replica).then(|| server.replica());
         let mut listener = Wire::to(&server);
         let Ok(Value::Int(id)) = listener.ask(&[line("CLIENT ID")]).remove(0) else {
             panic!("a client without a number");
@@ -102,7 +97,6 @@ impl Arena {
             listener: id.to_string(),
             has_databases: setting != Setting::Cluster,
             server,
-            replica,
             witness,
             _listener: listener,
             memory: 0,
@@ -164,7 +158,6 @@ impl Arena {
                 id: field("id"),
                 flags: field("flags"),
                 command: field("cmd"),
-                database: field("db").parse().unwrap_or_default(),
             };
             (field("addr"), client)
         });
@@ -214,36 +207,6 @@ impl Arena {
         commands.push(line("SELECT 0"));
         self.ask(&commands);
         waited
-    }
-
-    /// Kills a client in the moment in which the locks that it waits for are released, and so may be on
-    /// their way to it. For which of these keys it waited.
-    pub(crate) fn kill_waiting(
-        &mut self,
-        database: i64,
-        keys: &[String],
-        kill: &Cmd,
-        client: &str,
-    ) -> Vec<String> {
-        let locks = self.locks(database, keys);
-        let waiters = keys.iter().map(|key| line(&format!("LOCK.WAITERS {key}")));
-        let mut commands = vec![line(&format!("SELECT {database}"))];
-        commands.extend(waiters);
-        for (key, lock) in keys.iter().zip(locks) {
-            commands.extend(lock.map(|lock| release(key, &lock)));
-        }
-        commands.extend([kill.clone(), line("SELECT 0")]);
-        // In one write: nobody comes between.
-        let answers = self.ask(&commands).into_iter().skip(1);
-        keys.iter()
-            .zip(answers)
-            .filter(|(_, waiters)| {
-                waiters
-                    .clone()
-                    .is_ok_and(|all| clients_of(all).contains(&client.to_owned()))
-            })
-            .map(|(key, _)| key.clone())
-            .collect()
     }
 
     fn of_each(&mut self, name: &str, database: i64, keys: &[String]) -> Vec<Answer> {

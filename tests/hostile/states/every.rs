@@ -35,8 +35,9 @@ fn in_every_state_every_command_leaves_each_lock_with_its_owner() {
     let in_a_cluster = &cases[..cases.len().min(CASES / 2)];
     thread::scope(|scope| {
         let mut lanes = Vec::new();
-        for cases in cases.chunks(cases.len().div_ceil(SERVERS)) {
-            lanes.push(scope.spawn(|| play(Setting::Plain, cases)));
+        let shares = cases.chunks(cases.len().div_ceil(SERVERS));
+        for (cases, setting) in shares.zip([Setting::Plain, Setting::Threads].into_iter().cycle()) {
+            lanes.push(scope.spawn(move || play(setting, cases)));
         }
         lanes.push(scope.spawn(|| play(Setting::Cluster, in_a_cluster)));
         for lane in lanes {

@@ -33,13 +33,6 @@ pub(crate) struct Form {
     pub(crate) line: &'static str,
 }
 
-impl Form {
-    /// Whether it waits for others for ever.
-    pub(crate) fn waits(&self) -> bool {
-        matches!(self.situation, Theirs | TheirsWaited) && self.line.contains("BLOCK 0")
-    }
-}
-
 const fn form(situation: Situation, line: &'static str) -> Form {
     Form { situation, line }
 }

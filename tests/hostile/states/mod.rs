@@ -3,8 +3,8 @@
 //!
 //! `HOSTILE_CASES` says how many cases are played of those that the states, the pairs of states and the
 //! commands make: the first 6,300 are every command in every state, and each 5,000 more are every pair of
-//! states once. `HOSTILE_SECONDS` says how long connections then walk from state to state at random.
-//! `HOSTILE_SEED` repeats the choices, though not their timing.
+//! states once. `HOSTILE_SEED` repeats the choices, though not their timing. At random, and with an administrator who
+//! disturbs them, connections meet in `make storm`.
 
 mod arena;
 mod batch;
@@ -12,8 +12,5 @@ mod case;
 mod catalogue;
 mod every;
 mod forms;
-mod nemesis;
 mod peer;
 mod script;
-mod walk;
-mod walker;

@@ -15,7 +15,6 @@ mod connection;
 mod locks;
 mod mutants;
 mod nemesis;
-mod proxy;
 mod quorum;
 mod register;
 mod run;

@@ -1,4 +1,6 @@
 //! Mutants: the module, broken on purpose. A fault run, or the tests in a folder, must notice each of these.
+//! Errors that the core's own tests notice are here only where a fault run must notice them too; `make mutants-core`
+//! makes others of their kind.
 
 mod alone;
 mod programs;

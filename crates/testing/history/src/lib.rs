@@ -5,13 +5,10 @@
 //! pass. It also asks for less than these rules say, since it sees a call only from outside: a token that
 //! nobody was told of, a lease that ended at some moment of two, a reply that was lost.
 //!
-//! Its tests are the other way round. The simulated lock there is built on `redis-lock-core`, so that
-//! thousands of right histories compare the two, and a wrong lock is the right one with one defect.
+//! Its tests are small histories, right and wrong, each written by hand (`tests/by_hand`). Right ones of the module
+//! are what the fault runs bring.
 
 #![forbid(unsafe_code)]
-
-#[cfg(test)]
-extern crate self as history;
 
 mod call;
 mod check;

@@ -9,7 +9,7 @@ use stateright::Model;
 use crate::action::possible;
 use crate::canonical::canonical;
 use crate::model::{Quorum, rule};
-use crate::plan::{self, Expected, Size};
+use crate::plan::{self, Expected};
 use crate::report::verdict;
 use crate::search::search;
 use crate::setting::{Leases, Memory, Passed, Setting, Weakening};
@@ -47,28 +47,6 @@ fn broken(setting: &Setting) -> BTreeSet<&'static str> {
     let outcome = search(setting, &[], None, 2, LONG);
     assert!(outcome.completed, "{setting:?}");
     outcome.broken.iter().map(|(rule, _)| *rule).collect()
-}
-
-#[test]
-fn the_short_searches_with_one_attempt_come_to_what_they_should() {
-    for planned in plan::all() {
-        if planned.size != Size::Short || planned.setting.attempts > 1 {
-            continue;
-        }
-        let breaks = match planned.expected {
-            Expected::Breaks(rule) => Some(rule),
-            _ => None,
-        };
-        let setting = Setting {
-            unheard: planned.setting.unheard.map(|_| 0),
-            ..planned.setting.clone()
-        };
-        let outcome = search(&setting, planned.rules, breaks, 1, LONG);
-        assert!(verdict(&planned, &outcome).is_ok(), "{}", planned.name);
-        for (rule, steps) in outcome.broken.iter().chain(&outcome.shown) {
-            assert!(steps.len() > 1, "{}: {rule} is not told", planned.name);
-        }
-    }
 }
 
 #[test]

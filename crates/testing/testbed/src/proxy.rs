@@ -1,5 +1,5 @@
 //! A proxy in front of a server: it passes requests on and loses or delays their replies, holds requests
-//! back, resets connections, or lets nothing through at all.
+//! back, cuts or resets connections, or lets nothing through at all.
 
 use crate::server::Port;
 use rustix::net::sockopt::set_socket_linger;
@@ -28,6 +28,21 @@ pub enum Fault {
     /// The reply never comes, nor does any other on any connection, until [`Proxy::speak`].
     Silence,
 }
+
+/// Where [`Proxy::cut`] cuts a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// After half of what the client sends next.
+    Request,
+    /// After half of what the server answers next: the command has been carried out.
+    Reply,
+    /// Nowhere: from now on all bytes get lost, in both directions. The client gives its end up after a while; the
+    /// server is told nothing.
+    Neither,
+}
+
+/// For how long a client waits on a connection that is half-open.
+const GIVEN_UP: Duration = Duration::from_millis(700);
 
 /// Forwards connections to a port, until it is dropped.
 pub struct Proxy {
@@ -59,6 +74,8 @@ struct Pipe {
     server: TcpStream,
     /// What is to become of the next reply.
     next: Mutex<Option<Fault>>,
+    /// Where it is to be cut.
+    cut: Mutex<Option<Cut>>,
     /// It has lost bytes in silence. As TCP never loses any and goes on, it passes no more on.
     has_lost: AtomicBool,
     is_reset: AtomicBool,
@@ -149,9 +166,27 @@ impl Proxy {
     /// ones work.
     pub fn forget(&self) {
         for pipe in self.shared.open_pipes() {
-            pipe.has_lost.store(true, SeqCst);
-            pipe.is_forgotten.store(true, SeqCst);
+            pipe.forget();
         }
+    }
+
+    /// Cuts one of the open connections, the one with this number in turn; whether there was one.
+    pub fn cut(&self, which: usize, cut: Cut) -> bool {
+        let open = self.shared.open_pipes();
+        if open.is_empty() {
+            return false;
+        }
+        let pipe = Arc::clone(&open[which % open.len()]);
+        if cut == Cut::Neither {
+            pipe.forget();
+            thread::spawn(move || {
+                thread::sleep(GIVEN_UP);
+                let _ = pipe.client.shutdown(Shutdown::Both);
+            });
+        } else {
+            *pipe.cut.lock().expect("a cut") = Some(cut);
+        }
+        true
     }
 
     /// All gets through again. A connection that has lost something in between ends.
@@ -224,6 +259,11 @@ impl Shared {
             pipe.has_lost.store(true, SeqCst);
             return (0, true);
         }
+        if pipe.is_cut(Cut::Request) {
+            // First, so that no answer to the half slips through.
+            let _ = pipe.client.shutdown(Shutdown::Both);
+            return (request.len() / 2, false);
+        }
         if fault == Some(Fault::ResetRequest) {
             pipe.reset();
             return (request.len() / 2, false);
@@ -236,6 +276,10 @@ impl Shared {
 
     /// The same of a reply.
     fn reply(&self, reply: &[u8], pipe: &Pipe) -> (usize, bool) {
+        if pipe.is_cut(Cut::Reply) {
+            self.lost.fetch_add(1, SeqCst);
+            return (reply.len() / 2, false);
+        }
         let fault = pipe.next.lock().expect("a fault").take();
         match fault {
             Some(Fault::Cut | Fault::Keep | Fault::Reset) => {
@@ -269,10 +313,14 @@ impl Shared {
 
 impl Pipe {
     fn open(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
+        for end in [&client, &server] {
+            let _ = end.set_nodelay(true);
+        }
         let pipe = Arc::new(Self {
             client,
             server,
             next: Mutex::new(None),
+            cut: Mutex::new(None),
             has_lost: AtomicBool::new(false),
             is_reset: AtomicBool::new(false),
             is_forgotten: AtomicBool::new(false),
@@ -315,6 +363,15 @@ impl Pipe {
         } else {
             self.close();
         }
+    }
+
+    fn is_cut(&self, cut: Cut) -> bool {
+        *self.cut.lock().expect("a cut") == Some(cut)
+    }
+
+    fn forget(&self) {
+        self.has_lost.store(true, SeqCst);
+        self.is_forgotten.store(true, SeqCst);
     }
 
     fn close(&self) {

@@ -1,4 +1,4 @@
-//! Saves that fail: a server refuses writes (`MISCONF`) until one succeeds.
+//! Saves that fail, so that a server refuses writes (`MISCONF`) until one succeeds; and rewrites of the append-only file.
 
 use super::Server;
 use crate::talk::Expect;
@@ -19,6 +19,17 @@ impl Server {
     pub fn save_again(&self) {
         fs::remove_dir_all(self.dump_file()).expect("a folder to remove");
         self.save_in_background("ok");
+    }
+
+    /// Waits until a new append-only file is in use.
+    #[track_caller]
+    pub fn wait_for_rewrite(&self) {
+        let status = |field| self.info_field("persistence", field);
+        eventually(
+            || status("aof_rewrite_in_progress") == "0" && status("aof_rewrite_scheduled") == "0",
+            "the rewrite to end",
+        );
+        assert_eq!(status("aof_last_bgrewrite_status"), "ok");
     }
 
     fn dump_file(&self) -> PathBuf {

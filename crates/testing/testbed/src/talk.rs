@@ -51,6 +51,16 @@ pub fn run(c: &mut Connection, words: &str) -> Reply {
     c.send(&line(words))
 }
 
+/// Sends commands, each written as one line, in one write, and gives their replies.
+#[track_caller]
+pub fn at_once(c: &mut Connection, lines: &[&str]) -> Vec<Reply> {
+    let commands = lines.iter().map(|words| line(words).get_packed_command());
+    let bytes: Vec<u8> = commands.flatten().collect();
+    c.send_packed_command(&bytes)
+        .expect("a connection to write to");
+    lines.iter().map(|_| c.receive()).collect()
+}
+
 /// A server on which `a` holds `k`.
 #[track_caller]
 pub fn held() -> (Server, Connection) {

@@ -3,8 +3,8 @@
 use super::deployment::Node;
 use super::stage::{ConnectionId, Stage};
 use crate::connection::{connect, insist};
-use crate::proxy::Proxy;
 use redis::{Cmd, Connection, ConnectionLike, Value};
+use testbed::Proxy;
 use testbed::Refusal;
 
 /// A connection that its server has a number for.

@@ -19,15 +19,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a grant in a session is renewed when its lease is over",
-        shown_by: Run("stalled-programs"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/renewals.rs",
-            from: "    Duration::from_millis(lease.millis()) / 3",
-            to: "    Duration::from_millis(lease.millis())",
-        }],
-    },
-    Mutant {
         name: "a grant in a session is renewed only once",
         shown_by: Run("stalled-programs"),
         edits: &[Edit {
@@ -43,33 +34,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             file: "crates/core/src/sessions/session.rs",
             from: "self.heard.plus(self.timeout.length() + READING)",
             to: "self.heard.plus(self.timeout.length() * 1000)",
-        }],
-    },
-    Mutant {
-        name: "the silence of a session is judged too early",
-        shown_by: Run("stalled-programs"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "self.heard.plus(self.timeout.length() + READING)",
-            to: "self.heard.plus(self.timeout.length() / 3)",
-        }],
-    },
-    Mutant {
-        name: "a stall of the server is silence of a session",
-        shown_by: Run("stalled-programs"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/presence.rs",
-            from: "        self.stalled = self.stalled.saturating_add(length);",
-            to: "        let _ = length;",
-        }],
-    },
-    Mutant {
-        name: "a grant in a session is renewed when its program has disconnected",
-        shown_by: Run("stalled-programs"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "            due: self.first_due().filter(|_| self.is_attached),",
-            to: "            due: self.first_due(),",
         }],
     },
     Mutant {

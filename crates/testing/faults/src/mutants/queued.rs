@@ -28,42 +28,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a repeated call of a program that is away is a new one",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/mod.rs",
-            from: "self.get(*id).is_some_and(|Call { waiter, .. }| {",
-            to: "self.get(*id).filter(|call| !call.is_passed_over).is_some_and(|Call { waiter, .. }| {",
-        }],
-    },
-    Mutant {
-        name: "a call of another session is taken for a repeated one",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/mod.rs",
-            from: "let is_same = waiter.session == Some(session) && waiter.holds == Some(holds);",
-            to: "let is_same = waiter.holds == Some(holds);",
-        }],
-    },
-    Mutant {
-        name: "a call with other HOLDS is taken for a repeated one",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/mod.rs",
-            from: "let is_same = waiter.session == Some(session) && waiter.holds == Some(holds);",
-            to: "let is_same = waiter.session == Some(session);",
-        }],
-    },
-    Mutant {
-        name: "a queued call is taken for a repeated blocked one",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/mod.rs",
-            from: "is_same && waiter.is_queued()",
-            to: "is_same",
-        }],
-    },
-    Mutant {
         name: "lock.max-queued allows one call too many",
         shown_by: Tests("queued"),
         edits: &[Edit {
@@ -115,15 +79,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             file: "src/waiting/serve.rs",
             from: ".map_or(Membership::Stays, Membership::JoinsAfterWait)",
             to: ".map_or(Membership::Stays, Membership::Joins)",
-        }],
-    },
-    Mutant {
-        name: "a session accepts a grant with one event too many",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/registry.rs",
-            from: "session.events.len() >= FULL",
-            to: "session.events.len() > FULL",
         }],
     },
     Mutant {
@@ -216,31 +171,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a call that comes back is not judged as a re-entry",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/passed_over.rs",
-            from: "            self.unjudged.insert((line.id, id));
-",
-            to: "",
-        }],
-    },
-    Mutant {
         name: "a call that is passed over cannot be cancelled",
         shown_by: Tests("queued"),
         edits: &[Edit {
             file: "src/waiting/join.rs",
             from: "let id = state.calls.first_of(database, name.bytes(), owner)?;",
             to: "let id = state.calls.first_eligible_of(database, name.bytes(), owner)?;",
-        }],
-    },
-    Mutant {
-        name: "LOCK.WAITERS omits the last calls that are passed over",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/mod.rs",
-            from: "(None, _) => passed_over.next(),",
-            to: "(None, _) => None,",
         }],
     },
     Mutant {
@@ -302,27 +238,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ",
             to: "        let _ = state;
 ",
-        }],
-    },
-    Mutant {
-        name: "a queued call is always the first",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/join.rs",
-            from: "let place = line.waiting;",
-            to: "let place = 0;",
-        }],
-    },
-    Mutant {
-        name: "a queued grant does not count as an answer of its grant",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/calls/granted.rs",
-            from: "        let LockId { database, key } = &call.lock_id;
-        self.answered(*database, key, token);
-        Some(call)",
-            to: "        let _ = token;
-        Some(call)",
         }],
     },
     Mutant {

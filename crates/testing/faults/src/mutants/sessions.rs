@@ -5,115 +5,6 @@ use super::{Edit, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
-        name: "sure-ms is not 0 while further events are pending",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "if has_flushed || events.len() < session.events.len() {",
-            to: "if has_flushed {",
-        }],
-    },
-    Mutant {
-        name: "sure-ms is not 0 while flushed grants are to be reported",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "if has_flushed || events.len() < session.events.len() {",
-            to: "if events.len() < session.events.len() {",
-        }],
-    },
-    Mutant {
-        name: "sure-ms omits how long the POLL has waited",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "Duration::from_micros(left).saturating_add(waited)",
-            to: "Duration::from_micros(left)",
-        }],
-    },
-    Mutant {
-        name: "sure-ms is that of the lease that ends last",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "(session.first_end(), session.leases.first_key_value())",
-            to: "(session.ends.last().map(|(end, _)| *end), session.leases.first_key_value())",
-        }],
-    },
-    Mutant {
-        name: "a newer connection acknowledges what an older one was answered",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "if client_id == older {",
-            to: "if true {",
-        }],
-    },
-    Mutant {
-        name: "an older connection polls again when the newer one has closed",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "let is_older = client_id < session.client_id;",
-            to: "let is_older = client_id < session.client_id && session.is_attached;",
-        }],
-    },
-    Mutant {
-        name: "the end of an older connection detaches the session",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "        self.clients.remove(&(older, id));
-",
-            to: "",
-        }],
-    },
-    Mutant {
-        name: "a POLL that waits is answered late after a grant joins",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/registry.rs",
-            from: "                poll.hurry(due);",
-            to: "                let _ = poll;",
-        }],
-    },
-    Mutant {
-        name: "a POLL that waits is answered late after a lease is shortened",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/losses.rs",
-            from: "        if is_shorter {",
-            to: "        if is_shorter && false {",
-        }],
-    },
-    Mutant {
-        name: "a POLL waits longer than a third of a lease",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "longest.min(third.max(SHORTEST_WAIT))",
-            to: "longest.max(third.min(SHORTEST_WAIT))",
-        }],
-    },
-    Mutant {
-        name: "a POLL waits longer than half of the timeout",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/polls.rs",
-            from: "LONGEST_WAIT.min(session.timeout.length() / 2)",
-            to: "LONGEST_WAIT",
-        }],
-    },
-    Mutant {
-        name: "a session ends after half of its timeout",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "self.heard.plus(self.timeout.length() + READING)",
-            to: "self.heard.plus(self.timeout.length() / 2)",
-        }],
-    },
-    Mutant {
         name: "a stall of the server is silence of a program",
         shown_by: Tests("sessions"),
         edits: &[Edit {
@@ -129,26 +20,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             file: "src/sessions/state.rs",
             from: "if stalled || paused {",
             to: "if stalled {",
-        }],
-    },
-    Mutant {
-        name: "a program goes away while its POLL waits",
-        shown_by: Tests("queued"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/session.rs",
-            from: "let timeout = if self.poll.is_some() {",
-            to: "let timeout = if self.poll.is_some() && false {",
-        }],
-    },
-    Mutant {
-        name: "the end of a connection is no sign of life",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/presence.rs",
-            from: "            self.update(*id, |session| session.heard = alive);
-",
-            to: "            let _ = alive;
-",
         }],
     },
     Mutant {
@@ -204,15 +75,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             file: "src/commands/session/close.rs",
             from: "close(context, arguments, sessions::check_known)",
             to: "close(context, arguments, sessions::check_open)",
-        }],
-    },
-    Mutant {
-        name: "a session is known in every database",
-        shown_by: Tests("sessions"),
-        edits: &[Edit {
-            file: "crates/core/src/sessions/registry.rs",
-            from: "*session.user == *user && session.database == database",
-            to: "*session.user == *user",
         }],
     },
     Mutant {

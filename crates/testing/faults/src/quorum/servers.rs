@@ -1,10 +1,9 @@
 //! The five servers, each behind a proxy that cuts connections.
 
-use crate::proxy::{Cut, Proxy};
 use redis::Value;
 use std::time::Duration;
 use testbed::state::unix_micros;
-use testbed::{Builder, Server};
+use testbed::{Builder, Cut, Proxy, Server};
 
 pub(crate) const COUNT: usize = 5;
 
@@ -73,7 +72,7 @@ impl Node {
     }
 
     pub(crate) fn lost_replies(&self) -> u64 {
-        self.proxy.lost_replies()
+        u64::try_from(self.proxy.lost()).expect("a count")
     }
 
     /// Puts the tokens of this server ahead of time, as they are after it has granted with a clock that

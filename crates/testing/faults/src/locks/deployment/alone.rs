@@ -1,8 +1,8 @@
 //! One server, with a proxy in front of it.
 
 use super::{Deployment, Node};
-use crate::proxy::Proxy;
 use std::sync::Mutex;
+use testbed::Proxy;
 use testbed::clock::{Hand, SteppedClock};
 use testbed::{Builder, Server};
 

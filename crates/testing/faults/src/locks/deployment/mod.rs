@@ -12,7 +12,7 @@ pub(crate) use node::Node;
 pub(crate) use pair::Pair;
 pub(crate) use sharded::Sharded;
 
-use crate::proxy::Proxy;
+use testbed::Proxy;
 use testbed::Server;
 
 /// Servers, and where to find a key.

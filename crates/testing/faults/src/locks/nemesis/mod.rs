@@ -8,7 +8,6 @@ use super::fault::Fault;
 use super::stage::Stage;
 use crate::connection::{connect, insist};
 use crate::nemesis::{Nemesis, drive};
-use crate::proxy::Cut;
 use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -16,6 +15,7 @@ use rand::seq::IndexedRandom;
 use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::Cut;
 use testbed::Server;
 
 /// The number under which calls by the nemesis are recorded.

@@ -3,7 +3,6 @@
 use super::{Event, Freeze, Program, What, reply};
 use crate::connection::connect;
 use crate::locks::protocol;
-use crate::proxy::Proxy;
 use history::{Moment, Poll};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -11,6 +10,7 @@ use redis::{Cmd, Connection, Value};
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::Proxy;
 use testbed::{Expect, Reply};
 
 /// How long a POLL waits: a third of the shortest lease in a session.

@@ -1,12 +1,12 @@
 //! What is done to servers.
 
 use super::{Due, QuorumNemesis};
-use crate::proxy::Cut;
 use crate::quorum::configuration::AHEAD;
 use crate::quorum::servers::{SPARE, State};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use std::time::Duration;
+use testbed::Cut;
 
 impl QuorumNemesis<'_> {
     pub(super) fn cut(&mut self) -> bool {

@@ -156,18 +156,6 @@ fn kinds(told: &Told) -> Vec<Kind> {
 }
 
 #[test]
-fn trust_goes_from_the_answer_to_its_end_or_to_the_release() {
-    let records = [
-        contender(1, [granted(5, 0, 10, 980)]),
-        contender(2, [granted(6, 0, 20, 980), released(6, 400)]),
-        contender(3, [granted(7, 0, 30, 980), trusts(1500)]),
-    ];
-    let told = read(&records, true);
-    assert_eq!(spans(&told), [(5, 10, 980), (6, 20, 400), (7, 30, 1500)]);
-    assert_eq!(told.troubles, [""; 0]);
-}
-
-#[test]
 fn who_is_killed_holds_until_the_end_of_the_trust() {
     let mut killed = contender(1, [granted(5, 0, 10, 980)]);
     killed.was_killed = true;
@@ -244,28 +232,4 @@ fn a_lock_without_the_raise_is_found_out() {
     let next = contender(2, [granted(20_000, 20, 25, 900)]);
     let told = read(&[first, next], true);
     assert_eq!(kinds(&told), [Kind::TokenOrder]);
-}
-
-#[test]
-fn a_lock_that_is_given_back_by_itself_at_the_end_of_the_trust_is_no_other_s_too_early() {
-    let first = contender(1, [granted(5, 0, 1, 988)]);
-    let next = contender(2, [granted(6, 100, 990, 1900)]);
-    let told = read(&[first, next], true);
-    assert_eq!(kinds(&told), []);
-    let outcome = &told.history.calls[0].outcome;
-    assert!(
-        matches!(outcome, Outcome::Grant { lease: 987, .. }),
-        "{outcome:?}"
-    );
-}
-
-/// A lower token that was asked for later shows that the grant is later than its own call. The trust ends no later for
-/// that.
-#[test]
-fn a_grant_behind_a_later_call_s_is_trusted_for_no_longer() {
-    let before = contender(1, [granted(4, 53, 60, 980), released(4, 70)]);
-    let first = contender(2, [granted(5, 24, 84, 1000)]);
-    let next = contender(3, [granted(6, 370, 1005, 1900)]);
-    let told = read(&[before, first, next], true);
-    assert_eq!(kinds(&told), []);
 }
