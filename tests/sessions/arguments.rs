@@ -146,7 +146,7 @@ fn session_goes_with_other_words_in_any_order() {
             "SESSION is given twice",
         ),
         ("LOCK.ACQUIRE k a SESSION 0", "SESSION takes"),
-        ("LOCK.ACQUIRE k * SESSION ID", "take an owner by name"),
+        ("LOCK.ACQUIRE k * SESSION ID", "need a named owner"),
         ("LOCK.ACQUIRE k a SESSION ID PX 999", "1000 milliseconds"),
         ("LOCK.ACQUIRE k a SESSION ID KEEP 5000", "unknown option"),
         ("LOCK.RENEW k a SESSION ID PX 1", "1000 milliseconds"),

@@ -251,7 +251,7 @@ fn open(access: &Access, place: Option<&Place>, login: &Login) -> Seen<bool> {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(error)) if error.starts_with("NOAUTH") => Ok(false),
         Ok(Err(error)) => Err(Unseen::new(format!(
-            "without a login, PING is answered {error}"
+            "without a login, PING fails with {error}"
         ))),
         Err(error) if error.contains("NOAUTH") => Ok(false),
         Err(error) => Err(Unseen::new(format!(
@@ -285,6 +285,6 @@ fn write(mut c: Conversation, in_cluster: bool, allow: &Fix) -> Seen<Write> {
         }
     }
     Err(Unseen::new(
-        "no key of the node's own slots was found to try a write on",
+        "no key in the node's own slots was found for a test write",
     ))
 }

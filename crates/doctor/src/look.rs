@@ -110,7 +110,7 @@ fn neighbours(examined: &Examined, place: Option<&Place>, facts: &mut Facts) -> 
             add(&host, port);
         }
         for address in down {
-            let known = (address, "the cluster thinks that it is down".to_owned());
+            let known = (address, "the cluster considers itself down".to_owned());
             if !facts.unreached.contains(&known) {
                 facts.unreached.push(known);
             }

@@ -18,13 +18,13 @@ pub struct ServerOptions {
         default_value = "redis://127.0.0.1:6379"
     )]
     url: String,
-    /// A server on this machine, in the place of a URL.
+    /// A server on this machine, instead of a URL.
     #[arg(long)]
     port: Option<u16>,
-    /// The authority that the servers' certificates are checked against (PEM); without it, the system's.
+    /// The certificate authority of the servers (PEM); without it, the system's.
     #[arg(long)]
     cacert: Option<PathBuf>,
-    /// The certificate to come with (PEM).
+    /// The client certificate (PEM).
     #[arg(long, requires = "key")]
     cert: Option<PathBuf>,
     /// Its key (PEM).

@@ -28,7 +28,8 @@ pub(super) fn replica(facts: &Facts, node: &Node) -> Judged {
         return Verdict::error(seen).fix(in_step()).alone();
     }
     if sure > MOST_BETWEEN_SERVERS {
-        let seen = format!("{seen}: after a failover leases end so much too early or too late");
+        let seen =
+            format!("{seen}: after a failover leases end too early or too late by that time");
         return Verdict::warning(seen).fix(in_step()).alone();
     }
     Verdict::ok(seen).alone()

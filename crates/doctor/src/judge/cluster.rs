@@ -21,7 +21,7 @@ pub(super) fn state(_: &Facts, node: &Node) -> Judged {
     }
     let look = ["CLUSTER NODES", "CLUSTER SHARDS"].map(|line| Fix::Run(line.to_owned()));
     let start = Fix::Do("start the nodes that are down, or give their slots to others".to_owned());
-    let seen = format!("{seen}: locks are answered CLUSTERDOWN");
+    let seen = format!("{seen}: commands on locks fail with CLUSTERDOWN");
     Verdict::error(seen).fix([start]).fix(look).alone()
 }
 
@@ -30,7 +30,7 @@ pub(super) fn coverage(_: &Facts, node: &Node) -> Judged {
         return Ok(vec![]);
     }
     if node.setting("cluster-require-full-coverage")? != Some("yes") {
-        return Verdict::ok("a part that is down stops no locks of the others").alone();
+        return Verdict::ok("a part that is down does not stop the locks of the others").alone();
     }
     let seen =
         "cluster-require-full-coverage yes: when one primary is down, every lock is, on all nodes";
@@ -47,10 +47,9 @@ pub(super) fn reads(_: &Facts, node: &Node) -> Judged {
         .unwrap_or("no")
         == "no"
     {
-        return Verdict::ok("a node that is cut off tells nothing of locks").alone();
+        return Verdict::ok("an isolated node does not answer about locks").alone();
     }
-    let seen =
-        "cluster-allow-reads-when-down yes: a node that is cut off tells of locks as they were";
+    let seen = "cluster-allow-reads-when-down yes: an isolated node returns old states of locks";
     let never = set("cluster-allow-reads-when-down", "no");
     Verdict::warning(seen).fix(never).alone()
 }
@@ -64,14 +63,14 @@ pub(super) fn tls(_: &Facts, node: &Node) -> Judged {
     if node.in_cluster() && node.setting("tls-cluster")? == Some("no") {
         let (server, version) = node.server()?;
         let mut seen =
-            format!("tls-port {port} and tls-cluster no: the nodes talk without encryption");
+            format!("tls-port {port} and tls-cluster no: traffic between nodes is not encrypted");
         if server == "Redis" && version < (7, 2, 0) {
-            seen.push_str(", and clients that come by TLS are sent on to ports without it");
+            seen.push_str(", and TLS clients are redirected to ports without TLS");
         }
         // Set while it runs, Redis 7.0 goes on telling the old ports.
         let line = Fix::Conf("tls-cluster yes".to_owned());
         let restart = Fix::Do(
-            "on all nodes, and restart them: those that differ do not hear each other".to_owned(),
+            "on all nodes, and restart them: nodes with different values do not connect".to_owned(),
         );
         return Verdict::warning(seen).fix([line, restart]).alone();
     }

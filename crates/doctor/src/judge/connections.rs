@@ -33,7 +33,7 @@ pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
     let fix = set("tcp-keepalive", KEEPALIVE);
     match seconds {
         0 => Verdict::warning(
-            "tcp-keepalive 0: a vanished host keeps its place in line without end",
+            "tcp-keepalive 0: a vanished host keeps its place in the queue forever",
         )
         .fix(fix),
         1..=LONGEST_KEEPALIVE => Verdict::ok(format!(

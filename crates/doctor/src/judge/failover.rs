@@ -72,12 +72,12 @@ pub(super) fn sentinel(_: &Facts, watched: &Watched) -> Judged {
     let flags = watched.fields.get("flags").map_or("", String::as_str);
     if flags.contains("down") {
         let start = Fix::Do("start the primary, or wait for the failover".to_owned());
-        let seen = format!("{name}: the Sentinel takes the primary for dead ({flags})");
+        let seen = format!("{name}: the Sentinel considers the primary dead ({flags})");
         found.push(Verdict::error(seen).fix([start]));
     }
     if let Some(ms) = down_after(watched).filter(|ms| *ms < SHORTEST_DOWN_AFTER) {
         let seen = format!(
-            "{name}: down-after-milliseconds {ms}: in a planned switch the primary may be taken for dead"
+            "{name}: down-after-milliseconds {ms}: in a planned switch the Sentinels may consider the primary dead"
         );
         let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
         found.push(Verdict::warning(seen).fix([Fix::Run(set)]));

@@ -51,7 +51,7 @@ pub(super) fn memory(_: &Facts, node: &Node) -> Judged {
         (used.max(most) / MEGABYTE + 1) * MEGABYTE * 3 / 2,
     );
     if used >= most {
-        let seen = format!("{seen}: LOCK.ACQUIRE is answered OOM, re-entry too");
+        let seen = format!("{seen}: LOCK.ACQUIRE fails with OOM, re-entry included");
         return Verdict::error(seen).fix(more).alone();
     }
     if used > most - most / 10 {
@@ -70,13 +70,13 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
         most => (most, "maxmemory"),
     };
     if limit == 0 {
-        return Verdict::ok("how much memory there is, is not told").alone();
+        return Verdict::ok("the server does not report how much memory there is").alone();
     }
     let waiting = node.count("lock_waiting")?;
     let need = (may_wait(node, total)? - waiting).max(0) * WAITER;
     let left = (limit - used).max(0);
     let seen = format!(
-        "lock.max-waiters-total {total}: those who may yet wait take {}, {name} ({}) leaves {}",
+        "lock.max-waiters-total {total}: further waiters can take {}, {name} ({}) leaves {}",
         megabytes(need),
         megabytes(limit),
         megabytes(left)

@@ -28,7 +28,7 @@ pub(super) fn persistence(_: &Facts, node: &Node) -> Judged {
         let seen = "neither AOF nor save points: a crash or a restart loses every lock";
         return Verdict::error(seen).fix(aof).alone();
     }
-    let seen = format!("save points alone ({save}): a crash loses everything since the last save");
+    let seen = format!("save points only ({save}): a crash loses everything since the last save");
     Verdict::warning(seen).fix(aof).alone()
 }
 
@@ -46,7 +46,7 @@ pub(super) fn save(_: &Facts, node: &Node) -> Judged {
         .unwrap_or("yes")
         == "yes";
     if save_points && stops {
-        let seen = format!("{seen}: every write is answered MISCONF, renewals too");
+        let seen = format!("{seen}: every write fails with MISCONF, renewals included");
         let go_on = set("stop-writes-on-bgsave-error", "no");
         return Verdict::error(seen).fix([look, again]).fix(go_on).alone();
     }
@@ -60,8 +60,8 @@ pub(super) fn aof(_: &Facts, node: &Node) -> Judged {
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
     let look = Fix::Shell(format!("df -h {folder}; dmesg | tail"));
     if node.told("aof_last_write_status")?.unwrap_or("ok") != "ok" {
-        let seen = "the last write of the AOF failed: every write is answered MISCONF";
-        let room = Fix::Do("make room on the disk: the server tries again by itself".to_owned());
+        let seen = "the last write of the AOF failed: every write fails with MISCONF";
+        let room = Fix::Do("free disk space: the server retries automatically".to_owned());
         return Verdict::error(seen).fix([look, room]).alone();
     }
     if node.told("aof_last_bgrewrite_status")?.unwrap_or("ok") != "ok" {

@@ -21,7 +21,9 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
     }
     let down = node.count("master_link_down_since_seconds")?;
     let seen = format!("a replica without a link to its primary {primary} for {down} s");
-    let mut fix = vec![Fix::Shell("tail -n 50 the log of both servers".to_owned())];
+    let mut fix = vec![Fix::Shell(
+        "read the last lines of both servers' logs".to_owned(),
+    )];
     // A replica that cannot read what its primary has sends no more than that to its log.
     if node.module()?.is_none() && facts.nodes.iter().any(has_module) {
         fix.insert(
@@ -52,7 +54,9 @@ pub(super) fn lag(_: &Facts, node: &Node) -> Judged {
             found.push(Verdict::warning(seen).fix([wait]));
         } else if lag > LONGEST_LAG {
             let seen = format!("the replica {address} was last heard {lag} s ago");
-            let look = Fix::Do(format!("look what holds up {address} or the network to it"));
+            let look = Fix::Do(format!(
+                "find out what delays {address} or the network to it"
+            ));
             found.push(Verdict::warning(seen).fix([look]));
         } else {
             found.push(Verdict::ok(format!(
@@ -87,11 +91,10 @@ pub(super) fn enough(_: &Facts, node: &Node) -> Judged {
         let seen = format!("a primary without {wanted} replicas grants nothing after {lag} s");
         return Verdict::ok(seen).alone();
     }
-    let seen = "min-replicas-to-write 0: a primary that is cut off goes on granting locks";
+    let seen = "min-replicas-to-write 0: an isolated primary keeps granting locks";
     let fix = set("min-replicas-to-write", 1);
     if replicas == 1 {
-        let seen =
-            format!("{seen}. With one replica, 1 would stop all locks while that one is away");
+        let seen = format!("{seen}. With one replica, 1 would stop all locks while it is down");
         return Verdict::ok(seen).fix(fix).alone();
     }
     Verdict::warning(seen).fix(fix).alone()
@@ -104,13 +107,12 @@ pub(super) fn writes(_: &Facts, node: &Node) -> Judged {
         Write::Replica => Ok(vec![]),
         Write::Taken => Verdict::ok("writes are taken").alone(),
         Write::Held if handing_over => {
-            let seen = format!("writes are held up: {failover}");
+            let seen = format!("writes are delayed: {failover}");
             let abort = ["FAILOVER ABORT", "CLIENT UNPAUSE"].map(|line| Fix::Run(line.to_owned()));
             Verdict::error(seen).fix(abort).alone()
         }
         Write::Held => {
-            let seen =
-                "writes are not answered, while other commands are: somebody has paused them";
+            let seen = "writes get no reply, but other commands do: writes are paused";
             let go_on = Fix::Run("CLIENT UNPAUSE".to_owned());
             Verdict::error(seen).fix([go_on]).alone()
         }
@@ -127,7 +129,7 @@ pub(super) fn writes(_: &Facts, node: &Node) -> Judged {
                 "BUSY" => vec![Fix::Run("SCRIPT KILL".to_owned())],
                 _ => vec![],
             };
-            let seen = format!("a write is answered {error}");
+            let seen = format!("a write fails with {error}");
             Verdict::error(seen).fix(fix).alone()
         }
     }

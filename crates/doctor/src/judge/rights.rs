@@ -22,12 +22,12 @@ const OF_SESSIONS: [&str; 3] = [
 pub(super) fn open(_: &Facts, node: &Node) -> Judged {
     let open = node.open.as_ref().map_err(Clone::clone)?;
     if !open {
-        return Verdict::ok("who does not log in may do nothing").alone();
+        return Verdict::ok("clients without a login may do nothing").alone();
     }
     let guarded = node.setting("protected-mode")?.unwrap_or("no") == "yes";
     let close = Fix::Run("ACL SETUSER default resetpass >PASSWORD".to_owned());
     let keep = Fix::Conf("requirepass PASSWORD".to_owned());
-    let seen = "the user default has no password: whoever connects may free every lock";
+    let seen = "the user default has no password: every client may free every lock";
     if guarded {
         let seen = format!("{seen}; protected-mode lets only this machine connect");
         return Verdict::ok(seen).fix([close, keep]).alone();
@@ -49,7 +49,10 @@ pub(super) fn rights(_: &Facts, node: &Node) -> Judged {
     }
     if found.is_empty() {
         let names: Vec<_> = users.iter().map(|user| user.name.as_str()).collect();
-        let seen = format!("who takes locks may do what it takes: {}", names.join(", "));
+        let seen = format!(
+            "users who acquire locks have the permissions they need: {}",
+            names.join(", ")
+        );
         return Verdict::ok(seen).alone();
     }
     Ok(found)
@@ -79,13 +82,13 @@ fn judge(user: &User) -> Option<Verdict> {
         return Some(Verdict::error(seen).fix([grant(&plus(&needed))]));
     }
     if let (true, Some(key)) = (user.named, &user.key_denied) {
-        let seen = format!("the user {name} may not touch the name {key}");
+        let seen = format!("the user {name} has no access to the key {key}");
         return Some(Verdict::error(seen).fix([grant(&format!("~{key}")), grant("~lock:*")]));
     }
     let sessions = lacks(&OF_SESSIONS);
     if !sessions.is_empty() && !user.denied.contains(OPEN) {
         let seen = format!(
-            "the user {name} may open sessions, and not run {}",
+            "the user {name} may open sessions, but not run {}",
             sessions.join(", ")
         );
         return Some(Verdict::error(seen).fix([grant(&plus(&sessions))]));
@@ -131,7 +134,7 @@ pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
         .iter()
         .map(|name| Fix::Run(format!("ACL SETUSER {name} {RULE}")));
     let seen = format!(
-        "a replica without the users {}, who take locks on its primary: after a failover they are shut out",
+        "a replica without the users {}, who acquire locks on its primary: after a failover they cannot log in",
         missing.join(", ")
     );
     Verdict::error(seen).fix(fix).alone()

@@ -51,28 +51,29 @@ pub(super) fn values(_: &Facts, node: &Node) -> Judged {
         let name = "lock.default-lease-ms";
         if lease < SHORTEST_LEASE {
             let seen = format!(
-                "{name} {lease}: a short pause of the owner ends it, and sessions refuse it"
+                "{name} {lease}: a short pause of the owner is enough to lose the lock, and sessions refuse it"
             );
             warn(seen, name, "30000");
         }
         if lease > LONGEST_LEASE {
-            let seen = format!("{name} {lease}: so long do others wait when an owner dies");
+            let seen = format!("{name} {lease}: others wait that long when an owner dies");
             warn(seen, name, "30000");
         }
         if let Some(most) = node
             .number("lock.max-lease-ms")?
             .filter(|most| *most < lease)
         {
-            let seen = format!("{name} {lease} is above lock.max-lease-ms {most}, and cut to it");
+            let seen =
+                format!("{name} {lease} is above lock.max-lease-ms {most}, which applies instead");
             warn(seen, "lock.max-lease-ms", "315360000000");
         }
     }
     if node.setting("lock.deadlock-detection")? == Some("no") {
-        let seen = "lock.deadlock-detection no: tasks that wait in a circle wait until a time-out";
+        let seen = "lock.deadlock-detection no: tasks in a deadlock cycle wait until a timeout";
         warn(seen.to_owned(), "lock.deadlock-detection", "yes");
     }
     if node.number("lock.max-holders")? == Some(1) {
-        let seen = "lock.max-holders 1: nobody shares a lock, readers neither";
+        let seen = "lock.max-holders 1: no lock can be shared, not even by readers";
         warn(seen.to_owned(), "lock.max-holders", "10000");
     }
     if node.number("lock.max-token-lead-ms")? == Some(0) {
@@ -80,7 +81,7 @@ pub(super) fn values(_: &Facts, node: &Node) -> Judged {
         warn(seen.to_owned(), "lock.max-token-lead-ms", "5000");
     }
     if found.is_empty() {
-        return Verdict::ok("the lock.* settings are sound").alone();
+        return Verdict::ok("the lock.* settings are fine").alone();
     }
     Ok(found)
 }

@@ -13,7 +13,7 @@ pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {
     let threshold = i64::try_from(LONGEST_STALL * 1000).unwrap_or(i64::MAX);
     if !(0..=threshold).contains(&logged) {
         let seen = format!(
-            "slowlog-log-slower-than {logged}: commands that stall the server are not noted"
+            "slowlog-log-slower-than {logged}: commands that stall the server are not logged"
         );
         let log = set("slowlog-log-slower-than", 10_000);
         return Verdict::warning(seen).fix(log).alone();
@@ -27,7 +27,7 @@ pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {
         return Verdict::ok("no command in the slow log took a second").alone();
     }
     let look = Fix::Run("SLOWLOG GET 128".to_owned());
-    let elsewhere = Fix::Do("run such commands elsewhere, or on less at a time".to_owned());
+    let elsewhere = Fix::Do("run such commands on a replica, or in smaller steps".to_owned());
     let forget = Fix::Run("SLOWLOG RESET".to_owned());
     let seen = format!("stalls: {}", stalls.join(", "));
     Verdict::warning(seen)
@@ -48,11 +48,11 @@ pub(super) fn latency(_: &Facts, node: &Node) -> Judged {
         return Verdict::warning(seen).fix(lines).alone();
     }
     if node.number("latency-monitor-threshold")?.unwrap_or(0) == 0 {
-        let seen = "latency-monitor-threshold 0: the server notes no stalls of disk and fork";
+        let seen = "latency-monitor-threshold 0: the server records no stalls of disk and fork";
         let watch = set("latency-monitor-threshold", 100);
         return Verdict::ok(seen).fix(watch).alone();
     }
-    Verdict::ok("no stall of a second was noted").alone()
+    Verdict::ok("no stall of a second was recorded").alone()
 }
 
 pub(super) fn scripts(_: &Facts, node: &Node) -> Judged {
