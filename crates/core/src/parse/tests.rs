@@ -355,7 +355,7 @@ fn of_the_subcommands_of_sessions() {
     let polled = session_poll(&mut words("7 block 315360000000"));
     assert_eq!(polled, Ok((session(7), Some(315_360_000_000))));
     for (text, part) in [
-        ("", "the session must be"),
+        ("", "the session id must be"),
         ("7 BLOCK 315360000001", "BLOCK takes"),
         ("7 BLOCK 1 BLOCK 1", "BLOCK is given twice"),
         ("7 COUNT 1", "unknown option 'COUNT'"),
@@ -366,7 +366,7 @@ fn of_the_subcommands_of_sessions() {
     let grants = session_grants(&mut words("7 COUNT 5"));
     assert_eq!(grants, Ok((session(7), Some(5))));
     assert_eq!(session_id(&mut words("1")), Ok(session(1)));
-    assert!(error(session_id(&mut words("0"))).contains("the session must be"));
+    assert!(error(session_id(&mut words("0"))).contains("the session id must be"));
 }
 
 #[test]
