@@ -78,7 +78,7 @@ top: setup-build ## a live view of the locks and programs of a running server or
 doctor: setup-build ## what will hurt the locks of running servers, and the lines that fix it (URL= or PORT=)
 	@$(PROGRAM) --release redis-lock-doctor $(MONITORED) $(DOCTOR)
 
-monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
+monitoring: setup-server build ## metrics, alert rules and dashboard, checked on a server with the module
 	@$(TOOLS)/monitoring.sh
 
 # The examples are run with each client by make clients.
@@ -115,7 +115,7 @@ faults: build ## clients under kills, cuts, failovers and more, their history ch
 		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
 
 # On the installed server, unless others are named.
-quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers, these and its contenders under faults, the history checked
+quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers under faults, its history checked
 	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum \
 		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
 
@@ -146,7 +146,7 @@ model: setup-build ## models: the lock over several servers, searched to the end
 clients: setup-server build ## the client and example programs of each language that is installed
 	@$(TOOLS)/clients.sh
 
-adapters: setup-server build ## the locks in Spring, Django, NestJS and other frameworks, tested through these
+adapters: setup-server build ## the adapters for Spring, Django, NestJS and others, tested through the frameworks
 	@$(TOOLS)/clients.sh adapters
 
 trial: setup-server build ## the client of each installed language through the same faults (TRIAL=--long)
@@ -156,10 +156,10 @@ trial: setup-server build ## the client of each installed language through the s
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
 CHECK = $(PROGRAM) benchmark
 
-bench: setup-server setup-counts build ## what each way of locking costs, in short form (BENCH='--only pairs' for a part)
+bench: setup-server setup-counts build ## cost of each way of locking, short form (BENCH='--only pairs' for a part)
 	@$(BENCHMARK) quick --servers "$(SERVERS)" $(BENCH)
 
-bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md, docs/contention.md and plots
+bench-full: setup-server setup-counts build ## the full form; writes docs/benchmark.md, docs/contention.md and plots
 	@$(BENCHMARK) full --servers "$(or $(SERVERS),redis-7.0 valkey-9.1)" $(BENCH)
 
 bench-check: setup-server setup-counts build ## fail when a pair takes more instructions than is kept
@@ -196,7 +196,7 @@ build-all: setup-build
 build: setup-build ## build the module (target/release/libredis_lock.so)
 	@$(MODULE)
 
-dist: ## what is handed out, for Linux on x86-64 and arm64, glibc and musl (target/dist; TARGETS= for fewer)
+dist: ## the archives for Linux on x86-64 and arm64, glibc and musl (target/dist; TARGETS= for fewer)
 	@$(TOOLS)/dist/build.sh $(TARGETS)
 
 dist-test: ## check what make dist has built: sizes, symbols, checksums, and a lock on each architecture
@@ -221,7 +221,7 @@ packages-test: build ## the packages on machines made of bare roots of Debian an
 	@cargo build --release --package redis-lock-top --package redis-lock-doctor
 	@$(TOOLS)/packages-test.sh $(SYSTEMS)
 
-install: ## copy what was built, to /usr/local (PREFIX=); under sudo too, for it builds nothing
+install: ## install what was built in /usr/local (PREFIX=); builds nothing, so sudo is fine
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
 
 docs: setup-build ## the code's documentation (target/doc/redis_lock)

@@ -24,7 +24,7 @@ impl Command for Acquire {
         categories: c"write fast blocking",
         arity: -3,
         summary: c"Acquires a lock, or re-enters one that the owner holds, and returns the grant with its fencing token.",
-        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, besides what it grants and removes",
         since: SINCE,
         history: &[(
             c"0.3.0",
@@ -49,7 +49,7 @@ fn acquire<'call>(
     let call = parse::acquire(&mut words)?;
     if call.wait.is_some() && name.bytes().len() > MAX_WATCHED_NAME {
         return Err(CommandError::argument(
-            c"ERR BLOCK and QUEUE take a lock whose name is at most 8192 bytes long",
+            c"ERR with BLOCK or QUEUE the name of the lock must be at most 8192 bytes long",
         ));
     }
     if let Some(session) = call.session {
@@ -62,7 +62,9 @@ fn acquire<'call>(
     let owner = call
         .owner
         .or_else(|| random.as_ref()?.owner())
-        .ok_or(CommandError::argument(c"ERR no owner could be made"))?;
+        .ok_or(CommandError::argument(
+            c"ERR no random owner could be generated",
+        ))?;
     let request = redis_lock_core::Acquire {
         owner,
         limit: call.limit.unwrap_or(Limit::ONE),

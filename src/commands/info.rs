@@ -16,7 +16,7 @@ impl Command for Info {
         arity: 2,
         summary:
             c"Returns the holder of a lock, its grant, the time left, and the number of waiters.",
-        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, and O(N) while leases that have ended are to be taken out",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, and O(N) if expired leases must be removed",
         since: SINCE,
         history: &[(c"0.3.0", c"Added the holders and limit fields.")],
         key: Some(KeyUse::Read),

@@ -65,7 +65,7 @@ impl CommandError {
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::ReadOnly => c"READONLY You can't write against a read only replica.",
             Self::NoPermission => {
-                c"NOPERM the right to acquire the lock was taken away while the call waited"
+                c"NOPERM the permission to acquire the lock was revoked during the wait"
             }
             Self::NotPermitted => {
                 c"NOPERM this command belongs to the replication stream; a user needs the \

@@ -189,7 +189,7 @@ impl<'call> LockKey<'call> {
     pub(crate) fn write(self, change: &LockChange<'_>, announce: Announce<'_>) {
         let (context, name) = (self.0.context(), self.0.name());
         if self.try_write(change, announce).is_err() {
-            server::warn("error: a shared lock was not as it was judged: it is removed");
+            server::warn("error: a shared lock changed unexpectedly: it is removed");
             remove(context, name);
         }
     }

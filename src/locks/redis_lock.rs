@@ -248,5 +248,5 @@ fn read_number(stored: &mut RdbReader, name: &str) -> Result<u64, String> {
 }
 
 fn missing(name: &str) -> String {
-    format!("{name} missing, cut off or of another kind")
+    format!("{name} missing, truncated or of the wrong type")
 }

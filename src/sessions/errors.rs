@@ -3,7 +3,7 @@
 use crate::locks::CommandError;
 
 pub(crate) const NO_SESSION: CommandError = CommandError::argument(
-    c"NOSESSION there is no such session of this user in this database: it has ended, or is another's",
+    c"NOSESSION this user has no such session in this database: it has ended, or belongs to another user",
 );
 pub(super) const NEWER_CONNECTION: CommandError = CommandError::argument(
     c"UNBLOCKED a newer connection polls this session: close this connection; the session continues",
@@ -12,11 +12,11 @@ pub(super) const NOT_PRIMARY: CommandError = CommandError::argument(
     c"UNBLOCKED this server has become a replica, and its sessions have ended",
 );
 pub(super) const NO_CONNECTION: CommandError = CommandError::argument(
-    c"ERR a session is opened and polled by a connection: a script, a function or another module has none",
+    c"ERR OPEN and POLL need a client connection: a script, a function or another module has none",
 );
 pub(super) const TOO_MANY: CommandError = CommandError::argument(
     c"MAXSESSIONS the limit of open sessions on this server is reached: lock.max-sessions",
 );
 pub(super) const POLLS_ITSELF: CommandError = CommandError::argument(
-    c"ERR this connection polls the session, and could not while it waits: use another one for BLOCK",
+    c"ERR this connection polls the session, and cannot poll while it waits: use another connection for BLOCK",
 );

@@ -97,13 +97,13 @@ fn each_text_fits_the_call_that_it_answers() {
         (
             "LOCK.HOTKEYS COUNT 0",
             "ERR",
-            "COUNT takes how many",
+            "COUNT takes the maximum",
             "calls",
         ),
         (
             "LOCK.WAITERS k COUNT 0",
             "ERR",
-            "COUNT takes how many",
+            "COUNT takes the maximum",
             "keys",
         ),
     ] {

@@ -27,7 +27,7 @@ const ID_END: usize = 1 + ID;
 const END: [u8; 1] = [0];
 
 fn missing(field: &str) -> String {
-    format!("{field} missing, cut off or of another kind")
+    format!("{field} missing, truncated or of the wrong type")
 }
 
 /// The fields of a lock that is taken: token, hold count, lease, owner.

@@ -20,7 +20,7 @@ fn unknown() -> Vec<(Vec<u8>, String)> {
         ([&[version], &good[1..], b"more"].concat(), error)
     };
     let damaged = |effect: &[u8]| {
-        let error = "effect that is cut off or damaged".to_owned();
+        let error = "truncated or damaged effect".to_owned();
         (effect.to_vec(), error)
     };
     vec![

@@ -2,19 +2,15 @@
 
 use super::text;
 
-/// The tasks with their answers.
+/// The answers, each with its name.
 fn tasks() -> Vec<(String, String)> {
     let contributing = text("CONTRIBUTING.md");
     let (_, tasks) = contributing
         .split_once("## A newcomer's tasks\n")
         .expect("a section of tasks");
-    let task = |task: &str| {
-        let (name, rest) = task.split_once('\n').expect("a task");
-        let answer = rest.split_once("```diff\n").expect("an answer").1;
-        let answer = answer.split_once("```\n").expect("the end of an answer").0;
-        (name.to_owned(), answer.to_owned())
-    };
-    tasks.split("\n### ").skip(1).map(task).collect()
+    let links = tasks.split("](").skip(1);
+    let links = links.filter_map(|link| Some(link.split_once(')')?.0.to_owned()));
+    links.map(|path| (path.clone(), text(&path))).collect()
 }
 
 #[test]

@@ -32,7 +32,7 @@ type instruments struct {
 	down           metric.Int64UpDownCounter
 }
 
-// Observer is one for [redislock.Options] that measures. The metrics are listed in README.md.
+// Observer is one for [redislock.Options] that measures. docs/monitoring/README.md lists the metrics.
 func Observer(meter metric.Meter, options ...Option) (redislock.Observer, error) {
 	i := &instruments{of: func(string) []attribute.KeyValue { return nil }}
 	for _, option := range options {

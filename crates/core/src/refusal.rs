@@ -45,7 +45,7 @@ impl Refusal {
         match self {
             Self::NotHeld => c"NOTHELD the lock is free",
             Self::HoldsLost => {
-                c"NOTHELD the owner has fewer holds than HOLDS counts on: some were lost"
+                c"NOTHELD the owner has fewer holds than HOLDS expects: some were lost"
             }
             Self::NotOwner => c"NOTOWNER another owner holds the lock",
             Self::Fenced => c"FENCED the token is not that of the current grant",
@@ -61,15 +61,15 @@ impl Refusal {
                 c"NOTALONE the lock has more holders than this call allows: release it first"
             }
             Self::SeveralHolds => {
-                c"ERR a grant with several holds gets no wider limit: release the others first"
+                c"ERR a grant with several holds cannot get a higher limit: release the other holds first"
             }
-            Self::NotRaisable => c"ERR RAISE takes a grant that has the lock alone (limit 1)",
+            Self::NotRaisable => c"ERR only an exclusive grant (limit 1) can be raised",
             Self::SessionFull => {
                 c"MAXWAITERS the session has 10000 events that are not acknowledged: poll it first"
             }
             Self::SessionLeaseTooShort => {
-                c"ERR a grant in a session has a lease of 1000 ms or more: give one with PX or EX, or take \
-                  the grant out with SESSION 0 of LOCK.RENEW"
+                c"ERR a grant in a session needs a lease of at least 1000 ms: give one with PX or EX, or \
+                  remove the grant from the session with LOCK.RENEW and SESSION 0"
             }
         }
     }

@@ -229,7 +229,7 @@ fn open(target: &Target) -> Seen<bool> {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(error)) | Err(error) if error.contains("NOAUTH") => Ok(false),
         Ok(Err(error)) => Err(Unseen::new(format!(
-            "without a login, PING is answered {error}"
+            "without a login, PING fails with {error}"
         ))),
         Err(error) => Err(Unseen::new(error)),
     }
@@ -260,7 +260,7 @@ fn write(mut c: Link, in_cluster: bool, allow: &Fix) -> Seen<Write> {
         }
     }
     Err(Unseen::new(
-        "no key of the node's own slots was found to try a write on",
+        "no key in the node's own slots was found for a test write",
     ))
 }
 

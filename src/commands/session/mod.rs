@@ -66,7 +66,7 @@ pub(super) fn check_session(
 pub(super) fn check_session_name(name: Text<'_>) -> Result<(), CommandError> {
     if name.bytes().len() > MAX_WATCHED_NAME {
         return Err(CommandError::argument(
-            c"ERR SESSION takes a lock whose name is at most 8192 bytes long",
+            c"ERR with SESSION the name of the lock must be at most 8192 bytes long",
         ));
     }
     Ok(())

@@ -21,7 +21,7 @@ export interface LockMetricsOptions {
   readonly attributes?: ((key: string) => Attributes) | undefined;
 }
 
-/** The `observer` of `Locks` and `QuorumLocks` that measures, by this meter. The metrics are listed in otel/README.md. */
+/** The `observer` of `Locks` and `QuorumLocks` that measures, by this meter. docs/monitoring/README.md lists the metrics. */
 export function lockMetrics(meter: Meter, { attributes }: LockMetricsOptions = {}): Observer {
   const seconds = { unit: "s", advice: { explicitBucketBoundaries: SECONDS } };
   const acquires = meter.createHistogram("redislock.acquire.duration",

@@ -114,7 +114,7 @@ class Line(asyncio.Protocol):
             self._connecting = asyncio.ensure_future(self._connect())
         await asyncio.wait({self._connecting}, timeout=limit)
         if not self._connecting.done() or self._connecting.cancelled():
-            return Fault(f"{self._server.address} could not be connected in time", sent=False)
+            return Fault(f"{self._server.address} could not be reached in time", sent=False)
         return self._connecting.result()
 
     async def _connect(self) -> Optional[Fault]:

@@ -34,7 +34,7 @@ _OUTCOMES: dict[type[LockError], str] = {
 
 
 class Metrics(Observer):
-    """The observer that measures, by this meter. The metrics are listed in README.md.
+    """The observer that measures, by this meter. docs/monitoring/README.md lists the metrics.
 
     `attributes` gives some that tell of the key of a lock. Give few different ones: each makes series of its own.
     Without it, no metric tells of keys.

@@ -95,7 +95,7 @@ impl fmt::Display for EffectError {
                 "effect of version {version}, of which this version of the module knows {VERSION} and {}",
                 shared::VERSION
             ),
-            Self::Damaged => f.write_str("effect that is cut off or damaged"),
+            Self::Damaged => f.write_str("truncated or damaged effect"),
             Self::Mismatch => f.write_str("effect that was made for another state of the lock"),
         }
     }

@@ -108,14 +108,14 @@ pub fn acquire<'a>(
     let session = named_session(options.session)?;
     if !named && (holds.is_some() || options.token.is_some() || session.is_some()) {
         return Err(Malformed::new(
-            c"ERR HOLDS, SESSION and TOKEN take an owner by name: a call with the owner * cannot be \
+            c"ERR HOLDS, SESSION and TOKEN need a named owner: a call with the owner * cannot be \
               repeated",
         ));
     }
     let is_queued = matches!(wait, Some(Wait::Queue(_)));
     if is_queued && (session.is_none() || holds.is_none() || options.token.is_some()) {
         return Err(Malformed::new(
-            c"ERR QUEUE needs SESSION and HOLDS, and does not go with TOKEN",
+            c"ERR QUEUE needs SESSION and HOLDS, and cannot be used with TOKEN",
         ));
     }
     options.check_renewal()?;

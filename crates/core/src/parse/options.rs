@@ -72,7 +72,7 @@ impl Options {
     }
 
     fn set_lease(&mut self, lease: Lease) -> Result<(), Malformed> {
-        let twice = c"ERR syntax error: one lease at most, as PX milliseconds or EX seconds";
+        let twice = c"ERR syntax error: only one of PX and EX can be given, and only once";
         once(&mut self.lease, lease, twice)
     }
 
@@ -86,7 +86,7 @@ impl Options {
         let joins = matches!(self.session, Some(SessionMove::Into(_)));
         match self.lease {
             Some(lease) if joins && !can_renew(lease) => Err(Malformed::new(
-                c"ERR SESSION takes a lease of 1000 milliseconds or more",
+                c"ERR a grant in a session needs a lease of at least 1000 milliseconds",
             )),
             _ => Ok(()),
         }

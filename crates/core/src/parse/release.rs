@@ -9,7 +9,8 @@ use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::ReleaseAmount;
 use crate::sessions::SessionId;
 
-const ONE_AMOUNT: &CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
+const ONE_AMOUNT: &CStr =
+    c"ERR syntax error: only one of ALL and HOLDS can be given, and only once";
 
 /// The words of a release.
 pub const RELEASE: &[Argument] = &[

@@ -56,7 +56,7 @@ pub fn renew<'a>(
         (token, None) => crate::Renew::new(owner, limit, lease, token),
         (_, Some(_)) if limit.is_some() => {
             return Err(Malformed::new(
-                c"ERR syntax error: RAISE goes with neither SHARED nor LIMIT",
+                c"ERR syntax error: RAISE cannot be used with SHARED or LIMIT",
             ));
         }
         (None, Some(_)) => {

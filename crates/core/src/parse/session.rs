@@ -60,8 +60,8 @@ pub(super) fn named(moved: Option<SessionMove>) -> Result<Option<SessionId>, Mal
         None => Ok(None),
         Some(SessionMove::Into(id)) => Ok(Some(id)),
         Some(SessionMove::Out) => Err(Malformed::new(
-            c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991; 0 is for \
-              LOCK.RENEW alone",
+            c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991; 0 is \
+              allowed in LOCK.RENEW only",
         )),
     }
 }
@@ -154,6 +154,6 @@ pub fn session_id<'a>(
 ) -> Result<SessionId, Malformed> {
     words.integer(
         SessionId::new,
-        c"ERR the session must be its id, an integer from 1 to 9007199254740991",
+        c"ERR the session id must be an integer from 1 to 9007199254740991",
     )
 }

@@ -165,7 +165,7 @@ fn of_a_wrong_acquire() {
         ("ann EX 91", "EX takes"),
         ("ann EX 18446744073709551", "EX takes"),
         ("ann PX", "PX takes"),
-        ("ann PX 1 EX 1", "one lease at most"),
+        ("ann PX 1 EX 1", "only one of PX and EX"),
         ("ann BLOCK -1", "BLOCK takes"),
         ("ann BLOCK 315360000001", "BLOCK takes"),
         ("ann BLOCK 1 BLOCK 1", "only one of BLOCK and QUEUE"),
@@ -175,21 +175,21 @@ fn of_a_wrong_acquire() {
         ("ann QUEUE 1 HOLDS 1", "QUEUE needs"),
         ("ann QUEUE 1 SESSION 7", "QUEUE needs"),
         ("ann QUEUE 1 SESSION 7 HOLDS 1 TOKEN 1", "QUEUE needs"),
-        ("ann HOLDS 0", "HOLDS takes the hold count to reach"),
+        ("ann HOLDS 0", "HOLDS takes the number of holds to reach"),
         (
             "ann HOLDS 2147483648",
-            "HOLDS takes the hold count to reach",
+            "HOLDS takes the number of holds to reach",
         ),
         (
             "ann HOLDS 4294967297",
-            "HOLDS takes the hold count to reach",
+            "HOLDS takes the number of holds to reach",
         ),
         ("ann HOLDS 1 HOLDS 1", "HOLDS is given twice"),
         ("ann TOKEN 0", "TOKEN takes"),
         ("ann TOKEN 9007199254740992", "TOKEN takes"),
         ("ann TOKEN 1 TOKEN 1", "TOKEN is given twice"),
-        ("* HOLDS 1", "take an owner by name"),
-        ("* TOKEN 1", "take an owner by name"),
+        ("* HOLDS 1", "need a named owner"),
+        ("* TOKEN 1", "need a named owner"),
         ("ann WAIT 1", "unknown option 'WAIT'"),
     ] {
         let error = error(acquire(&mut words(text)));
@@ -226,12 +226,12 @@ fn of_a_release() {
         assert_eq!(release(&mut words(text)), wanted, "{text}");
     }
     for (text, part) in [
-        ("ann HOLDS -1", "HOLDS takes the hold count to go down to"),
+        ("ann HOLDS -1", "HOLDS takes the number of holds to keep"),
         (
             "ann HOLDS 2147483648",
-            "HOLDS takes the hold count to go down to",
+            "HOLDS takes the number of holds to keep",
         ),
-        ("ann ALL HOLDS 1", "one amount at most"),
+        ("ann ALL HOLDS 1", "only one of ALL and HOLDS"),
         ("ann EX 1", "unknown option 'EX'"),
     ] {
         let error = error(release(&mut words(text)));
@@ -278,10 +278,10 @@ fn of_a_renewal() {
         ("ann TOKEN 7 RAISE 8 RAISE 8", "RAISE is given twice"),
         ("ann HOLDS 1", "unknown option 'HOLDS'"),
         ("ann SHARED LIMIT 5", "only one of SHARED and LIMIT"),
-        ("ann LIMIT -1", "LIMIT takes how many holders"),
-        ("ann LIMIT", "LIMIT takes how many holders"),
-        ("ann TOKEN 7 RAISE 8 SHARED", "neither SHARED nor LIMIT"),
-        ("ann LIMIT 1 RAISE 8 TOKEN 7", "neither SHARED nor LIMIT"),
+        ("ann LIMIT -1", "LIMIT takes the maximum number of holders"),
+        ("ann LIMIT", "LIMIT takes the maximum number of holders"),
+        ("ann TOKEN 7 RAISE 8 SHARED", "with SHARED or LIMIT"),
+        ("ann LIMIT 1 RAISE 8 TOKEN 7", "with SHARED or LIMIT"),
     ] {
         let error = error(renew(&mut words(text)));
         assert!(error.contains(part), "{text}: {error}");
@@ -309,7 +309,7 @@ fn of_the_session_of_a_grant() {
         ("ann SESSION -1", "SESSION takes"),
         ("ann SESSION 9007199254740992", "SESSION takes"),
         ("ann SESSION 7 SESSION 7", "SESSION is given twice"),
-        ("ann SESSION 7 PX 999", "a lease of 1000"),
+        ("ann SESSION 7 PX 999", "a lease of at least 1000"),
     ] {
         for error in [error(of_acquire(text)), error(of_renew(text))] {
             assert!(error.contains(part), "{text}: {error}");
@@ -319,9 +319,9 @@ fn of_the_session_of_a_grant() {
         error(of_acquire("ann SESSION 0")),
         error(of_release("ann TOKEN 7 SESSION 0")),
     ] {
-        assert!(error.contains("0 is for LOCK.RENEW alone"), "{error}");
+        assert!(error.contains("0 is allowed in LOCK.RENEW only"), "{error}");
     }
-    assert!(error(of_acquire("* SESSION 7")).contains("take an owner by name"));
+    assert!(error(of_acquire("* SESSION 7")).contains("need a named owner"));
     assert!(error(of_release("ann SESSION 7")).contains("SESSION needs TOKEN"));
 }
 
@@ -355,7 +355,7 @@ fn of_the_subcommands_of_sessions() {
     let polled = session_poll(&mut words("7 block 315360000000"));
     assert_eq!(polled, Ok((session(7), Some(315_360_000_000))));
     for (text, part) in [
-        ("", "the session must be"),
+        ("", "the session id must be"),
         ("7 BLOCK 315360000001", "BLOCK takes"),
         ("7 BLOCK 1 BLOCK 1", "BLOCK is given twice"),
         ("7 COUNT 1", "unknown option 'COUNT'"),
@@ -366,7 +366,7 @@ fn of_the_subcommands_of_sessions() {
     let grants = session_grants(&mut words("7 COUNT 5"));
     assert_eq!(grants, Ok((session(7), Some(5))));
     assert_eq!(session_id(&mut words("1")), Ok(session(1)));
-    assert!(error(session_id(&mut words("0"))).contains("the session must be"));
+    assert!(error(session_id(&mut words("0"))).contains("the session id must be"));
 }
 
 #[test]

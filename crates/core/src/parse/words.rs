@@ -70,7 +70,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
         self.integer(
             |holds| Holds::new(u32::try_from(holds).ok()?),
-            c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647",
+            c"ERR HOLDS takes the number of holds to reach, an integer from 1 to 2147483647",
         )
     }
 
@@ -78,7 +78,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     pub(super) fn limit(&mut self) -> Result<Limit, Malformed> {
         self.integer(
             |limit| Limit::new(u32::try_from(limit).ok()?),
-            c"ERR LIMIT takes how many holders the call allows, itself included, an integer from 0 \
+            c"ERR LIMIT takes the maximum number of holders, this one included, an integer from 0 \
               (any number) to 2147483647",
         )
     }
@@ -91,7 +91,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
                     .ok()
                     .filter(|holds| *holds <= Holds::MAX.number())
             },
-            c"ERR HOLDS takes the hold count to go down to, an integer from 0 to 2147483647",
+            c"ERR HOLDS takes the number of holds to keep, an integer from 0 to 2147483647",
         )
     }
 
@@ -115,7 +115,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     pub(super) fn count(&mut self) -> Result<usize, Malformed> {
         self.integer(
             |count| usize::try_from(count).ok().filter(|count| *count > 0),
-            c"ERR COUNT takes how many to return at most, an integer from 1",
+            c"ERR COUNT takes the maximum number to return, an integer from 1",
         )
     }
 

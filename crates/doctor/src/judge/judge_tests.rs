@@ -288,7 +288,7 @@ fn clients_by_tls_go_astray_on_redis_7_0_alone() {
             .iter()
             .find(|one| one.check == "tls")
             .expect("found");
-        assert_eq!(tls.seen.contains("ports without it"), astray, "{version}");
+        assert_eq!(tls.seen.contains("ports without TLS"), astray, "{version}");
     }
 }
 

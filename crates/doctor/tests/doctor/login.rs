@@ -123,7 +123,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     ];
     let finding = comes(&words, "tls");
     assert!(finding.seen().contains("tls-cluster no"), "{finding:?}");
-    let astray = finding.seen().contains("ports without it");
+    let astray = finding.seen().contains("ports without TLS");
     assert_eq!(
         told_port(&url, &authority) == server.port(),
         astray,

@@ -128,7 +128,7 @@ public final class RedisLock extends Lockable<Grant> {
      */
     public ThreadLock asLock() {
         if (terms.mode().size() > 1) {
-            throw Errors.misuse("a permit is no thread's lock");
+            throw Errors.misuse("a permit cannot be the lock of a thread");
         }
         return new ThreadLock(this);
     }

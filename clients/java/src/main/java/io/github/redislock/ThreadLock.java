@@ -87,7 +87,7 @@ public final class ThreadLock implements Lock {
     /** There are none: this lock is one of several processes. */
     @Override
     public Condition newCondition() {
-        throw new UnsupportedOperationException("a lock of several processes has no conditions");
+        throw new UnsupportedOperationException("a distributed lock has no conditions");
     }
 
     /** The grant of this thread, for its token and its checks; not for a release. */

@@ -70,7 +70,7 @@ public final class JedisServer {
             }
             fault = reply.fault() != null ? reply.fault() : fault;
         }
-        throw new JedisConnectionException("no Sentinel tells where " + name + " is"
+        throw new JedisConnectionException("no Sentinel knows the address of " + name
                 + (fault == null ? "" : ": " + fault.text()), fault == null ? null : fault.cause());
     }
 }

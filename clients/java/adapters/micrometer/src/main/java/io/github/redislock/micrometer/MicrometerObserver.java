@@ -21,7 +21,7 @@ import java.util.function.Function;
 import java.util.stream.DoubleStream;
 import org.jspecify.annotations.Nullable;
 
-/** Measures locks. The metrics are listed in README.md; they are those of the other clients. */
+/** Measures locks. docs/monitoring/README.md lists the metrics, which all clients have. */
 public final class MicrometerObserver implements LockObserver {
     private static final Map<Class<?>, String> OUTCOMES = Map.of(
             LockBusyException.class, "busy", LockLostException.class, "lost", LockDeadlockException.class, "deadlock",
