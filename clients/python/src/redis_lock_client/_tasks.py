@@ -13,8 +13,9 @@ from typing import Any, Optional
 
 from .observer import log
 from .resp import INCOMPLETE, Parser, pack
-from .servers import Server, fault_of
+from .servers import Server, fault_of, require_primary
 from .state import Fault
+from .state.faults import Command
 
 DAY = 86_400.0  # a longer wait needs no timer
 
@@ -53,60 +54,56 @@ class Signal:
 class Batch:
     """Commands that were sent together, and their replies so far."""
 
-    __slots__ = ("count", "future", "replies")
+    __slots__ = ("count", "end", "future", "replies")
 
-    def __init__(self, count: int, future: asyncio.Future[list[Any]]) -> None:
-        self.count, self.future = count, future
+    def __init__(self, count: int, end: float, future: asyncio.Future[list[Any]]) -> None:
+        self.count, self.end, self.future = count, end, future
         self.replies: list[Any] = []
 
-    def fail(self, fault: Fault) -> None:
-        """No more replies come."""
-        if not self.future.done():
-            self.future.set_result(self.replies + [fault] * (self.count - len(self.replies)))
+    def add(self, *replies: Any) -> None:
+        """More replies have come, or will not come."""
+        self.replies += replies
+        if len(self.replies) == self.count and not self.future.done():
+            self.future.set_result(self.replies)
 
 
 class Line(asyncio.Protocol):
     """A connection of the library, used directly. All calls share it: the replies come in the order of the calls."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self._server, self._loop = server, asyncio.get_running_loop()
         self._connection: Any = None
         self._connecting: Optional[asyncio.Task[Optional[Fault]]] = None
         self._transport: Any = None
         self._parser = Parser()
         self._batches: deque[Batch] = deque()
         self._out: list[bytes] = []
+        self._timer: Optional[asyncio.TimerHandle] = None
         self.is_over = False  # it takes no more calls
 
-    async def exchange(self, limit: float, commands: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    async def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
         """Sends commands, and returns the reply to each, or a Fault."""
-        loop = asyncio.get_running_loop()
+        end = self._loop.time() + limit
         if self._transport is None:
-            end = loop.time() + limit
             fault = await self._connected(limit)
-            limit = end - loop.time()
-            if fault or self.is_over or limit <= 0:
+            if fault or self.is_over or self._loop.time() >= end:
                 self.is_over = True
                 return [fault or Fault("no time was left", sent=False)] * len(commands)
-        batch = Batch(len(commands), loop.create_future())
-        data = pack(commands[0]) if len(commands) == 1 else b"".join(map(pack, commands))
+        batch = Batch(len(commands), end, self._loop.create_future())
         if not self._batches:
-            self._transport.write(data)
-        elif self._out:
-            self._out.append(data)
+            self._transport.write(pack(commands))
         else:  # while others wait, what comes together is sent together
-            self._out.append(data)
-            loop.call_soon(self._send)
+            if not self._out:
+                self._loop.call_soon(self._send)
+            self._out.append(pack(commands))
         self._batches.append(batch)
-        timer = loop.call_later(limit, self._expire, batch, limit)
-        try:
-            return await batch.future
-        finally:
-            timer.cancel()
+        if self._timer is None or end < self._timer.when():
+            self._watch(end)
+        return await batch.future
 
     def _send(self) -> None:
         out, self._out = self._out, []
-        if self._transport and out:
+        if self._transport:
             self._transport.write(b"".join(out))
 
     async def _connected(self, limit: float) -> Optional[Fault]:
@@ -121,20 +118,17 @@ class Line(asyncio.Protocol):
         try:
             self._connection = self._server.make()
             await self._connection.connect()
+            transport = self._connection._writer.transport
+            if self.is_over:
+                transport.abort()
+                return Fault("the connection was closed", sent=False)
+            transport.set_protocol(self)
+            self._transport = transport
+            if self._server.has_sentinels:
+                require_primary((await self.exchange(1.0, (("ROLE",),)))[0])
         except Exception as error:
-            self.is_over = True
+            self.close()
             return fault_of(error, sent=False)
-        transport = self._connection._writer.transport
-        if self.is_over:
-            transport.abort()
-            return Fault("the connection was closed", sent=False)
-        transport.set_protocol(self)
-        self._transport = transport
-        if self._server.has_sentinels:
-            [role] = await self.exchange(1.0, (("ROLE",),))
-            if isinstance(role, list) and role[0] != "master":
-                self.close()
-                return Fault("the Sentinels named a server that is no primary", sent=False)
         return None
 
     def data_received(self, data: bytes) -> None:
@@ -143,11 +137,9 @@ class Line(asyncio.Protocol):
         try:
             while self._batches and (reply := self._parser.reply()) is not INCOMPLETE:
                 batch = self._batches[0]
-                batch.replies.append(reply)
+                batch.add(reply)
                 if len(batch.replies) == batch.count:
                     self._batches.popleft()
-                    if not batch.future.done():
-                        batch.future.set_result(batch.replies)
         except ValueError as error:
             self._fail(error)
         if self.is_over:
@@ -157,33 +149,49 @@ class Line(asyncio.Protocol):
         """Ends the calls that wait for a reply."""
         self._fail(error or ConnectionError("the connection was closed"))
 
-    def _expire(self, batch: Batch, limit: float) -> None:
-        batch.fail(Fault(f"no reply within {limit:.3g} s"))
-        self.retire()
+    def _watch(self, end: float) -> None:
+        """Looks at the calls again at this time."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(end, self._expire)
+
+    def _expire(self) -> None:
+        """Ends the calls whose time is over."""
+        self._timer, now = None, self._loop.time()
+        for batch in list(self._batches):
+            if batch.end <= now and not batch.future.done():
+                fault = Fault("no reply in time")
+                batch.future.set_result(batch.replies + [fault] * (batch.count - len(batch.replies)))
+                self.is_over = True
+        if self.is_over:
+            self.retire()
+        if self._batches:
+            self._watch(max(now, min(batch.end for batch in self._batches)))
 
     def _fail(self, error: Exception) -> None:
-        fault = fault_of(error, sent=True)
         self.is_over = True
         batches, self._batches = self._batches, deque()
         for batch in batches:
-            batch.fail(fault)
+            batch.add(*[fault_of(error, sent=True)] * (batch.count - len(batch.replies)))
         self._close()
 
     def retire(self) -> None:
         """Takes no more calls. The connection is closed when all that were made have been answered."""
         self.is_over = True
         if all(batch.future.done() for batch in self._batches):
+            self._batches.clear()
             self._close()
 
     def close(self) -> None:
         """Closes the connection."""
-        if not self.is_over or self._transport:
-            self._fail(ConnectionError("the connection was closed"))
+        self._fail(ConnectionError("the connection was closed"))
 
     def _close(self) -> None:
         connection, self._connection, transport, self._transport = self._connection, None, self._transport, None
-        if self._connecting and not self._connecting.done():
+        if self._connecting and self._connecting is not asyncio.current_task():
             self._connecting.cancel()
+        if self._timer:
+            self._timer.cancel()
         if transport:
             transport.abort()
         if connection:
@@ -201,28 +209,26 @@ class Line(asyncio.Protocol):
 
 
 class Wire:
-    """The connection to one server for calls."""
+    """The connection to one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._line: Optional[Line] = None
         self._lines: weakref.WeakSet[Line] = weakref.WeakSet()
 
-    async def call(self, limit: float, command: tuple[Any, ...], asking: bool = False) -> Any:
-        """Sends a command once. Returns the reply or a Fault."""
+    async def send(self, limit: float, *commands: Command) -> list[Any]:
+        """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault."""
         if limit <= 0:
-            return Fault("no time was left", sent=False)
-        reply = (await self.line().exchange(limit, (("ASKING",), command) if asking else (command,)))[-1]
-        if reply.__class__ is Fault and reply.word in ("READONLY", "UNBLOCKED", "MASTERDOWN"):
-            self.line().retire()  # the address may lead to a new primary
-        return reply
-
-    def line(self) -> Line:
-        """The connection that takes calls."""
+            return [Fault("no time was left", sent=False)] * len(commands)
         if self._line is None or self._line.is_over:
             self._line = Line(self._server)
             self._lines.add(self._line)
-        return self._line
+        return await self._line.exchange(limit, commands)
+
+    def renew(self) -> None:
+        """Has the next calls use a new connection."""
+        if self._line:
+            self._line.retire()
 
     def close(self) -> None:
         """Closes all connections."""
@@ -235,31 +241,13 @@ class Wire:
             line.abandon()
 
 
-class Poller(Wire):
-    """The connection of a session: no other call uses it."""
-
-    async def send(self, limit: float, *commands: tuple[Any, ...]) -> list[Any]:
-        """Sends commands in a pipeline, each of whose replies has this time."""
-        return await self.line().exchange(limit, commands)
-
-
-class NoMutex:
-    """In one event loop, nothing happens between two awaits."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 class Tasks:
     """The world of asyncio, to the code that is written for both."""
 
-    signal, turn, wire, poller, sleep = Signal, asyncio.Lock, Wire, Poller, staticmethod(asyncio.sleep)
+    signal, turn, wire, sleep = Signal, asyncio.Lock, Wire, staticmethod(asyncio.sleep)
 
     def __init__(self) -> None:
-        self.mutex = NoMutex()
+        self.mutex = contextlib.nullcontext()  # nothing happens between two awaits
         self.loop: Optional[asyncio.AbstractEventLoop] = None
         self._running: set[asyncio.Task[Any]] = set()
 

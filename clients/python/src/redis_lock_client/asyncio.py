@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from types import TracebackType
 from typing import Any, Generic, Optional, TypeVar
 
-from ._holding import Holding, Task, release_all
+from ._holding import Holding, release_all
 from ._locking import Locking
 from ._tasks import Tasks
 from .errors import LockMisuse
+from .state import Task
 from .state.claims import LOST
 
 __all__ = ["Acquiring", "Grant", "Grants", "Locks", "Task"]
@@ -136,9 +137,7 @@ class Locks(Locking):
 
     _grant = Grant
     _is_async = True
-
-    def _world(self) -> Tasks:
-        return Tasks()
+    _world = Tasks
 
     def _bind(self) -> None:
         """An event loop has its own connections, so the locks belong to one."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .state import Fault
+from .state.faults import Command
 
 INCOMPLETE = object()  # there is no whole reply yet
 ENCODING = "utf-8", "surrogateescape"  # bytes that are no text come back as they are
 
 
-def pack(command: tuple[Any, ...]) -> bytes:
-    """A command as it is sent."""
-    parts = [b"*%d\r\n" % len(command)]
-    for word in command:
-        data = str(word).encode("utf-8", "surrogateescape")
-        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+def pack(commands: Iterable[Command]) -> bytes:
+    """Commands as they are sent."""
+    parts = []
+    for command in commands:
+        parts.append(b"*%d\r\n" % len(command))
+        for word in command:
+            data = str(word).encode(*ENCODING)
+            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
     return b"".join(parts)
 
 

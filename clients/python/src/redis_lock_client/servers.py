@@ -53,6 +53,17 @@ def fault_of(error: BaseException, sent: bool) -> Fault:
     return Fault(text, error, sent=sent)
 
 
+def is_of_library(error: BaseException) -> bool:
+    """Whether an exception is one of the library's own."""
+    return any(kind.__name__ in ("RedisError", "ValkeyError") for kind in type(error).__mro__)
+
+
+def require_primary(role: Any) -> None:
+    """Refuses a server by its reply to ROLE, since a Sentinel may not know yet of a new primary."""
+    if isinstance(role, list) and role[0] != "master":
+        raise OSError("the Sentinels named a server that is no primary")
+
+
 class Server:
     """One server, and how a connection to it is made."""
 
