@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from ._node import Node, pauses
 from .errors import LockBusy, LockError, LockMisuse
-from .observer import log
+from .observer import log, safely
 from .servers import Server
 from .state import Claim, Fault, State
 from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, milliseconds
@@ -271,14 +271,6 @@ class Holding:
             self._node = to
         for at, call in calls:
             at.do(at.state.end_call, call)
-
-
-def safely(call: Callable[..., object], *args: object) -> None:
-    """Calls what the user has given."""
-    try:
-        call(*args)
-    except Exception:
-        log.exception("an observer failed")
 
 
 def attach(error: BaseException, failure: BaseException) -> None:

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any, Optional, Union
 
-from ._holding import Holding, release_all, safely
+from ._holding import Holding, release_all
 from ._node import Common, Node, pauses
 from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
-from .observer import Observer
+from .observer import Observer, safely
 from .servers import Servers
 from .state import Claim, Fault, Task, Terms
 from .state.claims import HELD, LEAST_LEASE
@@ -65,6 +65,10 @@ class Locking:
         for node in nodes:
             node.wire.abandon()
             node.poller.abandon()
+
+    def task(self) -> Task:
+        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
+        return Task()
 
     def _terms(self, wait: Optional[float], shared: bool, permits: Optional[int], lease: Optional[float],
                max_hold: Optional[float], on_lost: Any, stop: Any = None) -> Terms:

@@ -6,49 +6,34 @@ import asyncio
 import contextlib
 import inspect
 import os
-import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Optional
 
-from .observer import log
+from .observer import safely
 from .resp import INCOMPLETE, Parser, pack
 from .servers import Server, fault_of, require_primary
 from .state import Fault
 from .state.faults import Command
 
-DAY = 86_400.0  # a longer wait needs no timer
+DAY = 86_400.0  # the longest timer
 
 
 class Signal:
     """Wakes one waiting task. Set while nobody waits, it ends the next wait at once."""
 
-    __slots__ = ("_future", "_is_set")
-
     def __init__(self) -> None:
-        self._is_set = False
-        self._future: Optional[asyncio.Future[None]] = None
-
-    def set(self) -> None:
-        """Wakes the task."""
-        if self._future and not self._future.done():
-            self._future.set_result(None)
-        else:
-            self._is_set = True
+        self._event = asyncio.Event()
+        self.set = self._event.set
 
     async def wait(self, seconds: float, _: object = None) -> None:
         """Waits for the signal, for no longer than this."""
-        if not self._is_set and seconds > 0:
-            loop = asyncio.get_running_loop()
-            future = self._future = loop.create_future()
-            timer = loop.call_later(seconds, self.set) if seconds < DAY else None
-            try:
-                await future
-            finally:
-                self._future = None
-                if timer:
-                    timer.cancel()
-        self._is_set = False
+        timer = asyncio.get_running_loop().call_later(min(seconds, DAY), self.set)
+        try:
+            await self._event.wait()
+        finally:
+            timer.cancel()
+            self._event.clear()
 
 
 class Batch:
@@ -214,7 +199,6 @@ class Wire:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._line: Optional[Line] = None
-        self._lines: weakref.WeakSet[Line] = weakref.WeakSet()
 
     async def send(self, limit: float, *commands: Command) -> list[Any]:
         """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault."""
@@ -222,7 +206,6 @@ class Wire:
             return [Fault("no time was left", sent=False)] * len(commands)
         if self._line is None or self._line.is_over:
             self._line = Line(self._server)
-            self._lines.add(self._line)
         return await self._line.exchange(limit, commands)
 
     def renew(self) -> None:
@@ -231,14 +214,14 @@ class Wire:
             self._line.retire()
 
     def close(self) -> None:
-        """Closes all connections."""
-        for line in list(self._lines):
-            line.close()
+        """Closes the connection."""
+        if self._line:
+            self._line.close()
 
     def abandon(self) -> None:
-        """Forgets all connections."""
-        for line in list(self._lines):
-            line.abandon()
+        """Forgets the connection."""
+        if self._line:
+            self._line.abandon()
 
 
 class Tasks:
@@ -249,21 +232,21 @@ class Tasks:
     def __init__(self) -> None:
         self.mutex = contextlib.nullcontext()  # nothing happens between two awaits
         self.loop: Optional[asyncio.AbstractEventLoop] = None
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def spawn(self, work: Awaitable[Any]) -> asyncio.Future[Any]:
         """Runs code in the background. Returns what `join` takes."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+        task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._done)
         return task
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _done(self, task: asyncio.Future[Any]) -> None:
         self._running.discard(task)
-        if not task.cancelled() and task.exception():
-            log.error("a function of the redis-lock client failed", exc_info=task.exception())
+        if not task.cancelled():
+            safely(task.result)
 
-    async def join(self, task: asyncio.Task[Any], seconds: float) -> None:
+    async def join(self, task: asyncio.Future[Any], seconds: float) -> None:
         """Waits until code in the background has ended, for no longer than this."""
         if task is not asyncio.current_task():
             await asyncio.wait({task}, timeout=seconds)
@@ -274,14 +257,6 @@ class Tasks:
             asyncio.get_running_loop().call_soon(self._notify, call)
 
     def _notify(self, call: Callable[[], object]) -> None:
-        try:
-            result = call()
-        except Exception:
-            log.exception("a function of the redis-lock client failed")
-            return
+        result = safely(call)
         if inspect.isawaitable(result):
-            self.spawn(_awaited(result))
-
-
-async def _awaited(result: Any) -> None:
-    await result
+            self.spawn(result)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import struct
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
+from socket import SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET
 from time import monotonic
 from typing import Any, Optional, TypeVar
 
-from .observer import log
+from .observer import safely
 from .resp import INCOMPLETE, Parser, pack
 from .servers import Server, fault_of, is_of_library, require_primary
 from .state import Fault
@@ -21,7 +24,7 @@ from .state.faults import Command
 T = TypeVar("T")
 STOP_SLICE = 0.01  # how soon a waiting thread notices that its wait is stopped
 SLICE = 0.25  # how soon a waiting thread notices an exception that another thread has raised in it
-IDLE = 5.0  # a connection that was not used for so long is looked at before it is used
+HAS_LIMITS = sys.platform == "linux" and sys.maxsize > 2**32  # setsockopt takes two longs
 MOST = 64  # connections for calls, which take milliseconds
 
 
@@ -75,6 +78,17 @@ class Turn:
         self._lock.release()
 
 
+def _limit(socket: Any, seconds: float) -> None:
+    """Limits each send and receipt. A limit of the kernel spares one system call for each, and so a turn of the threads;
+    it is not for TLS, nor for the sockets of gevent."""
+    if HAS_LIMITS and type(socket).__module__ == "socket":
+        socket.settimeout(None)
+        for which in (SO_RCVTIMEO, SO_SNDTIMEO):
+            socket.setsockopt(SOL_SOCKET, which, struct.pack("ll", int(seconds), int(seconds % 1 * 1e6)))
+    else:
+        socket.settimeout(seconds)
+
+
 class Line:
     """A connection of the library, used directly."""
 
@@ -82,7 +96,7 @@ class Line:
         self._server = server
         self._connection: Any = None
         self._parser = Parser()
-        self._timeout = self._used = 0.0
+        self._timeout = 0.0
         self.age = 0  # of the wire, when it was connected
 
     def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
@@ -91,19 +105,18 @@ class Line:
         sent = False
         try:
             socket = self._connection._sock if self._connection else None
-            if not socket or self._used + IDLE < monotonic():
+            if not socket:
                 end = monotonic() + limit
-                socket = self._fresh(socket)
+                socket = self._connect()
                 limit = end - monotonic()
             if limit != self._timeout:
-                socket.settimeout(max(limit, 0.001))
+                _limit(socket, max(limit, 0.001))
                 self._timeout = limit
             data = pack(commands)
             sent = True
             socket.sendall(data)
             while len(replies) < len(commands):
                 replies.append(self._reply(socket))
-            self._used = monotonic()
         except BaseException as error:
             self.close()
             if not isinstance(error, (OSError, ValueError)) and not is_of_library(error):
@@ -119,11 +132,7 @@ class Line:
             self._parser.feed(data)
         return reply
 
-    def _fresh(self, socket: Any) -> Any:
-        """The socket, if the server has not closed it; else that of a new connection."""
-        if socket and not self._has_ended():
-            return socket
-        self.close()
+    def _connect(self) -> Any:
         self._connection = self._server.make()
         self._connection.connect()
         self._parser, self._timeout = Parser(), 0.0
@@ -132,12 +141,6 @@ class Line:
             socket.sendall(pack([("ROLE",)]))
             require_primary(self._reply(socket))
         return socket
-
-    def _has_ended(self) -> bool:
-        try:
-            return bool(self._connection.can_read(0))
-        except Exception:
-            return True
 
     def close(self) -> None:
         """Closes the connection. The next exchange opens another."""
@@ -214,7 +217,7 @@ class Threads:
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs code in the background. Returns what `join` takes."""
-        thread = threading.Thread(target=_safely, args=(lambda: run(coroutine),), name="redis-lock", daemon=True)
+        thread = threading.Thread(target=safely, args=(run, coroutine), name="redis-lock", daemon=True)
         thread.start()
         return thread
 
@@ -226,15 +229,4 @@ class Threads:
     def notify(self, calls: list[Callable[[], object]]) -> None:
         """Calls what the user gave, on a thread of its own."""
 
-        def work() -> None:
-            for call in calls:
-                _safely(call)
-
-        threading.Thread(target=work, name="redis-lock-notify", daemon=True).start()
-
-
-def _safely(call: Callable[[], object]) -> None:
-    try:
-        call()
-    except Exception:
-        log.exception("a function of the redis-lock client failed")
+        threading.Thread(target=lambda: [safely(call) for call in calls], name="redis-lock-notify", daemon=True).start()

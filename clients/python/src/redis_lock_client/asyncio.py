@@ -149,10 +149,6 @@ class Locks(Locking):
             world = self._common.world
         world.loop = loop
 
-    def task(self) -> Task:
-        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
-        return Task()
-
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
              on_lost: Callable[[Grant], object] | None = None) -> Acquiring[Grant]:

@@ -75,18 +75,12 @@ class Grants:
             task.owner = ""
         return task.owner
 
-    def finish_later(self, claim: Claim, token: int, words: Command) -> None:
-        """The loop sends this release until it is answered."""
-        till = self.at + max(claim.lease, 1.0) + self.reply
-        self.unfinished[claim.key, claim.owner, token] = Unfinished(words, self.session, till)
-
-    def give_back(self, claim: Claim, token: int) -> None:
-        """Releases a grant that its user does not count on."""
-        self.finish_later(claim, token, ("ALL", "TOKEN", token))
-
-    def cancel_later(self, wait: Claim) -> None:
-        """The loop cancels this wait."""
-        self.finish_later(wait, 0, ("ALL",))
+    def finish_later(self, name: Name, token: int = 0, words: Command = (), lease: float = 0.0) -> None:
+        """The loop sends this release until it is answered. Without words it is not the user's own: it ends all holds of
+        this token; without a token, it cancels a wait too."""
+        words = words or ("ALL", "TOKEN", token) if token else ("ALL",)
+        till = self.at + max(lease, self.lease) + self.reply
+        self.unfinished[name[0], name[1], token] = Unfinished(words, self.session, till)
 
     def finished(self, release: Release, reply: object) -> None:
         """Applies the reply to an unfinished release."""
@@ -155,7 +149,7 @@ class Grants:
             wait.open -= 1
         if isinstance(reply, list):
             if not self.granted(wait.name, reply[0], session, sent + reply[3] / 1000) and not wait.adopts:
-                self.give_back(wait, reply[0])
+                self.finish_later(wait.name, reply[0])
         elif fault and fault.passing:
             wait.cause = fault
             if fault.word == "NOSESSION":
@@ -169,7 +163,7 @@ class Grants:
         elif is_waiting and session == self.session:
             wait.phase, wait.session = IN_LINE, session
         elif not is_known:
-            self.cancel_later(wait)
+            self.finish_later(wait.name)
         self.end_call(ask.call)
 
     def give_up(self, wait: Claim) -> Optional[int]:
@@ -181,7 +175,7 @@ class Grants:
             self.forget(wait, OVER)
         if not is_open or wait.adopts:
             return None
-        self.cancel_later(wait)
+        self.finish_later(wait.name)
         wait.renounce_owner()  # an event of this wait may arrive after the cancel
         return self.begin_call(wait.name)
 
@@ -345,7 +339,7 @@ class Grants:
             return self.gone(claim, reply)
         if not claim.holds and reply.passing:
             # The release of an inner hold is not repeated: a re-entry may have come between.
-            self.finish_later(claim, claim.token, claim.release_words())
+            self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
         elif not claim.holds and claim.session and claim.session == self.session:
             self.leaving = True  # the server would go on to renew the grant
         return self.error(claim.key, reply)
@@ -399,6 +393,6 @@ class Grants:
             claim.holds = 0
             releases.append(claim.release_command())
             if claim.session:  # else its lease ends it
-                self.finish_later(claim, claim.token, claim.release_words())
+                self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
             self.lose(claim, "its maximum time is over")
         return min(map(self.ends_at, self.timed), default=FAR), releases

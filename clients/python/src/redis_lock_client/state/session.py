@@ -131,13 +131,9 @@ class State(Grants):
         self.excess = None
         known = {*called_before, *self.calls.values(), *self.waits, *self.grants, *self.fixed}
         for row in map(fields, reply if isinstance(reply, list) else ()):
-            if (row["key"], row["owner"]) not in known:
-                self._stray((row["key"], row["owner"], row["token"]))
-
-    def _stray(self, release: Release) -> None:
-        """Releases, by its token, a grant that nobody counts on."""
-        how = Unfinished(("ALL", "TOKEN", release[2]), self.session, self.at + self.lease + self.reply)
-        self.unfinished.setdefault(release, how)
+            name, token = (row["key"], row["owner"]), row["token"]
+            if name not in known and (*name, token) not in self.unfinished:
+                self.finish_later(name, token)
 
     def _left(self, old: int, _: float, reply: object) -> None:
         if not isinstance(reply, Fault) or not reply.passing or reply.word == "NOSESSION":
@@ -173,8 +169,8 @@ class State(Grants):
             if number > self.seen:  # else it was answered before
                 self.seen = number
                 self._event(kind, (key, owner), detail, more, till, strays)
-        for release in strays:
-            self._stray(release)
+        for key, owner, token in strays:
+            self.finish_later((key, owner), token)
         while self.sures and self.sures[-1][1] <= till:
             self.sures.pop()
         self.sures.append((poll.number, till))
@@ -242,7 +238,7 @@ class State(Grants):
         for claim in list(self.grants.values()):
             till = self.sure(claim)
             if till < since and not claim.doubt:
-                self.give_back(claim, claim.token)
+                self.finish_later(claim.name, claim.token, lease=claim.lease)
                 self.lose(claim, "silence")
                 continue
             self.soonest = min(self.soonest, till)
@@ -288,7 +284,7 @@ class State(Grants):
             return False  # it has ended, or has been granted
         del self.waits[wait.name]
         if wait.open:
-            self.cancel_later(wait)
+            self.finish_later(wait.name)
         wait.session, wait.open, wait.no_session = 0, 0, -1
         to.waits[wait.name] = wait
         return True
