@@ -294,8 +294,8 @@ def test_a_loss_is_reported_once(s):
 
 def test_events_are_applied_once(s):
     claim = s.taken()
-    s.polled(s.begin_poll(), {"sure-ms": 9000, "grants": 1, "events": [[1, *lost("k", 40)]]})
-    s.polled(s.begin_poll(), {"sure-ms": 9000, "grants": 1, "events": [[1, *lost("k", 50)], [2, *lost("x", 1)]]})
+    s.polled(s.begin_poll(), ["sure-ms", 9000, "grants", 1, "events", [[1, *lost("k", 40)]]])
+    s.polled(s.begin_poll(), ["sure-ms", 9000, "grants", 1, "events", [[1, *lost("k", 50)], [2, *lost("x", 1)]]])
     assert claim.phase == "held" and s.seen == 2
 
 
@@ -308,7 +308,7 @@ def test_strays_are_released(s):  # †
     assert s.send_due() == []
     s.at = 110.5  # a whole lease later
     s.poll(grants=3)
-    rows = [{"key": key, "owner": "o", "token": 50} for key in ("known", "called", "stray")]
+    rows = [["key", key, "owner", "o", "token", 50] for key in ("known", "called", "stray")]
     assert s.send_due(rows) == ["LOCK.SESSION GRANTS 7"]
     assert s.send_due() == ["LOCK.RELEASE stray o ALL TOKEN 50"]
 

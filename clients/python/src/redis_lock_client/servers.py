@@ -101,7 +101,7 @@ class Servers:
                if name not in LEFT_OUT and not name.startswith(LEFT_OUT_BEGINS)}
         retry = importlib.import_module(f"{self._library}.asyncio.retry" if self._is_async else f"{self._library}.retry")
         backoff = importlib.import_module(f"{self._library}.backoff")
-        own.update(socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2,
+        own.update(protocol=2, socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2,
                    retry=retry.Retry(backoff.NoBackoff(), 0))
         if not any("UnixDomainSocket" in base.__name__ for base in kind.__mro__):
             own.update(socket_keepalive=True, socket_keepalive_options=ALIVE)

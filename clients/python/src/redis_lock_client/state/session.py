@@ -26,9 +26,9 @@ class Poll(NamedTuple):
     command: Command
 
 
-def fields(reply: Any) -> dict[str, Any]:
+def fields(reply: list[Any]) -> dict[str, Any]:
     """A map, which RESP2 sends as a flat list."""
-    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+    return dict(zip(reply[::2], reply[1::2]))
 
 
 class State(Grants):
