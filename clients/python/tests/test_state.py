@@ -251,6 +251,18 @@ def test_a_shorter_lease_counts_at_once_and_no_poll_until_its_reply(s):
     assert s.sure(claim) == 109.0
 
 
+def test_a_move_does_not_outlast_a_lease_that_is_being_shortened(s):
+    claim = s.taken()
+    s.ended()
+    s.opened(8)
+    call = s.begin_extend(claim, 2.0)
+    s.send_due(grant_of(50))
+    assert claim.session == 8 and s.sure(claim) == 102.0
+    s.confirmed(claim, 100.0, grant_of(50, 2000), renewal=True)
+    s.end_call(call)
+    assert s.sure(claim) == 102.0
+
+
 def test_silence_is_judged_by_a_poll_that_began_after_sure(s):  # †
     claim = s.taken()
     reply = s.polling()

@@ -140,7 +140,8 @@ class Holding:
             if reply.__class__ is Fault and reply.passing:
                 self._at, self._asking = self._common.redirected(node, reply)
                 if not self._at:
-                    await self._signal.wait(next(tries), stop)
+                    left = claim.asks_until(self._common.reply) - monotonic()
+                    await self._signal.wait(min(next(tries), left), stop)
 
     def _step(self, node: Node) -> Union[None, float, Ask]:
         claim = self._claim

@@ -23,7 +23,7 @@ from .state.faults import Command
 
 T = TypeVar("T")
 STOP_SLICE = 0.01  # how soon a waiting thread notices that its wait is stopped
-SLICE = 0.25  # how soon a waiting thread notices an exception that another thread has raised in it
+SLICE = 1.0  # how soon a waiting thread notices an exception that another thread has raised in it
 HAS_LIMITS = sys.platform == "linux" and sys.maxsize > 2**32  # setsockopt takes two longs
 MOST = 64  # connections for calls, which take milliseconds
 

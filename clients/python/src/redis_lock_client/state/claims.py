@@ -82,6 +82,10 @@ class Claim:
         """Whether the call names a session."""
         return self.terms.wait != 0 or not self.fixed
 
+    def asks_until(self, reply: float) -> float:
+        """When asking without a reply ends. It has at least a reply timeout."""
+        return max(self.end, self.begun + reply)
+
     def acquire_command(self, session: int, at: float) -> Command:
         """Asks for the lock. HOLDS 1 makes it safe to repeat."""
         lease = milliseconds(max(self.lease, LEAST_LEASE) if session else self.lease)

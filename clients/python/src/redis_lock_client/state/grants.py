@@ -126,7 +126,7 @@ class Grants:
         if wait.needs_session and not session and self.refused:
             raise self.refused.error(wait.key)
         # The server should have ended a place in line before.
-        end = max(wait.end, wait.begun + self.reply) if phase is ASKED else wait.end + self.reply
+        end = wait.asks_until(self.reply) if phase is ASKED else wait.end + self.reply
         if self.at >= end:
             if phase is IN_LINE and wait.session == self.session:
                 raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
