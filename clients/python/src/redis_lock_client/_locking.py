@@ -70,6 +70,9 @@ class Locking:
         """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
         return Task()
 
+    def _bind(self) -> None:
+        """Called before each acquire."""
+
     def _terms(self, wait: Optional[float], shared: bool, permits: Optional[int], lease: Optional[float],
                max_hold: Optional[float], on_lost: Any, stop: Any = None) -> Terms:
         if shared and permits is not None:
@@ -78,6 +81,7 @@ class Locking:
             raise LockMisuse("a semaphore has 1 to 2^31 - 1 permits")
         if lease is not None and lease < 0.001 or max_hold is not None and max_hold <= 0:
             raise LockMisuse("a lease is at least 1 millisecond, and max_hold more than 0")
+        self._bind()
         mode = ("SHARED",) if shared else () if permits is None else ("LIMIT", permits)
         if wait is not None:
             wait = None if wait == math.inf else max(0.0, wait)

@@ -143,15 +143,17 @@ class Line(asyncio.Protocol):
     def _expire(self) -> None:
         """Ends the calls whose time is over."""
         self._timer, now = None, self._loop.time()
-        for batch in list(self._batches):
-            if batch.end <= now and not batch.future.done():
+        open_ones = [batch for batch in self._batches if not batch.future.done()]
+        for batch in open_ones:
+            if batch.end <= now:
                 fault = Fault("no reply in time")
                 batch.future.set_result(batch.replies + [fault] * (batch.count - len(batch.replies)))
                 self.is_over = True
         if self.is_over:
             self.retire()
-        if self._batches:
-            self._watch(max(now, min(batch.end for batch in self._batches)))
+        later = [batch.end for batch in open_ones if batch.end > now]
+        if later:
+            self._watch(min(later))
 
     def _fail(self, error: Exception) -> None:
         self.is_over = True

@@ -165,7 +165,6 @@ class Locks(Locking):
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
-        self._bind()
         return Acquiring(self._acquire(self._full(key), terms, task))
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
@@ -174,7 +173,6 @@ class Locks(Locking):
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
         for each other. They have one owner (unless they are permits) and one time to wait."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
-        self._bind()
 
         async def acquire() -> Grants:
             return Grants(await self._acquire_all(keys, terms))
@@ -186,7 +184,6 @@ class Locks(Locking):
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
         on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        self._bind()
         grant: Grant = await self._adopt(self._full(key), owner, token, terms)
         return grant
 
@@ -198,7 +195,6 @@ class Locks(Locking):
         that does not stem from the loss, and with an error of the lock that does not pass. The work is cancelled when
         the lock is lost."""
         terms = self._terms(None, shared, permits, lease, max_hold, None)
-        self._bind()
         await self._lead(self._full(key), work, terms)
 
     async def close(self) -> None:

@@ -47,7 +47,7 @@ def fault_of(error: BaseException, sent: bool) -> Fault:
     origin: Optional[BaseException] = error
     while origin:
         if isinstance(origin, ssl.SSLCertVerificationError):
-            return Fault(text, error, "CERTIFICATE")
+            return Fault(str(origin), error, "CERTIFICATE")
         origin = origin.__cause__ or origin.__context__
     return Fault(text, error, sent=sent)
 
