@@ -76,7 +76,7 @@ class Line(asyncio.Protocol):
                 return [fault or Fault("no time was left", sent=False)] * len(commands)
         batch = Batch(len(commands), end, self._loop.create_future())
         if not self._batches:
-            self._transport.write(pack(commands))
+            self._write(pack(commands))
         else:  # while others wait, what comes together is sent together
             if not self._out:
                 self._loop.call_soon(self._send)
@@ -88,8 +88,11 @@ class Line(asyncio.Protocol):
 
     def _send(self) -> None:
         out, self._out = self._out, []
+        self._write(b"".join(out))
+
+    def _write(self, data: bytes) -> None:
         if self._transport:
-            self._transport.write(b"".join(out))
+            self._transport.write(data)
 
     async def _connected(self, limit: float) -> Optional[Fault]:
         if self._connecting is None:
@@ -130,9 +133,9 @@ class Line(asyncio.Protocol):
         if self.is_over:
             self.retire()
 
-    def connection_lost(self, error: Optional[Exception]) -> None:
+    def connection_lost(self, exc: Optional[Exception]) -> None:
         """Ends the calls that wait for a reply."""
-        self._fail(error or ConnectionError("the connection was closed"))
+        self._fail(exc or ConnectionError("the connection was closed"))
 
     def _watch(self, end: float) -> None:
         """Looks at the calls again at this time."""

@@ -86,7 +86,8 @@ class Grant(Holding):
                     await asyncio.sleep(0)  # takes the cancellation that has not arrived yet
                 except asyncio.CancelledError:
                     pass
-            left = worker.uncancel() if hasattr(worker, "uncancel") else 0
+            uncancel = getattr(worker, "uncancel", None)  # of Python 3.11
+            left = uncancel() if uncancel else 0
             if isinstance(error, asyncio.CancelledError) and not left:
                 raise self._node.state.lost_error(self._claim) from None
         await super()._exit(error)

@@ -143,8 +143,9 @@ class Servers:
             return None
         host, _, port = words[2].rpartition(":")
         host = host or origin.address.rpartition(":")[0].strip("[]")
-        remap = getattr(self._client.nodes_manager, "remap_host_port", None)
-        return self._at(*(remap(host, int(port)) if remap else (host, int(port))))
+        remap: Any = getattr(self._client.nodes_manager, "remap_host_port", None)
+        where: tuple[str, int] = remap(host, int(port)) if remap else (host, int(port))
+        return self._at(*where)
 
     async def refresh(self) -> None:
         """Reads the map of the cluster again, if nobody does so now. It may take as long as the user's limits say."""
