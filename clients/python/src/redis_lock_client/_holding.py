@@ -212,8 +212,9 @@ class Holding:
         claim = self._claim
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease is at least 1 second, or 1 millisecond if it is fixed")
-        await self._exchange(partial(State.begin_extend, lease=lease), lambda: claim.renew_command("PX", milliseconds(lease)),
-                             partial(State.confirmed, renewal=True))
+        words = claim.renew_command("PX", milliseconds(lease))
+        begin, apply = partial(State.begin_extend, lease=lease), partial(State.confirmed, renewal=True)
+        await self._exchange(begin, lambda: words, apply)
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""

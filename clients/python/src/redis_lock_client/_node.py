@@ -54,10 +54,11 @@ class Common:
         return node
 
     async def repeat(self, key: str, command: Union[Command, Callable[[Node], Optional[Command]]],
-                     server: Optional[Server] = None, end: Optional[float] = None) -> tuple[Optional[Node], float, Any, bool]:
-        """Sends a command about a key until it is answered, for two reply timeouts. A function makes the command for the
-        node; None: it has no session yet. Returns where and when it was sent last, the last reply, and whether an earlier
-        try had none."""
+                     server: Optional[Server] = None, end: Optional[float] = None,
+                     ) -> tuple[Optional[Node], float, Any, bool]:
+        """Sends a command about a key until it is answered, for two reply timeouts. A function makes the command for
+        the node; None: it has no session yet. Returns where and when it was sent last, the last reply, and whether an
+        earlier try had none."""
         end = end or monotonic() + 2 * self.reply
         server = to = server or self.servers.only
         tries, asking, was_open = pauses(), False, False
@@ -229,9 +230,12 @@ class Node:
         for begin in range(0, len(due), PART):
             part = due[begin:begin + PART]
             sent = monotonic()
-            replies = [fault] * len(part) if fault else await self.poller.send(self.common.reply, *(it[0] for it in part))
+            replies: list[Any] = [fault] * len(part)
+            if not fault:
+                replies = await self.poller.send(self.common.reply, *(command for command, _ in part))
             self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
-            fault = next((Fault(it.text, it.cause, sent=False) for it in replies if isinstance(it, Fault) and not it.word), None)
+            missing = [it for it in replies if isinstance(it, Fault) and not it.word]
+            fault = Fault(missing[0].text, missing[0].cause, sent=False) if missing else None
         return fault
 
     async def _relocate(self) -> None:

@@ -101,7 +101,8 @@ class Claim:
 
     def enter_command(self, mode: Command) -> Command:
         """Adds a hold."""
-        return ("LOCK.ACQUIRE", *self.name, *mode, "PX", milliseconds(self.lease), "HOLDS", self.holds + 1, "TOKEN", self.token)
+        holds = ("HOLDS", self.holds + 1, "TOKEN", self.token)
+        return ("LOCK.ACQUIRE", *self.name, *mode, "PX", milliseconds(self.lease), *holds)
 
     def renew_command(self, *words: Any) -> Command:
         """Changes the grant."""

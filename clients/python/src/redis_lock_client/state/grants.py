@@ -71,7 +71,7 @@ class Grants:
 
     def usable_owner(self, task: Task) -> str:
         """The owner that the task may use for another call; empty: it needs a fresh one."""
-        if task.owner and any(task.owner == name[1] for names in (self.calls.values(), self.unfinished) for name in names):
+        if task.owner in (name[1] for names in (self.calls.values(), self.unfinished) for name in names):
             task.owner = ""
         return task.owner
 
@@ -90,10 +90,10 @@ class Grants:
             self.leaving = self.leaving or bool(release[2]) and not reply.gone
         self.unfinished.pop(release, None)
 
-    def unavailable(self, key: str, fault: Optional[Fault], text: str = "no answer in time") -> LockError:
+    def unavailable(self, key: str, fault: Optional[Fault]) -> LockError:
         """The error of a call whose time is over. It names the server."""
-        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text if fault else text}",
-                    fault.cause if fault else None)
+        fault = fault or Fault("no answer in time")
+        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
 
     def error(self, key: str, fault: Fault) -> LockError:
         """The error of a call that got this as its last reply."""
@@ -347,7 +347,7 @@ class Grants:
     def taken_out(self, claim: Claim, sent: float, reply: object, _: bool) -> Optional[LockError]:
         """Applies the reply to the RENEW that takes a grant with a fixed lease out of its session."""
         if isinstance(reply, list) and reply[0] != claim.token:
-            return self.unavailable(claim.key, None, "it was granted twice")
+            return self.unavailable(claim.key, Fault("it was granted twice"))
         error = self.confirmed(claim, sent, reply)
         if not error:
             self.grants.pop(claim.name, None)

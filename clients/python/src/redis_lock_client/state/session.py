@@ -77,7 +77,8 @@ class State(Grants):
             self.outside = False
             for claim in self.grants.values():
                 if claim.session != session and not claim.doubt:
-                    due.append((claim.renew_command("SESSION", session), partial(self._moved, claim, session, claim.joined)))
+                    apply = partial(self._moved, claim, session, claim.joined)
+                    due.append((claim.renew_command("SESSION", session), apply))
             for wait in self.waits.values():
                 if wait.phase is IN_LINE and wait.session != session and wait.end > self.at:
                     wait.open += 1
