@@ -17,6 +17,9 @@ use crate::toolchains::Language;
 
 const TASKS: usize = 1_000;
 
+/// The shortest turn: so many threads need about a second to start and to queue.
+const LEAST_SECONDS: f64 = 2.0;
+
 /// The pool of go-redis, unless it is told another size, for each processor.
 const GO_POOL: usize = 10;
 
@@ -42,7 +45,7 @@ pub(super) fn measure(
         }
         let server = program.start();
         let mut contestant = Contestant::new(id, name, &server, languages);
-        let most = most_of(&mut contestant, &server, seconds);
+        let most = most_of(&mut contestant, &server, seconds.max(LEAST_SECONDS));
         if let Err(why) = &contestant.runner {
             table.left_out(name, why);
             continue;

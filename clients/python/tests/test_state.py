@@ -6,8 +6,8 @@ The clock starts at 100 s, the client's lease is 10 s, a reply takes at most 1 s
 import pytest
 from redis_lock_client import (LockBusy, LockDeadlock, LockLost, LockMisuse, LockNotAlone, LockRefused,
                                LockUnavailable)
-from redis_lock_client.state import Claim, Fault, Owner, State
-from redis_lock_client.state.waits import Ask
+from redis_lock_client.state import Claim, Fault, State, Task, Terms
+from redis_lock_client.state.grants import Ask
 
 NO_REPLY = Fault("timeout")
 NOT_SENT = Fault("refused", sent=False)
@@ -25,8 +25,8 @@ class Rig(State):
         self.opened(session)
 
     def claim(self, key, wait=5.0, owner="o", task=None, **words):
-        claim = Claim((key, owner), (), words.pop("lease", 10.0), wait, 1.0, self.at, **words)
-        claim.task = task
+        terms = Terms((), words.pop("lease", 10.0), words.pop("fixed", False), wait)
+        claim = Claim((key, owner), terms, self.at, task=task, **words)
         self.ask(claim)
         return claim
 
@@ -51,13 +51,12 @@ class Rig(State):
 
     def polling(self):
         """Sends a POLL. The result applies its reply."""
-        poll, _ = self.begin_poll()
-        sent = self.at
+        poll = self.begin_poll()
 
         def reply(*events, sure_ms=10_000, grants=None):
             numbered = [[self.seen + 1 + number, *event] for number, event in enumerate(events)]
             grants = len(self.grants) if grants is None else grants
-            self.polled(poll, sent, ["sure-ms", sure_ms, "grants", grants, "events", numbered])
+            self.polled(poll, ["sure-ms", sure_ms, "grants", grants, "events", numbered])
 
         return reply
 
@@ -94,21 +93,19 @@ def s():
 # Owners and tasks.
 
 def test_an_owner_is_not_used_while_a_call_in_its_name_is_unanswered(s):  # †
-    task = Owner()
-    task.name = "o"
+    task = Task("o")
     claim = s.taken(task=task)
-    call, _ = s.begin_release(claim)
+    call = s.begin_release(claim)
     assert s.usable_owner(task) == ""
-    task.name = "o"
-    s.released(claim, 0, False)
+    task.owner = "o"
+    s.released(claim, s.at, 0, False)
     s.end_call(call)
     assert s.usable_owner(task) == "o"
 
 
 @pytest.mark.parametrize("what", ["no reply", "loss", "gave up", "unfinished"])
 def test_a_task_continues_with_a_fresh_owner(s, what):  # †
-    task = Owner()
-    task.name = "o"
+    task = Task("o")
     if what == "gave up":
         claim = s.in_line(task=task)
         s.cancel_answered(claim, s.give_up(claim), 0)
@@ -117,13 +114,12 @@ def test_a_task_continues_with_a_fresh_owner(s, what):  # †
         if what == "loss":
             s.poll(lost("k", 50))
         elif what == "no reply":
-            with pytest.raises(LockUnavailable):
-                s.confirmed(claim, s.at, NO_REPLY)
+            assert isinstance(s.confirmed(claim, s.at, NO_REPLY), LockUnavailable)
         else:
-            call, _ = s.begin_release(claim)
-            s.released(claim, NO_REPLY, False)
+            call = s.begin_release(claim)
+            s.released(claim, s.at, NO_REPLY, False)
             s.end_call(call)
-            task.name = "o"
+            task.owner = "o"
     assert s.usable_owner(task) == ""
 
 
@@ -150,7 +146,8 @@ def test_commands(s):
 
 def test_only_the_users_release_names_the_session(s):  # †
     claim = s.taken("held")
-    assert s.begin_release(claim)[1] == ("LOCK.RELEASE", "held", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50)
+    s.begin_release(claim)
+    assert claim.release_command() == ("LOCK.RELEASE", "held", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50)
     waiting = s.in_line("waiting")
     assert waiting.cancel_command() == ("LOCK.RELEASE", "waiting", "o", "ALL")
     s.give_up(waiting)
@@ -213,7 +210,7 @@ def test_a_grant_with_sure_0_is_polled_once_more(s):
     claim = s.in_line()
     s.poll(granted("k", 60), sure_ms=0)
     assert s.step(claim) > 0
-    assert s.begin_poll()[1] == 0.1
+    assert s.begin_poll().block == 0.1
     s.poll(sure_ms=5000)
     assert claim in s.changed
     assert s.step(claim) is None
@@ -244,8 +241,7 @@ def test_a_shorter_lease_counts_at_once_and_no_poll_until_its_reply(s):
     assert s.sure(claim) == 102.0
     s.poll(sure_ms=9000)
     assert s.sure(claim) == 102.0
-    with pytest.raises(LockUnavailable):
-        s.confirmed(claim, 100.0, NO_REPLY, renewal=True)
+    assert isinstance(s.confirmed(claim, 100.0, NO_REPLY, renewal=True), LockUnavailable)
     s.end_call(call)
     s.poll(sure_ms=9000)
     assert s.sure(claim) == 102.0  # unanswered, it ends by silence
@@ -253,6 +249,18 @@ def test_a_shorter_lease_counts_at_once_and_no_poll_until_its_reply(s):
     assert s.sure(claim) == 102.5
     s.poll(sure_ms=9000)
     assert s.sure(claim) == 109.0
+
+
+def test_a_move_does_not_outlast_a_lease_that_is_being_shortened(s):
+    claim = s.taken()
+    s.ended()
+    s.opened(8)
+    call = s.begin_extend(claim, 2.0)
+    s.send_due(grant_of(50))
+    assert claim.session == 8 and s.sure(claim) == 102.0
+    s.confirmed(claim, 100.0, grant_of(50, 2000), renewal=True)
+    s.end_call(call)
+    assert s.sure(claim) == 102.0
 
 
 def test_silence_is_judged_by_a_poll_that_began_after_sure(s):  # †
@@ -298,8 +306,8 @@ def test_a_loss_is_reported_once(s):
 
 def test_events_are_applied_once(s):
     claim = s.taken()
-    s.polled(1, 100.0, {"sure-ms": 9000, "grants": 1, "events": [[1, *lost("k", 40)]]})
-    s.polled(2, 100.0, {"sure-ms": 9000, "grants": 1, "events": [[1, *lost("k", 50)], [2, *lost("x", 1)]]})
+    s.polled(s.begin_poll(), ["sure-ms", 9000, "grants", 1, "events", [[1, *lost("k", 40)]]])
+    s.polled(s.begin_poll(), ["sure-ms", 9000, "grants", 1, "events", [[1, *lost("k", 50)], [2, *lost("x", 1)]]])
     assert claim.phase == "held" and s.seen == 2
 
 
@@ -312,7 +320,7 @@ def test_strays_are_released(s):  # †
     assert s.send_due() == []
     s.at = 110.5  # a whole lease later
     s.poll(grants=3)
-    rows = [{"key": key, "owner": "o", "token": 50} for key in ("known", "called", "stray")]
+    rows = [["key", key, "owner", "o", "token", 50] for key in ("known", "called", "stray")]
     assert s.send_due(rows) == ["LOCK.SESSION GRANTS 7"]
     assert s.send_due() == ["LOCK.RELEASE stray o ALL TOKEN 50"]
 
@@ -394,7 +402,7 @@ def test_a_wait_that_is_over(s):
     assert s.send_due() == []
     s.answer(claim, ask, 100.0, 3)  # a place: the cancel came before
     assert s.send_due(Fault.reply("NOTHELD x")) == ["LOCK.RELEASE k o ALL"]
-    s.answered(claim, 7, 100.0, grant_of(60))
+    s.answer(claim, ask, 100.0, grant_of(60))
     assert s.send_due() == ["LOCK.RELEASE k o ALL TOKEN 60"]
 
 
@@ -418,12 +426,17 @@ def test_of_two_tokens_the_higher_one_counts_until_the_user_has_the_grant(s):
 
 def test_time_limits(s):
     now, short, long = s.claim("a", wait=0), s.claim("b", wait=0.2), s.claim("c", wait=60)
-    assert (now.limit, short.limit, long.limit) == (0.5, 0.5, 1.0)
-    assert (now.asked_end, short.asked_end, long.asked_end) == (101.0, 101.0, 160.0)
-    assert (now.last, short.last, long.last) == (101.0, 101.2, 161.0)
+    for claim, limit, asking in ((now, 0.5, 1.0), (short, 0.5, 1.0), (long, 1.0, 60.0)):
+        s.at = 100.0
+        ask = s.step(claim)
+        assert ask.limit == limit
+        s.answer(claim, ask, 100.0, NOT_SENT)
+        s.at = 99.9 + asking
+        s.answer(claim, s.step(claim), 100.0, NOT_SENT)
+        s.at = 100.0 + asking
+        with pytest.raises(LockUnavailable, match="server"):
+            s.step(claim)
     s.at = 101.0
-    with pytest.raises(LockUnavailable, match="server"):
-        s.step(now)
     waiting = s.in_line("d", wait=2)
     s.at = 103.9
     assert 0 < s.step(waiting) <= 0.11
@@ -457,10 +470,10 @@ def test_a_release_that_finds_no_grant(s, reply):
     fault = Fault.reply(reply)
     for was_open, reported in ((False, False), (True, False), (True, True)):
         claim = s.taken()
-        call, _ = s.begin_release(claim)
+        call = s.begin_release(claim)
         if reported:
             s.poll(lost("k", 50), grants=0)
-        error = s.released(claim, fault, was_open)
+        error = s.released(claim, s.at, fault, was_open)
         s.end_call(call)
         assert (error is None) == (was_open and not reported)
         assert (claim.phase == "lost") == (error is not None)
@@ -469,13 +482,13 @@ def test_a_release_that_finds_no_grant(s, reply):
 def test_an_unanswered_release_of_the_last_hold_is_repeated_by_the_loop(s):
     claim = s.taken()
     s.confirmed(claim, 100.0, grant_of(50), entry=True)
-    call, command = s.begin_release(claim)
-    assert claim.phase == "held" and command[3:5] == ("HOLDS", 1)
-    assert isinstance(s.released(claim, NO_REPLY, False), LockUnavailable)
+    call = s.begin_release(claim)
+    assert claim.phase == "held" and claim.release_command()[3:5] == ("HOLDS", 1)
+    assert isinstance(s.released(claim, s.at, NO_REPLY, False), LockUnavailable)
     s.end_call(call)
     assert s.send_due() == []  # a re-entry may have come in between
     s.begin_release(claim)
-    s.released(claim, NO_REPLY, False)
+    s.released(claim, s.at, NO_REPLY, False)
     with pytest.raises(LockMisuse):
         s.begin_release(claim)
     assert s.send_due(NO_REPLY) == ["LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50"]
@@ -484,11 +497,10 @@ def test_an_unanswered_release_of_the_last_hold_is_repeated_by_the_loop(s):
 
 def test_after_a_refused_release_the_session_is_left(s):
     other, claim = s.taken("other", token=40), s.taken()
-    call, _ = s.begin_release(claim)
-    assert isinstance(s.released(claim, Fault.reply("NOPERM x"), False), LockRefused)
+    call = s.begin_release(claim)
+    assert isinstance(s.released(claim, s.at, Fault.reply("NOPERM x"), False), LockRefused)
     s.end_call(call)
-    s.leave_session()
-    assert s.session == 0
+    assert s.plan() == ([], None) and s.session == 0
     s.opened(8)
     assert s.send_due(grant_of(40)) == ["LOCK.RENEW other o SESSION 8 TOKEN 40"]
     assert other.session == 8
@@ -529,7 +541,7 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     s.poll(granted("k", 60))
     assert s.step(claim) is None and not claim.handed_over
     s.poll(["taken", "k", "o", 60, 0])  # by this client
-    s.taken_out(claim, 101.0, grant_of(60, 3000))
+    assert s.taken_out(claim, 101.0, grant_of(60, 3000), False) is None
     s.poll(sure_ms=60_000, grants=0)
     assert claim.session == 0 and s.sure(claim) == 104.0
     assert s.time(claim, None) == 104.0
@@ -552,29 +564,30 @@ def test_a_maximum_time(s):
     claim = s.taken()
     assert s.time(claim, 4.0) == 104.0
     s.at = 104.0
-    assert s.ripe()[1] == [(claim, ("LOCK.RELEASE", "k", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50))]
-    assert claim.phase == "lost" and s.unfinished
-    s.cut_answered(claim, 0)
-    assert not s.unfinished
+    release = "LOCK.RELEASE", "k", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50
+    assert s.ripe()[1] == [release]
+    assert claim.phase == "lost" and s.send_due(0) == [" ".join(map(str, release))] and not s.unfinished
 
 
 def test_detaching_is_no_loss(s):
     claim = s.taken()
     s.end_call(s.begin_detach(claim))
-    assert s.detached(claim, grant_of(50)) is None and claim.phase == "released" and s.is_idle
+    assert s.detached(claim, s.at, grant_of(50), False) is None and claim.phase == "released" and s.is_idle
 
 
 @pytest.mark.parametrize("reply, error", [
     (grant_of(50), None), (Fault.reply("NOTHELD x"), LockLost), (NO_REPLY, LockUnavailable)])
 def test_adopting(s, reply, error):
-    claim = s.claim("k", wait=0)
+    claim, ask = s.under_way(wait=0, adopts=50)
+    assert ask.command == ("LOCK.RENEW", "k", "o", "PX", 10_000, "SESSION", 7, "TOKEN", 50)
+    s.answer(claim, ask, 100.0, reply)
+    s.at = 101.0
     if error is None:
-        s.adopted(claim, 7, 100.0, reply)
-        assert s.remaining(claim) == 10.0 and claim.handed_over
+        assert s.step(claim) is None and s.remaining(claim) == 9.0 and claim.handed_over
     else:
         with pytest.raises(error):
-            s.adopted(claim, 7, 100.0, reply)
-        assert s.is_idle
+            s.step(claim)
+        assert s.give_up(claim) is None and s.is_idle  # the grant is another's
 
 
 # Clusters.

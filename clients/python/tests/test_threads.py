@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import redis
-from redis_lock_client import LockBusy, LockMisuse, Locks
+from redis_lock_client import LockBusy, LockMisuse, Locks, LockUnavailable
 from servers import eventually
 
 KEY = "lock:orders:42"
@@ -71,7 +71,7 @@ def test_exceptions_at_any_moment_leave_nothing_behind(locks, server):
         for node in locks._common.nodes.values():  # interrupted between the grant and its release
             for claim in list(node.state.grants.values()):
                 claim.caller.release()
-            assert not node.state.waits and not node.state.pending
+            assert not node.state.waits
         eventually(lambda: server.info(KEY) is None, "the lock to be free", 6)
     locks.lock(KEY, wait=1).release()
 
@@ -84,6 +84,18 @@ def test_stop_ends_a_wait(locks, server):
     thread.join(5)
     assert isinstance(outcome[0], LockBusy)
     server.wait_for_waiters(KEY, 0)
+
+
+def test_a_cancel_without_a_reply_is_sent_again_without_a_session(proxy):
+    with Locks(redis.Redis(port=proxy.port), reply=0.3) as locks:
+        locks.lock("first", lease=60)  # connects
+        proxy.order("swallow")
+        with pytest.raises(LockUnavailable):
+            locks.lock(KEY, wait=0, lease=60)
+        (node,) = locks._common.nodes.values()
+        assert node.state.unfinished
+        proxy.order("speak")
+        eventually(lambda: not node.state.unfinished, "the cancel to be answered", 8)
 
 
 def test_leading(locks, server):

@@ -1,67 +1,36 @@
-"""Tasks, and what a caller holds: acquiring, holding and releasing, for threads and for asyncio. The code is the same,
-and what it awaits differs."""
+"""What a caller holds: acquiring, holding and releasing, for threads and for asyncio. The code is the same, and what it
+awaits differs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
-from ._node import Node, Pauses
+from ._node import Node, pauses
 from .errors import LockBusy, LockError, LockMisuse
-from .observer import log
+from .observer import log, safely
 from .servers import Server
-from .state import Claim, Fault, Owner
-from .state.claims import HELD, IN_LINE, LOST, milliseconds
-from .state.faults import made
-from .state.waits import Ask
+from .state import Claim, Fault, State
+from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, milliseconds
+from .state.faults import Command, made
+from .state.grants import Ask
 
-LEAST_LEASE = 1.0  # the shortest that the server renews
 INTERRUPTED = Fault("the call was interrupted")
-
-
-class Terms(NamedTuple):
-    """How a lock is acquired. A fixed lease is not renewed."""
-
-    mode: tuple[Any, ...]
-    lease: float
-    fixed: bool
-    wait: Optional[float]
-    max_hold: Optional[float]
-    on_lost: Optional[Callable[[Any], object]]
-    stop: Optional[Callable[[], bool]]
-
-
-class Task:
-    """One owner for all locks of one piece of work, made by `Locks.task`: it enters a lock again that it holds, and
-    the server finds a deadlock among tasks. Pass it along with the work; never share it between two."""
-
-    def __init__(self) -> None:
-        self._owner = Owner()
-        self._held: dict[str, Any] = {}
-
-    def _grant(self, key: str) -> Any:
-        held = self._held.get(key)
-        return held if held is not None and held._claim.phase is HELD and held._is_ours else None
-
-    def _remember(self, grant: Any) -> None:
-        self._held = {key: it for key, it in self._held.items() if it._claim.phase is HELD}
-        self._held[grant.key] = grant
 
 
 class Holding:
     """A grant, in both worlds."""
 
-    def __init__(self, locks: Any, node: Node, terms: Terms) -> None:
-        self._locks, self._common, self._node, self._terms = locks, locks._common, node, terms
-        self._claim: Claim
-        self._signal: Any = None  # wakes the caller of an acquire
+    def __init__(self, locks: Any, node: Node, claim: Claim) -> None:
+        self._locks, self._common, self._node, self._claim = locks, locks._common, node, claim
+        self._signal = node.world.signal()  # wakes the caller of an acquire
         self._turn = node.world.turn()  # of the calls about the grant
         self._taken = 0.0
-        self._calls = [terms.on_lost] if terms.on_lost else []
+        self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
         self._is_reported = False
-        # Of the acquire: where the last reply led.
+        # Where the last reply to the acquire led.
         self._at: Optional[Server] = None
         self._asking = False
 
@@ -103,10 +72,6 @@ class Holding:
         """Whether it was acquired in this process, and this event loop."""
         return self._common is self._locks._common
 
-    def _require_ours(self) -> None:
-        if not self._is_ours:
-            raise made(LockMisuse, self.key, "the grant belongs to the parent process, or to another event loop")
-
     def _on_lost(self, call: Callable[[Any], object]) -> None:
         with self._node.mutex:
             if not self._is_reported:
@@ -116,17 +81,15 @@ class Holding:
 
     def _wake(self) -> None:
         """Has the caller of an acquire look again, and reports a loss, once. The mutex is held."""
-        if self._signal:
-            self._signal.set()
-        claim = self._claim
+        self._signal.set()
+        claim, observer = self._claim, self._common.observer
         if claim.phase is not LOST or not claim.handed_over or self._is_reported:
             return
         self._is_reported = True
         log.warning("%s: lost: %s", claim.key, claim.reason)
         calls: list[Callable[[], object]] = [partial(call, self) for call in self._calls]
-        if self._common.observer:
-            error = self._node.state.lost_error(claim)
-            calls.append(partial(self._common.observer.lost, claim.key, error))
+        if observer:
+            calls.append(partial(observer.lost, claim.key, self._node.state.lost_error(claim)))
         if calls:
             self._node.world.notify(calls)
         self._stop_work()
@@ -139,60 +102,64 @@ class Holding:
 
     # The acquire.
 
+    async def _acquire(self) -> None:
+        """Acquires the lock, or leaves nothing behind."""
+        claim = self._claim
+        try:
+            await self._ask()
+            if claim.fixed and claim.session:
+                words = claim.renew_command("PX", milliseconds(claim.lease), "SESSION", 0)
+                await self._exchange(State.begin, lambda: words, State.taken_out)
+            self._taken = monotonic()
+            if claim.fixed or claim.terms.max_hold is not None:
+                self._node.do(self._node.time, claim, claim.terms.max_hold)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            await self._give_up()
+            raise
+
     async def _ask(self) -> None:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
-        claim, pauses = self._claim, Pauses()
+        claim, stop, tries, unplaced = self._claim, self._claim.terms.stop, pauses(), None
         while True:
-            unplaced = await self._place() if self._common.servers.is_cluster else None
+            if self._common.servers.is_cluster:
+                unplaced = await self._place()
             node = self._node
             step = node.do(self._step, node)
             if step is None:
                 return
             if not isinstance(step, Ask):
-                await self._signal.wait(step, self._terms.stop)
+                await self._signal.wait(step, stop)
                 continue
             sent, reply = monotonic(), INTERRUPTED
             try:
-                reply = unplaced or await node.wire.call(step.limit, step.command, self._asking)
+                reply = unplaced or await node.call(step.limit, step.command, self._asking)
             finally:
                 node.do(node.state.answer, claim, step, sent, reply)
-            if isinstance(reply, Fault) and reply.passing:
-                self._at, self._asking = self._common.redirected(node.server, reply)
+            if reply.__class__ is Fault and reply.passing:
+                self._at, self._asking = self._common.redirected(node, reply)
                 if not self._at:
-                    await self._pause(node, pauses.next())
+                    left = claim.asks_until(self._common.reply) - monotonic()
+                    await self._signal.wait(min(next(tries), left), stop)
 
     def _step(self, node: Node) -> Union[None, float, Ask]:
         claim = self._claim
-        step = node.state.step(claim)
-        if step is None:
-            return None
-        if self._terms.stop and self._terms.stop():
-            if isinstance(step, Ask):
-                node.state.answer(claim, step, 0.0, Fault("it was not sent", sent=False))
+        if claim.terms.stop and claim.phase is not HELD and claim.terms.stop():
             raise made(LockBusy, claim.key, "the wait was stopped")
-        if claim.needs_session and (not node.is_running or claim.phase is not IN_LINE and not isinstance(step, Ask)):
+        step = node.state.step(claim)
+        if step is not None and claim.needs_session and (
+                not node.is_running or claim.phase is not IN_LINE and not isinstance(step, Ask)):
             node.run()
-        if not isinstance(step, Ask):
-            self._signal = self._signal or node.world.signal()
         return step
-
-    async def _pause(self, node: Node, seconds: float) -> None:
-        """Pauses; a change of the claim ends it."""
-        if seconds > 0:
-            self._signal = self._signal or node.world.signal()
-            await self._signal.wait(seconds, self._terms.stop)
 
     async def _place(self) -> Optional[Fault]:
         """A wait without a place goes to the node of the cluster that has the key now."""
-        server = self._at
-        if server is None:
-            found = await self._common.servers.find(self.key)
-            if isinstance(found, Fault):
-                return found
-            server = found
-        if server is not self._node.server:
-            to = self._common.node(server)
-            old = self._node
+        found = self._at or await self._common.servers.find(self.key)
+        if isinstance(found, Fault):
+            return found
+        if found is not self._node.server:
+            old, to = self._node, self._common.node(found)
             self._node = to if old.do(old.state.move, self._claim, to.state) else old
         return None
 
@@ -204,100 +171,76 @@ class Holding:
             return
         reply: Any = INTERRUPTED
         try:
-            limit = min(self._common.reply, claim.last - monotonic())
-            reply = await node.wire.call(limit, claim.cancel_command(), self._asking)
+            limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
+            reply = await node.call(limit, claim.cancel_command(), self._asking)
         finally:
-            node.do(node.state.cancel_answered, claim, call, reply)
+            node.do(self._gave_up, node, call, reply)
 
-    def _start(self) -> None:
-        """The grant was handed over."""
-        self._taken = monotonic()
-        if self._claim.fixed or self._terms.max_hold is not None:
-            self._node.do(self._node.time, self._claim, self._terms.max_hold)
-
-    async def _take_out(self) -> None:
-        """Takes a grant with a fixed lease out of the session in which it waited."""
-        claim = self._claim
-        call = self._node.do(self._node.state.begin, claim)
-        command = claim.renew_command("PX", milliseconds(claim.lease), "SESSION", 0)
-        await self._call(call, command, lambda state, sent, reply, _: state.taken_out(claim, sent, reply))
+    def _gave_up(self, node: Node, call: int, reply: object) -> None:
+        node.state.cancel_answered(self._claim, call, reply)
+        if node.state.unfinished and not node.is_running:
+            node.run()
 
     # The grant.
 
-    async def _call(self, call: int, command: tuple[Any, ...], apply: Callable[..., Any]) -> Any:
-        """Makes a call about the grant, which `begin` has registered, and applies its last reply."""
-        sent, reply, was_open = monotonic(), INTERRUPTED, True
-
-        def end() -> Any:
-            try:
-                return apply(self._node.state, sent, reply, was_open)
-            finally:
-                self._node.state.end_call(call)
-
-        try:
-            sent, reply, was_open = await self._common.repeat(self._claim.key, command)
-        except BaseException:
-            try:
-                self._node.do(end)
-            except LockError:
-                pass  # the interruption is raised
-            raise
-        return self._node.do(end)
-
-    async def _confirm(self, command: Callable[[], tuple[Any, ...]], begin: Any = None, **how: bool) -> None:
-        """Makes a call that shows whether the grant stands."""
-        self._require_ours()
-        claim, state = self._claim, self._node.state
+    async def _exchange(self, begin: Callable[[State, Claim], int], command: Callable[[], Command],
+                        apply: Callable[[State, Claim, float, Any, bool], Optional[LockError]]) -> None:
+        """Makes a call about the grant: `begin` registers it, and `apply` takes its last reply."""
+        if not self._is_ours:
+            raise made(LockMisuse, self.key, "the grant belongs to the parent process, or to another event loop")
         async with self._turn:
-            call = self._node.do(begin or partial(state.begin, claim))
-            await self._call(call, command(), lambda state, sent, reply, _: state.confirmed(claim, sent, reply, **how))
+            node, sent, reply, was_open = self._node, 0.0, INTERRUPTED, True
+            call = node.do(begin, node.state, self._claim)
+
+            def end() -> Optional[LockError]:
+                try:
+                    return apply(self._node.state, self._claim, sent, reply, was_open)
+                finally:
+                    node.state.end_call(call)
+
+            try:
+                _, sent, reply, was_open = await self._common.repeat(self.key, command())
+            finally:
+                error = self._node.do(end)
+        if error:
+            raise error
 
     async def _check(self) -> None:
-        await self._confirm(lambda: ("LOCK.FENCE", self.key, self.token))
+        await self._exchange(State.begin, lambda: ("LOCK.FENCE", self.key, self.token), State.confirmed)
 
     async def _extend(self, lease: float) -> None:
-        claim, state = self._claim, self._node.state
+        claim = self._claim
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease is at least 1 second, or 1 millisecond if it is fixed")
-        await self._confirm(lambda: claim.renew_command("PX", milliseconds(lease)),
-                            partial(state.begin_extend, claim, lease), renewal=True)
+        words = claim.renew_command("PX", milliseconds(lease))
+        begin, apply = partial(State.begin_extend, lease=lease), partial(State.confirmed, renewal=True)
+        await self._exchange(begin, lambda: words, apply)
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
-        await self._confirm(lambda: self._claim.renew_command("RAISE", token))
+        await self._exchange(State.begin, lambda: self._claim.renew_command("RAISE", token), State.confirmed)
 
-    async def _enter_again(self, mode: tuple[Any, ...]) -> None:
+    async def _enter_again(self, mode: Command) -> None:
         """Adds a hold."""
         claim = self._claim
-        await self._confirm(lambda: ("LOCK.ACQUIRE", claim.key, claim.owner, *mode, "PX", milliseconds(claim.lease),
-                                     "HOLDS", claim.holds + 1, "TOKEN", claim.token), entry=True)
+        await self._exchange(State.begin, lambda: claim.enter_command(mode), partial(State.confirmed, entry=True))
 
     async def _release(self) -> None:
-        self._require_ours()
-        claim, node, error = self._claim, self._node, None
+        error: Optional[LockError] = None
         try:
-            async with self._turn:
-                call, command = node.do(node.state.begin_release, claim)
-                error = await self._call(
-                    call, command, lambda state, _, reply, was_open: state.released(claim, reply, was_open))
+            await self._exchange(State.begin_release, self._claim.release_command, State.released)
         except LockError as failure:
             error = failure
         if self._common.observer:
-            safely(self._common.observer.released, claim.key, monotonic() - self._taken, error)
+            safely(self._common.observer.released, self.key, monotonic() - self._taken, error)
         if error:
             raise error
 
     async def _detach(self, lease: float) -> None:
-        self._require_ours()
-        claim = self._claim
         if lease < 0.001:
-            raise made(LockMisuse, claim.key, "a lease is at least 1 millisecond")
-        async with self._turn:
-            call = self._node.do(self._node.state.begin_detach, claim)
-            error = await self._call(call, claim.renew_command("PX", milliseconds(lease), "SESSION", 0),
-                                     lambda state, _, reply, __: state.detached(claim, reply))
-        if error:
-            raise error
+            raise made(LockMisuse, self.key, "a lease is at least 1 millisecond")
+        words = self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0)
+        await self._exchange(State.begin_detach, lambda: words, State.detached)
 
     async def _exit(self, error: Optional[BaseException]) -> None:
         """The end of a block. An error of the block is not replaced by one of the release."""
@@ -312,42 +255,24 @@ class Holding:
 
     async def _resolve(self) -> None:
         """Asks for a grant where its key is now: a node of the cluster has deleted or redirected it."""
-        claim, common, pauses = self._claim, self._common, Pauses()
-        end = monotonic() + 2 * common.reply
-        server: Optional[Server] = None
-        asking = False
-        while True:
-            reply: Any = None
-            node, session, sent, call = self._node, 0, monotonic(), 0
-            if server is None:
-                found = await common.servers.find(claim.key)
-                server, reply = (None, found) if isinstance(found, Fault) else (found, None)
-            if server:
-                node = common.node(server)
-                session = await node.session(end)
-                sent = monotonic()
-                call = node.do(node.state.begin_call, claim.name)
-                command = claim.renew_command("SESSION", session)
-                reply = await node.wire.call(min(common.reply, end - sent), command, asking)
-            rest = pauses.next()
-            passing = isinstance(reply, Fault) and reply.passing
-            if not passing or monotonic() + rest >= end:
-                if self._node.do(self._node.state.resolve, claim, node.state, session, sent, reply):
-                    self._node = node
-                node.do(node.state.end_call, call)
-                return
-            node.do(node.state.end_call, call)
-            server, asking = common.redirected(server, reply)
-            if not server:
-                await node.world.sleep(rest)
+        claim, origin, calls = self._claim, self._node, []
+        session = 0
 
+        def renewed(node: Node) -> Optional[Command]:
+            nonlocal session
+            session = node.state.session
+            if not session:
+                node.do(node.run)
+                return None
+            calls.append((node, node.do(node.state.begin_call, claim.name)))
+            return claim.renew_command("SESSION", session)
 
-def safely(call: Callable[..., object], *args: object) -> None:
-    """Calls what the user has given."""
-    try:
-        call(*args)
-    except Exception:
-        log.exception("an observer failed")
+        node, sent, reply, _ = await self._common.repeat(claim.key, renewed)
+        to = node or origin
+        if origin.do(origin.state.resolve, claim, to.state, session, sent, reply):
+            self._node = to
+        for at, call in calls:
+            at.do(at.state.end_call, call)
 
 
 def attach(error: BaseException, failure: BaseException) -> None:

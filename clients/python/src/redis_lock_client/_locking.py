@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any, Optional, Union
 
-from ._holding import LEAST_LEASE, Holding, Task, Terms, release_all, safely
-from ._node import Common, Pauses
+from ._holding import Holding, release_all
+from ._node import Common, Node, pauses
 from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
-from .observer import Observer
+from .observer import Observer, safely
 from .servers import Servers
-from .state import Claim, Fault
-from .state.claims import milliseconds
+from .state import Claim, Fault, Task, Terms
+from .state.claims import HELD, LEAST_LEASE
 from .state.faults import made
 
 Key = Union[str, bytes]
@@ -28,6 +28,7 @@ Key = Union[str, bytes]
 class Locking:
     """The locks of one program, in both worlds."""
 
+    _world: Callable[[], Any]
     _grant: type[Any] = Holding
     _is_async = False
 
@@ -54,32 +55,34 @@ class Locking:
     def _reset(self) -> None:
         """Begins anew: nothing is held."""
         self._common = Common(self._world(), self._servers, *self._settings)
-        host = printable(socket.gethostname())
-        self._process = f"{self._name}:{host}:{os.getpid()}:{os.urandom(9).hex()}-"
+        self._process = f"{self._name}:{printable(socket.gethostname())}:{os.getpid()}:{os.urandom(9).hex()}-"
         self._number = itertools.count(1)
-
-    def _world(self) -> Any:
-        raise NotImplementedError
 
     def _after_fork(self) -> None:
         """In a child: lets go of the connections of the parent."""
-        common = self._common
+        nodes = list(self._common.nodes.values())
         self._reset()
-        for node in list(common.nodes.values()):
+        for node in nodes:
             node.wire.abandon()
             node.poller.abandon()
 
+    def task(self) -> Task:
+        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
+        return Task()
+
+    def _bind(self) -> None:
+        """Called before each acquire."""
+
     def _terms(self, wait: Optional[float], shared: bool, permits: Optional[int], lease: Optional[float],
                max_hold: Optional[float], on_lost: Any, stop: Any = None) -> Terms:
-        mode: tuple[Any, ...] = ()
-        if shared or permits is not None:
-            mode = ("LIMIT", permits) if permits is not None else ("SHARED",)
-            if shared and permits is not None:
-                raise LockMisuse("a lock is either shared or has permits")
-            if permits is not None and not 1 <= permits < 2**31:
-                raise LockMisuse("a semaphore has 1 to 2^31 - 1 permits")
+        if shared and permits is not None:
+            raise LockMisuse("a lock is either shared or has permits")
+        if permits is not None and not 1 <= permits < 2**31:
+            raise LockMisuse("a semaphore has 1 to 2^31 - 1 permits")
         if lease is not None and lease < 0.001 or max_hold is not None and max_hold <= 0:
             raise LockMisuse("a lease is at least 1 millisecond, and max_hold more than 0")
+        self._bind()
+        mode = ("SHARED",) if shared else () if permits is None else ("LIMIT", permits)
         if wait is not None:
             wait = None if wait == math.inf else max(0.0, wait)
         fixed = lease is not None
@@ -95,64 +98,43 @@ class Locking:
         return self._prefix + text
 
     async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
-        observer = self._common.observer
-        if observer is None:
-            return await self._try(key, terms, task)
-        begun = monotonic()
-        try:
-            grant = await self._try(key, terms, task)
-        except BaseException as error:
-            safely(observer.acquired, key, monotonic() - begun, error)
-            raise
-        safely(observer.acquired, key, monotonic() - begun, None)
-        return grant
-
-    async def _try(self, key: str, terms: Terms, task: Optional[Task]) -> Any:
-        if self._common.is_closed:
-            raise made(LockMisuse, key, "the client is closed")
-        if task and terms.mode[:1] == ("LIMIT",):
+        observer, begun = self._common.observer, monotonic()
+        if terms.mode[:1] == ("LIMIT",):
             task = None  # each permit is an owner of its own
-        held = task._grant(key) if task else None
-        if held is not None:
-            await held._enter_again(terms.mode)
-            return held
-        grant = await self._register(key, terms, task)
+        grant = task.grants.get(key) if task else None
         try:
-            await grant._ask()
-            if terms.fixed and grant._claim.session:
-                await grant._take_out()
-            grant._start()
-        except GeneratorExit:
+            if grant is not None and grant._claim.phase is HELD and grant._is_ours:
+                await grant._enter_again(terms.mode)
+            else:
+                grant = await self._claimed(key, terms, task)
+                await grant._acquire()
+        except BaseException as error:
+            if observer:
+                safely(observer.acquired, key, monotonic() - begun, error)
             raise
-        except BaseException:
-            await grant._give_up()
-            raise
+        if observer:
+            safely(observer.acquired, key, monotonic() - begun, None)
         if task:
-            task._remember(grant)
+            task.grants[key] = grant
         return grant
 
-    async def _register(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "") -> Any:
-        """Registers a wait at the server of the key. Without an owner it gets the task's, or a fresh one."""
-        server = self._servers.only
-        if server is None:
-            found = await self._servers.find(key)
-            if isinstance(found, Fault):
-                raise made(LockUnavailable, key, found.text, found.cause)
-            server = found
+    async def _claimed(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
+        """Registers a wait at the server of the key. Without an owner it gets the task's, or a fresh one. token: of a
+        grant to take over."""
+        server = self._servers.only or await self._servers.find(key)
+        if isinstance(server, Fault):
+            raise made(LockUnavailable, key, server.text, server.cause)
         node = self._common.node(server)
-        grant = self._grant(self, node, terms)
-
-        def register() -> None:
-            state = node.state
-            name = (key, owner or task and state.usable_owner(task._owner) or f"{self._process}{next(self._number):x}")
-            claim = Claim(name, terms.mode, terms.lease, terms.wait, state.reply, state.at, fixed=terms.fixed, caller=grant)
-            grant._claim = claim
-            state.ask(claim)
-            if task:
-                claim.task, task._owner.name = task._owner, name[1]
-
-        node.do(register)
+        grant: Any = node.do(self._register, node, key, terms, task, owner, token)
         return grant
+
+    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> Any:
+        state = node.state
+        owner = owner or task and state.usable_owner(task) or f"{self._process}{next(self._number):x}"
+        claim = Claim((key, owner), terms, state.at, task=task, adopts=token)
+        claim.caller = self._grant(self, node, claim)
+        state.ask(claim)
+        return claim.caller
 
     async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
         task, grants = Task(), []
@@ -169,22 +151,17 @@ class Locking:
         return grants
 
     async def _adopt(self, key: str, owner: str, token: int, terms: Terms) -> Any:
-        grant = await self._register(key, terms, owner=owner)
-        claim, node = grant._claim, grant._node
-        session = 0 if terms.fixed else await node.session(monotonic() + self._common.reply)
-        call = node.do(node.state.begin_call, claim.name)
-        command = ("LOCK.RENEW", key, owner, "PX", milliseconds(terms.lease), "SESSION", session, "TOKEN", token)
-        await grant._call(call, command, lambda state, sent, reply, _: state.adopted(claim, session, sent, reply))
-        grant._start()
+        grant = await self._claimed(key, terms, None, owner, token)
+        await grant._acquire()
         return grant
 
     async def _lead(self, key: str, work: Callable[[Any], Awaitable[object]], terms: Terms) -> None:
-        pauses = Pauses()
-        while not (terms.stop and terms.stop()):
+        tries, stopped = pauses(), terms.stop or (lambda: False)
+        while not stopped():
             failed: Optional[BaseException] = None  # the work did, by itself
             try:
                 grant = await self._acquire(key, terms)
-                pauses = Pauses()
+                tries = pauses()
                 try:
                     grant._begin_work()
                     await work(grant)
@@ -195,24 +172,21 @@ class Locking:
                     raise
                 await grant._exit(None)
             except LockError as error:
-                if terms.stop and terms.stop() and isinstance(error, LockBusy):
+                if isinstance(error, LockBusy) and error is not failed and stopped():
                     return
                 if error is failed or not isinstance(error, (LockLost, LockUnavailable)):
                     raise
-            rest = monotonic() + pauses.next()
-            while (left := rest - monotonic()) > 0 and not (terms.stop and terms.stop()):
+            rest = monotonic() + next(tries)
+            while (left := rest - monotonic()) > 0 and not stopped():
                 await self._common.world.sleep(min(left, 0.25))
 
     async def _close(self) -> None:
         common = self._common
         with common.world.mutex:
-            if common.is_closed:
-                return
+            nodes = [] if common.is_closed else list(common.nodes.values())
             common.is_closed = True
-            nodes = list(common.nodes.values())
         if len(nodes) == 1:
-            await nodes[0].close()
-            return
+            return await nodes[0].close()
         for closing in [common.world.spawn(node.close()) for node in nodes]:
             await common.world.join(closing, 2 * common.reply)
 

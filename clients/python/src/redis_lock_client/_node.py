@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional, TypeVar, Union
 
+from .errors import LockMisuse
 from .observer import Observer, log
 from .servers import Server, Servers
 from .state import Claim, Fault, State
-from .state.session import Due
+from .state.claims import FAR
+from .state.faults import Command
 
 T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
+NO_SESSION = Fault("there is no session yet", sent=False)
+OLD_PRIMARY = ("READONLY", "UNBLOCKED", "MASTERDOWN")  # an address may lead to a new one
 
 
-class Pauses:
+def pauses() -> Iterator[float]:
     """The times between tries: none at first, then from 50 ms growing to 1 s, with jitter."""
-
-    __slots__ = ("_tries",)
-
-    def __init__(self) -> None:
-        self._tries = 0
-
-    def next(self) -> float:
-        """The next one."""
-        self._tries += 1
-        if self._tries == 1:
-            return 0.0
-        longest: float = min(0.05 * 2 ** min(self._tries - 2, 10), 1.0)
-        return longest * random.uniform(0.5, 1)
+    yield 0.0
+    for tries in itertools.count():
+        yield min(0.05 * 2 ** min(tries, 5), 1.0) * random.uniform(0.5, 1)
 
 
 @dataclass
@@ -53,40 +48,42 @@ class Common:
         node = self.nodes.get(server)
         if node is None:
             with self.world.mutex:
+                if self.is_closed:
+                    raise LockMisuse("the client is closed")
                 node = self.nodes.get(server) or self.nodes.setdefault(server, Node(self, server))
         return node
 
-    async def repeat(self, key: str, command: tuple[Any, ...], server: Optional[Server] = None,
-                     end: Optional[float] = None) -> tuple[float, Any, bool]:
-        """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
-        last reply, and whether an earlier try had none."""
-        reply_limit = self.reply
-        end = end or monotonic() + 2 * reply_limit
-        pauses: Optional[Pauses] = None
-        server, asking, was_open = server or self.servers.only, False, False
+    async def repeat(self, key: str, command: Union[Command, Callable[[Node], Optional[Command]]],
+                     server: Optional[Server] = None, end: Optional[float] = None,
+                     ) -> tuple[Optional[Node], float, Any, bool]:
+        """Sends a command about a key until it is answered, for two reply timeouts. A function makes the command for
+        the node; None: it has no session yet. Returns where and when it was sent last, the last reply, and whether an
+        earlier try had none."""
+        end = end or monotonic() + 2 * self.reply
+        server = to = server or self.servers.only
+        tries, asking, was_open = pauses(), False, False
         while True:
-            reply: Any = None
-            if server is None:
-                found = await self.servers.find(key)
-                server, reply = (None, found) if isinstance(found, Fault) else (found, None)
-            sent = monotonic()
-            if server:
-                reply = await self.node(server).wire.call(min(reply_limit, end - sent), command, asking)
+            node, sent = None, monotonic()
+            found = to or await self.servers.find(key)
+            reply: Any = found
+            if isinstance(found, Server):
+                node = self.node(found)
+                words = command if isinstance(command, tuple) else command(node)
+                reply = await node.call(min(self.reply, end - sent), words, asking) if words else NO_SESSION
             if reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION":
-                return sent, reply, was_open
-            pauses = pauses or Pauses()
-            rest = pauses.next()
+                return node, sent, reply, was_open
+            rest = next(tries)
             if monotonic() + rest >= end:
-                return sent, reply, was_open
+                return node, sent, reply, was_open
             was_open = was_open or reply.no_reply
-            server, asking = self.redirected(server, reply)
-            if server is None:
+            to, asking = self.redirected(node, reply)
+            if to is None:
                 await self.world.sleep(rest)
-                server = self.servers.only
+                to = server
 
-    def redirected(self, server: Optional[Server], reply: Any) -> tuple[Optional[Server], bool]:
+    def redirected(self, node: Optional[Node], reply: Any) -> tuple[Optional[Server], bool]:
         """Where a reply leads, and whether ASKING precedes the command there."""
-        to = self.servers.redirected(server, reply) if server else None
+        to = self.servers.redirected(node.server, reply) if node else None
         if to:
             self.world.spawn(self.servers.refresh())
         return to, bool(to) and reply.word == "ASK"
@@ -100,13 +97,14 @@ class Node:
         self.mutex = common.world.mutex
         self.state = State(server.address, common.lease, common.reply, common.servers.is_cluster)
         self.wire = self.world.wire(server)
-        self.poller = self.world.poller(server)
+        self.poller = self.world.wire(server)  # the connection of the session: no other call uses it
         self.is_running = False  # its loop
-        self._is_down = False  # its connection, to the observer
         self._loop: Any = None
+        self._tries, self._was_unknown = pauses(), False
+        self._is_down = False  # the connection of the session, to the observer
         self._needed = self.world.signal()  # ends a pause of the loop
         self._clock: Any = None  # what ends grants by time
-        self._clock_due = 0.0
+        self._clock_due = FAR
         self._rewind = self.world.signal()
 
     def do(self, function: Callable[..., T], *args: Any) -> T:
@@ -131,145 +129,129 @@ class Node:
         for command in misplaced:
             self.world.spawn(self.common.repeat(command[1], command))
 
+    async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
+        """Sends a command once. Returns the reply or a Fault."""
+        reply = (await self.wire.send(limit, *((("ASKING",), command) if asking else (command,))))[-1]
+        if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
+            self.wire.renew()
+        return reply
+
+    # The loop.
+
     def run(self) -> None:
         """Starts the loop, if it is not running, and ends its pause. The mutex is held."""
-        if self.common.is_closed:
-            return
-        self._needed.set()
-        if not self.is_running:
-            self.is_running = True
-            self._loop = self.world.spawn(self.loop())
+        if not self.common.is_closed:
+            self._needed.set()
+            if not self.is_running:
+                self.is_running = True
+                self._loop = self.world.spawn(self.loop())
 
     async def loop(self) -> None:
         """Polls the session. It alone uses the session's connection, and runs no code of the user."""
-        pauses, was_unknown = Pauses(), False
         try:
             while True:
                 began = monotonic()
-                is_unknown, fault = await self._round()
+                fault = await self._round()
                 if fault:
                     self.poller.close()
-                is_unsure, is_over = self.do(self._after, began, fault)
-                if is_over:
+                if not self.do(self._continues, began, fault):
                     return
-                if fault and self.common.servers.is_cluster:
-                    await self._relocate()
-                if not fault and not (is_unknown and was_unknown):
-                    pauses, was_unknown = Pauses(), is_unknown
-                    continue
-                was_unknown = is_unknown
-                pause = pauses.next()
-                await self._rest(min(pause, 0.1) if is_unsure else pause)
+                if fault:
+                    if self.common.servers.is_cluster:
+                        await self._relocate()
+                    pause = next(self._tries)
+                    if self.do(self.state.is_unsure):  # a grant is about to be judged
+                        pause = min(pause, 0.1)
+                    await self.world.sleep(min(pause, 0.05))
+                    await self._needed.wait(pause - 0.05)  # a call that needs a session is not kept waiting
         except BaseException:  # its event loop ends
             self.is_running = False
             self.poller.close()
             raise
 
-    def _after(self, began: float, fault: Optional[Fault]) -> tuple[bool, bool]:
-        """What follows a round: whether a grant is about to be judged, and whether the loop ends."""
+    def _continues(self, began: float, fault: Optional[Fault]) -> bool:
+        """Applies a round, and says whether there is another. A loop that has failed starts again when it is needed."""
         if fault:
             self.state.failed(began, fault)
-        self._observe(fault)
-        is_over = self.common.is_closed or bool(fault) and self.state.is_idle  # it starts again when it is needed
+        is_over = self.common.is_closed or bool(fault) and self.state.is_idle
+        self._observe(None if is_over else fault)
         if is_over:
-            self._observe(None)
             self.poller.close()
             self.is_running = False
-        return self.state.is_unsure(), is_over
+        return not is_over
 
     def _observe(self, fault: Optional[Fault]) -> None:
         """Reports that the connection has broken or is back. When nobody needs it any more, it counts as back."""
-        is_down = bool(fault) and not self.common.is_closed
-        if is_down == self._is_down:
+        if self._is_down == bool(fault):
             return
-        self._is_down = is_down
-        if fault and is_down:
-            log.warning("%s: the connection that polls the session is lost: %s", self.server.address, fault.text)
+        self._is_down, address, observer = bool(fault), self.server.address, self.common.observer
+        if fault:
+            log.warning("%s: the connection that polls the session is lost: %s", address, fault.text)
         else:
-            log.info("%s: the session is polled again", self.server.address)
-        observer = self.common.observer
+            log.info("%s: the session is polled again", address)
         if observer:
-            error = (fault.cause or ConnectionError(fault.text)) if fault and is_down else None
-            self.world.notify([lambda: observer.connection(self.server.address, error)])
+            error = (fault.cause or ConnectionError(fault.text)) if fault else None
+            self.world.notify([lambda: observer.connection(address, error)])
 
-    async def _rest(self, pause: float) -> None:
-        """Pauses; but a call that needs a session is not kept waiting."""
-        if self.common.is_closed or pause <= 0:
-            return
-        await self.world.sleep(min(pause, 0.05))
-        if pause > 0.05 and not self.common.is_closed:
-            await self._needed.wait(pause - 0.05)
-
-    async def _round(self) -> tuple[bool, Optional[Fault]]:
-        """Opens a session if there is none, sends what is due, and polls once. Returns whether the session has ended,
-        and what failed."""
+    async def _round(self) -> Optional[Fault]:
+        """Opens a session if there is none; else sends what is due, and polls once. Returns what failed."""
         state, common = self.state, self.common
-        due, poll = self.do(self._plan)
-        if not state.session:
+        due, poll = self.do(state.plan)
+        if due:
+            fault = await self._send(due)
+            if fault:
+                return fault
+            poll = self.do(state.begin_poll)
+        if not poll:
             command = ("LOCK.SESSION", "OPEN", "TIMEOUT", int(common.silence * 1000), "NAME", common.name)
             [opened] = await self.poller.send(common.reply, command)
             if not isinstance(opened, int):
-                return False, opened if isinstance(opened, Fault) else Fault("OPEN answered no session")
+                return opened if isinstance(opened, Fault) else Fault("OPEN answered no session")
             self.do(state.opened, opened)
             if common.is_closed:
                 await self.poller.send(common.reply, ("LOCK.SESSION", "CLOSE", opened))
-                return False, None
-            due, poll = self.do(self._plan)
+            return None
+        [polled] = await self.poller.send(common.reply + poll.block, poll.command)
+        is_unknown = isinstance(polled, Fault) and polled.word == "NOSESSION"
+        if is_unknown:
+            self.do(state.ended)
+        elif isinstance(polled, Fault):
+            return polled
+        else:
+            self.do(state.polled, poll, polled)
+        if is_unknown and self._was_unknown:
+            return polled  # type: ignore[no-any-return]
+        self._tries, self._was_unknown = pauses(), is_unknown
+        return None
+
+    async def _send(self, due: list[Any]) -> Optional[Fault]:
+        """Sends what is due, and applies the replies. After one that did not come, no more is sent."""
         fault = None
         for begin in range(0, len(due), PART):
             part = due[begin:begin + PART]
             sent = monotonic()
-            replies = [fault] * len(part) if fault else await self.poller.send(common.reply, *(command for command, _ in part))
+            replies: list[Any] = [fault] * len(part)
+            if not fault:
+                replies = await self.poller.send(self.common.reply, *(command for command, _ in part))
             self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
-            fault = next((it for it in replies if isinstance(it, Fault) and not it.word), fault)
-            if fault:
-                fault = Fault(fault.text, fault.cause, sent=False)
-        if fault:
-            return False, fault
-        number, block, sent = poll or self.do(self._begin_poll)
-        [polled] = await self.poller.send(common.reply + block, state.poll_command(block))
-        if not isinstance(polled, Fault):
-            self.do(state.polled, number, sent, polled)
-            return False, None
-        if polled.word == "NOSESSION":
-            self.do(state.ended)
-            return True, None
-        return False, polled
-
-    def _plan(self) -> tuple[list[Due], Optional[tuple[int, float, float]]]:
-        """What is due before a POLL; if nothing is, the POLL."""
-        self.state.leave_session()
-        due = self.state.due() if self.state.session else []
-        return due, self._begin_poll() if self.state.session and not due else None
-
-    def _begin_poll(self) -> tuple[int, float, float]:
-        """The number of a POLL, how long it may block, and when it is sent."""
-        return (*self.state.begin_poll(), self.state.at)
-
-    async def session(self, end: float) -> int:
-        """The session, or 0 if there is none until then."""
-        while True:
-            with self.mutex:
-                session = self.state.session
-                if not session or not self.is_running:
-                    self.run()
-            if session or monotonic() >= end:
-                return session
-            await self.world.sleep(0.001)
+            missing = [it for it in replies if isinstance(it, Fault) and not it.word]
+            fault = Fault(missing[0].text, missing[0].cause, sent=False) if missing else None
+        return fault
 
     async def _relocate(self) -> None:
         """Sends on what a node that does not answer may have lost to another node."""
-        claims = self.do(self.state.claims)
         self.world.spawn(self.common.servers.refresh())
-        for claim in claims:
+        for claim in self.do(self.state.claims):
             server = await self.common.servers.find(claim.key)
             if isinstance(server, Server) and server is not self.server:
                 self.do(self.state.relocate, claim)
 
+    # Grants that end by time.
+
     def time(self, claim: Claim, max_hold: Optional[float]) -> None:
-        """A grant was handed over, which may end by time. The mutex is held."""
+        """A grant was handed over, which ends by time. The mutex is held."""
         due = self.state.time(claim, max_hold)
-        if due < self._clock_due or due < 1e12 and not self._clock:
+        if due < self._clock_due:
             self._clock_due = due
             self._rewind.set()
             self._clock = self._clock or self.world.spawn(self._tick())
@@ -277,18 +259,13 @@ class Node:
     async def _tick(self) -> None:
         """Ends grants by time."""
         while not self.common.is_closed:
-            releases = self.do(self._ripe)
-            for claim, command in releases:
-                self.world.spawn(self._cut(claim, command))
+            for command in self.do(self._ripe):
+                self.world.spawn(self.common.repeat(command[1], command))
             await self._rewind.wait(min(self._clock_due - monotonic(), 3600.0))
 
-    def _ripe(self) -> list[tuple[Claim, tuple[Any, ...]]]:
+    def _ripe(self) -> list[Command]:
         self._clock_due, releases = self.state.ripe()
         return releases
-
-    async def _cut(self, claim: Claim, command: tuple[Any, ...]) -> None:
-        _, reply, _ = await self.common.repeat(claim.key, command)
-        self.do(self.state.cut_answered, claim, reply)
 
     async def close(self) -> None:
         """Releases what the session holds, or else each grant, and ends the loop. The client is marked as closed."""
@@ -298,12 +275,12 @@ class Node:
         self._rewind.set()
         closed = set()
         for session in sessions:
-            _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
+            _, _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
             if not isinstance(reply, Fault):
                 closed.add(session)
         for claim in grants:
             if claim.session not in closed:
-                await self.wire.call(min(self.common.reply, end - monotonic()), claim.release_command())
+                await self.call(min(self.common.reply, end - monotonic()), claim.release_command())
         self.poller.close()
         if self._loop:
             await self.world.join(self._loop, max(0.1, end - monotonic()))

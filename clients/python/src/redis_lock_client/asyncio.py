@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from types import TracebackType
 from typing import Any, Generic, Optional, TypeVar
 
-from ._holding import Holding, Task, release_all
+from ._holding import Holding, release_all
 from ._locking import Locking
 from ._tasks import Tasks
 from .errors import LockMisuse
+from .state import Task
 from .state.claims import LOST
 
 __all__ = ["Acquiring", "Grant", "Grants", "Locks", "Task"]
@@ -85,7 +86,8 @@ class Grant(Holding):
                     await asyncio.sleep(0)  # takes the cancellation that has not arrived yet
                 except asyncio.CancelledError:
                     pass
-            left = worker.uncancel() if hasattr(worker, "uncancel") else 0
+            uncancel = getattr(worker, "uncancel", None)  # of Python 3.11
+            left = uncancel() if uncancel else 0
             if isinstance(error, asyncio.CancelledError) and not left:
                 raise self._node.state.lost_error(self._claim) from None
         await super()._exit(error)
@@ -136,9 +138,7 @@ class Locks(Locking):
 
     _grant = Grant
     _is_async = True
-
-    def _world(self) -> Tasks:
-        return Tasks()
+    _world = Tasks
 
     def _bind(self) -> None:
         """An event loop has its own connections, so the locks belong to one."""
@@ -149,10 +149,6 @@ class Locks(Locking):
             self._after_fork()
             world = self._common.world
         world.loop = loop
-
-    def task(self) -> Task:
-        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
-        return Task()
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
@@ -170,7 +166,6 @@ class Locks(Locking):
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
-        self._bind()
         return Acquiring(self._acquire(self._full(key), terms, task))
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
@@ -179,7 +174,6 @@ class Locks(Locking):
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
         for each other. They have one owner (unless they are permits) and one time to wait."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
-        self._bind()
 
         async def acquire() -> Grants:
             return Grants(await self._acquire_all(keys, terms))
@@ -191,7 +185,6 @@ class Locks(Locking):
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
         on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        self._bind()
         grant: Grant = await self._adopt(self._full(key), owner, token, terms)
         return grant
 
@@ -203,7 +196,6 @@ class Locks(Locking):
         that does not stem from the loss, and with an error of the lock that does not pass. The work is cancelled when
         the lock is lost."""
         terms = self._terms(None, shared, permits, lease, max_hold, None)
-        self._bind()
         await self._lead(self._full(key), work, terms)
 
     async def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from .errors import LockLost
 
@@ -27,3 +29,12 @@ class Observer:
 
     def connection(self, server: str, error: BaseException | None) -> None:
         """The connection of a session has broken; with None: it is back, or not needed any more."""
+
+
+def safely(call: Callable[..., Any], *args: object) -> Any:
+    """Calls what the user has given, or what runs in the background: its error is logged."""
+    try:
+        return call(*args)
+    except Exception:
+        log.exception("a function of the redis-lock client, or one that it was given, failed")
+        return None

@@ -19,12 +19,11 @@ from .state import Fault
 # Settings that are not taken over: repetitions, health checks, decoding, messages of maintenance.
 LEFT_OUT = ("cache", "client_name", "decode_responses", "health_check_interval", "retry_on_error", "retry_on_timeout")
 LEFT_OUT_BEGINS = ("maint", "orig_", "oss_cluster_maint")
-# The first words of error replies, which the library takes away.
+# The first words of error replies to what connects, which the library takes away.
 WORDS = {
-    "AskError": "ASK", "AuthenticationError": "NOAUTH", "AuthenticationWrongNumberOfArgsError": "ERR AUTH",
-    "BusyLoadingError": "LOADING", "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN",
-    "MaxClientsError": "ERR max number of clients", "MovedError": "MOVED", "NoPermissionError": "NOPERM",
-    "OutOfMemoryError": "OOM", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
+    "AuthenticationError": "NOAUTH", "AuthenticationWrongNumberOfArgsError": "ERR AUTH", "BusyLoadingError": "LOADING",
+    "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN", "MaxClientsError": "ERR max number of clients",
+    "NoPermissionError": "NOPERM",
 }
 # The operating system notices a peer that is gone.
 ALIVE = {getattr(socket, name): value for name, value in
@@ -34,7 +33,7 @@ ALIVE = {getattr(socket, name): value for name, value in
 def fault_of(error: BaseException, sent: bool) -> Fault:
     """What an exception of the library or of the network means."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    text = str(error) or kinds[0]
+    text = "timed out" if isinstance(error, BlockingIOError) else str(error) or kinds[0]
     status = getattr(error, "status_code", None)
     if isinstance(status, str):
         return Fault.reply(text if text.startswith(status) else f"{status} {text}", error)
@@ -48,9 +47,20 @@ def fault_of(error: BaseException, sent: bool) -> Fault:
     origin: Optional[BaseException] = error
     while origin:
         if isinstance(origin, ssl.SSLCertVerificationError):
-            return Fault(text, error, "CERTIFICATE")
+            return Fault(str(origin), error, "CERTIFICATE")
         origin = origin.__cause__ or origin.__context__
     return Fault(text, error, sent=sent)
+
+
+def is_of_library(error: BaseException) -> bool:
+    """Whether an exception is one of the library's own."""
+    return any(kind.__name__ in ("RedisError", "ValkeyError") for kind in type(error).__mro__)
+
+
+def require_primary(role: Any) -> None:
+    """Refuses a server by its reply to ROLE, since a Sentinel may not know yet of a new primary."""
+    if isinstance(role, list) and role[0] != "master":
+        raise OSError("the Sentinels named a server that is no primary")
 
 
 class Server:
@@ -76,7 +86,6 @@ class Servers:
         self.is_cluster = hasattr(client, "nodes_manager")
         self.encoding = "utf-8"
         self._nodes: dict[tuple[str, int], Server] = {}
-        self._moves: dict[int, tuple[str, int]] = {}
         self._is_reading = False
         self.only = None if self.is_cluster else self._single(client.connection_pool)
 
@@ -92,7 +101,7 @@ class Servers:
                if name not in LEFT_OUT and not name.startswith(LEFT_OUT_BEGINS)}
         retry = importlib.import_module(f"{self._library}.asyncio.retry" if self._is_async else f"{self._library}.retry")
         backoff = importlib.import_module(f"{self._library}.backoff")
-        own.update(socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2,
+        own.update(protocol=2, socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2,
                    retry=retry.Retry(backoff.NoBackoff(), 0))
         if not any("UnixDomainSocket" in base.__name__ for base in kind.__mro__):
             own.update(socket_keepalive=True, socket_keepalive_options=ALIVE)
@@ -105,13 +114,9 @@ class Servers:
         try:
             if self._is_async and not self._client.nodes_manager.slots_cache:
                 await self._client.initialize()
-            name = key.encode("utf-8", "surrogateescape")
-            moved = self._moves.get(int(self._client.keyslot(name)))
-            node = None if moved else self._client.get_node_from_key(name)
+            node = self._client.get_node_from_key(key.encode("utf-8", "surrogateescape"))
         except Exception as error:
             return fault_of(error, sent=False)
-        if moved:
-            return self._at(*moved)
         return self._at(str(node.host), int(node.port)) if node else Fault("no node serves the key", sent=False)
 
     def _at(self, host: str, port: int) -> Server:
@@ -138,10 +143,8 @@ class Servers:
             return None
         host, _, port = words[2].rpartition(":")
         host = host or origin.address.rpartition(":")[0].strip("[]")
-        remap = getattr(self._client.nodes_manager, "remap_host_port", None)
-        where = remap(host, int(port)) if remap else (host, int(port))
-        if reply.word == "MOVED":
-            self._moves[int(words[1])] = where
+        remap: Any = getattr(self._client.nodes_manager, "remap_host_port", None)
+        where: tuple[str, int] = remap(host, int(port)) if remap else (host, int(port))
         return self._at(*where)
 
     async def refresh(self) -> None:
@@ -153,7 +156,6 @@ class Servers:
             reading = self._client.nodes_manager.initialize()
             if self._is_async:
                 await reading
-            self._moves.clear()
         except Exception as error:  # then the map stays as it is
             log.info("the map of the cluster could not be read: %s", error)
         finally:

@@ -7,8 +7,9 @@ import os
 import threading
 from typing import Any
 
-from ._holding import Holding, Task
+from ._holding import Holding
 from .observer import Observer
+from .state import Task
 from .threads import Locks
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
@@ -69,9 +70,7 @@ def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
 
 def owned_by(owner: str) -> Task:
     """A task with an owner of the caller's choice."""
-    task = Task()
-    task._owner.name = owner
-    return task
+    return Task(owner)
 
 
 def limit(grant: Holding, seconds: float) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from ._holding import Holding, Task, release_all
+from ._holding import Holding, release_all
 from ._locking import Locking
 from ._threads import Threads, run
+from .state import Task
 
 __all__ = ["Grant", "Grants", "Locks", "Task"]
 
@@ -73,13 +74,7 @@ class Locks(Locking):
     closes no client. After a fork the child has no grants, and can acquire locks of its own."""
 
     _grant = Grant
-
-    def _world(self) -> Threads:
-        return Threads()
-
-    def task(self) -> Task:
-        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
-        return Task()
+    _world = Threads
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,

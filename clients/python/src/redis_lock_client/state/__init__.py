@@ -1,8 +1,8 @@
 """What a client of redis-lock knows of one server, and the rules by which it changes. No I/O, threads, timers or clock:
 replies and events go in with the time, and commands that are due come out. Its callers hold a mutex."""
 
-from .claims import Claim, Owner
+from .claims import Claim, Task, Terms
 from .faults import Fault
 from .session import State
 
-__all__ = ["Claim", "Fault", "Owner", "State"]
+__all__ = ["Claim", "Fault", "State", "Task", "Terms"]

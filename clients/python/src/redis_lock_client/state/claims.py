@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple, Optional
 
 from ..errors import LockError
 from .faults import Command, Fault
@@ -23,88 +25,102 @@ def milliseconds(seconds: float) -> int:
     return -int(-seconds * 1000 // 1)
 
 
-class Owner:
-    """The owner of a task. Without a name the next acquire uses a fresh one."""
+class Task:
+    """One owner for all locks of one piece of work, made by `Locks.task`: it enters a lock again that it holds, and
+    the server finds a deadlock among tasks. Pass it along with the work; never share it between two."""
 
-    __slots__ = ("name",)
+    def __init__(self, owner: str = "") -> None:
+        self.owner = owner  # to the server. Without one, the next acquire uses a fresh one
+        self.grants: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by key
 
-    def __init__(self) -> None:
-        self.name = ""
+
+class Terms(NamedTuple):
+    """How a lock is acquired."""
+
+    mode: Command
+    lease: float
+    fixed: bool  # the lease is not renewed
+    wait: Optional[float]  # seconds; 0: not at all; None: without a limit
+    max_hold: Optional[float] = None
+    on_lost: Optional[Callable[[Any], object]] = None
+    stop: Optional[Callable[[], bool]] = None
 
 
 class Claim:
     """One acquire: first a wait, then a grant. The attributes are changed by `State` alone."""
 
     __slots__ = (
-        "asked_end", "caller", "cause", "changes", "cut_at", "doubt", "end", "failure", "fixed", "handed_over", "holds",
-        "joined", "key", "last", "lease", "limit", "mode", "name", "no_session", "open", "order", "owner", "phase",
-        "queues", "reason", "session", "shortening", "sure", "task", "token",
+        "adopts", "begun", "caller", "cause", "cut_at", "doubt", "end", "failure", "fixed", "handed_over", "holds",
+        "joined", "key", "lease", "name", "no_session", "open", "owner", "phase", "reason", "session", "sure", "task",
+        "terms", "token",
     )
 
-    def __init__(self, name: Name, mode: Command, lease: float, wait: float | None, reply: float, at: float, *,
-                 fixed: bool = False, caller: Any = None) -> None:
-        """Makes a claim that waits for so many seconds from now on. 0: it does not wait; None: without a limit."""
-        self.name, self.mode, self.lease, self.fixed, self.caller = name, mode, lease, fixed, caller
+    def __init__(self, name: Name, terms: Terms, at: float, *, caller: Any = None, task: Optional[Task] = None,
+                 adopts: int = 0) -> None:
+        """Makes a claim that waits from now on."""
+        self.name, self.terms, self.caller, self.task = name, terms, caller, task
         self.key, self.owner = name
-        self.task: Owner | None = None
+        self.adopts = adopts  # the token of a grant that is taken over; 0: the lock is acquired
         self.phase = ASKED
         self.session = 0  # of the place, or of the grant; 0: none
-        self.token, self.holds = 0, 1
-        self.reason = ""  # of the loss
-        self.handed_over = False  # the user has the grant
-        self.queues = wait != 0
-        seconds = FAR if wait is None else wait
-        asking = seconds if seconds > reply else reply
-        self.limit = min(reply, asking / 2)  # of one try: a dead connection takes half at most
-        self.end = at + seconds  # of the caller's time
-        self.asked_end = at + asking  # of asking without a reply
-        self.last = at + seconds + reply  # of waiting in line: the server should have ended the wait before
-        self.order = 0  # among the waits of its state
-        self.sure = 0.0  # see State.sure
-        self.joined = 0  # the last POLL that was sent before the grant was known: it does not count
-        self.changes = 0  # of the lease
-        self.shortening = False  # a RENEW that shortens the lease is unanswered: no POLL counts
-        self.doubt = ""  # another cluster node may have it: the reason of its loss if not; or "moved"
+        self.token, self.holds, self.lease, self.fixed = 0, 1, terms.lease, terms.fixed
+        self.begun = at
+        self.end = FAR if terms.wait is None else at + terms.wait  # of the caller's time
         self.open = 0  # acquires without a reply, which the server may still carry out
-        self.failure: LockError | None = None
-        self.cause: Fault | None = None
         self.no_session = -1  # the session that the server did not know
+        self.cause: Optional[Fault] = None  # the last passing error
+        self.failure: Optional[LockError] = None  # of a wait that is over
+        self.handed_over = False  # the user has the grant
+        self.sure = 0.0  # see State.sure
+        self.joined = 0.0  # no POLL counts up to this one: it was sent before the grant, or its lease, was known
+        self.reason = ""  # of the loss
+        self.doubt = ""  # another cluster node may have it: the reason of its loss if not; or "moved"
         self.cut_at = FAR  # when its maximum time is over
 
     @property
     def needs_session(self) -> bool:
-        """Whether the ACQUIRE names a session."""
-        return self.queues or not self.fixed
+        """Whether the call names a session."""
+        return self.terms.wait != 0 or not self.fixed
+
+    def asks_until(self, reply: float) -> float:
+        """When asking without a reply ends. It has at least a reply timeout."""
+        return max(self.end, self.begun + reply)
 
     def acquire_command(self, session: int, at: float) -> Command:
         """Asks for the lock. HOLDS 1 makes it safe to repeat."""
-        if not session:
-            return ("LOCK.ACQUIRE", self.key, self.owner, *self.mode, "PX", milliseconds(self.lease), "HOLDS", 1)
-        lease = milliseconds(max(self.lease, LEAST_LEASE))
-        command = ("LOCK.ACQUIRE", self.key, self.owner, *self.mode, "PX", lease, "HOLDS", 1, "SESSION", session)
-        if not self.queues:
-            return command
-        if self.end >= FAR:
-            return (*command, "QUEUE", 0)
-        return (*command, "QUEUE", max(1, int(min(self.end - at, TEN_YEARS) * 1000)))
+        lease = milliseconds(max(self.lease, LEAST_LEASE) if session else self.lease)
+        if self.adopts:
+            return ("LOCK.RENEW", *self.name, "PX", lease, "SESSION", session, "TOKEN", self.adopts)
+        command = ("LOCK.ACQUIRE", *self.name, *self.terms.mode, "PX", lease, "HOLDS", 1)
+        if session:
+            command += ("SESSION", session)
+            if self.terms.wait != 0:
+                left = max(1, int(min(self.end - at, TEN_YEARS) * 1000))
+                command += ("QUEUE", 0 if self.end >= FAR else left)
+        return command
+
+    def enter_command(self, mode: Command) -> Command:
+        """Adds a hold."""
+        holds = ("HOLDS", self.holds + 1, "TOKEN", self.token)
+        return ("LOCK.ACQUIRE", *self.name, *mode, "PX", milliseconds(self.lease), *holds)
 
     def renew_command(self, *words: Any) -> Command:
         """Changes the grant."""
-        return ("LOCK.RENEW", self.key, self.owner, *words, "TOKEN", self.token)
-
-    def release_command(self) -> Command:
-        """The user's own release. It alone names the session, so that the server reports no loss."""
-        return ("LOCK.RELEASE", self.key, self.owner, *self.release_words(), "TOKEN", self.token)
+        return ("LOCK.RENEW", *self.name, *words, "TOKEN", self.token)
 
     def release_words(self) -> Command:
-        """The options of the user's own release, but for the token."""
-        return ("HOLDS", self.holds, "SESSION", self.session) if self.session else ("HOLDS", self.holds)
+        """The options of the user's own release. It alone names the session, so that the server reports no loss."""
+        return ("HOLDS", self.holds, *(("SESSION", self.session) if self.session else ()), "TOKEN", self.token)
+
+    def release_command(self) -> Command:
+        """The user's own release."""
+        return ("LOCK.RELEASE", *self.name, *self.release_words())
 
     def cancel_command(self) -> Command:
         """Makes sure that the owner neither holds the lock nor waits for it."""
-        return ("LOCK.RELEASE", self.key, self.owner, "ALL")
+        return ("LOCK.RELEASE", *self.name, "ALL")
 
     def renounce_owner(self) -> None:
         """The task goes on with a fresh owner."""
         if self.task:
-            self.task.name = ""
+            self.task.owner = ""

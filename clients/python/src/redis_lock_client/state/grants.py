@@ -1,26 +1,236 @@
-"""Grants: what is known of them, and how they end."""
+"""Waits and grants of one server, and the calls about them."""
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional, Union
 
-from ..errors import LockError, LockLost, LockMisuse
-from .claims import FAR, HELD, LOST, RELEASED, Claim, Name
+from ..errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
+from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task
 from .faults import Command, Fault, made
-from .ledger import Ledger, Release
+
+Release = tuple[str, str, int]  # key, owner and token; without a token, it cancels a wait too
 
 
+class Ask(NamedTuple):
+    """An ACQUIRE to send, with the time for its reply."""
 
-class Grants(Ledger):
-    """The grants of one server. A reply is what the server answered, or a `Fault`."""
+    call: int
+    session: int
+    limit: float
+    command: Command
+
+
+class Unfinished(NamedTuple):
+    """A release that the loop repeats."""
+
+    words: Command
+    session: int  # when it was begun
+    till: float  # without that session, nothing is left to release then
+
+
+class Grants:
+    """What acquires, grants and releases have in common. A reply is what the server answered, or a `Fault`. Its callers
+    set `at` to the time of each call, and take care of `changed`: claims whose callers have to look again."""
+
+    def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
+        """lease: that of the session. reply: how long a reply may take."""
+        self.server, self.lease, self.reply, self.is_cluster = server, lease, reply, is_cluster
+        self.at = 0.0
+        self.session = 0
+        self.waits: dict[Name, Claim] = {}  # in the order of asking
+        self.grants: dict[Name, Claim] = {}  # that the session renews, or will
+        self.fixed: dict[Name, Claim] = {}  # grants without a session
+        self.timed: set[Claim] = set()  # grants that end by time
+        self.unfinished: dict[Release, Unfinished] = {}
+        self.calls: dict[int, Name] = {}  # calls under way
+        self.last_call = 0
+        self.losses: dict[int, tuple[str, int]] = {}  # by token: the reason, and the last call then under way
+        self.changed: list[Claim] = []
+        self.polls = 0  # POLLs sent
+        self.sures: list[tuple[int, float]] = []  # by POLL, until when; each reaches less far than those before it
+        self.soonest = FAR  # no grant's time ends before
+        self.outside = False  # a grant or place may belong to an earlier session
+        self.refused: Optional[Fault] = None  # the server refuses a session
+        self.leaving = False  # the session, after a refused release
+        self.is_closed = False
+
+    # Calls under way, and releases that are not finished.
+
+    def begin_call(self, name: Name) -> int:
+        """Registers a call before it is sent. An owner is not used again while a call in its name is unanswered."""
+        self.last_call += 1
+        self.calls[self.last_call] = name
+        return self.last_call
+
+    def end_call(self, call: int) -> None:
+        """Follows the application of the reply. No later reply can name the losses before it."""
+        self.calls.pop(call, None)
+        if self.losses:
+            first = next(iter(self.calls), self.last_call + 1)
+            self.losses = {token: loss for token, loss in self.losses.items() if loss[1] >= first}
+
+    def usable_owner(self, task: Task) -> str:
+        """The owner that the task may use for another call; empty: it needs a fresh one."""
+        if task.owner in (name[1] for names in (self.calls.values(), self.unfinished) for name in names):
+            task.owner = ""
+        return task.owner
+
+    def finish_later(self, name: Name, token: int = 0, words: Command = (), lease: float = 0.0) -> None:
+        """The loop sends this release until it is answered. Without words it is not the user's own: it ends all holds of
+        this token; without a token, it cancels a wait too."""
+        words = words or ("ALL", "TOKEN", token) if token else ("ALL",)
+        till = self.at + max(lease, self.lease) + self.reply
+        self.unfinished[name[0], name[1], token] = Unfinished(words, self.session, till)
+
+    def finished(self, release: Release, reply: object) -> None:
+        """Applies the reply to an unfinished release."""
+        if isinstance(reply, Fault):
+            if reply.passing:
+                return
+            self.leaving = self.leaving or bool(release[2]) and not reply.gone
+        self.unfinished.pop(release, None)
+
+    def unavailable(self, key: str, fault: Optional[Fault]) -> LockError:
+        """The error of a call whose time is over. It names the server."""
+        fault = fault or Fault("no answer in time")
+        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
+
+    def error(self, key: str, fault: Fault) -> LockError:
+        """The error of a call that got this as its last reply."""
+        return self.unavailable(key, fault) if fault.passing else fault.error(key)
+
+    # Waits.
+
+    def ask(self, wait: Claim) -> None:
+        """Registers a wait before its call is sent: its event may arrive before its reply."""
+        if self.is_closed:
+            raise made(LockMisuse, wait.key, "the client is closed")
+        if wait.name in self.waits or self.find(wait.name):
+            raise made(LockMisuse, wait.key, "this owner waits for the lock, or has it, already")
+        self.waits[wait.name] = wait
+        if wait.task:
+            wait.task.owner = wait.owner
+
+    def step(self, wait: Claim) -> Union[None, float, Ask]:
+        """What the caller of an acquire does next: None: it has the grant; an Ask: sends it; seconds: waits for so long,
+        or until the claim has changed. Raises if the acquire has failed."""
+        phase = wait.phase
+        if phase is OVER:
+            raise wait.failure or made(LockMisuse, wait.key, "it was given up")
+        if phase is LOST or phase is RELEASED:
+            self.require_held(wait)
+        if phase is HELD and self.sure(wait) > self.at:
+            wait.handed_over = not wait.fixed or not wait.session  # else after `taken_out`
+            return None
+        session = self.session if wait.needs_session else 0
+        if wait.needs_session and not session and self.refused:
+            raise self.refused.error(wait.key)
+        # The server should have ended a place in line before.
+        end = wait.asks_until(self.reply) if phase is ASKED else wait.end + self.reply
+        if self.at >= end:
+            if phase is IN_LINE and wait.session == self.session:
+                raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
+            raise self.unavailable(wait.key, wait.cause)
+        if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
+            return end - self.at
+        wait.open += 1
+        # A dead connection takes half of the time for asking at most.
+        limit = min(self.reply, (end - wait.begun) / 2, end - self.at)
+        return Ask(self.begin_call(wait.name), session, limit, wait.acquire_command(session, self.at))
+
+    def answer(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
+        """Applies the reply to an Ask that was sent at this time: a grant, an error, None, or the place in line."""
+        session, fault = ask.session, reply if isinstance(reply, Fault) else None
+        is_waiting = self.waits.get(wait.name) is wait
+        is_known = is_waiting or self.find(wait.name) is wait  # not given up, nor moved
+        if fault and fault.no_reply:
+            wait.renounce_owner()
+        elif is_known:
+            wait.open -= 1
+        if isinstance(reply, list):
+            if not self.granted(wait.name, reply[0], session, sent + reply[3] / 1000) and not wait.adopts:
+                self.finish_later(wait.name, reply[0])
+        elif fault and fault.passing:
+            wait.cause = fault
+            if fault.word == "NOSESSION":
+                wait.no_session = session
+            if fault.word == "MOVED" and wait.phase is IN_LINE and wait.session != self.session:
+                self.set(wait, ASKED)  # its place is gone, and its caller knows where to ask
+        elif fault:
+            self.end_wait(wait, fault.error(wait.key))
+        elif reply is None:
+            self.end_wait(wait, made(LockBusy, wait.key, "other owners hold it or wait for it"))
+        elif is_waiting and session == self.session:
+            wait.phase, wait.session = IN_LINE, session
+        elif not is_known:
+            self.finish_later(wait.name)
+        self.end_call(ask.call)
+
+    def give_up(self, wait: Claim) -> Optional[int]:
+        """Forgets a wait. If the server may know it, returns the call of its cancel, for `cancel_answered`."""
+        is_open = wait.open > 0 or wait.phase in (IN_LINE, HELD) or self.is_closed and wait.fixed
+        if self.waits.get(wait.name) is wait:
+            del self.waits[wait.name]
+        if wait.phase not in (LOST, RELEASED):
+            self.forget(wait, OVER)
+        if not is_open or wait.adopts:
+            return None
+        self.finish_later(wait.name)
+        wait.renounce_owner()  # an event of this wait may arrive after the cancel
+        return self.begin_call(wait.name)
+
+    def cancel_answered(self, wait: Claim, call: int, reply: object) -> None:
+        """Applies the reply to the cancel of a wait that was given up."""
+        self.finished((*wait.name, 0), reply)
+        self.end_call(call)
+
+    def end_wait(self, wait: Claim, failure: LockError) -> None:
+        """The wait is over without a grant."""
+        if self.waits.get(wait.name) is wait:
+            del self.waits[wait.name]
+            self.set(wait, OVER, failure)
+
+    def set(self, wait: Claim, phase: str, failure: Optional[LockError] = None) -> None:
+        """Changes the phase of a wait: its caller has to look."""
+        wait.phase, wait.session, wait.failure = phase, 0, failure
+        self.changed.append(wait)
+
+    def granted(self, name: Name, token: int, session: int, till: float) -> bool:
+        """Applies a grant. Returns false if it has to be given back."""
+        claim = self.find(name) or self.waits.get(name)
+        if token in self.losses:  # its loss was reported before: it is no grant
+            if claim and claim.phase is not HELD:
+                self.set(claim, ASKED)
+            return True
+        if claim is None:
+            return False
+        if token < claim.token:
+            return True  # an earlier grant, reported late
+        if token > claim.token and claim.handed_over:
+            return False  # the user counts on the earlier one
+        self.changed.append(claim)
+        if token == claim.token:
+            if name in self.fixed:  # it has left the session since
+                return True
+            till = max(self.sure(claim), till)
+        self.waits.pop(name, None)
+        claim.phase, claim.token, claim.sure = HELD, token, till
+        claim.joined = max(claim.joined, self.polls)
+        claim.session = session
+        (self.grants if session else self.fixed)[name] = claim
+        if session:
+            self.outside = self.outside or session != self.session
+            self.soonest = min(self.soonest, till)
+        return True
+
+    # Grants.
 
     def sure(self, claim: Claim) -> float:
         """Until when nobody else has the lock."""
-        if claim.session != self.session or not self.session or claim.shortening:
-            return claim.sure
-        for poll, till in self.sures:
-            if poll > claim.joined:  # the grant was known when it was sent
-                return max(claim.sure, till)
+        if claim.session == self.session:
+            for poll, till in self.sures:
+                if poll > claim.joined:  # the grant was known when it was sent
+                    return max(claim.sure, till)
         return claim.sure
 
     def remaining(self, claim: Claim) -> float:
@@ -46,29 +256,27 @@ class Grants(Ledger):
         """The grant of this name."""
         return self.grants.get(name) or self.fixed.get(name)
 
-    def forget(self, claim: Claim) -> None:
+    def forget(self, claim: Claim, phase: str = RELEASED) -> None:
         """The grant does not count any more."""
-        self.grants.pop(claim.name, None)
-        if self.fixed:
-            self.fixed.pop(claim.name, None)
-        if self.timed:
-            self.timed.pop(claim, None)
-        self.pending.discard(claim)
+        for grants in (self.grants, self.fixed):
+            if grants.get(claim.name) is claim:
+                del grants[claim.name]
+        self.timed.discard(claim)
+        claim.phase = phase
 
     def lose(self, claim: Claim, reason: str) -> None:
         """The grant ended otherwise than by its release. That is reported once."""
-        if claim.reason:
-            return
-        if self.find(claim.name) is claim:
-            self.forget(claim)
-        claim.phase, claim.reason, claim.doubt = LOST, reason, ""
-        claim.renounce_owner()
-        self.changed.append(claim)
+        if not claim.reason:
+            self.forget(claim, LOST)
+            claim.reason, claim.doubt = reason, ""
+            claim.renounce_owner()
+            self.changed.append(claim)
 
-    def reason(self, claim: Claim, fault: Fault) -> str:
-        """That of a loss: what the server reported, or else its reply."""
+    def gone(self, claim: Claim, fault: Fault) -> LockLost:
+        """A reply shows that the grant is lost: the reason is what the server reported, or else that reply."""
         loss = self.losses.get(claim.token)
-        return loss[0] if loss else f"gone ({fault.word})"
+        self.lose(claim, loss[0] if loss else f"gone ({fault.word})")
+        return self.lost_error(claim)
 
     def begin(self, claim: Claim) -> int:
         """Registers a call about a grant that is held. Its owner is used again only after `end_call`."""
@@ -79,129 +287,112 @@ class Grants(Ledger):
         """Registers a RENEW with this lease. Before one that shortens, no POLL counts until it is answered."""
         call = self.begin(claim)
         if lease < claim.lease:
-            claim.sure = min(self.sure(claim), self.at + lease)
-            claim.shortening = True
-            claim.changes += 1
+            claim.sure, claim.joined = min(self.sure(claim), self.at + lease), FAR
             self.soonest = min(self.soonest, claim.sure)
         return call
 
-    def confirmed(self, claim: Claim, sent: float, reply: object, renewal: bool = False, entry: bool = False) -> None:
-        """Applies the last reply to a check, an extension or a re-entry that was sent at this time."""
+    def confirmed(self, claim: Claim, sent: float, reply: object, was_open: bool = False, *, renewal: bool = False,
+                  entry: bool = False) -> Optional[LockError]:
+        """Applies the last reply to a check, an extension or a re-entry that was sent at this time. Returns the error to
+        raise. `was_open`: an earlier try had no reply."""
         fault = reply if isinstance(reply, Fault) else None
-        no_reply = fault is not None and fault.no_reply
-        if no_reply:
+        if fault and fault.no_reply:
             claim.renounce_owner()
-        if fault and fault.gone:
-            self.lose(claim, self.reason(claim, fault))
-        self.require_held(claim)
-        if renewal and not no_reply:
+        if fault and fault.gone and claim.phase is HELD:
+            return self.gone(claim, fault)
+        try:
+            self.require_held(claim)
+        except LockError as error:
+            return error
+        if renewal and not (fault and fault.no_reply):
             claim.sure = self.sure(claim)
-            claim.shortening, claim.joined = False, self.polls
-            claim.changes += 1
+            self.polls += 1  # a POLL that is under way does not count
+            claim.joined = self.polls
         if fault:
-            raise self.error(claim.key, fault)
+            return self.error(claim.key, fault)
         if isinstance(reply, list):
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])
-                self.require_held(claim)
+                return self.lost_error(claim)
             claim.sure = max(self.sure(claim), sent + claim.lease)
-            if claim in self.timed:
-                self.timed[claim] = self.ends_at(claim)
         claim.holds += entry
+        return None
 
-    def begin_release(self, claim: Claim) -> tuple[int, Command]:
+    def begin_release(self, claim: Claim) -> int:
         """Takes a hold away before the release is sent: from here on it is not held."""
         call = self.begin(claim)
         claim.holds -= 1
         if not claim.holds:
             self.forget(claim)
-            claim.phase = RELEASED
-        return call, claim.release_command()
+        return call
 
-    def released(self, claim: Claim, reply: object, was_open: bool) -> Optional[LockError]:
+    def released(self, claim: Claim, _: float, reply: object, was_open: bool) -> Optional[LockError]:
         """Applies the last reply to a release. `was_open`: an earlier try had no reply. Returns the error to raise."""
-        if not isinstance(reply, Fault):
-            if was_open:
-                claim.renounce_owner()
-            return None
-        if was_open or reply.no_reply:
+        if was_open or isinstance(reply, Fault) and reply.no_reply:
             claim.renounce_owner()
+        if not isinstance(reply, Fault):
+            return None
         if reply.gone:
             if not claim.holds and was_open and claim.token not in self.losses:
                 return None
-            self.lose(claim, self.reason(claim, reply))
-            return self.lost_error(claim)
-        if not reply.passing:  # the server would go on to renew the grant: leave its session
-            self.leaving = self.leaving or not claim.holds and bool(claim.session) and claim.session == self.session
-            return reply.error(claim.key)
-        if not claim.holds:  # the release of an inner hold is not repeated: a re-entry may have come between
-            self.finish_later(Release(*claim.name, claim.token), claim.release_words(), claim.lease)
-        return self.unavailable(claim.key, reply)
+            return self.gone(claim, reply)
+        if not claim.holds and reply.passing:
+            # The release of an inner hold is not repeated: a re-entry may have come between.
+            self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
+        elif not claim.holds and claim.session and claim.session == self.session:
+            self.leaving = True  # the server would go on to renew the grant
+        return self.error(claim.key, reply)
+
+    def taken_out(self, claim: Claim, sent: float, reply: object, _: bool) -> Optional[LockError]:
+        """Applies the reply to the RENEW that takes a grant with a fixed lease out of its session."""
+        if isinstance(reply, list) and reply[0] != claim.token:
+            return self.unavailable(claim.key, Fault("it was granted twice"))
+        error = self.confirmed(claim, sent, reply)
+        if not error:
+            self.grants.pop(claim.name, None)
+            self.fixed[claim.name] = claim
+            claim.session, claim.sure, claim.handed_over = 0, sent + claim.lease, True
+        return error
+
+    def begin_detach(self, claim: Claim) -> int:
+        """Lets go of a grant, which stays on the server for its lease."""
+        self.require_held(claim)
+        if claim.holds > 1:
+            raise made(LockMisuse, claim.key, "its owner has other holds of it")
+        self.forget(claim)
+        claim.renounce_owner()
+        return self.begin_call(claim.name)
+
+    def detached(self, claim: Claim, _: float, reply: object, __: bool) -> Optional[LockError]:
+        """Applies the reply to the RENEW that took a grant out of its session."""
+        if not isinstance(reply, Fault):
+            return None
+        return self.gone(claim, reply) if reply.gone else self.error(claim.key, reply)
+
+    # Grants that end by time.
+
+    def time(self, claim: Claim, max_hold: Optional[float]) -> float:
+        """A grant was handed over, or gets another longest time from now on. Returns when it ends by time."""
+        claim.cut_at = FAR if max_hold is None else self.at + max_hold
+        if claim.phase is HELD:
+            self.timed.add(claim)
+        return self.ends_at(claim)
 
     def ends_at(self, claim: Claim) -> float:
-        """When the grant ends by time."""
+        """When a grant ends by time."""
         return min(claim.cut_at, claim.sure) if claim.fixed else claim.cut_at
 
-    def time(self, claim: Claim, max_hold: float | None) -> float:
-        """A grant was handed over. Returns when it ends by time."""
-        claim.cut_at = FAR if max_hold is None else self.at + max_hold
-        if claim.phase is HELD and (claim.fixed or max_hold is not None):
-            self.timed[claim] = self.ends_at(claim)
-            return self.timed[claim]
-        return FAR
-
-    def ripe(self) -> tuple[float, list[tuple[Claim, Command]]]:
-        """Ends the grants whose time is over. Returns when the next one's is, and the releases to send, whose replies
-        are for `cut_answered`."""
+    def ripe(self) -> tuple[float, list[Command]]:
+        """Ends the grants whose time is over. Returns when the next one's is, and the releases to send at once."""
         releases = []
-        for claim, end in list(self.timed.items()):
-            if end > self.at:
-                continue
+        for claim in [it for it in self.timed if self.ends_at(it) <= self.at]:
             if claim.cut_at > self.at:
                 self.lose(claim, "expired")
                 continue
             claim.holds = 0
-            self.finish_later(Release(*claim.name, claim.token), claim.release_words(), claim.lease)
-            releases.append((claim, claim.release_command()))
+            releases.append(claim.release_command())
+            if claim.session:  # else its lease ends it
+                self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
             self.lose(claim, "its maximum time is over")
-        return min(self.timed.values(), default=FAR), releases
-
-    def cut_answered(self, claim: Claim, reply: object) -> None:
-        """Applies the reply to a release of `ripe`."""
-        self.finished(Release(*claim.name, claim.token), reply)
-
-    def taken_out(self, claim: Claim, sent: float, reply: object) -> None:
-        """Applies the reply to the RENEW that takes a grant with a fixed lease out of its session."""
-        fault = reply if isinstance(reply, Fault) else None
-        if fault and fault.gone:
-            self.lose(claim, self.reason(claim, fault))
-        self.require_held(claim)
-        if fault:
-            raise self.error(claim.key, fault)
-        if not isinstance(reply, list) or reply[0] != claim.token:
-            raise self.unavailable(claim.key, text="it was granted twice")
-        self.forget(claim)
-        self.fixed[claim.name] = claim
-        claim.session, claim.lease, claim.handed_over = 0, reply[3] / 1000, True
-        claim.sure = sent + claim.lease
-
-    def begin_detach(self, claim: Claim) -> int:
-        """Lets go of a grant, which stays on the server for its lease."""
-        call = self.begin(claim)
-        if claim.holds > 1:
-            self.end_call(call)
-            raise made(LockMisuse, claim.key, "its owner has other holds of it")
-        self.forget(claim)
-        claim.phase = RELEASED
-        claim.renounce_owner()
-        return call
-
-    def detached(self, claim: Claim, reply: object) -> Optional[LockError]:
-        """Applies the reply to the RENEW that took a grant out of its session."""
-        if not isinstance(reply, Fault):
-            return None
-        if reply.gone:
-            claim.reason = self.reason(claim, reply)
-            return self.lost_error(claim)
-        return self.error(claim.key, reply)
+        return min(map(self.ends_at, self.timed), default=FAR), releases

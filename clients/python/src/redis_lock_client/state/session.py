@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 from ..errors import LockBusy, LockMisuse
-from .claims import ASKED, FAR, IN_LINE, RELEASED, Claim, Name, milliseconds
+from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
-from .ledger import Release, Unfinished
-from .waits import Ask, Waits
+from .grants import Ask, Grants, Release, Unfinished
 
 # A command that is sent before a POLL, and what its reply, to a sending at this time, changes.
 Due = tuple[Command, Callable[[float, object], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
 
 
-def fields(reply: Any) -> dict[str, Any]:
+class Poll(NamedTuple):
+    """A POLL to send."""
+
+    number: int
+    sent: float
+    block: float
+    command: Command
+
+
+def fields(reply: list[Any]) -> dict[str, Any]:
     """A map, which RESP2 sends as a flat list."""
-    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+    return dict(zip(reply[::2], reply[1::2]))
 
 
-class State(Waits):
-    """What is known of one server: the session, waits, grants, calls under way and unfinished releases."""
+class State(Grants):
+    """What is known of one server. Its callers also take care of `elsewhere` and `misplaced`: grants that another node
+    of the cluster may have, and releases that belong to another node."""
+
+    def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
+        super().__init__(server, lease, reply, is_cluster)
+        self.seen = 0  # the number of the last event that was applied
+        self.excess: Optional[float] = None  # since when every reply shows more grants than are known
+        self.tries: deque[float] = deque()  # when the failed tries of the last second began
+        self.left: dict[int, float] = {}  # sessions left after a refused release, and when
+        self.elsewhere: list[Claim] = []
+        self.misplaced: list[Command] = []
 
     @property
     def is_idle(self) -> bool:
@@ -41,30 +60,31 @@ class State(Waits):
             claim.sure = self.sure(claim)
         self.session, self.sures = 0, []
 
-    def leave_session(self) -> None:
+    def _leave(self) -> None:
         """Leaves a session with a grant whose release was refused, so that the grant is not renewed forever."""
-        if self.leaving and self.session:
+        if self.session:
             self.left[self.session] = self.at
             self.ended()
         self.leaving = False
 
+    # What is due before a POLL.
+
     def due(self) -> list[Due]:
-        """What is due before a POLL of the session, in the order of sending."""
+        """The commands that are due in this session, in the order of sending."""
         due: list[Due] = []
         session = self.session
         if self.outside:
             self.outside = False
             for claim in self.grants.values():
-                if claim.session != session and not claim.doubt and not claim.fixed:
-                    due.append((claim.renew_command("SESSION", session), partial(self._moved, claim, session, claim.changes)))
-            lost = [it for it in self.waits.values()
-                    if it.phase is IN_LINE and it.session != session and it.end > self.at]
-            for wait in sorted(lost, key=lambda it: it.order):
-                wait.open += 1
-                ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
-                due.append((ask.command, partial(self._queued, wait, ask)))
-        if self.unfinished:
-            due += self._releases(session)
+                if claim.session != session and not claim.doubt:
+                    apply = partial(self._moved, claim, session, claim.joined)
+                    due.append((claim.renew_command("SESSION", session), apply))
+            for wait in self.waits.values():
+                if wait.phase is IN_LINE and wait.session != session and wait.end > self.at:
+                    wait.open += 1
+                    ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
+                    due.append((ask.command, partial(self._queued, wait, ask)))
+        due += self._releases()
         if self.excess is not None and self.at > self.excess + self.lease:
             due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
         for old, since in self.left.items():
@@ -72,15 +92,15 @@ class State(Waits):
                 due.append((("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
         return due
 
-    def _moved(self, claim: Claim, session: int, changes: int, sent: float, reply: object) -> None:
+    def _moved(self, claim: Claim, session: int, joined: float, sent: float, reply: object) -> None:
         if self.grants.get(claim.name) is not claim:
             return
         if isinstance(reply, list):
-            if changes == claim.changes:
-                claim.sure = max(self.sure(claim), sent + reply[3] / 1000)
-            claim.session, claim.joined = session, self.polls
+            if joined == claim.joined < FAR:  # its lease is not shortened meanwhile
+                claim.sure, claim.joined = max(self.sure(claim), sent + reply[3] / 1000), self.polls
+            claim.session = session
         elif isinstance(reply, Fault) and reply.gone:
-            self.lose(claim, self.reason(claim, reply))
+            self.gone(claim, reply)
         elif self.is_cluster and isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
             self.doubtful(claim, "moved")
         else:
@@ -90,44 +110,50 @@ class State(Waits):
         self.answer(wait, ask, sent, reply)
         self.outside = self.outside or isinstance(reply, Fault)
 
-    def _releases(self, session: int) -> Iterable[Due]:
+    def _releases(self) -> Iterable[Due]:
         for release, how in list(self.unfinished.items()):
-            if how.session != session and self.at > how.till:
+            if how.session != self.session and self.at > how.till:
                 del self.unfinished[release]
-                continue
-            token = ("TOKEN", release.token) if release.token else ()
-            command = ("LOCK.RELEASE", release.key, release.owner, *how.words, *token)
-            yield command, partial(self._finished, release, how, command)
+            else:
+                command = ("LOCK.RELEASE", *release[:2], *how.words)
+                yield command, partial(self._finished, release, how, command)
 
     def _finished(self, release: Release, how: Unfinished, command: Command, _: float, reply: object) -> None:
+        if self.unfinished.get(release) is not how:
+            return
         if isinstance(reply, Fault) and reply.word == "MOVED":
-            self.unfinished.pop(release, None)
+            del self.unfinished[release]
             self.misplaced.append(command)
-        elif self.unfinished.get(release) is how:
+        else:
             self.finished(release, reply)
 
     def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
         """Releases the grants of the session that nobody knows."""
         self.excess = None
-        called = called_before.union(self.calls.values())
+        known = {*called_before, *self.calls.values(), *self.waits, *self.grants, *self.fixed}
         for row in map(fields, reply if isinstance(reply, list) else ()):
-            name = (row["key"], row["owner"])
-            release = Release(*name, row["token"])
-            if name not in called and name not in self.waits and not self.find(name) and release not in self.unfinished:
-                self.finish_later(release, ("ALL",), self.lease)
+            name, token = (row["key"], row["owner"]), row["token"]
+            if name not in known and (*name, token) not in self.unfinished:
+                self.finish_later(name, token)
 
     def _left(self, old: int, _: float, reply: object) -> None:
         if not isinstance(reply, Fault) or not reply.passing or reply.word == "NOSESSION":
             self.left.pop(old, None)
 
-    def begin_poll(self) -> tuple[int, float]:
-        """The number of a POLL that is sent now, and how long it may block."""
-        self.polls += 1
-        return self.polls, BRIEF if self.is_unsure() else self.lease / 3
+    # The POLL.
 
-    def poll_command(self, block: float) -> Command:
-        """Polls the session."""
-        return ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block))
+    def plan(self) -> tuple[list[Due], Optional[Poll]]:
+        """What is due; if nothing is, the POLL. Neither: a session."""
+        if self.leaving:
+            self._leave()
+        due = self.due() if self.session else []
+        return due, None if due or not self.session else self.begin_poll()
+
+    def begin_poll(self) -> Poll:
+        """A POLL that is sent now."""
+        self.polls += 1
+        block = BRIEF if self.is_unsure() else self.lease / 3
+        return Poll(self.polls, self.at, block, ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block)))
 
     def is_unsure(self) -> bool:
         """Whether the time of a grant has passed, so that the next reply decides."""
@@ -135,22 +161,20 @@ class State(Waits):
             self.soonest = min(map(self.sure, self.grants.values()), default=FAR)
         return self.at >= self.soonest
 
-    def polled(self, poll: int, sent: float, reply: Any) -> None:
-        """Applies the reply to a POLL that was sent at this time."""
-        parts = fields(reply)
-        sure = parts["sure-ms"]
-        till = sent + (sure / 1000 if sure >= 0 else self.lease)
-        strays: dict[Release, None] = {}
-        for event in parts["events"]:
-            if event[0] > self.seen:  # else it was answered before
-                self.seen = event[0]
-                self._event(event[1], (event[2], event[3]), event[4], event[5:], till, strays)
-        for release in strays:
-            self.finish_later(release, ("ALL",), self.lease)
+    def polled(self, poll: Poll, reply: Any) -> None:
+        """Applies the reply to a POLL."""
+        parts, sent = fields(reply), poll.sent
+        till = sent + (parts["sure-ms"] / 1000 if parts["sure-ms"] >= 0 else self.lease)
+        strays: dict[Release, None] = {}  # the grants of waits that were given up
+        for number, kind, key, owner, detail, *more in parts["events"]:
+            if number > self.seen:  # else it was answered before
+                self.seen = number
+                self._event(kind, (key, owner), detail, more, till, strays)
+        for key, owner, token in strays:
+            self.finish_later((key, owner), token)
         while self.sures and self.sures[-1][1] <= till:
             self.sures.pop()
-        self.sures.append((poll, till))
-        self.changed += self.pending
+        self.sures.append((poll.number, till))
         if parts["grants"] <= len(self.grants) + len(self.unfinished):
             self.excess = None
         elif self.excess is None:
@@ -161,23 +185,22 @@ class State(Waits):
 
     def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float,
                strays: dict[Release, None]) -> None:
-        """Applies one event. `strays`: the grants of waits that were given up."""
         if kind == "granted":
-            if not self.granted(name, detail, self.session, till) and not self.is_called(name):
-                strays[Release(*name, detail)] = None
+            if not self.granted(name, detail, self.session, till) and name not in self.calls.values():
+                strays[name[0], name[1], detail] = None
         elif kind == "ended":
             if name in self.waits:
                 self._ended(self.waits[name], detail)
         elif kind in ("lost", "taken"):
             claim = self.find(name)
-            is_known = claim is not None and claim.token == detail
-            if claim and is_known and claim.fixed and kind == "taken" and more[0] == 0:
-                return  # by this client: see taken_out
+            is_held = claim is not None and claim.token == detail
+            if claim and is_held and claim.fixed and kind == "taken" and more[0] == 0:
+                return  # by this client: see `taken_out`
             reason = more[0] if kind == "lost" else kind
             if self.calls:
                 self.losses[detail] = reason, self.last_call
-            strays.pop(Release(*name, detail), None)
-            if not claim or not is_known or claim.doubt:
+            strays.pop((*name, detail), None)
+            if not claim or not is_held or claim.doubt:
                 return
             if self.is_cluster and reason == "deleted":
                 self.doubtful(claim, reason)
@@ -216,10 +239,12 @@ class State(Waits):
         for claim in list(self.grants.values()):
             till = self.sure(claim)
             if till < since and not claim.doubt:
-                self.finish_later(Release(*claim.name, claim.token), ("ALL",), claim.lease)
+                self.finish_later(claim.name, claim.token, lease=claim.lease)
                 self.lose(claim, "silence")
-            else:
-                self.soonest = min(self.soonest, till)
+                continue
+            self.soonest = min(self.soonest, till)
+            if not claim.handed_over:
+                self.changed.append(claim)
 
     def close(self) -> tuple[list[int], list[Claim]]:
         """Ends all waits and grants. Returns the sessions to close, and the grants."""
@@ -229,7 +254,7 @@ class State(Waits):
         grants = [*self.grants.values(), *self.fixed.values()]
         for claim in grants:
             self.forget(claim)
-            claim.phase, claim.holds = RELEASED, 0
+            claim.holds = 0
         self.changed += grants
         return [session for session in (self.session, *self.left) if session], grants
 
@@ -254,6 +279,17 @@ class State(Waits):
         elif self.waits.get(claim.name) is claim:
             self.set(claim, ASKED)
 
+    def move(self, wait: Claim, to: State) -> bool:
+        """Hands a wait that has no place to the state of another node. Returns false if it stays."""
+        if wait.phase is not ASKED or self.waits.get(wait.name) is not wait:
+            return False  # it has ended, or has been granted
+        del self.waits[wait.name]
+        if wait.open:
+            self.finish_later(wait.name)
+        wait.session, wait.open, wait.no_session = 0, 0, -1
+        to.waits[wait.name] = wait
+        return True
+
     def resolve(self, claim: Claim, to: State, session: int, sent: float, reply: object) -> bool:
         """Applies the reply of another node, whose state is `to`, about a grant that may be there, in its session.
         Returns true if the grant is there."""
@@ -263,10 +299,8 @@ class State(Waits):
             del self.grants[claim.name]
             to.grants[claim.name] = claim
             if claim in self.timed:
-                to.timed[claim] = self.timed.pop(claim)
-            if claim in self.pending:
-                self.pending.discard(claim)
-                to.pending.add(claim)
+                self.timed.discard(claim)
+                to.timed.add(claim)
             claim.doubt, claim.session, claim.joined = "", session, to.polls
             claim.sure = max(claim.sure, sent + reply[3] / 1000)
             to.soonest, to.outside = min(to.soonest, claim.sure), True
