@@ -1,14 +1,14 @@
 package io.github.redislock.jedis;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
+import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
-import java.util.concurrent.ConcurrentLinkedDeque;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 
@@ -20,16 +20,17 @@ final class JedisNode implements ServerNode {
     }
 
     private static final int MOST = 64; // connections for calls, however many threads there are
-    private static final long PAUSE = TimeUnit.MICROSECONDS.toNanos(200);
+    private static final long MILLISECOND = 1_000_000;
+    private static final Fault BUSY = Fault.none(false, "no connection was free in time", null);
 
     private record Idle(JedisConnection connection, int age) {}
 
     private final String name;
     private final Address address;
     private final JedisClientConfig config;
-    private final Deque<Idle> idle = new ConcurrentLinkedDeque<>();
+    private final Deque<Idle> idle = new ArrayDeque<>(); // of the monitor, as is how many were made
+    private int made;
     private final AtomicInteger age = new AtomicInteger(); // connections that are older may be dead
-    private final AtomicInteger open = new AtomicInteger();
     private volatile boolean isClosed;
 
     JedisNode(String name, Address address, JedisClientConfig config) {
@@ -47,30 +48,54 @@ final class JedisNode implements ServerNode {
     public List<Reply> call(long limit, List<String[]> commands) {
         long end = System.nanoTime() + limit;
         int now = age.get();
-        Idle kept = idle.poll();
-        while (kept == null && open.get() >= MOST && System.nanoTime() < end) { // calls take milliseconds
-            LockSupport.parkNanos(PAUSE);
-            kept = idle.poll();
-        }
+        Idle kept = take(end);
         if (kept == null) {
-            open.incrementAndGet();
-            kept = new Idle(new JedisConnection(address, config), now);
-        } else if (kept.age != now) {
+            return commands.stream().map(command -> Reply.of(BUSY)).toList();
+        }
+        if (kept.age != now) {
             kept.connection.close();
         }
         List<Reply> replies = kept.connection.send(end - System.nanoTime(), commands);
         if (replies.stream().anyMatch(reply -> reply.is("") || reply.is("READONLY"))) {
             age.compareAndSet(now, now + 1); // the others may be dead, too, or lead to an old primary
         }
-        if (kept.connection.isOpen()) {
+        synchronized (idle) {
             idle.push(new Idle(kept.connection, now));
-        } else {
-            open.decrementAndGet();
+            idle.notify();
         }
         if (isClosed) {
             close();
         }
         return replies;
+    }
+
+    /**
+     * A connection for a call, before this time, or null. Callers wait by a monitor: by a lock, virtual threads that are
+     * pinned could wait for one that has no carrier.
+     */
+    private @Nullable Idle take(long end) {
+        boolean wasInterrupted = false;
+        synchronized (idle) {
+            while (idle.isEmpty() && made == MOST) {
+                long left = end - System.nanoTime();
+                if (left < MILLISECOND) {
+                    break;
+                }
+                try {
+                    idle.wait(left / MILLISECOND);
+                } catch (InterruptedException e) {
+                    wasInterrupted = true;
+                }
+            }
+            if (idle.isEmpty() && made < MOST) {
+                made++;
+                idle.push(new Idle(new JedisConnection(address, config), age.get()));
+            }
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+            return idle.poll();
+        }
     }
 
     @Override
@@ -81,8 +106,8 @@ final class JedisNode implements ServerNode {
     @Override
     public void close() {
         isClosed = true;
-        for (Idle kept = idle.poll(); kept != null; kept = idle.poll()) {
-            kept.connection.close();
+        synchronized (idle) {
+            idle.forEach(kept -> kept.connection.close());
         }
     }
 }
