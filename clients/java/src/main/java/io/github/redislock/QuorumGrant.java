@@ -1,12 +1,13 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.state.Failure;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -51,7 +52,7 @@ public final class QuorumGrant implements AutoCloseable {
         if (ending != null || parts.size() >= quorum.majority) {
             return;
         }
-        LockLostException loss = (LockLostException) Errors.of("hold", key, Failure.of(Kind.LOST, String.join("; ", losses)));
+        LockLostException loss = (LockLostException) Errors.of("hold", key, Fault.of(Kind.LOST, String.join("; ", losses)));
         ending = loss;
         Core first = quorum.members.get(0);
         onLost.forEach(notify -> first.elsewhere(() -> notify.accept(loss)));
@@ -143,7 +144,7 @@ public final class QuorumGrant implements AutoCloseable {
         Map<Grant, Core> asked;
         synchronized (this) {
             if (ending != null) {
-                throw Errors.of(attempted, key, Failure.of(Errors.kindOf(ending), String.valueOf(ending.getMessage())));
+                throw Errors.of(attempted, key, Fault.of(Errors.kindOf(ending), String.valueOf(ending.getMessage())));
             }
             asked = new LinkedHashMap<>(parts);
             if (attempted.equals("release")) {
@@ -164,7 +165,7 @@ public final class QuorumGrant implements AutoCloseable {
         Kind kind = Kind.UNAVAILABLE;
         StringBuilder cause = new StringBuilder("no majority of the servers");
         for (int i = 0; i < asked.size(); i++) {
-            List<LockException> reply = Core.take(replies);
+            List<LockException> reply = take(replies);
             if (reply.isEmpty() && ++agreed >= quorum.majority) {
                 return;
             }
@@ -177,7 +178,23 @@ public final class QuorumGrant implements AutoCloseable {
                 }
             }
         }
-        throw Errors.of(attempted, key, Failure.of(left < quorum.majority ? Kind.LOST : kind, cause.toString()));
+        throw Errors.of(attempted, key, Fault.of(left < quorum.majority ? Kind.LOST : kind, cause.toString()));
+    }
+
+    /** Waits for a reply. An interrupt does not end that, and is kept. */
+    private static <T> T take(BlockingQueue<T> replies) {
+        boolean wasInterrupted = false;
+        for (;;) {
+            try {
+                T reply = replies.take();
+                if (wasInterrupted) {
+                    Thread.currentThread().interrupt();
+                }
+                return reply;
+            } catch (InterruptedException e) {
+                wasInterrupted = true;
+            }
+        }
     }
 
     @Override

@@ -5,9 +5,9 @@ import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
 import java.util.ArrayDeque;
+import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
@@ -20,18 +20,15 @@ final class JedisNode implements ServerNode {
     }
 
     private static final int MOST = 64; // connections for calls, however many threads there are
-    private static final long MILLISECOND = 1_000_000;
-    private static final Fault BUSY = Fault.none(false, "no connection was free in time", null);
-
-    private record Idle(JedisConnection connection, int age) {}
+    private static final Reply BUSY = Reply.of(Fault.none(false, "no connection was free in time"));
 
     private final String name;
     private final Address address;
     private final JedisClientConfig config;
-    private final Deque<Idle> idle = new ArrayDeque<>(); // of the monitor, as is how many were made
+    // Of the monitor.
+    private final Deque<JedisConnection> idle = new ArrayDeque<>();
     private int made;
-    private final AtomicInteger age = new AtomicInteger(); // connections that are older may be dead
-    private volatile boolean isClosed;
+    private boolean isClosed;
 
     JedisNode(String name, Address address, JedisClientConfig config) {
         this.name = name;
@@ -47,54 +44,48 @@ final class JedisNode implements ServerNode {
     @Override
     public List<Reply> call(long limit, List<String[]> commands) {
         long end = System.nanoTime() + limit;
-        int now = age.get();
-        Idle kept = take(end);
-        if (kept == null) {
-            return commands.stream().map(command -> Reply.of(BUSY)).toList();
+        JedisConnection mine = take(end);
+        if (mine == null) {
+            return Collections.nCopies(commands.size(), BUSY);
         }
-        if (kept.age != now) {
-            kept.connection.close();
-        }
-        List<Reply> replies = kept.connection.send(end - System.nanoTime(), commands);
-        if (replies.stream().anyMatch(reply -> reply.is("") || reply.is("READONLY"))) {
-            age.compareAndSet(now, now + 1); // the others may be dead, too, or lead to an old primary
-        }
-        synchronized (idle) {
-            idle.push(new Idle(kept.connection, now));
-            idle.notify();
-        }
-        if (isClosed) {
-            close();
-        }
+        List<Reply> replies = mine.send(end - System.nanoTime(), commands);
+        Fault last = replies.get(replies.size() - 1).fault();
+        give(mine, last.isSilence() || last.is("READONLY"));
         return replies;
     }
 
     /**
-     * A connection for a call, before this time, or null. Callers wait by a monitor: by a lock, virtual threads that are
-     * pinned could wait for one that has no carrier.
+     * A connection for a call, or null if none is free before this time. Callers wait by a monitor: by a lock, virtual
+     * threads that are pinned could wait for one that has no carrier.
      */
-    private @Nullable Idle take(long end) {
+    private synchronized @Nullable JedisConnection take(long end) {
         boolean wasInterrupted = false;
-        synchronized (idle) {
-            while (idle.isEmpty() && made == MOST) {
-                long left = end - System.nanoTime();
-                if (left < MILLISECOND) {
-                    break;
-                }
-                try {
-                    idle.wait(left / MILLISECOND);
-                } catch (InterruptedException e) {
-                    wasInterrupted = true;
-                }
+        for (long left = 1; idle.isEmpty() && made == MOST && left > 0; left = (end - System.nanoTime()) / 1_000_000) {
+            try {
+                wait(left);
+            } catch (InterruptedException e) {
+                wasInterrupted = true;
             }
-            if (idle.isEmpty() && made < MOST) {
-                made++;
-                idle.push(new Idle(new JedisConnection(address, config), age.get()));
-            }
-            if (wasInterrupted) {
-                Thread.currentThread().interrupt();
-            }
-            return idle.poll();
+        }
+        if (wasInterrupted) {
+            Thread.currentThread().interrupt();
+        }
+        if (idle.isEmpty() && made < MOST) {
+            made++;
+            return new JedisConnection(address, config);
+        }
+        return idle.poll();
+    }
+
+    /** isSuspect: the others may be as dead, or lead to an old primary, too. */
+    private synchronized void give(JedisConnection mine, boolean isSuspect) {
+        if (isSuspect) {
+            idle.forEach(JedisConnection::renew);
+        }
+        idle.push(mine);
+        notify();
+        if (isClosed) {
+            mine.close();
         }
     }
 
@@ -104,10 +95,8 @@ final class JedisNode implements ServerNode {
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
         isClosed = true;
-        synchronized (idle) {
-            idle.forEach(kept -> kept.connection.close());
-        }
+        idle.forEach(JedisConnection::close);
     }
 }

@@ -14,8 +14,8 @@ import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import io.lettuce.core.protocol.RedisCommand;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -92,7 +92,7 @@ final class LettuceConnection implements ServerConnection {
                 replies.add(reply(one, end));
             }
         } catch (TimeoutException e) {
-            fault = Fault.none(isSent, isSent ? "no reply in time" : "no connection in time", null);
+            fault = Fault.none(isSent, isSent ? "no reply in time" : "no connection in time");
         } catch (ExecutionException | RuntimeException e) {
             Throwable refusal = e;
             while (refusal != null && !(refusal instanceof RedisCommandExecutionException)) {
@@ -103,9 +103,7 @@ final class LettuceConnection implements ServerConnection {
         }
         if (fault != null) {
             close(used);
-            while (replies.size() < commands.size()) {
-                replies.add(Reply.of(fault));
-            }
+            replies.addAll(Collections.nCopies(commands.size() - replies.size(), Reply.of(fault)));
         }
         return replies;
     }

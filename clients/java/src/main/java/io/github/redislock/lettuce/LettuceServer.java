@@ -46,7 +46,7 @@ public final class LettuceServer {
         @Override
         public List<Reply> call(long limit, List<String[]> commands) {
             List<Reply> replies = shared.send(limit, commands);
-            if (replies.stream().anyMatch(reply -> reply.is("READONLY"))) {
+            if (replies.stream().anyMatch(reply -> reply.fault().is("READONLY"))) {
                 shared.close(); // it leads to an old primary
             }
             return replies;
