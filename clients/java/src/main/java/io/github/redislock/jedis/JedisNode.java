@@ -77,12 +77,12 @@ final class JedisNode implements ServerNode {
         return idle.poll();
     }
 
-    /** isSuspect: the others may be as dead, or lead to an old primary, too. */
+    /** isSuspect: it is dead or leads to an old primary, and so may the others. */
     private synchronized void give(JedisConnection mine, boolean isSuspect) {
+        idle.push(mine);
         if (isSuspect) {
             idle.forEach(JedisConnection::renew);
         }
-        idle.push(mine);
         notify();
         if (isClosed) {
             mine.close();
