@@ -55,14 +55,14 @@ final class Loop implements Runnable {
         }
     }
 
-    /** Closes the connection of a loop that does not end, and waits for its end. */
+    /** Waits for the end of its thread, and closes the connection. */
     void end(long until) {
         Thread running = core.atomically(() -> thread);
         if (running != null) {
             LockSupport.unpark(running);
             Core.join(running, until - Core.now());
-            connection.close();
         }
+        connection.close();
     }
 
     @Override
@@ -104,7 +104,6 @@ final class Loop implements Runnable {
         boolean ends = core.isClosing || broken != Fault.NONE && core.state.isIdle(node); // until it is needed
         if (ends) {
             thread = null;
-            connection.close();
         }
         boolean isBroken = broken != Fault.NONE && !ends;
         if (isBroken != isDown) {

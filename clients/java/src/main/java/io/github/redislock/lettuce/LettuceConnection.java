@@ -47,7 +47,7 @@ final class LettuceConnection implements ServerConnection {
     private static final long MILLISECOND = 1_000_000;
 
     private final LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial;
-    private @Nullable CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connecting;
+    private volatile @Nullable CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connecting;
 
     /** dial connects, with a limit in nanoseconds for the handshake. */
     LettuceConnection(LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial) {
@@ -56,20 +56,23 @@ final class LettuceConnection implements ServerConnection {
 
     private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
         if (connecting == null) {
-            connecting = dial.apply(Math.max(MILLISECOND, limit)).thenApply(LettuceConnection::closedWhenItBreaks);
+            connecting = dial.apply(Math.max(MILLISECOND, limit));
+            connecting.thenAccept(this::closeWhenItBreaks);
         }
         return connecting;
     }
 
     /** Lettuce must not repeat on another connection what has had no reply on this one. */
-    private static StatefulRedisConnection<byte[], byte[]> closedWhenItBreaks(StatefulRedisConnection<byte[], byte[]> opened) {
+    private void closeWhenItBreaks(StatefulRedisConnection<byte[], byte[]> opened) {
         opened.addListener(new RedisConnectionStateListener() {
             @Override
             public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
-                broken.closeAsync();
+                CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = connecting;
+                if (used != null && used.getNow(null) == opened) { // else it was closed here
+                    close(used);
+                }
             }
         });
-        return opened;
     }
 
     @Override
@@ -83,11 +86,7 @@ final class LettuceConnection implements ServerConnection {
             StatefulRedisConnection<byte[], byte[]> connection = get(used, end);
             List<AsyncCommand<byte[], byte[], @Nullable Object>> sent = commands.stream().map(LettuceConnection::command).toList();
             isSent = true;
-            if (sent.size() == 1) {
-                connection.dispatch(sent.get(0));
-            } else {
-                connection.dispatch(new ArrayList<RedisCommand<byte[], byte[], ?>>(sent));
-            }
+            connection.dispatch(new ArrayList<RedisCommand<byte[], byte[], ?>>(sent));
             for (AsyncCommand<byte[], byte[], @Nullable Object> one : sent) {
                 replies.add(reply(one, end));
             }
@@ -147,21 +146,25 @@ final class LettuceConnection implements ServerConnection {
         return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), new RawOutput(), arguments));
     }
 
-    private synchronized void close(CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used) {
-        if (connecting == used) {
-            connecting = null;
-            used.thenAccept(StatefulRedisConnection::closeAsync);
+    private synchronized CompletableFuture<Void> close(
+            CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used) {
+        if (connecting != used) {
+            return CompletableFuture.completedFuture(null);
         }
+        connecting = null;
+        return used.thenCompose(StatefulRedisConnection::closeAsync);
     }
 
+    /** It waits for the end of an open connection: a client that is shut down meanwhile would warn of it. */
     @Override
     public void close() {
-        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open;
-        synchronized (this) {
-            open = connecting;
-        }
-        if (open != null) {
-            close(open);
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = connecting;
+        if (used != null) {
+            try {
+                get(close(used), System.nanoTime() + (used.isDone() ? 100 * MILLISECOND : 0));
+            } catch (ExecutionException | TimeoutException e) {
+                // Lettuce goes on to close it.
+            }
         }
     }
 }

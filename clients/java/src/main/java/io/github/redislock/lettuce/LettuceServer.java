@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongFunction;
 import java.util.stream.Collectors;
@@ -108,17 +109,17 @@ public final class LettuceServer {
 
     private static CompletableFuture<StatefulRedisConnection<byte[], byte[]>> calling(
             Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> result = new CompletableFuture<>();
-        Thread thread = new Thread(() -> {
+        return CompletableFuture.supplyAsync(() -> {
             try {
-                result.complete(factory.call());
-            } catch (Throwable e) { // an Error too is to be reported
-                result.completeExceptionally(e);
+                return factory.call();
+            } catch (Exception e) {
+                throw new CompletionException(e);
             }
-        }, "redis-lock-connect");
-        thread.setDaemon(true);
-        thread.start();
-        return result;
+        }, work -> {
+            Thread thread = new Thread(work, "redis-lock-connect");
+            thread.setDaemon(true);
+            thread.start();
+        });
     }
 
     private static String name(RedisURI uri) {
