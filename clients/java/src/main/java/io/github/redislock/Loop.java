@@ -77,8 +77,9 @@ final class Loop implements Runnable {
             if (isBroken) {
                 connection.close();
             }
-            long most = core.atomically(() -> judge(began, isUnknown, isBroken ? fault : Fault.NONE));
             core.threads.warnOfEnded();
+            boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
+            long most = isFine ? 0 : core.atomically(() -> judge(began, isUnknown, isBroken ? fault : Fault.NONE));
             if (most < 0) {
                 return;
             }

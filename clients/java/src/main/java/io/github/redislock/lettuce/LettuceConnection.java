@@ -8,6 +8,9 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.CommandOutput;
+import io.lettuce.core.output.NestedMultiOutput;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
 import io.lettuce.core.protocol.CommandArgs;
@@ -55,24 +58,20 @@ final class LettuceConnection implements ServerConnection {
     }
 
     private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
-        if (connecting == null) {
-            connecting = dial.apply(Math.max(MILLISECOND, limit));
-            connecting.thenAccept(this::closeWhenItBreaks);
-        }
-        return connecting;
-    }
-
-    /** Lettuce must not repeat on another connection what has had no reply on this one. */
-    private void closeWhenItBreaks(StatefulRedisConnection<byte[], byte[]> opened) {
-        opened.addListener(new RedisConnectionStateListener() {
-            @Override
-            public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
-                CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = connecting;
-                if (used != null && used.getNow(null) == opened) { // else it was closed here
-                    close(used);
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open = connecting;
+        if (open == null) {
+            CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> opening = dial.apply(Math.max(MILLISECOND, limit));
+            // Lettuce must not repeat on another connection what has had no reply on this one.
+            opening.thenAccept(opened -> opened.addListener(new RedisConnectionStateListener() {
+                @Override
+                public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
+                    close(opening);
                 }
-            }
-        });
+            }));
+            connecting = opening;
+            open = opening;
+        }
+        return open;
     }
 
     @Override
@@ -84,10 +83,10 @@ final class LettuceConnection implements ServerConnection {
         Fault fault = null;
         try {
             StatefulRedisConnection<byte[], byte[]> connection = get(used, end);
-            List<AsyncCommand<byte[], byte[], @Nullable Object>> sent = commands.stream().map(LettuceConnection::command).toList();
+            List<AsyncCommand<byte[], byte[], List<Object>>> sent = commands.stream().map(LettuceConnection::command).toList();
             isSent = true;
             connection.dispatch(new ArrayList<RedisCommand<byte[], byte[], ?>>(sent));
-            for (AsyncCommand<byte[], byte[], @Nullable Object> one : sent) {
+            for (AsyncCommand<byte[], byte[], List<Object>> one : sent) {
                 replies.add(reply(one, end));
             }
         } catch (TimeoutException e) {
@@ -107,10 +106,12 @@ final class LettuceConnection implements ServerConnection {
         return replies;
     }
 
-    private static Reply reply(AsyncCommand<byte[], byte[], @Nullable Object> sent, long end)
+    private static Reply reply(AsyncCommand<byte[], byte[], List<Object>> sent, long end)
             throws ExecutionException, TimeoutException {
         try {
-            return Reply.of(get(sent.toCompletableFuture(), end));
+            List<Object> list = get(sent.toCompletableFuture(), end);
+            boolean isList = list.size() > 1 || list.size() == 1 && list.get(0) instanceof List;
+            return Reply.of(isList ? list : list.isEmpty() ? null : list.get(0)); // Lettuce makes a list of each reply
         } catch (ExecutionException e) {
             if (e.getCause() instanceof RedisCommandExecutionException said) {
                 return Reply.of(Fault.reply(String.valueOf(said.getMessage())));
@@ -138,12 +139,14 @@ final class LettuceConnection implements ServerConnection {
         }
     }
 
-    private static AsyncCommand<byte[], byte[], @Nullable Object> command(String[] words) {
+    @SuppressWarnings({"unchecked", "rawtypes"}) // what it reads are strings, whatever the connection's own codec is
+    private static AsyncCommand<byte[], byte[], List<Object>> command(String[] words) {
         CommandArgs<byte[], byte[]> arguments = new CommandArgs<>(ByteArrayCodec.INSTANCE);
         for (int n = 1; n < words.length; n++) {
             arguments.add(words[n].getBytes(StandardCharsets.UTF_8));
         }
-        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), new RawOutput(), arguments));
+        CommandOutput<byte[], byte[], List<Object>> output = (CommandOutput) new NestedMultiOutput<>(StringCodec.UTF8);
+        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), output, arguments));
     }
 
     private synchronized CompletableFuture<Void> close(
