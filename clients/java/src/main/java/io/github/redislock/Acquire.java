@@ -5,9 +5,11 @@ import io.github.redislock.spi.Reply;
 import io.github.redislock.state.Claim;
 import io.github.redislock.state.Failure;
 import io.github.redislock.state.Name;
-import io.github.redislock.state.Waits;
+import io.github.redislock.state.Node;
+import io.github.redislock.state.Waits.Step;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /** One acquire, by the thread that waits for it. */
@@ -16,137 +18,136 @@ final class Acquire {
     private final String key;
     private final Terms terms;
     private final boolean isInterruptible;
-    private final Core.Target to;
+    private final Route to;
     private volatile @Nullable Thread caller;
-    private @Nullable Task task;
     private volatile boolean hasNews;
     private volatile boolean isStopped;
     private boolean wasInterrupted;
+    private @Nullable Grant grant;
 
     Acquire(Core core, String key, Terms terms, boolean isInterruptible) {
         this.core = core;
         this.key = key;
         this.terms = terms;
         this.isInterruptible = isInterruptible;
-        to = new Core.Target(key);
+        to = new Route(core, key);
     }
 
     /** Acquires for a task, or for a fresh owner. */
     Grant by(@Nullable Task owner, long wait) throws InterruptedException {
-        task = terms.mode().size() > 1 ? null : owner; // each permit is an owner of its own
-        long begun = Core.now();
+        Task task = terms.mode().size() > 1 ? null : owner; // each permit is an owner of its own
         Grant held = task == null ? null : task.grant(key);
-        Throwable[] error = new Throwable[1];
+        long begun = Core.now();
+        Throwable error = null;
         try {
             if (isInterruptible && Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            return held != null ? held.enter(terms.mode()) : acquire(null, 0, wait);
+            return held != null ? held.enter(terms.mode()) : acquire(task, null, 0, wait);
         } catch (InterruptedException | RuntimeException e) {
-            error[0] = e;
+            error = e;
             throw e;
         } finally {
-            core.observe(observer -> observer.acquired(key, Duration.ofNanos(Core.now() - begun), error[0]));
+            core.acquired(key, begun, error);
         }
     }
 
     Grant adopt(String owner, long token) {
         try {
-            return acquire(owner, token, 0);
+            return acquire(null, owner, token, 0);
         } catch (InterruptedException e) {
             throw new IllegalStateException(e); // only where that is allowed
         }
     }
 
-    private Grant acquire(@Nullable String owner, long token, long wait) throws InterruptedException {
+    private Grant acquire(@Nullable Task task, @Nullable String owner, long token, long wait) throws InterruptedException {
         caller = Thread.currentThread();
-        Fault fault = core.route(to, null, core.settings.reply());
-        if (to.loop == null) {
-            throw failed(Failure.of(fault, "cluster"));
-        }
-        Grant grant = core.atomically(state -> {
-            String named = owner != null || task == null ? owner : state.usableOwner(task.state);
-            Name name = new Name(key, named == null ? core.owner() : named);
-            Claim claim = new Claim(name, terms.mode(), terms.lease(), wait, core.settings.reply(), state.at, to.loop.node);
-            claim.isFixed = terms.isFixed();
-            claim.adopted = token;
-            Failure failure = state.ask(claim);
-            if (failure != null) {
-                throw failed(failure);
-            }
-            if (task != null) {
-                claim.task = task.state;
-                task.state.owner = name.owner();
-            }
-            return new Grant(core, to, claim, this::wake);
-        });
         boolean isHeld = false;
         try {
-            Failure failure = ask(grant.claim);
-            if (failure != null) {
-                throw failed(failure);
+            Fault fault = to.follow(Fault.NONE, core.settings.reply());
+            if (to.loop == null) {
+                throw new Failure(fault.at("cluster"));
             }
+            Grant held = ask(() -> register(task, owner, token, wait));
             if (terms.isFixed()) {
-                grant.renew("acquire", terms.lease(), true);
+                held.renew("acquire", terms.lease(), true);
             }
             isHeld = true;
+            held.start(terms);
+            if (task != null) {
+                task.remember(held);
+            }
+            return held;
+        } catch (Failure e) {
+            throw Errors.of("acquire", key, e.fault);
         } finally {
-            if (!isHeld) {
+            if (!isHeld && grant != null) {
                 grant.giveUp();
             }
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();
             }
         }
-        grant.start(terms);
+    }
+
+    private Grant register(@Nullable Task task, @Nullable String owner, long token, long wait) {
+        String named = owner != null || task == null ? owner : core.state.usableOwner(task.state);
+        Name name = new Name(key, named == null ? core.owner() : named);
+        Claim claim = new Claim(name, terms.mode(), terms.lease(), wait, core.settings.reply(), core.state.at, to.loop.node);
+        claim.isFixed = terms.isFixed();
+        claim.adopted = token;
+        core.state.ask(claim);
         if (task != null) {
-            task.remember(grant);
+            claim.task = task.state;
+            task.state.owner = name.owner();
+        }
+        return new Grant(core, claim, this::wake);
+    }
+
+    /** Registers it and asks until there is a grant. The loop brings the events of a place in line. */
+    private Grant ask(Supplier<Grant> register) throws InterruptedException {
+        Pauses pauses = new Pauses();
+        Step step = core.atomically(() -> {
+            grant = register.get();
+            return next(grant.claim);
+        });
+        Claim claim = grant.claim;
+        while (step != null) {
+            if (step.words() == null) {
+                sleep(step.rest());
+                step = core.atomically(() -> next(claim));
+                continue;
+            }
+            Step sent = step;
+            Node node = claim.node;
+            long limit = Math.min(claim.limit, claim.last - sent.call());
+            Reply reply = to.send(limit, sent.words());
+            boolean passes = reply.fault().isPassing();
+            step = core.atomically(() -> {
+                core.state.answered(claim, node, sent.session(), sent.call(), reply);
+                core.state.endCall(sent.call());
+                return passes ? sent : next(claim);
+            });
+            if (passes) {
+                to.follow(reply.fault(), limit);
+                sleep(Math.min(pauses.next(), claim.askedEnd - Core.now()));
+                step = core.atomically(() -> next(claim));
+            }
         }
         return grant;
     }
 
-    private LockException failed(Failure failure) {
-        return Errors.of("acquire", key, failure);
-    }
-
-    /** Asks until there is a grant or a failure. The loop brings the events of a place in line. */
-    private @Nullable Failure ask(Claim claim) throws InterruptedException {
-        Pauses pauses = new Pauses();
-        for (;;) {
-            long[] now = new long[3];
-            Waits.Step step = core.atomically(state -> {
-                if (to.loop != null && claim.phase == Claim.Phase.ASKED) {
-                    claim.node = to.loop.node; // the key is there now
-                }
-                Waits.Step next = state.next(claim);
-                if (!next.isDone() && next.failure() == null && to.loop != null
-                        && (!to.loop.isRunning() || !next.sends() && claim.phase == Claim.Phase.ASKED)) {
-                    to.loop.need();
-                }
-                now[0] = state.at;
-                now[1] = claim.node.session;
-                now[2] = next.sends() ? state.beginCall(claim.name) : 0;
-                return next;
-            });
-            if (step.isDone() || step.failure() != null) {
-                return step.failure();
-            }
-            Loop loop = to.loop;
-            if (!step.sends() || loop == null) {
-                sleep(step.rest());
-                continue;
-            }
-            long limit = Math.min(claim.limit, claim.last - now[0]);
-            Reply reply = loop.call(to.isAsking, limit, claim.acquireCommand(now[1], now[0]));
-            core.update(state -> {
-                state.answered(claim, loop.node, now[1], now[0], reply);
-                state.endCall((int) now[2]);
-            });
-            if (reply.isPassing()) {
-                core.route(to, reply.fault(), limit);
-                sleep(Math.min(pauses.next(), claim.askedEnd - Core.now()));
-            }
+    private @Nullable Step next(Claim claim) {
+        Loop loop = to.loop;
+        if (loop != null && claim.phase == Claim.Phase.ASKED) {
+            claim.node = loop.node; // the key is there now
         }
+        Step step = core.state.next(claim);
+        boolean wantsSession = step != null && step.words() == null && claim.phase == Claim.Phase.ASKED;
+        if (loop != null && (wantsSession || !loop.isRunning())) {
+            loop.need();
+        }
+        return step;
     }
 
     /** Pauses; news of the wait end it. */

@@ -2,10 +2,12 @@ package io.github.redislock;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
 import java.util.function.Predicate;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -43,10 +45,17 @@ final class Ballot {
                 || vote.isInLine && !vote.isDown()).findFirst().orElse(null);
     }
 
-    /** Makes a call in the background. What it returns applies the reply. */
-    private void call(Core member, Supplier<Runnable> call) {
+    /** Makes a call in the background, and has its outcome applied by the thread of this ballot: a result or an error. */
+    private <T> void call(Vote vote, Callable<T> call, BiConsumer<@Nullable T, @Nullable Exception> apply) {
         calls++;
-        member.elsewhere(() -> replies.add(call.get()));
+        vote.member.elsewhere(() -> {
+            try {
+                T result = call.call();
+                replies.add(() -> apply.accept(result, null));
+            } catch (Exception e) {
+                replies.add(() -> apply.accept(null, e));
+            }
+        });
     }
 
     /** Acquires the lock of all servers that have neither granted it nor are being asked. */
@@ -69,34 +78,13 @@ final class Ballot {
         Terms of = new Terms(List.of(), terms.lease(), terms.isFixed(), inLine ? 0 : terms.atMost(), null);
         Acquire asking = new Acquire(vote.member, key, of, true);
         vote.asking = asking;
-        call(vote.member, () -> {
-            Grant grant = null;
-            Throwable error = null;
-            try {
-                grant = asking.by(null, wait);
-            } catch (InterruptedException | RuntimeException e) {
-                error = e;
-            }
-            return answered(vote, asks, grant, error);
-        });
-    }
-
-    private static Runnable answered(Vote vote, int asks, @Nullable Grant grant, @Nullable Throwable error) {
-        return () -> {
+        call(vote, () -> asking.by(null, wait), (grant, error) -> {
             if (vote.asks == asks) {
-                vote.grant = grant;
-                vote.error = error;
-                vote.isOpen = false;
-                vote.isInLine = false;
-                if (grant != null) {
-                    vote.token = grant.token();
-                    vote.isRaised = false;
-                    vote.refused = 0;
-                }
+                vote.answered(grant, error);
             } else if (grant != null) {
                 vote.member.elsewhere(grant::giveUp);
             }
-        };
+        });
     }
 
     /** Gives up the places in line. */
@@ -183,36 +171,22 @@ final class Ballot {
     }
 
     private void raise(Vote vote, long token) {
-        Grant grant = vote.grant;
+        Grant grant = Objects.requireNonNull(vote.grant);
         vote.isOpen = true;
-        call(vote.member, () -> {
-            boolean isRaised = false;
-            Throwable error = null;
-            try {
-                isRaised = grant != null && grant.raise(token);
-            } catch (RuntimeException e) {
-                error = e;
-            }
-            return raised(vote, token, isRaised, error);
-        });
-    }
-
-    private static Runnable raised(Vote vote, long token, boolean isRaised, @Nullable Throwable error) {
-        return () -> {
+        call(vote, () -> grant.raise(token), (isRaised, error) -> {
             vote.isOpen = false;
-            Grant grant = vote.grant;
-            if (isRaised) {
-                vote.token = token;
-                vote.isRaised = true;
-            } else if (error == null) {
-                vote.refused = token;
-                vote.error = new LockUnavailableException("its clock is behind that of another server", null);
-            } else if (grant != null) {
+            if (error != null) {
                 vote.error = error;
                 vote.grant = null;
                 vote.member.elsewhere(grant::giveUp);
+            } else if (Boolean.TRUE.equals(isRaised)) {
+                vote.token = token;
+                vote.isRaised = true;
+            } else {
+                vote.refused = token;
+                vote.error = new LockUnavailableException("its clock is behind that of another server", null);
             }
-        };
+        });
     }
 
     /** Gives up what has been granted. The next round does not meet it, if the servers answer. */

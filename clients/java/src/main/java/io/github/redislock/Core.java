@@ -1,20 +1,22 @@
 package io.github.redislock;
 
-import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.LockServer;
-import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerNode;
 import io.github.redislock.state.Answer;
 import io.github.redislock.state.Claim;
+import io.github.redislock.state.Failure;
 import io.github.redislock.state.Name;
 import io.github.redislock.state.State;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.BlockingQueue;
+import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
@@ -24,7 +26,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -35,6 +36,8 @@ import org.jspecify.annotations.Nullable;
 final class Core {
     private static final long EPOCH = System.nanoTime();
     private static final System.Logger LOG = System.getLogger("io.github.redislock");
+
+    private record Call(String[] words, long number) {}
 
     final Settings settings;
     final LockServer server;
@@ -109,25 +112,28 @@ final class Core {
         return process + Long.toString(owners.incrementAndGet(), 36);
     }
 
-    /** Does something with the state, at the time of now, and wakes the callers of what has changed. */
-    <T extends @Nullable Object> T atomically(Function<State, T> work) {
-        synchronized (state) {
-            state.at = Math.max(now(), state.at + 1);
-            try {
-                return work.apply(state);
-            } finally {
-                for (int i = 0; i < state.changed.size(); i++) {
-                    state.changed.get(i).wake.run();
+    /** Does something with the state, at the time of now; then, without the mutex, wakes the callers of what has changed. */
+    <T extends @Nullable Object> T atomically(Supplier<T> work) {
+        List<Runnable> news = List.of();
+        try {
+            synchronized (state) {
+                state.at = Math.max(now(), state.at + 1);
+                try {
+                    return work.get();
+                } finally {
+                    news = state.takeNews();
                 }
-                state.changed.clear();
-                state.elsewhere.forEach(claim -> elsewhere(claim.find));
-                state.elsewhere.clear();
-                for (String[] command : state.misplaced) {
-                    elsewhere(() -> call(new Target(command[1]), loop -> command));
-                }
-                state.misplaced.clear();
             }
+        } finally {
+            news.forEach(Runnable::run);
         }
+    }
+
+    void update(Runnable work) {
+        atomically(() -> {
+            work.run();
+            return null;
+        });
     }
 
     /** Notifies the observer. What that throws is logged. */
@@ -139,74 +145,37 @@ final class Core {
         }
     }
 
-    void update(Consumer<State> work) {
-        atomically(state -> {
-            work.accept(state);
-            return null;
-        });
+    /** Notifies the observer of the end of an acquire. */
+    void acquired(String key, long begun, @Nullable Throwable error) {
+        observe(observer -> observer.acquired(key, Duration.ofNanos(now() - begun), error));
     }
 
-    /** Where the next command goes: to this loop's server if it is about no key, or else where the key is. */
-    static final class Target {
-        final @Nullable String key;
-        @Nullable Loop loop;
-        boolean isAsking; // ASK led there
-
-        Target(String key) {
-            this.key = key;
-        }
-
-        Target(Loop loop) {
-            key = null;
-            this.loop = loop;
-        }
+    /** Notifies the observer of the end of a release. */
+    void released(String key, long taken, @Nullable Throwable error) {
+        observe(observer -> observer.released(key, Duration.ofNanos(now() - taken), error));
     }
 
-    private Loop loopOf(ServerNode node) {
-        return loops.computeIfAbsent(node, it -> new Loop(this, it));
+    Loop loopOf(ServerNode node) {
+        Loop loop = loops.get(node);
+        return loop != null ? loop : loops.computeIfAbsent(node, it -> new Loop(this, it));
     }
 
-    /** Finds where the next command about a key goes: where the last reply leads, or else to the node that has it. */
-    @Nullable Fault route(Target to, @Nullable Fault last, long limit) {
-        Loop from = to.loop;
-        ServerNode at = from == null || last == null ? null : server.redirected(from.server, last);
-        to.isAsking = at != null && last != null && last.word().equals("ASK");
-        Fault fault = null;
-        if (at == null) {
-            LockServer.Place found = server.find(String.valueOf(to.key), limit);
-            at = found.node();
-            fault = found.fault();
-        }
-        to.loop = at == null ? null : loopOf(at);
-        return fault;
+    /** The end of calls that begin now. */
+    long end() {
+        return now() + 2 * settings.reply();
     }
 
-    /** Sends a command until it is answered, for two reply timeouts. The command is null while it has no session. */
-    Answer call(Target to, Function<Loop, String @Nullable []> command) {
-        return call(to, now() + 2 * settings.reply(), command);
-    }
-
-    Answer call(Target to, long end, Function<Loop, String @Nullable []> command) {
-        Pauses pauses = new Pauses();
-        Reply reply = Reply.of((Object) null);
-        long sent = now();
-        boolean wasOpen = false;
-        for (;;) {
-            Fault fault = to.key == null ? null : route(to, reply.fault(), Math.min(settings.reply(), end - now()));
-            Loop loop = to.loop;
-            String[] words = loop == null ? null : command.apply(loop);
-            if (loop == null || words == null) {
-                reply = Reply.of(fault != null ? fault : Fault.none(false, "no session", null));
-            } else {
-                sent = now();
-                reply = loop.call(to.isAsking, Math.min(settings.reply(), end - sent), words);
-            }
-            long rest = pauses.next();
-            if (!reply.isPassing() || to.key == null && reply.is("NOSESSION") || now() + rest >= end) {
-                return new Answer(sent, reply, wasOpen);
-            }
-            wasOpen |= reply.isOpen();
-            pause(rest);
+    /** Makes a call in a claim's name. before returns its command, after applies the answer. */
+    void call(String attempted, Name name, Supplier<String[]> before, Consumer<Answer> after) {
+        try {
+            Call call = atomically(() -> new Call(before.get(), state.beginCall(name)));
+            Answer answer = new Route(this, name.key()).call(end(), loop -> call.words);
+            update(() -> {
+                state.endCall(call.number);
+                after.accept(answer);
+            });
+        } catch (Failure e) {
+            throw Errors.of(attempted, name.key(), e.fault);
         }
     }
 
@@ -223,52 +192,58 @@ final class Core {
         }
     }
 
-    /** Registers a call in a claim's name, makes it, and forgets it. */
-    <T extends @Nullable Object> T registered(Name name, Supplier<T> call) {
-        int number = atomically(state -> state.beginCall(name));
-        try {
-            return call.get();
-        } finally {
-            update(state -> state.endCall(number));
-        }
-    }
-
-    /** Ends all waits, releases all locks and closes the connections. */
-    void close() {
-        List<Claim> grants = atomically(state -> {
-            boolean wasClosed = state.isClosed();
-            isClosing = true;
-            return wasClosed ? null : state.close();
-        });
-        if (grants != null) {
-            new Closing(this, grants).run();
-            timer.shutdownNow();
-            server.close();
-            background.shutdown();
-        }
-    }
-
-    /** Waits for a reply. An interrupt does not end that, and is kept. */
-    static <T> T take(BlockingQueue<T> replies) {
-        boolean wasInterrupted = false;
-        for (;;) {
-            try {
-                T reply = replies.take();
-                if (wasInterrupted) {
-                    Thread.currentThread().interrupt();
-                }
-                return reply;
-            } catch (InterruptedException e) {
-                wasInterrupted = true;
-            }
-        }
-    }
-
     /** Waits for the end of a thread. An interrupt does not end that, and is kept. */
     static void join(Thread thread, long nanos) {
         long end = now() + nanos;
         while (thread.isAlive() && now() < end) {
             pause(TimeUnit.MILLISECONDS.toNanos(1));
         }
+    }
+
+    /**
+     * Ends all waits, closes the sessions, releases what was in none of them, and closes the connections, within two reply
+     * timeouts.
+     */
+    void close() {
+        List<Claim> grants = atomically(() -> {
+            boolean wasClosed = isClosing;
+            isClosing = true;
+            return wasClosed ? null : state.close();
+        });
+        if (grants == null) {
+            return;
+        }
+        long end = end();
+        Queue<Runnable> calls = new ConcurrentLinkedQueue<>();
+        Map<Long, Boolean> closed = new ConcurrentHashMap<>();
+        loops.values().forEach(loop -> loop.node.sessions().forEach(session -> calls.add(() -> {
+            String[] words = {"LOCK.SESSION", "CLOSE", String.valueOf(session)};
+            closed.put(session, !new Route(this, loop).call(end, to -> words).reply().isFault());
+        })));
+        all(calls, end);
+        for (Claim grant : grants) {
+            if (!closed.getOrDefault(grant.session, false)) {
+                calls.add(() -> new Route(this, grant.name.key()).call(end, to -> grant.releaseCommand()));
+            }
+        }
+        all(calls, end);
+        loops.values().forEach(loop -> loop.end(end));
+        timer.shutdownNow();
+        server.close();
+        background.shutdown();
+    }
+
+    /** Makes all calls at once, by some threads. */
+    private void all(Queue<Runnable> calls, long end) {
+        List<Thread> threads = new ArrayList<>();
+        for (int i = Math.min(calls.size(), 16); i > 0; i--) {
+            threads.add(thread("close", () -> {
+                for (Runnable call = calls.poll(); call != null; call = calls.poll()) {
+                    call.run();
+                }
+            }));
+        }
+        threads.forEach(Thread::start);
+        threads.forEach(thread -> join(thread, end + settings.reply() - now()));
     }
 }

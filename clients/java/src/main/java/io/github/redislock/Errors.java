@@ -2,17 +2,16 @@ package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.state.Failure;
-import org.jspecify.annotations.Nullable;
+import java.util.Objects;
 
 /** The exception of each kind of failure. */
 final class Errors {
     private Errors() {}
 
-    static LockException of(String attempted, String key, Failure failure) {
-        String text = attempted + " " + key + ": " + failure.text();
-        Throwable cause = failure.cause();
-        return switch (failure.kind()) {
+    static LockException of(String attempted, String key, Fault fault) {
+        String text = attempted + " " + key + ": " + fault.text();
+        Throwable cause = fault.cause();
+        return switch (Objects.requireNonNull(fault.kind())) {
             case BUSY -> new LockBusyException(text, cause);
             case LOST -> new LockLostException(text, cause);
             case DEADLOCK -> new LockDeadlockException(text, cause);
@@ -30,10 +29,6 @@ final class Errors {
                 : error instanceof LockNotAloneException ? Kind.NOT_ALONE
                 : error instanceof LockRefusedException ? Kind.REFUSED
                 : error instanceof LockMisuseException ? Kind.MISUSE : Kind.UNAVAILABLE;
-    }
-
-    static LockException unavailable(String server, @Nullable Fault fault) {
-        return of("session", server, Failure.of(Kind.UNAVAILABLE, fault == null ? "" : fault.text()));
     }
 
     static LockMisuseException misuse(String text) {

@@ -1,19 +1,16 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.state.Answer;
 import io.github.redislock.state.Claim;
-import io.github.redislock.state.Failure;
-import io.github.redislock.state.Grants.Command;
-import io.github.redislock.state.State;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BiFunction;
 import java.util.function.Consumer;
-import java.util.function.Function;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -25,26 +22,26 @@ import org.jspecify.annotations.Nullable;
 public final class Grant implements AutoCloseable {
     final Claim claim;
     private final Core core;
-    private final Core.Target to; // where its ACQUIRE goes
     private final Object turn = new Object(); // of the calls about the grant
     private long taken;
     private long most = Long.MAX_VALUE; // its end, by atMost
     private boolean isTimed;
     private boolean isClosed; // of the turn
     // Of the mutex.
-    private final List<Consumer<LockLostException>> onLost = new ArrayList<>();
+    private final List<Consumer<LockLostException>> onLost = new ArrayList<>(1);
     private @Nullable LockLostException loss;
     private @Nullable ScheduledFuture<?> ender;
 
-    Grant(Core core, Core.Target to, Claim claim, Runnable wake) {
+    Grant(Core core, Claim claim, Runnable wake) {
         this.core = core;
-        this.to = to;
         this.claim = claim;
         claim.wake = () -> {
             wake.run();
-            reportLoss();
+            if (claim.phase == Claim.Phase.LOST) {
+                loss(); // which reports it
+            }
         };
-        claim.find = this::find;
+        claim.find = () -> core.elsewhere(this::find);
     }
 
     static long lease(Duration time) {
@@ -70,22 +67,22 @@ public final class Grant implements AutoCloseable {
     /** Has its end looked at in time, if it is to end by time. A closed client has no timer. */
     private void endLater() {
         if (isTimed) {
-            core.update(state -> {
+            core.update(() -> {
                 if (ender != null) {
                     ender.cancel(false);
                 }
-                ender = state.ending(claim) != null ? null
-                        : core.timer.schedule(() -> core.elsewhere(this::end), state.rest(claim, most), TimeUnit.NANOSECONDS);
+                ender = core.state.ending(claim) != Fault.NONE ? null : core.timer.schedule(
+                        () -> core.elsewhere(this::end), core.state.rest(claim, most), TimeUnit.NANOSECONDS);
             });
         }
     }
 
     /** Ends it at its maximum time, or at the end of a fixed lease. */
     private void end() {
-        String[] command = core.atomically(state -> state.end(claim, most));
+        String[] command = core.atomically(() -> core.state.end(claim, most));
         if (command != null) {
-            Answer answer = core.call(new Core.Target(claim.name.key()), loop -> command);
-            core.update(state -> state.ended(claim, answer.reply()));
+            Answer answer = new Route(core, key()).call(core.end(), loop -> command);
+            core.update(() -> core.state.ended(claim, answer.reply()));
         } else {
             endLater();
         }
@@ -93,52 +90,31 @@ public final class Grant implements AutoCloseable {
 
     /** Asks for it where its key is now: a node of the cluster has deleted or redirected it. */
     private void find() {
-        core.registered(claim.name, () -> {
-            Loop[] at = new Loop[1];
-            long[] session = new long[1];
-            Answer answer = core.call(new Core.Target(claim.name.key()), loop -> core.atomically(state -> {
-                at[0] = loop;
-                session[0] = loop.node.session;
-                if (session[0] == 0) {
-                    loop.need();
-                }
-                return session[0] == 0 ? null : claim.renewCommand(session[0]);
-            }));
-            core.update(state -> state.found(claim, at[0] == null ? null : at[0].node, session[0], answer));
-            return answer;
+        long number = core.atomically(() -> core.state.beginCall(claim.name));
+        Loop[] at = new Loop[1];
+        long[] session = new long[1];
+        Answer answer = new Route(core, key()).call(core.end(), loop -> loop == null ? null : core.atomically(() -> {
+            at[0] = loop;
+            session[0] = loop.node.session;
+            if (session[0] == 0) {
+                loop.need();
+            }
+            return session[0] == 0 ? null : claim.renewCommand(session[0]);
+        }));
+        core.update(() -> {
+            core.state.found(claim, at[0] == null ? null : at[0].node, session[0], answer);
+            core.state.endCall(number);
         });
     }
 
-    /** Reports a loss once. The mutex is held. */
-    private void reportLoss() {
-        if (claim.phase == Claim.Phase.LOST && claim.isHandedOver && loss == null) {
-            LockLostException lost = (LockLostException) Errors.of("hold", key(), core.state.ending(claim));
-            loss = lost;
-            if (ender != null) {
-                ender.cancel(false);
+    /** Makes a call about the grant. */
+    private void call(String attempted, Supplier<String[]> before, Consumer<Answer> after) {
+        try {
+            synchronized (turn) {
+                core.call(attempted, claim.name, before, after);
             }
-            onLost.forEach(notify -> core.elsewhere(() -> notify.accept(lost)));
-            core.elsewhere(() -> core.observe(observer -> observer.lost(key(), lost)));
-        }
-    }
-
-    /** Makes a call about the grant. before returns its command, after applies the answer. */
-    private void call(String attempted, Function<State, Command> before,
-            BiFunction<State, Answer, @Nullable Failure> after) {
-        Failure failure;
-        synchronized (turn) {
-            failure = core.registered(claim.name, () -> {
-                Command command = core.atomically(before);
-                if (command.words() == null) {
-                    return command.failure();
-                }
-                Answer answer = core.call(new Core.Target(claim.name.key()), loop -> command.words());
-                return core.atomically(state -> after.apply(state, answer));
-            });
-        }
-        endLater();
-        if (failure != null) {
-            throw Errors.of(attempted, key(), failure);
+        } finally {
+            endLater();
         }
     }
 
@@ -154,12 +130,12 @@ public final class Grant implements AutoCloseable {
 
     /** The fencing token: later grants of the lock have higher ones. */
     public long token() {
-        return core.atomically(state -> claim.token);
+        return core.atomically(() -> claim.token);
     }
 
     /** How often its owner holds it. */
     public long holds() {
-        return core.atomically(state -> claim.holds);
+        return core.atomically(() -> claim.holds);
     }
 
     /** Whether nobody else has the lock, by the clock alone. It is false also while the server is silent. */
@@ -169,13 +145,24 @@ public final class Grant implements AutoCloseable {
 
     /** For how long {@link #isHeld} stays true without another reply of the server. */
     public Duration remaining() {
-        return Duration.ofNanos(core.atomically(state ->
-                state.ending(claim) != null ? 0L : Math.max(0, state.sure(claim) - state.at)));
+        return Duration.ofNanos(core.atomically(() ->
+                core.state.ending(claim) != Fault.NONE ? 0L : Math.max(0, core.state.sure(claim) - core.state.at)));
     }
 
     /** What has become of it: null until it is lost. */
     public @Nullable LockLostException loss() {
-        return core.atomically(state -> loss);
+        return core.atomically(() -> {
+            if (loss == null && claim.phase == Claim.Phase.LOST && claim.isHandedOver) {
+                LockLostException lost = (LockLostException) Errors.of("hold", key(), core.state.ending(claim));
+                loss = lost;
+                if (ender != null) {
+                    ender.cancel(false);
+                }
+                onLost.forEach(notify -> core.elsewhere(() -> notify.accept(lost)));
+                core.elsewhere(() -> core.observe(observer -> observer.lost(key(), lost)));
+            }
+            return loss;
+        });
     }
 
     boolean isOpen() {
@@ -184,23 +171,20 @@ public final class Grant implements AutoCloseable {
 
     /** Asks the server whether the grant stands, and throws {@link LockLostException} if it does not. */
     public void check() {
-        call("check", state -> state.check(claim), (state, answer) -> state.confirmed(claim, answer));
+        call("check", () -> core.state.check(claim), answer -> core.state.confirmed(claim, answer));
     }
 
     /** Adds a hold. */
     Grant enter(List<String> mode) {
-        call("acquire", state -> state.enter(claim, mode), (state, answer) -> {
-            Failure failure = state.confirmed(claim, answer);
-            if (failure == null) {
-                claim.holds++;
-            }
-            return failure;
+        call("acquire", () -> core.state.enter(claim, mode), answer -> {
+            core.state.confirmed(claim, answer);
+            claim.holds++;
         });
         return this;
     }
 
     void renew(String attempted, long lease, boolean leaves) {
-        call(attempted, state -> state.renew(claim, lease, leaves), (state, answer) -> state.confirmed(claim, answer));
+        call(attempted, () -> core.state.renew(claim, lease, leaves), answer -> core.state.confirmed(claim, answer));
     }
 
     /**
@@ -209,33 +193,29 @@ public final class Grant implements AutoCloseable {
      */
     boolean raise(long token) {
         boolean[] isAhead = new boolean[1];
-        call("raise", state -> state.raise(claim, token), (state, answer) -> {
-            Failure failure = state.confirmed(claim, answer);
-            isAhead[0] = answer.reply().is("AHEAD");
-            if (failure == null) {
-                state.raised(claim, token);
+        call("raise", () -> core.state.raise(claim, token), answer -> {
+            isAhead[0] = answer.reply().fault().is("AHEAD") && isOpen();
+            if (!isAhead[0]) {
+                core.state.confirmed(claim, answer);
+                core.state.raised(claim, token);
             }
-            return isAhead[0] && claim.phase == Claim.Phase.HELD ? null : failure;
         });
         return !isAhead[0];
     }
 
     /** Makes sure that its owner neither holds the lock nor waits for it. The session repeats what is not answered. */
     void giveUp() {
-        core.registered(claim.name, () -> {
-            long[] now = new long[1];
-            boolean isKnown = core.atomically(state -> {
-                now[0] = state.at;
-                return state.giveUp(claim);
+        long call = core.atomically(() -> core.state.giveUp(claim) ? core.state.beginCall(claim.name) : 0L);
+        if (call != 0) {
+            Route to = new Route(core, key());
+            long limit = Math.min(core.settings.reply(), claim.last - call);
+            to.follow(Fault.NONE, limit);
+            Reply reply = to.send(limit, claim.cancelCommand());
+            core.update(() -> {
+                core.state.cancelAnswered(claim, reply);
+                core.state.endCall(call);
             });
-            Loop loop = to.loop;
-            if (isKnown && loop != null) {
-                long limit = Math.min(core.settings.reply(), claim.last - now[0]);
-                Reply reply = loop.call(to.isAsking, limit, claim.cancelCommand());
-                core.update(state -> state.cancelAnswered(claim, reply));
-            }
-            return isKnown;
-        });
+        }
     }
 
     /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
@@ -255,18 +235,19 @@ public final class Grant implements AutoCloseable {
             throw Errors.misuse(key() + " is held more than once");
         }
         renew("detach", lease(lease), true);
-        core.update(state -> state.letGo(claim));
+        core.update(() -> core.state.letGo(claim));
         endLater();
     }
 
     /** Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. */
     public void onLost(Consumer<LockLostException> notify) {
-        core.atomically(state -> {
+        core.update(() -> {
             LockLostException lost = loss;
-            if (lost != null) {
+            if (lost == null) {
+                onLost.add(notify);
+            } else {
                 core.elsewhere(() -> notify.accept(lost));
             }
-            return onLost.add(notify);
         });
     }
 
@@ -276,14 +257,14 @@ public final class Grant implements AutoCloseable {
      * thrown.
      */
     public void release() {
-        Throwable[] error = new Throwable[1];
+        Throwable error = null;
         try {
-            call("release", state -> state.release(claim), (state, answer) -> state.released(claim, answer));
+            call("release", () -> core.state.release(claim), answer -> core.state.released(claim, answer));
         } catch (RuntimeException e) {
-            error[0] = e;
+            error = e;
             throw e;
         } finally {
-            core.observe(observer -> observer.released(key(), Duration.ofNanos(Core.now() - taken), error[0]));
+            core.released(key(), taken, error);
         }
     }
 
@@ -291,7 +272,7 @@ public final class Grant implements AutoCloseable {
     @Override
     public void close() {
         synchronized (turn) {
-            if (core.atomically(state -> claim.phase != Claim.Phase.RELEASED && (loss == null || !isClosed))) {
+            if (core.atomically(() -> claim.phase != Claim.Phase.RELEASED && (loss == null || !isClosed))) {
                 isClosed = true;
                 release();
             }

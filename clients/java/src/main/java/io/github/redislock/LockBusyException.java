@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** Others hold the lock, or are in line for it, and the time to wait is over. */
 public final class LockBusyException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockBusyException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** Waiting would create a deadlock cycle. Release what you hold, and begin again. */
 public final class LockDeadlockException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockDeadlockException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

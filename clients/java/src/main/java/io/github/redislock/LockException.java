@@ -6,8 +6,6 @@ import org.jspecify.annotations.Nullable;
 public sealed class LockException extends RuntimeException
         permits LockBusyException, LockDeadlockException, LockLostException, LockMisuseException,
         LockNotAloneException, LockRefusedException, LockUnavailableException {
-    private static final long serialVersionUID = 1;
-
     LockException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The grant has ended otherwise than by its release: somebody else may have the lock. */
 public final class LockLostException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockLostException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

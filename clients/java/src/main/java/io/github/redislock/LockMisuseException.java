@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The call cannot be right: wrong arguments, a key of another type, a closed client, a release without a hold. */
 public final class LockMisuseException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockMisuseException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The lock has more holders than the call bears: two that share and both want it alone would wait for each other. */
 public final class LockNotAloneException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockNotAloneException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

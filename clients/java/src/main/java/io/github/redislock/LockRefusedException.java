@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The server does not let this client do it: no right, a wrong password, no memory, no module. */
 public final class LockRefusedException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockRefusedException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

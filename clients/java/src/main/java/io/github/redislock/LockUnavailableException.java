@@ -4,8 +4,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The server could not be reached, or gave no answer, in time. */
 public final class LockUnavailableException extends LockException {
-    private static final long serialVersionUID = 1;
-
     LockUnavailableException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);
     }

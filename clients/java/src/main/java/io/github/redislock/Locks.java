@@ -70,7 +70,8 @@ public final class Locks implements AutoCloseable {
 
     /** For tests: whether nothing is kept of any lock. */
     boolean isIdle() {
-        return core.timer.getQueue().isEmpty() && core.atomically(state -> core.loops.values().stream().allMatch(loop -> state.isIdle(loop.node)));
+        return core.timer.getQueue().isEmpty()
+                && core.atomically(() -> core.loops.values().stream().allMatch(loop -> core.state.isIdle(loop.node)));
     }
 
     /** Settings of {@link Locks}. */

@@ -1,6 +1,7 @@
 package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Kind;
 import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
@@ -8,7 +9,6 @@ import io.github.redislock.spi.ServerNode;
 import io.github.redislock.state.Claim;
 import io.github.redislock.state.Due;
 import io.github.redislock.state.Node;
-import io.github.redislock.state.State;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -22,11 +22,14 @@ final class Loop implements Runnable {
     private static final long LEAST = TimeUnit.MILLISECONDS.toNanos(50);
     private static final long OPEN_TIMES = 500; // as many replies have one reply timeout more
 
+    /** What a round does, at this time. */
+    private record Plan(long session, List<Due> due, long at, long block) {}
+
     final Node node;
     final ServerNode server;
     private final Core core;
     private @Nullable Thread thread; // while it runs
-    private ServerConnection connection;
+    private final ServerConnection connection;
     volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
@@ -38,56 +41,49 @@ final class Loop implements Runnable {
     }
 
     boolean isRunning() {
-        return thread != null;
+        return thread != null && thread.isAlive();
     }
 
     /** Starts it if it is not running, and ends its pause. */
     void need() {
         isNeeded = true;
-        if (thread != null) {
+        if (isRunning()) {
             LockSupport.unpark(thread);
-        } else if (!core.state.isClosed()) {
+        } else if (!core.isClosing) {
             thread = core.thread("session", this);
             thread.start();
         }
     }
 
-    /** Closes the connection of a loop that does not end, and waits for its end. */
+    /** Waits for the end of its thread, and closes the connection. */
     void end(long until) {
-        Thread running = core.atomically(state -> thread);
+        Thread running = core.atomically(() -> thread);
         if (running != null) {
             LockSupport.unpark(running);
             Core.join(running, until - Core.now());
-            connection.close();
         }
+        connection.close();
     }
 
     @Override
     public void run() {
-        try {
-            loop();
-        } finally {
-            core.update(state -> thread = thread == Thread.currentThread() ? null : thread);
-        }
-    }
-
-    private void loop() {
         Pauses pauses = new Pauses();
         boolean wasUnknown = false;
         for (;;) {
             long began = Core.now();
             Fault fault = tried();
-            boolean isUnknown = fault != null && fault.word().equals("NOSESSION");
-            boolean isBroken = fault != null && !isUnknown;
+            boolean isUnknown = fault.is("NOSESSION");
+            boolean isBroken = fault != Fault.NONE && !isUnknown;
             if (isBroken) {
                 connection.close();
             }
-            long most = core.atomically(state -> judge(state, began, fault, isUnknown));
             core.threads.warnOfEnded();
+            boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
+            long most = isFine ? 0 : core.atomically(() -> judge(began, isUnknown, isBroken ? fault : Fault.NONE));
             if (most < 0) {
                 return;
             }
-            if (fault == null || isUnknown && !wasUnknown) {
+            if (fault == Fault.NONE || isUnknown && !wasUnknown) {
                 pauses.reset();
                 wasUnknown = isUnknown;
                 continue;
@@ -100,25 +96,23 @@ final class Loop implements Runnable {
     }
 
     /** Applies the end of a round. Returns the longest pause; below 0: this thread ends. */
-    private long judge(State state, long began, @Nullable Fault fault, boolean isUnknown) {
-        boolean isBroken = fault != null && !isUnknown;
+    private long judge(long began, boolean isUnknown, Fault broken) {
         if (isUnknown) {
-            state.sessionEnded(node);
-        } else if (isBroken) {
-            state.failed(node, began, fault);
+            core.state.sessionEnded(node);
+        } else if (broken != Fault.NONE) {
+            core.state.failed(node, began, broken);
         }
-        boolean ends = state.isClosed() || isBroken && state.isIdle(node); // until it is needed
+        boolean ends = core.isClosing || broken != Fault.NONE && core.state.isIdle(node); // until it is needed
         if (ends) {
             thread = null;
-            connection.close();
-            isBroken = false;
         }
+        boolean isBroken = broken != Fault.NONE && !ends;
         if (isBroken != isDown) {
             isDown = isBroken;
-            LockException why = isBroken ? Errors.unavailable(node.address, fault) : null;
+            LockException why = isBroken ? Errors.of("session", node.address, Fault.of(Kind.UNAVAILABLE, broken.text())) : null;
             core.elsewhere(() -> core.observe(observer -> observer.connection(node.address, why)));
         }
-        return ends ? -1 : state.isUnsure(node) ? 2 * LEAST : Long.MAX_VALUE; // it is about to be judged
+        return ends ? -1 : core.state.isUnsure(node) ? 2 * LEAST : Long.MAX_VALUE; // it is about to be judged
     }
 
     /** Pauses; but a call that needs a session is not kept waiting. */
@@ -131,7 +125,7 @@ final class Loop implements Runnable {
     }
 
     /** A round. No fault of a library ends the loop. */
-    private @Nullable Fault tried() {
+    private Fault tried() {
         try {
             return round();
         } catch (RuntimeException e) {
@@ -139,50 +133,57 @@ final class Loop implements Runnable {
         }
     }
 
+    private Plan plan(boolean sendsDue) {
+        core.state.leaveSession(node);
+        List<Due> due = node.session != 0 && sendsDue ? core.state.due(node) : List.of();
+        return new Plan(node.session, due, core.state.at, core.state.block(node));
+    }
+
     /** Opens a session if there is none, sends what is due, and polls once. */
-    private @Nullable Fault round() {
-        long limit = core.settings.reply();
-        long session = core.atomically(state -> {
-            state.leaveSession(node);
-            return node.session;
-        });
-        if (session == 0) {
-            Reply opened = open(limit);
-            session = Reply.number(opened.value());
-            if (session == 0) {
-                return opened.fault();
+    private Fault round() {
+        Plan plan = core.atomically(() -> plan(true));
+        if (plan.session == 0) {
+            return open();
+        }
+        if (!plan.due.isEmpty()) {
+            Fault broken = send(plan);
+            Plan next = core.atomically(() -> plan(false));
+            if (broken != Fault.NONE || next.session != plan.session) {
+                return broken;
             }
+            plan = next;
         }
-        long now = session;
-        Fault broken = sendDue(limit);
-        long[] times = core.atomically(state -> new long[] {state.at, state.block(node), node.session});
-        if (broken != null || times[2] != now) {
-            return broken;
-        }
-        Reply polled = send(limit + times[1], "LOCK.SESSION", "POLL", now, "BLOCK", TimeUnit.NANOSECONDS.toMillis(times[1]));
-        if (polled.fault() == null) {
-            core.update(state -> {
-                if (node.session == now) {
-                    state.polled(node, times[0], polled.value());
+        return poll(plan);
+    }
+
+    private Fault poll(Plan plan) {
+        Reply polled = send(core.settings.reply() + plan.block, "LOCK.SESSION", "POLL", plan.session, "BLOCK",
+                TimeUnit.NANOSECONDS.toMillis(plan.block));
+        if (!polled.isFault()) {
+            core.update(() -> {
+                if (node.session == plan.session) {
+                    core.state.polled(node, plan.at, polled.value());
                 }
             });
         }
         return polled.fault();
     }
 
-    /** The new session, or a fault. */
-    private Reply open(long limit) {
-        Reply opened = send(limit, "LOCK.SESSION", "OPEN", "TIMEOUT", TimeUnit.NANOSECONDS.toMillis(core.settings.silence()),
-                "NAME", core.settings.service());
+    private Fault open() {
+        Reply opened = send(core.settings.reply(), "LOCK.SESSION", "OPEN", "TIMEOUT",
+                TimeUnit.NANOSECONDS.toMillis(core.settings.silence()), "NAME", core.settings.service());
         long session = Reply.number(opened.value());
-        boolean isClosed = session != 0 && core.atomically(state -> {
-            state.opened(node, session);
-            return state.isClosed();
+        if (session == 0) {
+            return opened.isFault() ? opened.fault() : Fault.none(false, "OPEN answered no session");
+        }
+        boolean isClosed = core.atomically(() -> {
+            core.state.opened(node, session);
+            return core.isClosing;
         });
         if (isClosed) {
-            send(limit, "LOCK.SESSION", "CLOSE", session);
+            send(core.settings.reply(), "LOCK.SESSION", "CLOSE", session);
         }
-        return session != 0 || opened.fault() != null ? opened : Reply.of(Fault.none(false, "OPEN answered no session", null));
+        return Fault.NONE;
     }
 
     /** Sends a command once over the user's client. isAsking: ASK led there. */
@@ -195,22 +196,20 @@ final class Loop implements Runnable {
         return connection.send(limit, List.<String[]>of(Claim.words(words))).get(0);
     }
 
-    private @Nullable Fault sendDue(long limit) {
-        long[] sent = new long[1];
-        List<Due> due = core.atomically(state -> {
-            sent[0] = state.at;
-            return state.due(node);
-        });
-        if (due.isEmpty()) {
-            return null;
-        }
-        List<Reply> replies = connection.send(limit * (1 + due.size() / OPEN_TIMES), due.stream().map(Due::command).toList());
-        return core.atomically(state -> {
-            Fault broken = null;
+    private Fault send(Plan plan) {
+        List<Due> due = plan.due;
+        long limit = core.settings.reply() * (1 + due.size() / OPEN_TIMES);
+        List<Reply> replies = connection.send(limit, due.stream().map(Due::command).toList());
+        return core.atomically(() -> {
+            Fault broken = Fault.NONE;
             for (int i = 0; i < due.size(); i++) {
-                Reply reply = replies.get(i);
-                due.get(i).apply().reply(sent[0], reply);
-                broken = reply.is("") ? reply.fault() : broken;
+                Fault fault = replies.get(i).fault();
+                String[] command = due.get(i).command();
+                due.get(i).apply().reply(plan.at, replies.get(i));
+                broken = fault.isSilence() ? fault : broken;
+                if (fault.redirects() && command[0].equals("LOCK.RELEASE")) { // another node has that key now
+                    core.elsewhere(() -> new Route(core, command[1]).call(core.end(), loop -> command));
+                }
             }
             return broken;
         });
@@ -219,10 +218,10 @@ final class Loop implements Runnable {
     /** Sends on what a node of the cluster that does not answer may have lost to another one. */
     private void relocate() {
         core.server.refresh();
-        core.atomically(state -> state.on(node)).forEach(claim -> {
+        core.atomically(() -> core.state.on(node)).forEach(claim -> {
             LockServer.Place at = core.server.find(claim.name.key(), core.settings.reply());
             if (at.node() != null && at.node() != server) {
-                core.update(state -> state.relocate(claim));
+                core.update(() -> core.state.relocate(claim));
             }
         });
     }

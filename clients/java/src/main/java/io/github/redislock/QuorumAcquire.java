@@ -1,7 +1,7 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.state.Failure;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -118,6 +118,6 @@ final class QuorumAcquire {
             }
             kind = differs ? Kind.REFUSED : answers >= ballot.quorum.majority ? Kind.BUSY : Kind.UNAVAILABLE;
         }
-        return Errors.of("acquire", ballot.key, Failure.of(kind, cause.toString()));
+        return Errors.of("acquire", ballot.key, Fault.of(kind, cause.toString()));
     }
 }

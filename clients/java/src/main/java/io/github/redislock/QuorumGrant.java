@@ -1,14 +1,18 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.state.Failure;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.LinkedBlockingQueue;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** A lock that a majority of the servers has granted, until its release or its loss. Any thread may use it. */
@@ -51,7 +55,7 @@ public final class QuorumGrant implements AutoCloseable {
         if (ending != null || parts.size() >= quorum.majority) {
             return;
         }
-        LockLostException loss = (LockLostException) Errors.of("hold", key, Failure.of(Kind.LOST, String.join("; ", losses)));
+        LockLostException loss = (LockLostException) Errors.of("hold", key, Fault.of(Kind.LOST, String.join("; ", losses)));
         ending = loss;
         Core first = quorum.members.get(0);
         onLost.forEach(notify -> first.elsewhere(() -> notify.accept(loss)));
@@ -115,14 +119,15 @@ public final class QuorumGrant implements AutoCloseable {
      * servers have answered in time.
      */
     public void release() {
-        Throwable[] error = new Throwable[1];
+        Throwable error = null;
         try {
             ask("release", Grant::release);
         } catch (RuntimeException e) {
-            error[0] = e;
+            error = e;
             throw e;
         } finally {
-            quorum.observe(observer -> observer.released(key, Duration.ofNanos(Core.now() - taken), error[0]));
+            Throwable why = error;
+            quorum.observe(observer -> observer.released(key, Duration.ofNanos(Core.now() - taken), why));
         }
     }
 
@@ -143,41 +148,39 @@ public final class QuorumGrant implements AutoCloseable {
         Map<Grant, Core> asked;
         synchronized (this) {
             if (ending != null) {
-                throw Errors.of(attempted, key, Failure.of(Errors.kindOf(ending), String.valueOf(ending.getMessage())));
+                throw Errors.of(attempted, key, Fault.of(Errors.kindOf(ending), String.valueOf(ending.getMessage())));
             }
             asked = new LinkedHashMap<>(parts);
             if (attempted.equals("release")) {
                 ending = Errors.misuse(key + " was released already");
             }
         }
-        LinkedBlockingQueue<List<LockException>> replies = new LinkedBlockingQueue<>();
+        CompletableFuture<Boolean> isAgreed = new CompletableFuture<>();
+        AtomicInteger agreed = new AtomicInteger();
+        Queue<LockException> errors = new ConcurrentLinkedQueue<>();
+        AtomicInteger open = new AtomicInteger(asked.size());
         asked.forEach((part, member) -> member.elsewhere(() -> {
             try {
                 call.accept(part);
-                replies.add(List.of());
+                if (agreed.incrementAndGet() == quorum.majority) {
+                    isAgreed.complete(true);
+                }
             } catch (LockException e) {
-                replies.add(List.of(e));
-            }
-        }));
-        int agreed = 0;
-        int left = asked.size();
-        Kind kind = Kind.UNAVAILABLE;
-        StringBuilder cause = new StringBuilder("no majority of the servers");
-        for (int i = 0; i < asked.size(); i++) {
-            List<LockException> reply = Core.take(replies);
-            if (reply.isEmpty() && ++agreed >= quorum.majority) {
-                return;
-            }
-            for (LockException error : reply) {
-                cause.append("; ").append(error.getMessage());
-                if (error instanceof LockLostException) {
-                    left--;
-                } else {
-                    kind = Errors.kindOf(error);
+                errors.add(e);
+            } finally {
+                if (open.decrementAndGet() == 0) {
+                    isAgreed.complete(false);
                 }
             }
+        }));
+        if (!asked.isEmpty() && isAgreed.join()) {
+            return;
         }
-        throw Errors.of(attempted, key, Failure.of(left < quorum.majority ? Kind.LOST : kind, cause.toString()));
+        long lost = errors.stream().filter(error -> error instanceof LockLostException).count();
+        Kind kind = asked.size() - lost < quorum.majority ? Kind.LOST : errors.stream().map(Errors::kindOf)
+                .filter(of -> of != Kind.LOST).findFirst().orElse(Kind.UNAVAILABLE);
+        throw Errors.of(attempted, key, Fault.of(kind, "no majority of the servers; "
+                + errors.stream().map(LockException::getMessage).collect(Collectors.joining("; "))));
     }
 
     @Override

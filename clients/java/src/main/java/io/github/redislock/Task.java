@@ -20,14 +20,14 @@ public final class Task {
 
     /** What it holds of a key. */
     @Nullable Grant grant(String key) {
-        return core.atomically(state -> {
+        return core.atomically(() -> {
             Grant grant = held.get(key);
             return grant != null && grant.isOpen() ? grant : null;
         });
     }
 
     void remember(Grant grant) {
-        core.atomically(state -> {
+        core.atomically(() -> {
             held.values().removeIf(it -> !it.isOpen());
             return held.put(grant.key(), grant);
         });

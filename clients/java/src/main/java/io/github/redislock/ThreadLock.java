@@ -1,10 +1,10 @@
 package io.github.redislock;
 
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A lock whose owner is a thread: that may lock it again, and unlocks it as often.
@@ -13,30 +13,34 @@ import org.jspecify.annotations.Nullable;
  * it has been unlocked as often as it was locked. Errors of the server or the network are {@link LockException}s, too.
  */
 public final class ThreadLock implements Lock {
+    private interface Acquiring<X extends Exception> {
+        Optional<Grant> acquire(RedisLock lock) throws X;
+    }
+
     private final RedisLock lock;
-    private final String key;
     private final Threads threads;
+    private final String key;
 
     ThreadLock(RedisLock lock) {
         this.lock = lock;
-        key = lock.key();
         threads = lock.core.threads;
+        key = lock.core.settings.prefix() + lock.key;
     }
 
     @Override
     public void lock() {
-        acquire(() -> lock.by(threads.mine().task).lock());
+        acquire(mine -> Optional.of(mine.lock()));
     }
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        acquire(() -> lock.by(threads.mine().task).lockInterruptibly());
+        acquire(mine -> Optional.of(mine.lockInterruptibly()));
     }
 
     /** Locks if that is possible now. */
     @Override
     public boolean tryLock() {
-        return acquire(() -> lock.by(threads.mine().task).tryLock().orElse(null));
+        return acquire(RedisLock::tryLock);
     }
 
     @Override
@@ -46,42 +50,30 @@ public final class ThreadLock implements Lock {
 
     /** As {@link #tryLock(long, TimeUnit)}. */
     public boolean tryLock(Duration time) throws InterruptedException {
-        return acquire(() -> lock.by(threads.mine().task).tryLock(time).orElse(null));
+        return acquire(mine -> mine.tryLock(time));
     }
 
     private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
-        try {
-            Threads.Held before = threads.held(key);
-            LockLostException lost = before == null ? null : before.grant.loss();
-            if (lost != null) {
-                throw new LockLostException(lost.getMessage(), lost);
-            }
-            Grant grant = acquiring.acquire();
-            if (grant != null) {
-                threads.mine().held.computeIfAbsent(key, it -> new Threads.Held(grant)).count++;
-            }
-            return grant != null;
-        } finally {
-            threads.tidy();
+        Threads.Mine mine = threads.mine();
+        Grant before = mine.of(key);
+        LockLostException lost = before == null ? null : before.loss();
+        if (lost != null) {
+            throw new LockLostException(lost.getMessage(), lost);
         }
-    }
-
-    private interface Acquiring<X extends Exception> {
-        @Nullable Grant acquire() throws X;
+        Optional<Grant> grant = acquiring.acquire(lock.by(mine.task));
+        grant.ifPresent(mine.holds::add);
+        threads.keep(mine);
+        return grant.isPresent();
     }
 
     /** @throws IllegalMonitorStateException if this thread does not hold it */
     @Override
     public void unlock() {
-        Threads.Held held = mine();
-        if (--held.count == 0) {
-            threads.mine().held.remove(key);
-        }
-        try {
-            held.grant.release();
-        } finally {
-            threads.tidy();
-        }
+        Grant grant = grant();
+        Threads.Mine mine = threads.mine();
+        mine.holds.remove(grant);
+        threads.keep(mine);
+        grant.release();
     }
 
     /** There are none: this lock is one of several processes. */
@@ -92,31 +84,26 @@ public final class ThreadLock implements Lock {
 
     /** The grant of this thread, for its token and its checks; not for a release. */
     public Grant grant() {
-        return mine().grant;
+        Grant grant = threads.mine().of(key);
+        if (grant == null) {
+            throw new IllegalMonitorStateException("this thread does not hold " + key);
+        }
+        return grant;
     }
 
     /** Asks the server whether this thread still has the lock, and throws {@link LockLostException} if it has not. */
     public void check() {
-        mine().grant.check();
+        grant().check();
     }
 
     /** Whether this thread has it, as far as it knows. */
     public boolean isHeldByCurrentThread() {
-        Threads.Held held = threads.held(key);
-        return held != null && held.grant.isHeld();
+        Grant grant = threads.mine().of(key);
+        return grant != null && grant.isHeld();
     }
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        Threads.Held held = threads.held(key);
-        return held == null ? 0 : held.count;
-    }
-
-    private Threads.Held mine() {
-        Threads.Held held = threads.held(key);
-        if (held == null) {
-            throw new IllegalMonitorStateException("this thread does not hold " + key);
-        }
-        return held;
+        return threads.mine().count(key);
     }
 }

@@ -1,29 +1,28 @@
 package io.github.redislock;
 
-import java.util.HashMap;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /** What threads hold by {@link ThreadLock}: each thread is one owner for as long as it holds a lock. */
 final class Threads {
-    /** A grant, and how often the thread has locked it. */
-    static final class Held {
-        final Grant grant;
-        int count;
-
-        Held(Grant grant) {
-            this.grant = grant;
-        }
-    }
-
     /** Only its thread changes it. */
     static final class Mine {
         final Task task;
-        final Map<String, Held> held = new HashMap<>();
+        final List<Grant> holds = new ArrayList<>(); // a grant as often as its lock was locked
 
         Mine(Task task) {
             this.task = task;
+        }
+
+        int count(String key) {
+            return (int) holds.stream().filter(grant -> grant.key().equals(key)).count();
+        }
+
+        @Nullable Grant of(String key) {
+            return holds.stream().filter(grant -> grant.key().equals(key)).findFirst().orElse(null);
         }
     }
 
@@ -36,19 +35,16 @@ final class Threads {
     }
 
     Mine mine() {
-        return all.computeIfAbsent(Thread.currentThread(), thread -> new Mine(new Task(core)));
+        Mine mine = all.get(Thread.currentThread());
+        return mine != null ? mine : new Mine(new Task(core));
     }
 
-    @Nullable Held held(String key) {
-        Mine mine = all.get(Thread.currentThread());
-        return mine == null ? null : mine.held.get(key);
-    }
-
-    /** Forgets this thread if it holds nothing. */
-    void tidy() {
-        Mine mine = all.get(Thread.currentThread());
-        if (mine != null && mine.held.isEmpty()) {
+    /** Remembers what this thread holds, if it holds anything. */
+    void keep(Mine mine) {
+        if (mine.holds.isEmpty()) {
             all.remove(Thread.currentThread());
+        } else {
+            all.put(Thread.currentThread(), mine);
         }
     }
 
@@ -56,13 +52,13 @@ final class Threads {
     synchronized void warnOfEnded() {
         if (Core.now() - looked > core.settings.reply()) {
             looked = Core.now();
-            all.entrySet().removeIf(one -> {
-                boolean hasEnded = !one.getKey().isAlive();
-                if (hasEnded) {
-                    core.warn("the thread " + one.getKey().getName() + " has ended without unlock of "
-                            + one.getValue().held.keySet() + ", which stays held until this client is closed");
+            all.forEach((thread, mine) -> {
+                if (!thread.isAlive()) {
+                    all.remove(thread);
+                    core.warn("the thread " + thread.getName() + " has ended without unlock of "
+                            + mine.holds.stream().map(Grant::key).distinct().toList()
+                            + ", which stays held until this client is closed");
                 }
-                return hasEnded;
             });
         }
     }

@@ -19,6 +19,19 @@ final class Vote {
         this.member = member;
     }
 
+    /** Applies the outcome of the last acquire. */
+    void answered(@Nullable Grant granted, @Nullable Exception failure) {
+        grant = granted;
+        error = failure;
+        isOpen = false;
+        isInLine = false;
+        if (granted != null) {
+            token = granted.token();
+            isRaised = false;
+            refused = 0;
+        }
+    }
+
     boolean isGranted() {
         return grant != null;
     }

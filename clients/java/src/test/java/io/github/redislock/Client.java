@@ -16,14 +16,10 @@ enum Client {
     JEDIS {
         @Override
         Connected connect(Topology topology, int port, String user) {
-            var asking = config(user == null ? null : "discovery").build();
             var config = config(user).database(user != null && topology != Topology.CLUSTER ? 2 : 0).build();
             HostAndPort address = new HostAndPort("127.0.0.1", port);
-            LockServer server = switch (topology) {
-                case SINGLE -> JedisServer.of(address, config);
-                case SENTINEL -> JedisServer.sentinel("lock", Set.of(address), config, asking);
-                case CLUSTER -> JedisServer.cluster(Set.of(address), config);
-            };
+            LockServer server = topology == Topology.CLUSTER ? JedisServer.cluster(Set.of(address), config)
+                    : JedisServer.of(address, config);
             return new Connected(server, () -> { });
         }
 
@@ -35,17 +31,7 @@ enum Client {
     LETTUCE {
         @Override
         Connected connect(Topology topology, int port, String user) {
-            RedisURI.Builder uri = topology == Topology.SENTINEL
-                    ? RedisURI.builder().withSentinelMasterId("lock")
-                    : RedisURI.builder().withHost("127.0.0.1").withPort(port);
-            if (topology == Topology.SENTINEL) {
-                RedisURI sentinel = RedisURI.create("127.0.0.1", port);
-                if (user != null) {
-                    sentinel.setCredentialsProvider(io.lettuce.core.RedisCredentialsProvider.from(
-                            () -> io.lettuce.core.RedisCredentials.just("discovery", "secret")));
-                }
-                uri.withSentinel(sentinel);
-            }
+            RedisURI.Builder uri = RedisURI.builder().withHost("127.0.0.1").withPort(port);
             if (user != null) {
                 uri.withAuthentication(user, "secret").withClientName("orders");
                 uri.withDatabase(topology == Topology.CLUSTER ? 0 : 2);
@@ -69,7 +55,7 @@ enum Client {
         }
     };
 
-    enum Topology { SINGLE, SENTINEL, CLUSTER }
+    enum Topology { SINGLE, CLUSTER }
 
     /** The server, and how to end the application's client. */
     record Connected(LockServer server, AutoCloseable application) {}

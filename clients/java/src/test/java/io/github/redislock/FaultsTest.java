@@ -2,8 +2,6 @@ package io.github.redislock;
 
 import static io.github.redislock.TestServer.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -15,29 +13,8 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Faults of the network and the server, and those of earlier clients. The common trial has more. */
+/** Faults of the network and the server, and those of earlier clients, that the common trial does not have. */
 class FaultsTest extends Bed {
-    /** The connection of the session is killed over and over: no lock is lost, and no wait its place. */
-    @ParameterizedTest
-    @EnumSource
-    void cutsOfTheConnectionLoseNothing(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = locks(client, server);
-        Grant grant = locks.get("k").lock();
-        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
-        waiting(server, "k", 1);
-        for (int n = 0; n < 5; n++) {
-            int polls = server.calls("lock.session|poll");
-            server.run("CLIENT KILL TYPE normal SKIPME yes");
-            eventually("it polls again", () -> server.calls("lock.session|poll") > polls
-                    && !server.sessions().get(0).get("client-id").equals(0L));
-        }
-        assertTrue(grant.isHeld());
-        assertEquals(1, server.sessions().size());
-        grant.release();
-        waits.get().release();
-    }
-
     /** An operator ends the sessions: grants move to a new one, and waits are queued again in their order. */
     @ParameterizedTest
     @EnumSource
@@ -60,23 +37,6 @@ class FaultsTest extends Bed {
             held = one.get();
         }
         held.release();
-    }
-
-    @ParameterizedTest
-    @EnumSource
-    void aRestartIsALoss(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = locks(client, server);
-        Grant grant = locks.get("k").lock();
-        Grant other = locks(client, server).get("other").lock();
-        FutureTask<Grant> waits = meanwhile(() -> locks.get("other").lock());
-        waiting(server, "other", 1);
-        server.order("kill");
-        server.order("restart");
-        isLost(grant);
-        isLost(other);
-        waits.get().release();
-        assertThrows(LockLostException.class, grant::release);
     }
 
     /** Behind a proxy that loses everything a grant is unsure at the end of its lease, and lost by silence. */
@@ -128,17 +88,6 @@ class FaultsTest extends Bed {
             grant.release();
             eventually("free", () -> server.info("k", "owner") == null);
         }
-    }
-
-    /** The connections there are are dead, new ones work: the first call uses a part of its time for them only. */
-    @ParameterizedTest
-    @EnumSource
-    void deadConnectionsDoNotFailTheFirstCall(Client client) throws Exception {
-        TestServer proxy = proxy(start());
-        Locks locks = locks(client, proxy);
-        locks.get("k").lock().release();
-        proxy.order("forget");
-        locks.get("k").tryLock().orElseThrow().release();
     }
 
     /** Waits need no connections: hundreds of one process have that of the session, and some for calls. */
@@ -219,23 +168,5 @@ class FaultsTest extends Bed {
         String said = thrown(LockUnavailableException.class, 2500, () -> locks.get("k").tryLock()).getMessage();
         assertTrue(said.contains("refused"), said);
         locks.close();
-    }
-
-    /** A deleted lock is reported within a moment, and the next waiter has it. */
-    @ParameterizedTest
-    @EnumSource
-    void aDeletedLock(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = locks(client, server);
-        Grant grant = locks.get("k").lock();
-        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
-        waiting(server, "k", 1);
-        server.run("DEL k");
-        assertTrue(isLost(grant).getMessage().contains("deleted"));
-        assertThrows(LockLostException.class, grant::check);
-        assertThrows(LockLostException.class, grant::close);
-        grant.close();
-        waits.get().release();
-        assertNull(server.info("k", "owner"));
     }
 }

@@ -15,7 +15,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
 
-/** Sentinels, clusters, and users of docs/operations.md. */
+/** Clusters, and users of docs/operations.md. The common trial has Sentinels. */
 class TopologiesTest extends Bed {
     private static void releaseOrLost(Grant grant) {
         try {
@@ -23,25 +23,6 @@ class TopologiesTest extends Bed {
         } catch (LockLostException e) {
             // It was granted by the old primary, and not replicated.
         }
-    }
-
-    /** After a failover grants move to a session of the new primary, and waits ask there. */
-    @ParameterizedTest
-    @EnumSource(mode = Mode.EXCLUDE, names = "LETTUCE_FACTORY")
-    void aFailoverBySentinels(Client client) throws Exception {
-        List<TestServer> servers = start("sentinels", Map.of());
-        TestServer primary = servers.get(0);
-        Locks locks = closing(Locks.of(connect(client, Client.Topology.SENTINEL, servers.get(2).port, null), "test"));
-        Locks others = closing(Locks.of(connect(client, Client.Topology.SENTINEL, servers.get(2).port, null), "test"));
-        Grant grant = locks.get("k").lock();
-        FutureTask<Grant> waits = meanwhile(() -> others.get("k").lock());
-        waiting(primary, "k", 1);
-        eventually("the replica has it", () -> primary.run("WAIT 1 100").equals(1L));
-        servers.get(1).order("fail-over");
-        grant.check();
-        eventually("held", grant::isHeld);
-        grant.release();
-        releaseOrLost(waits.get());
     }
 
     /** Each node has its session; a failover moves the locks and waits of its slots to the new primary. */

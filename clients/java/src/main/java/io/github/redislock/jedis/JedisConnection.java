@@ -7,6 +7,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -49,6 +50,7 @@ final class JedisConnection implements ServerConnection {
     private final JedisClientConfig config;
     private volatile @Nullable Wire wire;
     private int timeout;
+    private volatile boolean isOld;
 
     JedisConnection(JedisNode.Address address, JedisClientConfig config) {
         this.address = address;
@@ -64,27 +66,22 @@ final class JedisConnection implements ServerConnection {
         List<Reply> replies = new ArrayList<>(commands.size());
         long end = System.nanoTime() + limit;
         boolean isSent = false;
+        if (isOld) {
+            close();
+        }
         try {
-            Wire open = wire;
-            if (open == null) {
-                open = connect(end);
-            }
+            Wire open = wire != null ? wire : connect(end);
             wait(open, end);
             isSent = true;
             open.write(commands);
-            while (replies.size() < commands.size()) {
-                if (replies.size() > 0) {
-                    wait(open, end);
-                }
+            for (int n = 0; n < commands.size(); n++) {
+                wait(open, end);
                 replies.add(read(open));
             }
         } catch (RuntimeException e) {
             close();
-            Fault fault = e instanceof JedisDataException && !isSent ? Fault.reply(String.valueOf(e.getMessage()))
-                    : Fault.none(isSent, e);
-            while (replies.size() < commands.size()) {
-                replies.add(Reply.of(fault));
-            }
+            Reply fault = e instanceof JedisDataException && !isSent ? error(e) : Reply.of(Fault.none(isSent, e));
+            replies.addAll(Collections.nCopies(commands.size() - replies.size(), fault));
         }
         return replies;
     }
@@ -93,22 +90,30 @@ final class JedisConnection implements ServerConnection {
         try {
             return Reply.of(decoded(open.read()));
         } catch (JedisDataException e) {
-            return Reply.of(Fault.reply(String.valueOf(e.getMessage())));
+            return error(e);
         }
+    }
+
+    private static Reply error(RuntimeException e) {
+        return Reply.of(Fault.reply(String.valueOf(e.getMessage())));
     }
 
     /** Limits the next read. */
     private void wait(Wire open, long end) {
-        int millis = (int) Math.max(1, (end - System.nanoTime()) / NANOS);
+        int millis = millis(end);
         if (millis != timeout) {
             open.setSoTimeout(millis);
             timeout = millis;
         }
     }
 
+    private static int millis(long end) {
+        return (int) Math.max(1, (end - System.nanoTime()) / NANOS);
+    }
+
     private Wire connect(long end) {
         HostAndPort server = address.find(end - System.nanoTime());
-        int millis = (int) Math.max(1, (end - System.nanoTime()) / NANOS);
+        int millis = millis(end);
         JedisClientConfig limited = limited(config, millis);
         Wire opened = new Wire(new DefaultJedisSocketFactory(server, limited), limited);
         timeout = millis;
@@ -150,12 +155,14 @@ final class JedisConnection implements ServerConnection {
         return value;
     }
 
-    boolean isOpen() {
-        return wire != null;
+    /** Has the next call open a new connection. */
+    void renew() {
+        isOld = true;
     }
 
     @Override
     public void close() {
+        isOld = false;
         Wire open = wire;
         wire = null;
         if (open != null) {

@@ -1,14 +1,14 @@
 package io.github.redislock.jedis;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
+import java.util.ArrayDeque;
+import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
-import java.util.concurrent.ConcurrentLinkedDeque;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 
@@ -20,17 +20,15 @@ final class JedisNode implements ServerNode {
     }
 
     private static final int MOST = 64; // connections for calls, however many threads there are
-    private static final long PAUSE = TimeUnit.MICROSECONDS.toNanos(200);
-
-    private record Idle(JedisConnection connection, int age) {}
+    private static final Reply BUSY = Reply.of(Fault.none(false, "no connection was free in time"));
 
     private final String name;
     private final Address address;
     private final JedisClientConfig config;
-    private final Deque<Idle> idle = new ConcurrentLinkedDeque<>();
-    private final AtomicInteger age = new AtomicInteger(); // connections that are older may be dead
-    private final AtomicInteger open = new AtomicInteger();
-    private volatile boolean isClosed;
+    // Of the monitor.
+    private final Deque<JedisConnection> idle = new ArrayDeque<>();
+    private int made;
+    private boolean isClosed;
 
     JedisNode(String name, Address address, JedisClientConfig config) {
         this.name = name;
@@ -46,31 +44,49 @@ final class JedisNode implements ServerNode {
     @Override
     public List<Reply> call(long limit, List<String[]> commands) {
         long end = System.nanoTime() + limit;
-        int now = age.get();
-        Idle kept = idle.poll();
-        while (kept == null && open.get() >= MOST && System.nanoTime() < end) { // calls take milliseconds
-            LockSupport.parkNanos(PAUSE);
-            kept = idle.poll();
+        JedisConnection mine = take(end);
+        if (mine == null) {
+            return Collections.nCopies(commands.size(), BUSY);
         }
-        if (kept == null) {
-            open.incrementAndGet();
-            kept = new Idle(new JedisConnection(address, config), now);
-        } else if (kept.age != now) {
-            kept.connection.close();
-        }
-        List<Reply> replies = kept.connection.send(end - System.nanoTime(), commands);
-        if (replies.stream().anyMatch(reply -> reply.is("") || reply.is("READONLY"))) {
-            age.compareAndSet(now, now + 1); // the others may be dead, too, or lead to an old primary
-        }
-        if (kept.connection.isOpen()) {
-            idle.push(new Idle(kept.connection, now));
-        } else {
-            open.decrementAndGet();
-        }
-        if (isClosed) {
-            close();
-        }
+        List<Reply> replies = mine.send(end - System.nanoTime(), commands);
+        Fault last = replies.get(replies.size() - 1).fault();
+        give(mine, last.isSilence() || last.is("READONLY"));
         return replies;
+    }
+
+    /**
+     * A connection for a call, or null if none is free before this time. Callers wait by a monitor: by a lock, virtual
+     * threads that are pinned could wait for one that has no carrier.
+     */
+    private synchronized @Nullable JedisConnection take(long end) {
+        boolean wasInterrupted = false;
+        for (long left = 1; idle.isEmpty() && made == MOST && left > 0; left = (end - System.nanoTime()) / 1_000_000) {
+            try {
+                wait(left);
+            } catch (InterruptedException e) {
+                wasInterrupted = true;
+            }
+        }
+        if (wasInterrupted) {
+            Thread.currentThread().interrupt();
+        }
+        if (idle.isEmpty() && made < MOST) {
+            made++;
+            return new JedisConnection(address, config);
+        }
+        return idle.poll();
+    }
+
+    /** isSuspect: it is dead or leads to an old primary, and so may the others. */
+    private synchronized void give(JedisConnection mine, boolean isSuspect) {
+        idle.push(mine);
+        if (isSuspect) {
+            idle.forEach(JedisConnection::renew);
+        }
+        notify();
+        if (isClosed) {
+            mine.close();
+        }
     }
 
     @Override
@@ -79,10 +95,8 @@ final class JedisNode implements ServerNode {
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
         isClosed = true;
-        for (Idle kept = idle.poll(); kept != null; kept = idle.poll()) {
-            kept.connection.close();
-        }
+        idle.forEach(JedisConnection::close);
     }
 }

@@ -7,7 +7,6 @@ import io.github.redislock.spi.Reply;
 import java.util.Collection;
 import java.util.List;
 import java.util.function.Supplier;
-import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
@@ -58,7 +57,7 @@ public final class JedisServer {
     }
 
     private static HostAndPort primary(String name, List<HostAndPort> sentinels, JedisClientConfig config, long limit) {
-        @Nullable Fault fault = null;
+        Fault fault = Fault.NONE;
         long end = System.nanoTime() + limit;
         for (HostAndPort sentinel : sentinels) {
             JedisConnection connection = new JedisConnection(left -> sentinel, config);
@@ -68,9 +67,8 @@ public final class JedisServer {
             if (reply.value() instanceof List<?> found) {
                 return new HostAndPort(String.valueOf(found.get(0)), Integer.parseInt(String.valueOf(found.get(1))));
             }
-            fault = reply.fault() != null ? reply.fault() : fault;
+            fault = reply.isFault() ? reply.fault() : fault;
         }
-        throw new JedisConnectionException("no Sentinel knows the address of " + name
-                + (fault == null ? "" : ": " + fault.text()), fault == null ? null : fault.cause());
+        throw new JedisConnectionException("no Sentinel knows the address of " + name + ": " + fault.text(), fault.cause());
     }
 }

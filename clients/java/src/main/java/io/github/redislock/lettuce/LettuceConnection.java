@@ -8,14 +8,17 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.CommandOutput;
+import io.lettuce.core.output.NestedMultiOutput;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import io.lettuce.core.protocol.RedisCommand;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -47,7 +50,7 @@ final class LettuceConnection implements ServerConnection {
     private static final long MILLISECOND = 1_000_000;
 
     private final LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial;
-    private @Nullable CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connecting;
+    private volatile @Nullable CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connecting;
 
     /** dial connects, with a limit in nanoseconds for the handshake. */
     LettuceConnection(LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial) {
@@ -55,21 +58,20 @@ final class LettuceConnection implements ServerConnection {
     }
 
     private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
-        if (connecting == null) {
-            connecting = dial.apply(Math.max(MILLISECOND, limit)).thenApply(LettuceConnection::closedWhenItBreaks);
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open = connecting;
+        if (open == null) {
+            CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> opening = dial.apply(Math.max(MILLISECOND, limit));
+            // Lettuce must not repeat on another connection what has had no reply on this one.
+            opening.thenAccept(opened -> opened.addListener(new RedisConnectionStateListener() {
+                @Override
+                public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
+                    close(opening);
+                }
+            }));
+            connecting = opening;
+            open = opening;
         }
-        return connecting;
-    }
-
-    /** Lettuce must not repeat on another connection what has had no reply on this one. */
-    private static StatefulRedisConnection<byte[], byte[]> closedWhenItBreaks(StatefulRedisConnection<byte[], byte[]> opened) {
-        opened.addListener(new RedisConnectionStateListener() {
-            @Override
-            public void onRedisDisconnected(RedisChannelHandler<?, ?> broken) {
-                broken.closeAsync();
-            }
-        });
-        return opened;
+        return open;
     }
 
     @Override
@@ -81,18 +83,14 @@ final class LettuceConnection implements ServerConnection {
         Fault fault = null;
         try {
             StatefulRedisConnection<byte[], byte[]> connection = get(used, end);
-            List<AsyncCommand<byte[], byte[], @Nullable Object>> sent = commands.stream().map(LettuceConnection::command).toList();
+            List<AsyncCommand<byte[], byte[], List<Object>>> sent = commands.stream().map(LettuceConnection::command).toList();
             isSent = true;
-            if (sent.size() == 1) {
-                connection.dispatch(sent.get(0));
-            } else {
-                connection.dispatch(new ArrayList<RedisCommand<byte[], byte[], ?>>(sent));
-            }
-            for (AsyncCommand<byte[], byte[], @Nullable Object> one : sent) {
+            connection.dispatch(new ArrayList<RedisCommand<byte[], byte[], ?>>(sent));
+            for (AsyncCommand<byte[], byte[], List<Object>> one : sent) {
                 replies.add(reply(one, end));
             }
         } catch (TimeoutException e) {
-            fault = Fault.none(isSent, isSent ? "no reply in time" : "no connection in time", null);
+            fault = Fault.none(isSent, isSent ? "no reply in time" : "no connection in time");
         } catch (ExecutionException | RuntimeException e) {
             Throwable refusal = e;
             while (refusal != null && !(refusal instanceof RedisCommandExecutionException)) {
@@ -103,17 +101,17 @@ final class LettuceConnection implements ServerConnection {
         }
         if (fault != null) {
             close(used);
-            while (replies.size() < commands.size()) {
-                replies.add(Reply.of(fault));
-            }
+            replies.addAll(Collections.nCopies(commands.size() - replies.size(), Reply.of(fault)));
         }
         return replies;
     }
 
-    private static Reply reply(AsyncCommand<byte[], byte[], @Nullable Object> sent, long end)
+    private static Reply reply(AsyncCommand<byte[], byte[], List<Object>> sent, long end)
             throws ExecutionException, TimeoutException {
         try {
-            return Reply.of(get(sent.toCompletableFuture(), end));
+            List<Object> list = get(sent.toCompletableFuture(), end);
+            boolean isList = list.size() > 1 || list.size() == 1 && list.get(0) instanceof List;
+            return Reply.of(isList ? list : list.isEmpty() ? null : list.get(0)); // Lettuce makes a list of each reply
         } catch (ExecutionException e) {
             if (e.getCause() instanceof RedisCommandExecutionException said) {
                 return Reply.of(Fault.reply(String.valueOf(said.getMessage())));
@@ -141,29 +139,35 @@ final class LettuceConnection implements ServerConnection {
         }
     }
 
-    private static AsyncCommand<byte[], byte[], @Nullable Object> command(String[] words) {
+    @SuppressWarnings({"unchecked", "rawtypes"}) // what it reads are strings, whatever the connection's own codec is
+    private static AsyncCommand<byte[], byte[], List<Object>> command(String[] words) {
         CommandArgs<byte[], byte[]> arguments = new CommandArgs<>(ByteArrayCodec.INSTANCE);
         for (int n = 1; n < words.length; n++) {
             arguments.add(words[n].getBytes(StandardCharsets.UTF_8));
         }
-        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), new RawOutput(), arguments));
+        CommandOutput<byte[], byte[], List<Object>> output = (CommandOutput) new NestedMultiOutput<>(StringCodec.UTF8);
+        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), output, arguments));
     }
 
-    private synchronized void close(CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used) {
-        if (connecting == used) {
-            connecting = null;
-            used.thenAccept(StatefulRedisConnection::closeAsync);
+    private synchronized CompletableFuture<Void> close(
+            CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used) {
+        if (connecting != used) {
+            return CompletableFuture.completedFuture(null);
         }
+        connecting = null;
+        return used.thenCompose(StatefulRedisConnection::closeAsync);
     }
 
+    /** It waits for the end of an open connection: a client that is shut down meanwhile would warn of it. */
     @Override
     public void close() {
-        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open;
-        synchronized (this) {
-            open = connecting;
-        }
-        if (open != null) {
-            close(open);
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = connecting;
+        if (used != null) {
+            try {
+                get(close(used), System.nanoTime() + (used.isDone() ? 100 * MILLISECOND : 0));
+            } catch (ExecutionException | TimeoutException e) {
+                // Lettuce goes on to close it.
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongFunction;
 import java.util.stream.Collectors;
@@ -46,7 +47,7 @@ public final class LettuceServer {
         @Override
         public List<Reply> call(long limit, List<String[]> commands) {
             List<Reply> replies = shared.send(limit, commands);
-            if (replies.stream().anyMatch(reply -> reply.is("READONLY"))) {
+            if (replies.stream().anyMatch(reply -> reply.fault().is("READONLY"))) {
                 shared.close(); // it leads to an old primary
             }
             return replies;
@@ -108,17 +109,17 @@ public final class LettuceServer {
 
     private static CompletableFuture<StatefulRedisConnection<byte[], byte[]>> calling(
             Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> result = new CompletableFuture<>();
-        Thread thread = new Thread(() -> {
+        return CompletableFuture.supplyAsync(() -> {
             try {
-                result.complete(factory.call());
-            } catch (Throwable e) { // an Error too is to be reported
-                result.completeExceptionally(e);
+                return factory.call();
+            } catch (Exception e) {
+                throw new CompletionException(e);
             }
-        }, "redis-lock-connect");
-        thread.setDaemon(true);
-        thread.start();
-        return result;
+        }, work -> {
+            Thread thread = new Thread(work, "redis-lock-connect");
+            thread.setDaemon(true);
+            thread.start();
+        });
     }
 
     private static String name(RedisURI uri) {

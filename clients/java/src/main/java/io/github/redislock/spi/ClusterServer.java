@@ -2,6 +2,8 @@ package io.github.redislock.spi;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -40,7 +42,7 @@ public final class ClusterServer implements LockServer {
     @Override
     public Place find(String key, long limit) {
         String[] now = map;
-        Fault fault = null;
+        Fault fault = Fault.NONE;
         if (now == null) {
             fault = read(limit);
             now = map != null ? map : old;
@@ -48,19 +50,19 @@ public final class ClusterServer implements LockServer {
         String address = now == null ? null : now[slot(key)];
         if (address == null) {
             map = null;
-            return new Place(null, fault != null ? fault : Fault.none(false, "no node has the slot of " + key, null));
+            return new Place(null, fault != Fault.NONE ? fault : Fault.none(false, "no node has the slot of " + key));
         }
-        return new Place(at(address), null);
+        return new Place(at(address), Fault.NONE);
     }
 
     /** Reads the map from the first node that tells it. Half of the time that is left is for each. */
-    private @Nullable Fault read(long limit) {
+    private Fault read(long limit) {
         Set<String> all = new LinkedHashSet<>(nodes.keySet());
         all.addAll(seeds);
-        Fault fault = Fault.none(false, "no node of the cluster", null);
-        long end = System.nanoTime() + limit;
         List<String> order = new ArrayList<>(all);
-        java.util.Collections.shuffle(order);
+        Collections.shuffle(order);
+        Fault fault = Fault.none(false, "no node of the cluster");
+        long end = System.nanoTime() + limit;
         for (String address : order) {
             long left = (end - System.nanoTime()) / 2;
             if (left < 1_000_000) {
@@ -68,27 +70,30 @@ public final class ClusterServer implements LockServer {
             }
             Reply reply = at(address).call(left, List.<String[]>of(new String[] {"CLUSTER", "SLOTS"})).get(0);
             fault = reply.fault();
-            if (fault == null) {
-                String[] read = new String[SLOTS];
-                for (Object row : Reply.list(reply.value())) {
-                    List<@Nullable Object> range = Reply.list(row);
-                    List<@Nullable Object> primary = Reply.list(range.get(2));
-                    String named = address(String.valueOf(primary.get(0)), primary.get(1), address);
-                    for (int slot = (int) Reply.number(range.get(0)); slot <= Reply.number(range.get(1)); slot++) {
-                        read[slot] = named;
-                    }
-                }
-                map = read;
-                old = read;
-                return null;
+            if (!reply.isFault()) {
+                map = slots(Reply.list(reply.value()), address);
+                old = map;
+                break;
             }
         }
         return fault;
     }
 
+    /** The address of the primary of each slot. */
+    private static String[] slots(List<@Nullable Object> rows, String asked) {
+        String[] read = new String[SLOTS];
+        for (Object row : rows) {
+            List<@Nullable Object> range = Reply.list(row);
+            List<@Nullable Object> primary = Reply.list(range.get(2));
+            String named = address(String.valueOf(primary.get(0)), primary.get(1), asked);
+            Arrays.fill(read, (int) Reply.number(range.get(0)), (int) Reply.number(range.get(1)) + 1, named);
+        }
+        return read;
+    }
+
     /** A node that does not know its own name is the one that was asked. */
-    private static String address(@Nullable String host, @Nullable Object port, String asked) {
-        boolean isUnknown = host == null || host.isEmpty() || host.equals("?") || host.equals("null");
+    private static String address(String host, @Nullable Object port, String asked) {
+        boolean isUnknown = host.isEmpty() || host.equals("?") || host.equals("null");
         return (isUnknown ? asked.substring(0, asked.lastIndexOf(':')) : host) + ":" + port;
     }
 

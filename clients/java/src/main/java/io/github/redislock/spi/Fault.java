@@ -5,15 +5,18 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An error reply of the server, or a reply that did not come.
+ * Why a call has failed: an error reply of the server, a reply that did not come, or what this client finds.
  *
- * @param kind what it means
- * @param word the first word of an error reply; empty without a reply
+ * @param kind what it means; null only for {@link #NONE}
+ * @param word the first word of an error reply; else empty
  * @param isSent without a reply: the server may have received the command, or may yet
  * @param text what the server or the network said
  * @param cause what the library threw, if it did
  */
-public record Fault(Kind kind, String word, boolean isSent, String text, @Nullable Throwable cause) {
+public record Fault(@Nullable Kind kind, String word, boolean isSent, String text, @Nullable Throwable cause) {
+    /** That of a reply which is a value. */
+    public static final Fault NONE = new Fault(null, "", false, "", null);
+
     private static final Map<Kind, List<String>> KINDS = Map.of(
             Kind.UNAVAILABLE, List.of("NOSESSION", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF",
                     "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "ERR max number of clients"),
@@ -29,22 +32,23 @@ public record Fault(Kind kind, String word, boolean isSent, String text, @Nullab
             "ERR unknown", ": is the module lock, 0.3 or later, loaded there?",
             "NOPERM", ": the user needs this command, LOCK.SESSION, and the key");
 
+    /** What this client finds. */
+    public static Fault of(Kind kind, String text) {
+        return new Fault(kind, "", false, text, null);
+    }
+
     /** An error reply with this text. */
     public static Fault reply(String text) {
-        Kind kind = Kind.MISUSE;
-        for (Map.Entry<Kind, List<String>> one : KINDS.entrySet()) {
-            kind = one.getValue().stream().anyMatch(text::startsWith) ? one.getKey() : kind;
-        }
-        String hint = "";
-        for (Map.Entry<String, String> one : HINTS.entrySet()) {
-            hint = text.startsWith(one.getKey()) ? one.getValue() : hint;
-        }
+        Kind kind = KINDS.entrySet().stream().filter(one -> one.getValue().stream().anyMatch(text::startsWith))
+                .map(Map.Entry::getKey).findFirst().orElse(Kind.MISUSE);
+        String hint = HINTS.entrySet().stream().filter(one -> text.startsWith(one.getKey()))
+                .map(Map.Entry::getValue).findFirst().orElse("");
         return new Fault(kind, text.split(" ", 2)[0], false, text + hint, null);
     }
 
     /** No reply. isSent: the server may have received the command, or may yet. */
-    public static Fault none(boolean isSent, String text, @Nullable Throwable cause) {
-        return new Fault(Kind.UNAVAILABLE, "", isSent, text, cause);
+    public static Fault none(boolean isSent, String text) {
+        return new Fault(Kind.UNAVAILABLE, "", isSent, text, null);
     }
 
     /** The same, named by what the library threw and its first cause. */
@@ -53,8 +57,18 @@ public record Fault(Kind kind, String word, boolean isSent, String text, @Nullab
         while (first.getCause() != null || first.getSuppressed().length > 0) { // Jedis suppresses why it does not connect
             first = first.getCause() != null ? first.getCause() : first.getSuppressed()[0];
         }
-        String text = String.valueOf(thrown.getMessage());
-        return none(isSent, first == thrown ? text : text + ": " + first.getMessage(), thrown);
+        String text = thrown.getMessage() + (first == thrown ? "" : ": " + first.getMessage());
+        return new Fault(Kind.UNAVAILABLE, "", isSent, text, thrown);
+    }
+
+    /** The same, naming the server. */
+    public Fault at(String server) {
+        return new Fault(kind, word, isSent, server + ": " + text, cause);
+    }
+
+    /** Whether there was no reply. */
+    public boolean isSilence() {
+        return kind == Kind.UNAVAILABLE && word.isEmpty();
     }
 
     /** Whether the same command may succeed later. */
@@ -62,13 +76,23 @@ public record Fault(Kind kind, String word, boolean isSent, String text, @Nullab
         return kind == Kind.UNAVAILABLE;
     }
 
+    /** Whether the same command would get the same error again. */
+    public boolean isLasting() {
+        return kind != null && kind != Kind.UNAVAILABLE;
+    }
+
     /** Whether the grant that the command was about is over. */
     public boolean isGone() {
-        return kind == Kind.LOST || word.equals("WRONGTYPE");
+        return kind == Kind.LOST || is("WRONGTYPE");
     }
 
     /** Whether the key is at another node of the cluster. */
     public boolean redirects() {
-        return word.equals("MOVED") || word.equals("ASK");
+        return is("MOVED") || is("ASK");
+    }
+
+    /** Whether it is an error reply that begins with this word. */
+    public boolean is(String first) {
+        return word.equals(first);
     }
 }

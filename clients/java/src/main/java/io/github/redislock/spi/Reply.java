@@ -9,12 +9,12 @@ import org.jspecify.annotations.Nullable;
  * The answer to one command: a value, or a fault.
  *
  * @param value a Long, a String, a List of values, or null
- * @param fault null if there is a value
+ * @param fault {@link Fault#NONE} if there is a value
  */
-public record Reply(@Nullable Object value, @Nullable Fault fault) {
+public record Reply(@Nullable Object value, Fault fault) {
     /** A value. */
     public static Reply of(@Nullable Object value) {
-        return new Reply(value, null);
+        return new Reply(value, Fault.NONE);
     }
 
     /** A fault. */
@@ -22,34 +22,9 @@ public record Reply(@Nullable Object value, @Nullable Fault fault) {
         return new Reply(null, fault);
     }
 
-    /** Whether the server may still carry out the command. */
-    public boolean isOpen() {
-        return fault != null && fault.isSent();
-    }
-
-    /** Whether the same command may succeed later. */
-    public boolean isPassing() {
-        return fault != null && fault.isPassing();
-    }
-
-    /** Whether the same command would get the same error again. */
-    public boolean isLasting() {
-        return fault != null && !fault.isPassing();
-    }
-
-    /** Whether the grant that the command was about is over. */
-    public boolean isGone() {
-        return fault != null && fault.isGone();
-    }
-
-    /** Whether the key is at another node of the cluster. */
-    public boolean redirects() {
-        return fault != null && fault.redirects();
-    }
-
-    /** Whether it is an error reply that begins with this word; empty: that there is no reply. */
-    public boolean is(String word) {
-        return fault != null && fault.word().equals(word);
+    /** Whether there is no value, not even null. */
+    public boolean isFault() {
+        return fault != Fault.NONE;
     }
 
     /** A value as a list; empty if it is none. */

@@ -27,9 +27,9 @@ public final class Claim {
     public long adopted;
     /** The task in whose name it is, if it is one. */
     public @Nullable OwnerOfTask task;
-    /** Called when the caller has to look again; must not block. */
+    /** Called, without the mutex, when the caller has to look again; must not block. */
     public Runnable wake = () -> { };
-    /** Called to find a grant that another node of the cluster may have. */
+    /** Called, without the mutex, to find a grant that another node of the cluster may have; must not block. */
     public Runnable find = () -> { };
 
     /** The server that has the lock. */
@@ -57,8 +57,8 @@ public final class Claim {
     final long end; // of the caller's time
     int order; // among the waits
     int open; // acquires without a reply, which the server may still carry out
-    @Nullable Fault cause; // of the last try
-    @Nullable Failure failure; // that ended the wait
+    Fault cause = Fault.NONE; // of the last try
+    Fault ending = Fault.NONE; // why the wait is over
 
     long sure; // see Grants.sure
     long from; // no POLL sent before makes it sure

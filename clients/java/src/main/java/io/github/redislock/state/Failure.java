@@ -2,20 +2,18 @@ package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import org.jspecify.annotations.Nullable;
 
-/** What ends a call of the user. */
-public record Failure(Kind kind, String text, @Nullable Throwable cause) {
+/** Ends a call of the user, for this reason. */
+public final class Failure extends RuntimeException {
     /** The use of a client that is closed. */
-    public static final Failure CLOSED = of(Kind.MISUSE, "the client is closed");
+    static final Fault CLOSED = Fault.of(Kind.MISUSE, "the client is closed");
 
-    /** A failure that this client finds. */
-    public static Failure of(Kind kind, String text) {
-        return new Failure(kind, text, null);
-    }
+    /** The reason. */
+    public final transient Fault fault;
 
-    /** What a fault means to the user. It names the server. */
-    public static Failure of(Fault fault, String server) {
-        return new Failure(fault.kind(), server + ": " + fault.text(), fault.cause());
+    /** With this reason. */
+    public Failure(Fault fault) {
+        super(fault.text(), fault.cause(), false, false);
+        this.fault = fault;
     }
 }

@@ -1,5 +1,6 @@
 package io.github.redislock.state;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
 import io.github.redislock.spi.Reply;
 import java.util.List;
@@ -8,9 +9,6 @@ import org.jspecify.annotations.Nullable;
 
 /** The rules of what is held. */
 public class Grants extends Ledger {
-    /** A command, or why it is not sent. */
-    public record Command(String @Nullable [] words, @Nullable Failure failure) {}
-
     Grants(long lease, long reply, boolean isCluster) {
         super(lease, reply, isCluster);
     }
@@ -27,20 +25,19 @@ public class Grants extends Ledger {
         return claim.sure;
     }
 
-    /** Why it is not held, if it has ended. */
-    public @Nullable Failure ending(Claim claim) {
-        if (claim.phase == Claim.Phase.LOST) {
-            return Failure.of(Kind.LOST, String.valueOf(claim.reason));
-        }
-        if (isClosed) {
-            return Failure.CLOSED;
-        }
-        return claim.phase == Claim.Phase.HELD ? null : Failure.of(Kind.MISUSE, "it was released already");
+    /** Why it is not held, if it has ended; or else {@link Fault#NONE}. */
+    public Fault ending(Claim claim) {
+        return switch (claim.phase) {
+            case HELD -> isClosed ? Failure.CLOSED : Fault.NONE;
+            case LOST -> Fault.of(Kind.LOST, String.valueOf(claim.reason));
+            default -> isClosed ? Failure.CLOSED : Fault.of(Kind.MISUSE, "it was released already");
+        };
     }
 
-    private Command unlessEnded(Claim claim, Object... words) {
-        Failure failure = ending(claim);
-        return new Command(failure == null ? Claim.words(words) : null, failure);
+    private void requireHeld(Claim claim) {
+        if (ending(claim) != Fault.NONE) {
+            throw new Failure(ending(claim));
+        }
     }
 
     void lose(Claim claim, String reason) {
@@ -50,60 +47,58 @@ public class Grants extends Ledger {
             claim.reason = reason;
             claim.doubt = null;
             claim.renounceOwner();
-            changed.add(claim);
+            wake(claim);
         }
     }
 
-    /** Loses it for what the server reported, or else for its reply. */
-    void lose(Claim claim, Reply reply) {
+    /** Loses it for what the server reported, or else for this answer. */
+    void lose(Claim claim, Fault answer) {
         String known = lossOf(claim.name, claim.token);
-        lose(claim, known != null || reply.fault() == null ? String.valueOf(known) : "gone (" + reply.fault().word() + ")");
+        lose(claim, known != null ? known : "gone (" + answer.word() + ")");
     }
 
     /** The command that asks whether the grant stands, for {@link #confirmed}. */
-    public Command check(Claim claim) {
-        return unlessEnded(claim, "LOCK.FENCE", claim.name.key(), claim.token);
+    public String[] check(Claim claim) {
+        requireHeld(claim);
+        return Claim.words("LOCK.FENCE", claim.name.key(), claim.token);
     }
 
     /** The command that adds a hold, for {@link #confirmed}. */
-    public Command enter(Claim claim, List<String> mode) {
-        return unlessEnded(claim, "LOCK.ACQUIRE", claim.name.key(), claim.name.owner(), mode, "PX",
-                Claim.millis(claim.lease), "HOLDS", claim.holds + 1, "TOKEN", claim.token);
+    public String[] enter(Claim claim, List<String> mode) {
+        requireHeld(claim);
+        return Claim.words("LOCK.ACQUIRE", claim.name.key(), claim.name.owner(), mode, "PX", Claim.millis(claim.lease),
+                "HOLDS", claim.holds + 1, "TOKEN", claim.token);
     }
 
     /**
      * The command that gives the grant this lease, for {@link #confirmed}. leaves: it also takes the grant out of its
      * session. Until it is answered, no POLL counts.
      */
-    public Command renew(Claim claim, long lease, boolean leaves) {
-        if (ending(claim) == null) {
-            claim.sure = Math.min(sure(claim), at + lease);
-            claim.from = Claim.FAR;
-            claim.leaves = leaves;
-            claim.node.soonest = Math.min(claim.node.soonest, claim.sure);
-        }
-        return unlessEnded(claim, "LOCK.RENEW", claim.name.key(), claim.name.owner(), "PX", Claim.millis(lease), "TOKEN",
+    public String[] renew(Claim claim, long lease, boolean leaves) {
+        requireHeld(claim);
+        claim.sure = Math.min(sure(claim), at + lease);
+        claim.from = Claim.FAR;
+        claim.leaves = leaves;
+        claim.node.soonest = Math.min(claim.node.soonest, claim.sure);
+        return Claim.words("LOCK.RENEW", claim.name.key(), claim.name.owner(), "PX", Claim.millis(lease), "TOKEN",
                 claim.token, leaves ? List.of("SESSION", 0) : List.of());
     }
 
     /** Applies what became of a check, a re-entry or a renewal. */
-    public @Nullable Failure confirmed(Claim claim, Answer answer) {
+    public void confirmed(Claim claim, Answer answer) {
         Reply reply = answer.reply();
-        if (reply.isOpen()) {
+        if (reply.fault().isSent()) {
             claim.renounceOwner();
         } else if (claim.from == Claim.FAR) {
             claim.from = at;
         }
-        if (reply.isGone()) {
-            lose(claim, reply);
+        if (reply.fault().isGone()) {
+            lose(claim, reply.fault());
         }
-        Failure failure = ending(claim);
-        if (failure != null) {
-            return failure;
-        }
-        if (reply.fault() != null) {
+        requireHeld(claim);
+        if (reply.isFault()) {
             claim.leaves &= claim.from == Claim.FAR;
-            return Failure.of(reply.fault(), claim.node.address);
+            throw new Failure(reply.fault().at(claim.node.address));
         }
         if (isGrant(reply)) {
             claim.lease = leaseOf(reply);
@@ -114,7 +109,6 @@ public class Grants extends Ledger {
             claim.isHandedOver = true;
             claim.node.grants.remove(claim);
         }
-        return null;
     }
 
     /** Forgets a grant that is left to others. */
@@ -125,38 +119,35 @@ public class Grants extends Ledger {
     }
 
     /** Takes a hold away, and returns the command for it: from here on it is not held. */
-    public Command release(Claim claim) {
-        Failure failure = ending(claim);
-        if (failure != null) {
-            return new Command(null, failure);
-        }
+    public String[] release(Claim claim) {
+        requireHeld(claim);
         if (--claim.holds == 0) {
             forget(claim);
             claim.phase = Claim.Phase.RELEASED;
         }
-        return new Command(claim.releaseCommand(), null);
+        return claim.releaseCommand();
     }
 
     /** Applies what became of a release. */
-    public @Nullable Failure released(Claim claim, Answer answer) {
-        Reply reply = answer.reply();
-        if (answer.wasOpen() || reply.isOpen()) {
+    public void released(Claim claim, Answer answer) {
+        Fault fault = answer.reply().fault();
+        if (answer.wasOpen() || fault.isSent()) {
             claim.renounceOwner();
         }
-        boolean isLost = lossOf(claim.name, claim.token) != null;
-        if (reply.fault() == null || reply.isGone() && claim.holds == 0 && answer.wasOpen() && !isLost) {
-            return null;
+        boolean isDone = claim.holds == 0 && answer.wasOpen() && lossOf(claim.name, claim.token) == null;
+        if (fault == Fault.NONE || fault.isGone() && isDone) {
+            return;
         }
-        if (reply.isGone()) {
-            lose(claim, reply);
-            return Failure.of(Kind.LOST, String.valueOf(claim.reason));
+        if (fault.isGone()) {
+            lose(claim, fault);
+            throw new Failure(ending(claim));
         }
-        if (claim.holds == 0 && reply.isLasting()) { // the server would go on to renew the grant: leave its session
+        if (claim.holds == 0 && fault.isLasting()) { // the server would go on to renew the grant: leave its session
             claim.node.leaving |= claim.session != 0 && claim.session == claim.node.session;
         } else if (claim.holds == 0) { // else a re-entry may have come between
             finishLater(claim.node, claim.name, claim.token, claim.releaseCommand());
         }
-        return Failure.of(reply.fault(), claim.node.address);
+        throw new Failure(fault.at(claim.node.address));
     }
 
     /**
@@ -193,7 +184,7 @@ public class Grants extends Ledger {
         }
         claim.doubt = reason;
         claim.session = 0;
-        elsewhere.add(claim);
+        find(claim);
     }
 
     /** Applies what became of the RENEW of a grant that another node may have, in this session of it. */
@@ -211,7 +202,7 @@ public class Grants extends Ledger {
             claim.sure = Math.max(claim.sure, answer.sent() + leaseOf(answer.reply()));
             node.soonest = Math.min(node.soonest, claim.sure);
             node.isOutside = true;
-        } else if (claim.doubt.equals("moved") && answer.reply().isPassing()) { // it is asked for again
+        } else if (claim.doubt.equals("moved") && answer.reply().fault().isPassing()) { // it is asked for again
             claim.doubt = null;
             claim.node.isOutside = true;
         } else {
@@ -224,7 +215,7 @@ public class Grants extends Ledger {
         Claim claim = claims.get(name);
         if (lossOf(name, token) != null) { // its loss was reported before: it is no grant
             if (claim != null && claim.isWaiting()) {
-                set(claim, Claim.Phase.ASKED, null);
+                set(claim, Claim.Phase.ASKED);
             }
             return true;
         }
@@ -251,13 +242,14 @@ public class Grants extends Ledger {
             claim.from = Math.max(claim.from, at);
         }
         node.isOutside |= session != node.session;
-        changed.add(claim);
+        wake(claim);
         return true;
     }
 
     /** The command that lifts its token, for {@link #confirmed} and {@link #raised}. */
-    public Command raise(Claim claim, long token) {
-        return unlessEnded(claim, "LOCK.RENEW", claim.name.key(), claim.name.owner(), "TOKEN", claim.token, "RAISE", token);
+    public String[] raise(Claim claim, long token) {
+        requireHeld(claim);
+        return Claim.words("LOCK.RENEW", claim.name.key(), claim.name.owner(), "TOKEN", claim.token, "RAISE", token);
     }
 
     /** Follows the reply that has lifted the token of a grant. Its loss may have been reported before. */

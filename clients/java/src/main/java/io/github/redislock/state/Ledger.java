@@ -1,12 +1,12 @@
 package io.github.redislock.state;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -17,16 +17,11 @@ public class Ledger {
 
     record Unfinished(Node node, String[] words) {}
 
-    private record Loss(String reason, int call) {} // the last one then under way
+    private record Loss(String reason, long at) {}
 
     /** The time of this call: the caller sets it, each time later. */
     public long at;
-    /** Their callers have to look again. */
-    public final List<Claim> changed = new ArrayList<>();
-    /** Grants that another node of the cluster may have: to be found. */
-    public final List<Claim> elsewhere = new ArrayList<>();
-    /** Releases that belong to another node of the cluster. */
-    public final List<String[]> misplaced = new ArrayList<>();
+    private List<Runnable> news = new ArrayList<>();
 
     final long lease;
     final long reply;
@@ -34,8 +29,7 @@ public class Ledger {
     boolean isClosed;
     final Map<Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held
     final Map<Release, Unfinished> unfinished = new LinkedHashMap<>();
-    final TreeMap<Integer, Name> calls = new TreeMap<>(); // under way
-    private int lastCall;
+    final Map<Long, Name> calls = new LinkedHashMap<>(); // under way, by the time of their beginning
     private final Map<Release, Loss> losses = new HashMap<>();
 
     Ledger(long lease, long reply, boolean isCluster) {
@@ -49,25 +43,40 @@ public class Ledger {
         return isClosed;
     }
 
+    /** What is to be called without the mutex. */
+    public List<Runnable> takeNews() {
+        List<Runnable> taken = news;
+        news = taken.isEmpty() ? taken : new ArrayList<>();
+        return taken;
+    }
+
+    void wake(Claim claim) {
+        news.add(claim.wake);
+    }
+
+    void find(Claim claim) {
+        news.add(claim.find);
+    }
+
     /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
-    public int beginCall(Name name) {
-        calls.put(++lastCall, name);
-        return lastCall;
+    public long beginCall(Name name) {
+        calls.put(++at, name);
+        return at;
     }
 
     /** Follows the application of the reply. */
-    public void endCall(int call) {
+    public void endCall(long call) {
         calls.remove(call);
         if (!losses.isEmpty()) {
-            int first = calls.isEmpty() ? lastCall + 1 : calls.firstKey();
-            losses.values().removeIf(loss -> loss.call < first); // no later reply can name it
+            long first = calls.isEmpty() ? Long.MAX_VALUE : calls.keySet().iterator().next();
+            losses.values().removeIf(loss -> loss.at < first); // no later reply can name it
         }
     }
 
     /** A loss precedes the reply that names the grant while a call is under way. */
     void rememberLoss(Release of, String reason) {
         if (!calls.isEmpty()) {
-            losses.put(of, new Loss(reason, lastCall));
+            losses.put(of, new Loss(reason, at));
         }
     }
 
@@ -98,24 +107,24 @@ public class Ledger {
     /** Applies the reply to an unfinished release. */
     void finished(Release of, Reply reply) {
         Unfinished how = unfinished.get(of);
-        if (how != null && !reply.isPassing()) {
+        if (how != null && !reply.fault().isPassing()) {
             unfinished.remove(of);
-            how.node.leaving |= of.token != 0 && reply.isLasting() && !reply.isGone();
+            how.node.leaving |= of.token != 0 && reply.isFault() && !reply.fault().isGone();
         }
     }
 
-    void endWait(Claim wait, Failure failure) {
+    void endWait(Claim wait, Fault why) {
         if (wait.isWaiting()) {
             forget(wait);
-            set(wait, Claim.Phase.OVER, failure);
+            wait.ending = why;
+            set(wait, Claim.Phase.OVER);
         }
     }
 
-    void set(Claim wait, Claim.Phase phase, @Nullable Failure failure) {
+    void set(Claim wait, Claim.Phase phase) {
         wait.phase = phase;
         wait.session = 0;
-        wait.failure = failure;
-        changed.add(wait);
+        wake(wait);
     }
 
     void forget(Claim claim) {

@@ -9,7 +9,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
 
 /** What is known of one server: its session. */
 public final class Node {
@@ -28,7 +27,7 @@ public final class Node {
     boolean isOutside; // a grant or place may belong to an earlier session
     long excess = -1; // since when every reply shows more grants than are known; below 0: it does not
     final Deque<Long> tries = new ArrayDeque<>(); // that failed
-    @Nullable Fault fault; // of the last try
+    Fault fault = Fault.NONE; // of the last try
     boolean leaving; // a release was refused
     final Map<Long, Long> left = new LinkedHashMap<>(); // sessions that were left, and when
 

@@ -30,13 +30,13 @@ public final class State extends Waits {
         node.session = session;
         node.seen = 0;
         node.excess = -1;
-        node.fault = null;
+        node.fault = Fault.NONE;
         node.isOutside = true;
         wakeWaits(node);
     }
 
     private void wakeWaits(Node node) {
-        claims.values().stream().filter(it -> it.node == node && it.isWaiting()).forEach(changed::add);
+        claims.values().stream().filter(it -> it.node == node && it.isWaiting()).forEach(this::wake);
     }
 
     /** Leaves a session with a grant whose release was refused, so that the grant is not renewed forever. */
@@ -65,10 +65,10 @@ public final class State extends Waits {
         unfinished.forEach((of, how) -> {
             if (how.node() == node) {
                 due.add(new Due(how.words(), (sent, reply) -> {
-                    if (reply.redirects() && unfinished.remove(of) != null) {
-                        misplaced.add(how.words());
-                    }
                     finished(of, reply);
+                    if (reply.fault().redirects()) {
+                        unfinished.remove(of); // the loop sends it to the other node
+                    }
                 }));
             }
         });
@@ -80,7 +80,7 @@ public final class State extends Waits {
         node.left.forEach((old, since) -> {
             if (at > since + 2 * reply && !node.hasGrantIn(old)) {
                 due.add(new Due(Claim.words("LOCK.SESSION", "CLOSE", old), (sent, reply) -> {
-                    if (!reply.isPassing() || reply.is("NOSESSION")) {
+                    if (!reply.fault().isPassing() || reply.fault().is("NOSESSION")) {
                         node.left.remove(old);
                     }
                 }));
@@ -96,11 +96,11 @@ public final class State extends Waits {
                 .filter(it -> it.node == node && it.phase == Claim.Phase.IN_LINE && it.session != session && it.end > at)
                 .sorted(Comparator.comparingInt(it -> it.order))
                 .forEach(wait -> {
-                    int call = beginCall(wait.name);
+                    long call = beginCall(wait.name);
                     wait.open++;
                     due.add(new Due(wait.acquireCommand(session, at), (sent, reply) -> {
                         answered(wait, node, session, sent, reply);
-                        node.isOutside |= reply.fault() != null;
+                        node.isOutside |= reply.isFault();
                         endCall(call);
                     }));
                 });
@@ -117,9 +117,9 @@ public final class State extends Waits {
                 grant.sure = Math.max(grant.sure, sent + leaseOf(reply));
                 grant.from = at;
             }
-        } else if (reply.isGone()) {
-            lose(grant, reply);
-        } else if (isCluster && reply.redirects()) {
+        } else if (reply.fault().isGone()) {
+            lose(grant, reply.fault());
+        } else if (isCluster && reply.fault().redirects()) {
             doubt(grant, "moved");
         } else {
             node.isOutside = true;
@@ -168,7 +168,7 @@ public final class State extends Waits {
         } else if (node.excess < 0) {
             node.excess = sent;
         }
-        node.fault = null;
+        node.fault = Fault.NONE;
         node.tries.clear();
         silent(node, sent);
     }
@@ -260,7 +260,7 @@ public final class State extends Waits {
             forget(claim);
             claim.phase = Claim.Phase.RELEASED;
             claim.holds = 0;
-            changed.add(claim);
+            wake(claim);
             grants.add(claim);
         }
         return grants;
@@ -275,7 +275,7 @@ public final class State extends Waits {
     /** Has a claim asked for at another node of the cluster, which has its key now. */
     public void relocate(Claim claim) {
         if (claim.phase == Claim.Phase.IN_LINE) {
-            set(claim, Claim.Phase.ASKED, null);
+            set(claim, Claim.Phase.ASKED);
         } else if (claim.phase == Claim.Phase.HELD && claim.session != 0 && claim.doubt == null) {
             doubt(claim, "moved");
         }

@@ -8,18 +8,17 @@ import org.jspecify.annotations.Nullable;
 
 /** The rules of what is waited for. */
 public class Waits extends Grants {
-    /** What the caller of an acquire does next: it has the grant, sends the ACQUIRE, waits to be woken, or fails. */
-    public record Step(boolean isDone, boolean sends, long rest, @Nullable Failure failure) {
-        static Step failed(@Nullable Failure failure) {
-            return new Step(false, false, 0, failure);
-        }
-
+    /**
+     * What the caller of an acquire does next: it sends an ACQUIRE, in this session, as the call of this number, which is
+     * also its time; or without words it waits for so long to be woken.
+     */
+    public record Step(String @Nullable [] words, long session, long call, long rest) {
         static Step rest(long rest) {
-            return new Step(false, false, rest, null);
+            return new Step(null, 0, 0, rest);
         }
     }
 
-    private static final Fault NO_ANSWER = Fault.none(false, "no answer in time", null);
+    private static final Fault NO_ANSWER = Fault.none(false, "no answer in time");
     private int asked; // waits so far
 
     Waits(long lease, long reply, boolean isCluster) {
@@ -27,71 +26,67 @@ public class Waits extends Grants {
     }
 
     /** Registers a wait before its call is sent: its event may arrive before its reply. */
-    public @Nullable Failure ask(Claim wait) {
+    public void ask(Claim wait) {
         if (isClosed) {
-            return Failure.CLOSED;
+            throw new Failure(Failure.CLOSED);
         }
         if (claims.putIfAbsent(wait.name, wait) != null) {
-            return Failure.of(Kind.MISUSE, "this owner waits for the lock, or has it, already");
+            throw new Failure(Fault.of(Kind.MISUSE, "this owner waits for the lock, or has it, already"));
         }
         wait.order = ++asked;
-        return null;
     }
 
-    /** What the caller of an acquire does next. */
-    public Step next(Claim wait) {
+    /** What the caller of an acquire does next; null: it has the grant. */
+    public @Nullable Step next(Claim wait) {
         Node node = wait.node;
         switch (wait.phase) {
-            case OVER -> {
-                return Step.failed(wait.failure);
-            }
-            case LOST, RELEASED -> {
-                return Step.failed(ending(wait));
-            }
+            case OVER -> throw new Failure(wait.ending);
+            case LOST, RELEASED -> throw new Failure(ending(wait));
             case HELD -> {
                 if (sure(wait) <= at) {
                     return Step.rest(TimeUnit.MILLISECONDS.toNanos(5)); // the next POLL makes it sure
                 }
                 wait.isHandedOver = !wait.isFixed; // else when it has left the session
-                return new Step(true, false, 0, null);
+                return null;
             }
             default -> { }
         }
-        if (node.session == 0 && node.fault != null && !node.fault.isPassing()) {
-            return Step.failed(Failure.of(node.fault, node.address));
+        if (node.session == 0 && node.fault.isLasting()) {
+            throw new Failure(node.fault.at(node.address));
         }
         boolean isInLine = wait.phase == Claim.Phase.IN_LINE;
         long end = isInLine ? wait.last : wait.askedEnd;
         if (at >= end && isInLine && wait.session == node.session) {
-            return Step.failed(Failure.of(Kind.BUSY, "the time to wait is over"));
+            throw new Failure(Fault.of(Kind.BUSY, "the time to wait is over"));
         }
         if (at >= end) {
-            Fault cause = wait.cause != null ? wait.cause : node.fault != null ? node.fault : NO_ANSWER;
-            return Step.failed(Failure.of(cause, node.address));
+            Fault cause = wait.cause != Fault.NONE ? wait.cause : node.fault != Fault.NONE ? node.fault : NO_ANSWER;
+            throw new Failure(cause.at(node.address));
         }
         if (isInLine || node.session == 0) {
             return Step.rest(end - at);
         }
         wait.open++;
-        return new Step(false, true, 0, null);
+        return new Step(wait.acquireCommand(node.session, at), node.session, beginCall(wait.name), 0);
     }
 
     /** Applies the reply to an ACQUIRE that was sent at this time to this server, in this session. */
     public void answered(Claim wait, Node node, long session, long sent, Reply reply) {
-        if (reply.isOpen()) {
+        Fault fault = reply.fault();
+        if (fault.isSent()) {
             wait.renounceOwner();
         } else {
             wait.open--;
         }
-        if (reply.fault() != null && reply.isLasting()) {
-            endWait(wait, Failure.of(reply.fault(), node.address));
-        } else if (reply.fault() != null) {
-            wait.cause = reply.fault();
-            if (reply.is("NOSESSION") && session == node.session) {
+        if (fault.isLasting()) {
+            endWait(wait, fault.at(node.address));
+        } else if (reply.isFault()) {
+            wait.cause = fault;
+            if (fault.is("NOSESSION") && session == node.session) {
                 sessionEnded(node);
             }
-            if (reply.redirects() && wait.phase == Claim.Phase.IN_LINE && wait.session != node.session) {
-                set(wait, Claim.Phase.ASKED, null); // its place has gone
+            if (fault.redirects() && wait.phase == Claim.Phase.IN_LINE && wait.session != node.session) {
+                set(wait, Claim.Phase.ASKED); // its place has gone
             }
         } else if (isGrant(reply)) {
             long token = Reply.number(Reply.list(reply.value()).get(0));
@@ -99,7 +94,7 @@ public class Waits extends Grants {
                 finishLater(node, wait.name, token);
             }
         } else if (reply.value() == null) {
-            endWait(wait, Failure.of(Kind.BUSY, "it is not free"));
+            endWait(wait, Fault.of(Kind.BUSY, "it is not free"));
         } else if (wait.isWaiting()) {
             if (node == wait.node && session == node.session) {
                 wait.phase = Claim.Phase.IN_LINE;
@@ -133,12 +128,12 @@ public class Waits extends Grants {
     void ended(Claim wait, String why) {
         Fault fault = Fault.reply(why);
         if (why.equals("timeout") || why.equals("cancelled")) {
-            endWait(wait, Failure.of(Kind.BUSY, "the wait has ended: " + why));
+            endWait(wait, Fault.of(Kind.BUSY, "the wait has ended: " + why));
         } else if (fault.isPassing()) {
-            set(wait, Claim.Phase.ASKED, null);
+            set(wait, Claim.Phase.ASKED);
             wait.cause = fault;
         } else {
-            endWait(wait, Failure.of(fault, wait.node.address));
+            endWait(wait, fault.at(wait.node.address));
         }
     }
 

@@ -41,7 +41,6 @@ public final class StandIn {
             this.key = key;
             this.owner = owner;
         }
-
     }
 
     private final class Node implements ServerNode, ServerConnection {
@@ -110,8 +109,7 @@ public final class StandIn {
 
     /** Ends the waits, and the grants outside of sessions, whose time is over. */
     private void expire() {
-        long now = now();
-        end("expired", call -> (call.token == 0 || call.session == 0) && now > call.until);
+        end("expired", call -> (call.token == 0 || call.session == 0) && now() > call.until);
     }
 
     /** Ends all calls that are over, and returns how many. The end of a grant is a loss if there is a reason. */
@@ -153,7 +151,6 @@ public final class StandIn {
             notifyAll();
         }
     }
-
 
     private synchronized Reply answer(String[] words) {
         expire();
@@ -242,11 +239,7 @@ public final class StandIn {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        List<Object> events = sessions.get(session);
-        if (events == null) {
-            return NO_SESSION;
-        }
-        sessions.put(session, new ArrayList<>());
-        return Reply.of(List.of("sure-ms", -1L, "grants", 0L, "events", events));
+        List<Object> events = sessions.replace(session, new ArrayList<>());
+        return events == null ? NO_SESSION : Reply.of(List.of("sure-ms", -1L, "grants", 0L, "events", events));
     }
 }

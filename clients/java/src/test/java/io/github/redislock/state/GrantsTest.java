@@ -2,10 +2,9 @@ package io.github.redislock.state;
 
 import static io.github.redislock.state.Rig.MS;
 import static io.github.redislock.state.Rig.NO_REPLY;
-import static io.github.redislock.state.Rig.fine;
 import static io.github.redislock.state.Rig.granted;
 import static io.github.redislock.state.Rig.grants;
-import static io.github.redislock.state.Rig.is;
+import static io.github.redislock.state.Rig.fails;
 import static io.github.redislock.state.Rig.lost;
 import static io.github.redislock.state.Rig.number;
 import static io.github.redislock.state.Rig.says;
@@ -74,7 +73,7 @@ class GrantsTest {
     @Test
     void aLossBeforeTheReplyThatNamesTheGrant() {
         Claim wait = rig.asked("k", null);
-        int call = rig.state.beginCall(new Name("k", "o"));
+        long call = rig.state.beginCall(new Name("k", "o"));
         rig.poll(-1, 0, lost("k", 50));
         rig.answered(wait, grants(50, 1, 10_000)).step(wait, "send");
         rig.answered(wait, grants(51, 1, 10_000)).step(wait, "done");
@@ -84,10 +83,10 @@ class GrantsTest {
 
     @Test
     void aLossIsForgottenWhenTheCallsOfItsTimeAreAnswered() {
-        int first = rig.state.beginCall(new Name("a", "a"));
-        int second = rig.state.beginCall(new Name("b", "b"));
+        long first = rig.state.beginCall(new Name("a", "a"));
+        long second = rig.state.beginCall(new Name("b", "b"));
         rig.poll(-1, 0, lost("k", 50));
-        int third = rig.state.beginCall(new Name("c", "c"));
+        long third = rig.state.beginCall(new Name("c", "c"));
         rig.state.endCall(first);
         assertEquals("deleted", rig.state.lossOf(new Name("k", "o"), 50));
         rig.state.endCall(second);
@@ -117,7 +116,7 @@ class GrantsTest {
 
     @Test
     void aRefusedConnectionCountsAfterASecondOfTries() {
-        Fault fault = Fault.none(false, "refused", null);
+        Fault fault = Fault.none(false, "refused");
         Claim grant = rig.held("k");
         Claim other = rig.held("other");
         other.sure = 132_000 * MS;
@@ -141,7 +140,7 @@ class GrantsTest {
         rig.sureTill(grant, 103_000);
         Rig.Poll poll = rig.at(102_400).begin();
         rig.at(102_500);
-        fine(rig.confirmed(grant, 101_000, grants(50, 1, 2000)));
+        rig.confirmed(grant, 101_000, grants(50, 1, 2000));
         poll.reply(9000, 1);
         rig.sureTill(grant, 103_000);
         rig.at(102_600).poll(1500, 1);
@@ -152,9 +151,9 @@ class GrantsTest {
     void sureFollowsTheLeaseInTheReply() {
         Claim grant = rig.asked("k", null);
         rig.answered(grant, grants(50, 1, 3000)).sureTill(grant, 103_000);
-        fine(rig.confirmed(grant, 102_000, grants(50, 2, 20_000)));
+        rig.confirmed(grant, 102_000, grants(50, 2, 20_000));
         rig.sureTill(grant, 122_000);
-        fine(rig.confirmed(grant, 103_000, grants(50, 2, 1000)));
+        rig.confirmed(grant, 103_000, grants(50, 2, 1000));
         rig.sureTill(grant, 122_000);
     }
 
@@ -164,10 +163,10 @@ class GrantsTest {
         rig.poll(5000, 1, lost("k", 49));
         rig.has(grant, Claim.Phase.HELD, null);
         rig.poll(5000, 0, lost("k", 50));
-        rig.state.changed.clear();
-        is(Kind.LOST, rig.confirmed(grant, 100_000, says("NOTHELD x")));
+        rig.run();
+        fails(Kind.LOST, () -> rig.confirmed(grant, 100_000, says("NOTHELD x")));
         rig.has(grant, Claim.Phase.LOST, "deleted");
-        assertTrue(rig.state.changed.isEmpty());
+        assertTrue(rig.run().woken.isEmpty());
     }
 
     /** NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone. */
@@ -195,7 +194,7 @@ class GrantsTest {
         rig.answered(claim, grants(50, 1, 1000)).step(claim, "done");
         rig.renew(claim, 500, true);
         rig.poll(-1, 0, taken("k", 0));
-        fine(rig.confirmed(claim, 100_200, grants(50, 1, 500)));
+        rig.confirmed(claim, 100_200, grants(50, 1, 500));
         rig.poll(9000, 0, granted("k", 50));
         rig.sureTill(claim, 100_700);
         rig.sessionEnded();
@@ -212,7 +211,7 @@ class GrantsTest {
     void aLeaveWithoutAnAnswer() {
         Claim claim = rig.held("k");
         rig.renew(claim, 3000, true);
-        is(Kind.UNAVAILABLE, rig.confirmed(claim, 100_000, NO_REPLY));
+        fails(Kind.UNAVAILABLE, () -> rig.confirmed(claim, 100_000, NO_REPLY));
         rig.poll(9000, 0, taken("k", 0));
         rig.sureTill(claim, 103_000);
         rig.at(104_000).poll(9000, 0);
@@ -224,7 +223,7 @@ class GrantsTest {
     void aMaximumTime() {
         Claim claim = rig.held("k");
         assertNull(rig.state.end(claim, 101_000 * MS));
-        assertEquals(1000 * MS, rig.state.rest(claim, 101_000 * MS));
+        assertEquals(1000 * MS, rig.at(100_000).state.rest(claim, 101_000 * MS));
         String release = String.join(" ", rig.at(101_000).state.end(claim, 101_000 * MS));
         assertEquals("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7", release);
         rig.has(claim, Claim.Phase.LOST, "its maximum time is over");
@@ -249,10 +248,10 @@ class GrantsTest {
         Claim claim = rig.held("k");
         Claim before = rig.held("before");
         Claim both = rig.held("both");
-        int call = rig.state.beginCall(new Name("before", "o"));
+        long call = rig.state.beginCall(new Name("before", "o"));
         rig.poll(-1, 3, lost("before", 60));
         for (Claim raised : List.of(claim, before, both)) {
-            fine(rig.confirmed(raised, 100_000, grants(60, 1, 10_000)));
+            rig.confirmed(raised, 100_000, grants(60, 1, 10_000));
             rig.state.raised(raised, 60);
         }
         rig.state.endCall(call);
@@ -274,10 +273,10 @@ class GrantsTest {
             Claim claim = rig.held("k");
             rig.poll(-1, 0, lost("k", 50));
             rig.has(claim, Claim.Phase.HELD, null);
-            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.state.elsewhere.contains(claim));
+            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().sought.contains(claim));
             rig.isDue();
             rig.state.found(claim, other, 9, new Answer(101_000 * MS, reply, false));
-            if (reply.fault() != null) {
+            if (reply.isFault()) {
                 rig.has(claim, Claim.Phase.LOST, "deleted");
             } else {
                 assertSame(other, claim.node);

@@ -1,8 +1,7 @@
 package io.github.redislock.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
-import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redislock.spi.Fault;
@@ -11,15 +10,18 @@ import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.function.Executable;
 
 /**
  * A State with one server, for the rules of docs/client-protocol.md, by plain calls. The clock starts at 100 s, the client's
  * lease is 10 s, and session 7 is open. Times are in milliseconds.
  */
 final class Rig {
-    static final Reply NO_REPLY = Reply.of(Fault.none(true, "timeout", null));
+    static final Reply NO_REPLY = Reply.of(Fault.none(true, "timeout"));
     static final long MS = 1_000_000;
 
+    final List<Claim> woken = new ArrayList<>();
+    final List<Claim> sought = new ArrayList<>();
     final State state;
     final Node node = new Node("server");
 
@@ -31,6 +33,14 @@ final class Rig {
         state = new State(10_000 * MS, 1000 * MS, isCluster);
         at(100_000);
         state.opened(node, 7);
+    }
+
+    /** Tells the claims what has changed since the last time. */
+    Rig run() {
+        woken.clear();
+        sought.clear();
+        state.takeNews().forEach(Runnable::run);
+        return this;
     }
 
     static Reply says(String text) {
@@ -56,7 +66,10 @@ final class Rig {
 
     Claim claim(String key, long waitMs, long leaseMs) {
         long wait = waitMs < 0 ? -1 : waitMs * MS;
-        return new Claim(new Name(key, "o"), List.of(), leaseMs * MS, wait, 1000 * MS, state.at, node);
+        Claim claim = new Claim(new Name(key, "o"), List.of(), leaseMs * MS, wait, 1000 * MS, state.at, node);
+        claim.wake = () -> woken.add(claim);
+        claim.find = () -> sought.add(claim);
+        return claim;
     }
 
     /** A wait whose ACQUIRE is under way since now. */
@@ -67,8 +80,8 @@ final class Rig {
     }
 
     Claim asked(Claim claim) {
-        fine(state.ask(claim));
-        assertTrue(state.next(claim).sends());
+        state.ask(claim);
+        state.endCall(state.next(claim).call());
         return claim;
     }
 
@@ -92,9 +105,14 @@ final class Rig {
     }
 
     void step(Claim claim, String wanted) {
-        Waits.Step step = state.next(claim);
-        String is = step.failure() != null ? step.failure().kind() + " " + step.failure().text()
-                : step.isDone() ? "done" : step.sends() ? "send" : "rest";
+        String is;
+        try {
+            Waits.Step step = state.next(claim);
+            is = step == null ? "done" : step.words() != null ? "send" : "rest";
+            state.endCall(step == null ? 0 : step.call());
+        } catch (Failure e) {
+            is = e.fault.kind() + " " + e.fault.text();
+        }
         assertTrue(is.contains(wanted), is);
     }
 
@@ -169,28 +187,24 @@ final class Rig {
     }
 
     Claim release(Claim claim) {
-        fine(state.release(claim).failure());
+        state.release(claim);
         return claim;
     }
 
     void renew(Claim claim, long leaseMs, boolean leaves) {
-        fine(state.renew(claim, leaseMs * MS, leaves).failure());
+        state.renew(claim, leaseMs * MS, leaves);
     }
 
-    Failure released(Claim claim, Reply reply, boolean wasOpen) {
-        return state.released(claim, new Answer(state.at, reply, wasOpen));
+    void released(Claim claim, Reply reply, boolean wasOpen) {
+        state.released(claim, new Answer(state.at, reply, wasOpen));
     }
 
-    Failure confirmed(Claim claim, long sentMs, Reply reply) {
-        return state.confirmed(claim, new Answer(sentMs * MS, reply, false));
+    void confirmed(Claim claim, long sentMs, Reply reply) {
+        state.confirmed(claim, new Answer(sentMs * MS, reply, false));
     }
 
-    static void fine(Failure failure) {
-        assertNull(failure);
-    }
-
-    static void is(Kind kind, Failure failure) {
-        assertNotNull(failure);
-        assertEquals(kind, failure.kind(), failure.text());
+    static void fails(Kind kind, Executable call) {
+        Failure failure = assertThrows(Failure.class, call);
+        assertEquals(kind, failure.fault.kind(), failure.fault.text());
     }
 }

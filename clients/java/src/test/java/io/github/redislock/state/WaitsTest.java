@@ -3,10 +3,9 @@ package io.github.redislock.state;
 import static io.github.redislock.state.Rig.MS;
 import static io.github.redislock.state.Rig.NO_REPLY;
 import static io.github.redislock.state.Rig.ended;
-import static io.github.redislock.state.Rig.fine;
 import static io.github.redislock.state.Rig.granted;
 import static io.github.redislock.state.Rig.grants;
-import static io.github.redislock.state.Rig.is;
+import static io.github.redislock.state.Rig.fails;
 import static io.github.redislock.state.Rig.lost;
 import static io.github.redislock.state.Rig.number;
 import static io.github.redislock.state.Rig.says;
@@ -33,7 +32,7 @@ class WaitsTest {
         OwnerOfTask task = new OwnerOfTask();
         task.owner = "o";
         assertEquals("o", rig.state.usableOwner(task));
-        int call = rig.state.beginCall(new Name("other", "o"));
+        long call = rig.state.beginCall(new Name("other", "o"));
         assertNull(rig.state.usableOwner(task));
         rig.state.endCall(call);
         task.owner = "o";
@@ -53,11 +52,11 @@ class WaitsTest {
                 "lost", (rig, claim) -> rig.answered(claim, grants(50, 1, 10_000)).poll(9000, 0, lost("k", 50)),
                 "released", (rig, claim) -> {
                     rig.answered(claim, grants(50, 1, 10_000)).release(claim);
-                    fine(rig.released(claim, number(0), true));
+                    rig.released(claim, number(0), true);
                 },
                 "checked", (rig, claim) -> {
                     rig.answered(claim, grants(50, 1, 10_000));
-                    is(Kind.UNAVAILABLE, rig.confirmed(claim, 100_000, NO_REPLY));
+                    fails(Kind.UNAVAILABLE, () -> rig.confirmed(claim, 100_000, NO_REPLY));
                 });
         endings.forEach((name, happens) -> {
             Rig rig = new Rig();
@@ -201,11 +200,11 @@ class WaitsTest {
     @Test
     void givingUpCancelsWhatTheServerMayKnow() {
         Claim unsent = rig.claim("u", 5000);
-        fine(rig.state.ask(unsent));
+        rig.state.ask(unsent);
         assertFalse(rig.state.giveUp(unsent));
         assertTrue(rig.state.claims.isEmpty() && rig.state.unfinished.isEmpty());
         Claim refused = rig.asked("refused", null);
-        rig.answered(refused, Reply.of(Fault.none(false, "refused", null)));
+        rig.answered(refused, Reply.of(Fault.none(false, "refused")));
         assertFalse(rig.state.giveUp(refused));
         Claim wait = rig.asked("k", null);
         rig.answered(wait, NO_REPLY);

@@ -13,9 +13,12 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.event.ContextClosedEvent;
 import org.springframework.web.bind.annotation.GetMapping;
@@ -82,12 +85,15 @@ class ShutdownTest extends Applications {
 
     @ParameterizedTest
     @ValueSource(strings = {"lettuce", "jedis"})
-    void aStoppedContextKeepsItsLocks(String client) {
+    @ExtendWith(OutputCaptureExtension.class)
+    void aStoppedContextKeepsItsLocksAndAClosedOneWarnsOfNothing(String client, CapturedOutput output) {
         var context = web(Empty.class, server(), "spring.data.redis.client-type=" + client);
         Grant grant = context.getBean(Locks.class).get("lock:k").lock();
         context.stop();
         grant.check();
         context.start();
         grant.release();
+        context.close();
+        assertThat(output.getAll()).doesNotContain("already closed");
     }
 }
