@@ -408,6 +408,17 @@ test("ends of waits", () => {
   assert.equal(s.step(moved), "send");
 });
 
+test("the end of a place may come before its reply", () => {
+  const claim = underWay();
+  const sent = s.at;
+  tick();
+  poll(ended("k", "MOVED 1 x:1"));
+  answer(claim, 0, sent);
+  assert.equal(s.step(claim), "send");
+  answer(claim, 0);
+  assert.equal(claim.phase, "in line");
+});
+
 test("a wait that is over", () => {
   const claim = underWay();
   assert(s.giveUp(claim));

@@ -394,6 +394,18 @@ def test_ends_of_a_wait(s, why, error):
         s.poll(ended("k", why), grants=0)  # over: nothing
 
 
+def test_the_end_of_a_place_may_come_before_its_reply(s):
+    claim, ask = s.under_way()
+    s.at = 101.0
+    s.poll(ended("k", "MOVED 1 x:1"), grants=0)
+    s.answer(claim, ask, 100.0, 0)
+    s.at = 102.0
+    again = s.step(claim)
+    assert isinstance(again, Ask)
+    s.answer(claim, again, 102.0, 0)
+    assert isinstance(s.step(claim), float)
+
+
 def test_a_wait_that_is_over(s):
     claim, ask = s.under_way()
     call = s.give_up(claim)

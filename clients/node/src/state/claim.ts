@@ -61,6 +61,8 @@ export abstract class Claim {
   readonly last: number;
   /** ACQUIREs without a reply, which the server may still carry out. */
   open = 0;
+  /** When its session reported the end of a place with a passing error. */
+  endedAt = -Infinity;
   /** Of the last try that failed. */
   cause: Fault | undefined;
   /** What ended the wait, or the loss of the grant. */

@@ -65,7 +65,8 @@ export class Claims extends Ledger {
     } else if (reply === null) {
       this.endWait(wait, this.busy(wait, "it is not free"));
     } else if (wait.isWaiting) {
-      if (server === wait.server && session === server.session) {
+      // A call that was sent before the end of a place may name that place.
+      if (server === wait.server && session === server.session && sent > wait.endedAt) {
         wait.phase = "in line";
         wait.session = session;
       }

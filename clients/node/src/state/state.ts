@@ -177,6 +177,7 @@ export class State extends Claims {
     } else if (fault.passing) {
       this.set(wait, "asked");
       wait.cause = fault;
+      wait.endedAt = this.at;
     } else {
       this.endWait(wait, fault.error(wait.key, wait.server.address));
     }

@@ -50,8 +50,8 @@ class Claim:
     """One acquire: first a wait, then a grant. The attributes are changed by `State` alone."""
 
     __slots__ = (
-        "adopts", "begun", "caller", "cause", "cut_at", "doubt", "end", "failure", "fixed", "handed_over", "holds",
-        "joined", "key", "lease", "name", "no_session", "open", "owner", "phase", "reason", "session", "sure", "task",
+        "adopts", "begun", "caller", "cause", "cut_at", "doubt", "end", "ended_at", "failure", "fixed", "handed_over",
+        "holds", "joined", "key", "lease", "name", "no_session", "open", "owner", "phase", "reason", "session", "sure", "task",
         "terms", "token",
     )
 
@@ -69,6 +69,7 @@ class Claim:
         self.open = 0  # acquires without a reply, which the server may still carry out
         self.no_session = -1  # the session that the server did not know
         self.cause: Optional[Fault] = None  # the last passing error
+        self.ended_at = -FAR  # when the session reported the end of a place with one
         self.failure: Optional[LockError] = None  # of a wait that is over
         self.handed_over = False  # the user has the grant
         self.sure = 0.0  # see State.sure

@@ -161,7 +161,8 @@ class Grants:
         elif reply is None:
             self.end_wait(wait, made(LockBusy, wait.key, "other owners hold it or wait for it"))
         elif is_waiting and session == self.session:
-            wait.phase, wait.session = IN_LINE, session
+            if sent > wait.ended_at:  # else it may name a place that has ended since
+                wait.phase, wait.session = IN_LINE, session
         elif not is_known:
             self.finish_later(wait.name)
         self.end_call(ask.call)

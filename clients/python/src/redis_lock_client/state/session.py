@@ -214,7 +214,7 @@ class State(Grants):
             self.end_wait(wait, made(LockBusy, wait.key, f"other owners hold it or wait for it: the wait has ended ({why})"))
         elif fault.passing:
             self.set(wait, ASKED)
-            wait.cause = fault
+            wait.cause, wait.ended_at = fault, self.at
         else:
             self.end_wait(wait, fault.error(wait.key))
 

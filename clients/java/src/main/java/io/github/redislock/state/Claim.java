@@ -57,6 +57,7 @@ public final class Claim {
     final long end; // of the caller's time
     int order; // among the waits
     int open; // acquires without a reply, which the server may still carry out
+    long endedAt = Long.MIN_VALUE; // when its session reported the end of a place with a passing error
     Fault cause = Fault.NONE; // of the last try
     Fault ending = Fault.NONE; // why the wait is over
 

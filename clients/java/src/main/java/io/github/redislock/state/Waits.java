@@ -96,7 +96,8 @@ public class Waits extends Grants {
         } else if (reply.value() == null) {
             endWait(wait, Fault.of(Kind.BUSY, "it is not free"));
         } else if (wait.isWaiting()) {
-            if (node == wait.node && session == node.session) {
+            // A call that was sent before the end of a place may name that place.
+            if (node == wait.node && session == node.session && sent > wait.endedAt) {
                 wait.phase = Claim.Phase.IN_LINE;
                 wait.session = session;
             }
@@ -132,6 +133,7 @@ public class Waits extends Grants {
         } else if (fault.isPassing()) {
             set(wait, Claim.Phase.ASKED);
             wait.cause = fault;
+            wait.endedAt = at;
         } else {
             endWait(wait, fault.at(wait.node.address));
         }

@@ -165,6 +165,16 @@ class WaitsTest {
         });
     }
 
+    @Test
+    void theEndOfAPlaceMayComeBeforeItsReply() {
+        Claim wait = rig.asked("k", null);
+        long sent = rig.state.at;
+        rig.poll(-1, 0, ended("k", "MOVED 1 x"));
+        rig.state.answered(wait, rig.node, 7, sent, number(0));
+        rig.at(103_000).step(wait, "send");
+        rig.answered(wait, number(0)).step(wait, "rest");
+    }
+
     /** Out of time: busy in line in the current session, a reply after the wait; unavailable elsewhere. */
     @Test
     void busyOrUnavailable() {
