@@ -79,8 +79,11 @@ func TestAGrantIsHandedOn(t *testing.T) {
 	s := start(t)
 	from, to := s.locks(func(o *Options) { o.Prefix = "p:" }), s.locks(func(o *Options) { o.Prefix = "p:"; o.Lease = time.Second })
 	for _, options := range [][]LockOption{nil, {Fixed(time.Minute)}} {
-		grant := must[*Grant](t)(from.Acquire(background, "k"))
-		is(t, grant.Detach(background, 5*time.Second), nil)
+		var grant *Grant
+		is(t, from.Do(background, "k", func(ctx context.Context, it *Grant) error {
+			grant = it // after this nothing is left to release
+			return grant.Detach(ctx, 5*time.Second)
+		}), nil)
 		if grant.Held() || s.info("p:k", "owner") != grant.Owner() {
 			t.Fatal("not detached")
 		}

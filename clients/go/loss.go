@@ -55,7 +55,7 @@ type held interface {
 	Release(ctx context.Context) error
 }
 
-// doWork works under the lock, if it was acquired, and releases it.
+// doWork works under the lock, if it was acquired, and releases it unless the work has.
 func doWork[G held](ctx context.Context, work func(ctx context.Context, grant G) error, grant G, err error) (failure error) {
 	if err != nil {
 		return err
@@ -63,7 +63,8 @@ func doWork[G held](ctx context.Context, work func(ctx context.Context, grant G)
 	working, cancel := grant.Context(ctx)
 	defer func() {
 		cancel()
-		if err := grant.Release(context.WithoutCancel(ctx)); err != nil {
+		err := grant.Release(context.WithoutCancel(ctx))
+		if err != nil && !errors.Is(err, ErrMisuse) { // else the work has released or detached it
 			failure = errors.Join(failure, err)
 		}
 	}()

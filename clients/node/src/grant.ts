@@ -51,6 +51,11 @@ export class Grant {
     return this.remaining > 0;
   }
 
+  /** @internal Whether this hold was given back, or detached. */
+  get isReleased(): boolean {
+    return this.#isReleased;
+  }
+
   /** For how many ms `held` stays true without another reply of the server. */
   get remaining(): number {
     return this.#isReleased ? 0 : this.#held.remaining;

@@ -54,7 +54,7 @@ export class Lock {
   }
 
   /**
-   * Works under the lock, and releases it. An error of the work is thrown as it is, with what went wrong with the lock as
+   * Works under the lock, and releases it unless the work has. An error of the work is thrown as it is, with what went wrong with the lock as
    * its `cause`; if the work succeeds, an error of the lock is thrown. When the lock is lost, `grant.signal` is aborted.
    */
   async run<T>(work: (grant: Grant) => T | Promise<T>, options?: LockOptions): Promise<T> {
@@ -63,10 +63,10 @@ export class Lock {
     try {
       result = await work(grant);
     } catch (error) {
-      await grant.release().catch((more: unknown) => attach(error, more));
+      if (!grant.isReleased) await grant.release().catch((more: unknown) => attach(error, more));
       throw error;
     }
-    await grant.release();
+    if (!grant.isReleased) await grant.release();
     return result;
   }
 }

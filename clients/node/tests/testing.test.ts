@@ -66,8 +66,10 @@ test("sharing, permits, tasks, fixed leases, adoption and cancelling", async () 
   await (await locks.lock("k").acquire()).release(); // when the fixed lease has ended
   while (!fixed.lost) await new Promise(setImmediate);
   assert.equal(fixed.lost.reason, "expired");
-  const grant = await locks.lock("k").acquire();
-  await grant.detach(10_000);
+  const grant = await locks.lock("k").run(async (it) => { // nothing is left to release at its end
+    await it.detach(10_000);
+    return it;
+  });
   await (await locks.adopt("k", grant.owner, grant.token)).release();
   const held = await locks.lock("k").acquire();
   await locks.close();

@@ -180,8 +180,8 @@ def test_extending(locks, server):
 
 def test_detach_and_adopt(locks, server, world):
     told = []
-    held = locks.lock(KEY, on_lost=told.append)
-    held.detach(30)
+    with locks.lock(KEY, on_lost=told.append) as held:
+        held.detach(30)  # nothing is left to release at the end of the block
     assert not held.held and server.session_of(KEY) == 0
     other = world.locks(world.client(server.port), name="other", lease=2.0)
     with other.adopt(KEY, held.owner, held.token) as grant:

@@ -13,7 +13,7 @@ from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
 from .state import Claim, Fault, State
-from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, milliseconds
+from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
 from .state.grants import Ask
 
@@ -244,8 +244,8 @@ class Holding:
 
     async def _exit(self, error: Optional[BaseException]) -> None:
         """The end of a block. An error of the block is not replaced by one of the release."""
-        if not self._is_ours:
-            return  # the lock is the parent's
+        if not self._is_ours or self._claim.phase is RELEASED:
+            return  # the lock is the parent's, or the block has released or detached it
         try:
             await self._release()
         except LockError as failure:
