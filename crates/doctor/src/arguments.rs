@@ -17,19 +17,19 @@ pub(crate) struct Access {
     pub(crate) lock: String,
 }
 
-/// Looks at a server, its replicas, its cluster or what a Sentinel watches, and tells what will hurt locks.
+/// Checks a server, its replicas, its cluster or what a Sentinel watches for problems that endanger locks.
 ///
-/// It changes nothing. The rights that it needs are in docs/doctor.md; what it may not see is listed as not
-/// looked at.
+/// It changes nothing. docs/doctor.md lists the permissions that it needs; checks without them are reported as
+/// not looked at.
 ///
 /// It ends with 0 when all is fine, whatever it advises, 1 when there are warnings, 2 when there are errors, and 3 when it could
-/// not look (at all; or at something, and the rest is fine).
+/// checked and the rest is fine.
 #[derive(Parser)]
 #[command(name = "redis-lock-doctor", version)]
 #[command(mut_arg("url", |url| url.help(URL).display_order(0)))]
 #[command(mut_arg("port", |port| port.display_order(1)))]
 pub(crate) struct Arguments {
-    /// The login of the servers behind a Sentinel, `user:password`, where it is not the one of the URL.
+    /// The login of the servers behind a Sentinel, `user:password`, if it differs from that of the URL.
     #[arg(
         long,
         env = "REDIS_SERVERS_LOGIN",
@@ -37,21 +37,21 @@ pub(crate) struct Arguments {
         display_order = 2
     )]
     servers_login: Option<String>,
-    /// What the Sentinel calls the primary; without it, all that it watches are looked at.
+    /// The Sentinel's name of the primary; without it, all primaries that it watches are checked.
     #[arg(long, display_order = 3)]
     name: Option<String>,
-    /// A user by whom programs take locks: its rights are judged (may be given several times).
+    /// A user of your programs, whose permissions are checked (may be given several times).
     #[arg(long, display_order = 4)]
     user: Vec<String>,
-    /// A name of a lock, as your programs have them: rights are judged for it.
+    /// The name of a lock of your programs, for which permissions are checked.
     #[arg(long, default_value = "lock:doctor", display_order = 5)]
     lock: String,
     #[command(flatten)]
     server: ServerOptions,
-    /// Tells of what is fine too, in full.
+    /// Prints what is fine, too.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Answers in JSON.
+    /// Prints JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -83,7 +83,7 @@ fn neighbours(examined: &Examined, target: &Target, facts: &mut Facts) -> Vec<Ta
                 found.push(other);
                 continue;
             }
-            let why = "the cluster thinks that it is down".to_owned();
+            let why = "the cluster considers itself down".to_owned();
             let unreached = (other.address(), why);
             if !facts.unreached.contains(&unreached) {
                 facts.unreached.push(unreached);

@@ -1,5 +1,5 @@
-//! Looks at running servers with the module, and tells what will hurt the locks on them: what is seen, why it
-//! matters, and the line that fixes it. `docs/doctor.md` tells of each check.
+//! Checks running servers with the module for problems that endanger locks: what it found, why it matters, and the
+//! line that fixes it. `docs/doctor.md` describes each check.
 
 mod arguments;
 mod examine;
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         }
         Err(reason) => {
             eprintln!(
-                "redis-lock-doctor: could not look: {}",
+                "redis-lock-doctor: nothing could be checked: {}",
                 redis_lock_tool::words::name(reason.as_bytes())
             );
             let nothing = arguments.json.then(|| report::nothing(&reason));

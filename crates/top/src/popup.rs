@@ -16,22 +16,22 @@ Tab, 1 2 3 4   another table
 ↑ ↓ PgUp PgDn  choose a row (it stays chosen wherever it moves)
 Home End       the first row, the last row
 s              sort by the next column
-r              the other way round
-/              only keys and owners with a text in them; Esc clears it
-Space          hold the picture still
+r              reverse the order
+/              only keys and owners that contain a text; Esc clears it
+Space          freeze the view
 Enter          who waits for the chosen lock; what the chosen program holds
-u              force-unlock the chosen lock (DEL), after a question
+u              force-unlock the chosen lock (DEL), after confirmation
 k              end the session of the chosen program (LOCK.SESSION KILL),
                after a question
 q, Ctrl-C      quit
 
 In the queue of a lock:
-k              kill the chosen waiter (CLIENT KILL), after a question;
+k              kill the chosen waiter (CLIENT KILL), after confirmation;
                a queued call has no connection of its own
-u              force-unlock the lock, after a question
+u              force-unlock the lock, after confirmation
 Esc            back
 
-Percentiles over several servers are those of the worst one.";
+Percentiles over several servers are those of the worst server.";
 
 pub(crate) fn draw(view: &View, frame: &mut Frame) {
     match &view.mode {

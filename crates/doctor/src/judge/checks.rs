@@ -17,7 +17,7 @@ const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'st
 }
 
 fn unreached(why: &str) -> Judged {
-    let look = "look from a machine that reaches it, with a login that it knows; or start it";
+    let look = "run the doctor on a machine that reaches it, with a valid login; or start it";
     Err(Unseen::new(why).fix(Fix::Do(look.to_owned())))
 }
 
@@ -56,7 +56,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("keepalive", Server(connections::keepalive), "docs/operations/memory.md#clients-that-disappear",
         "a vanished host still waits in line, is granted the lock, and holds it for a lease"),
     check("clients", Server(connections::clients), "docs/operations/settings.md#sizing-leases-and-waits",
-        "a program that gets no connection can neither take nor release a lock"),
+        "a program that gets no connection can neither acquire nor release a lock"),
     check("waiters-connections", Server(connections::waiters), "docs/operations/settings.md#sizing-leases-and-waits",
         "each blocked call occupies a connection"),
     check("queued", Server(settings::queued), "docs/operations/settings.md",
@@ -64,21 +64,21 @@ pub(super) const CHECKS: &[Check] = &[
     check("programs", Loaded(programs::programs), "docs/operations/locks.md#which-program-holds-what",
         "a program that does not poll gets no lock that it waits for, and others wait for the locks that it holds"),
     check("open", Server(rights::open), "docs/operations/users.md",
-        "an owner is a name, not a password: everyone who may run commands can free any lock"),
+        "an owner is a name, not a password: every user who may run the commands can free any lock"),
     check("rights", Loaded(rights::rights), "docs/operations/users.md",
-        "a user who may take a lock, but not release or renew it, blocks all others for a lease, and loses the lock"),
+        "a user who may acquire a lock, but not release or renew it, blocks all others for a lease, and loses the lock"),
     check("same-users", Follower(rights::same_users), "docs/operations/users.md",
         "users are not replicated: after a failover programs cannot log in"),
     check("link", Among(replication::link), "docs/monitoring/README.md#alerts",
         "a failover to a replica without a link loses the grants of that time"),
     check("lag", Server(replication::lag), "docs/operations/switching.md",
-        "a failover loses what the replica has not received"),
+        "a failover loses the changes that the replica has not received"),
     check("read-only", Replica(replication::read_only), "docs/commands/README.md#locks-as-keys",
         "after a failover the replica grants by its own state of the locks"),
     check("enough-replicas", Server(replication::enough), "docs/operations/failover.md#failover-and-sentinel",
         "an isolated primary and its successor grant the same lock"),
     check("writes", Server(replication::writes), "docs/operations/troubleshooting.md#nobody-is-granted-anything",
-        "while writes are paused or refused no lock is granted, and leases expire while their owners work"),
+        "while writes are paused or refused, no lock is granted, and leases expire while their owners work"),
     check("token-lead", Among(failover::token_lead), "docs/operations/failover.md#failover-and-sentinel",
         "a resource that has seen a higher token refuses the new owner"),
     check("lease", Among(failover::lease), "docs/operations/failover.md#failover-and-sentinel",
@@ -98,7 +98,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("clock-here", Server(clocks::here), "docs/operations/failover.md#clocks",
         "one of the two clocks is wrong; tokens over several servers depend on them"),
     check("settings", Loaded(settings::values), "docs/operations/settings.md",
-        "the value does not serve the setting's purpose"),
+        "the value defeats the setting's purpose"),
     check("same-settings", Follower(settings::same), "docs/operations/settings.md",
         "CONFIG SET is not replicated: after a failover another value applies"),
     check("slow-commands", Server(stalls::slow_commands), "docs/sessions.md#when-grants-are-renewed",

@@ -23,7 +23,8 @@ pub(super) fn replica(node: &Node, primary: &Node) -> Judged {
         );
     }
     if ahead.abs() - inexact > MOST_BETWEEN_SERVERS {
-        let seen = format!("{seen}: after a failover leases end so much too early or too late");
+        let seen =
+            format!("{seen}: after a failover leases end too early or too late by that time");
         return warning(seen, in_step());
     }
     ok(seen)

@@ -17,14 +17,14 @@ pub(super) fn state(node: &Node) -> Judged {
     }
     let start = act("start the nodes that are down, or give their slots to others");
     let look = run(["CLUSTER NODES", "CLUSTER SHARDS"]);
-    let seen = format!("{seen}: locks are answered CLUSTERDOWN");
+    let seen = format!("{seen}: commands on locks fail with CLUSTERDOWN");
     error(seen, [start, look].concat())
 }
 
 pub(super) fn coverage(node: &Node) -> Judged {
     let name = "cluster-require-full-coverage";
     if node.setting(name)? != Some("yes") {
-        return ok("a part that is down stops no locks of the others");
+        return ok("a part that is down does not stop the locks of the others");
     }
     let seen = "when one primary is down, every lock is, on all nodes";
     advice(format!("{name} yes: {seen}"), set(name, "no"))
@@ -33,7 +33,7 @@ pub(super) fn coverage(node: &Node) -> Judged {
 pub(super) fn reads(node: &Node) -> Judged {
     let name = "cluster-allow-reads-when-down";
     if node.setting(name)?.unwrap_or("no") == "no" {
-        return ok("a node that is cut off tells nothing of locks");
+        return ok("an isolated node does not answer about locks");
     }
     let seen = "a node that is cut off tells of locks as they were";
     warning(format!("{name} yes: {seen}"), set(name, "no"))
@@ -49,12 +49,13 @@ pub(super) fn tls(node: &Node) -> Judged {
         return ok(format!("tls-port {port}"));
     }
     let (server, version) = node.server()?;
-    let mut seen = format!("tls-port {port} and tls-cluster no: the nodes talk without encryption");
+    let mut seen =
+        format!("tls-port {port} and tls-cluster no: traffic between nodes is not encrypted");
     if server == "Redis" && version < (7, 2, 0) {
-        seen.push_str(", and clients that come by TLS are sent on to ports without it");
+        seen.push_str(", and TLS clients are redirected to ports without TLS");
     }
     // Set while it runs, Redis 7.0 goes on telling the old ports.
     let line = vec![Fix::Conf("tls-cluster yes".to_owned())];
-    let restart = act("on all nodes, and restart them: those that differ do not hear each other");
+    let restart = act("on all nodes, and restart them: nodes with different values do not connect");
     warning(seen, [line, restart].concat())
 }

@@ -30,7 +30,7 @@ pub(super) fn keepalive(node: &Node) -> Judged {
     };
     let fix = set("tcp-keepalive", KEEPALIVE);
     if seconds == 0 {
-        let seen = "tcp-keepalive 0: a vanished host keeps its place in line without end";
+        let seen = "tcp-keepalive 0: a vanished host keeps its place in the queue forever";
         return warning(seen, fix);
     }
     let noticed = 2 * seconds;

@@ -63,12 +63,12 @@ pub(super) fn sentinel(watched: &Watched) -> Judged {
     let flags = watched.fields.get("flags").map_or("", String::as_str);
     if flags.contains("down") {
         let start = act("start the primary, or wait for the failover");
-        let seen = format!("{name}: the Sentinel takes the primary for dead ({flags})");
+        let seen = format!("{name}: the Sentinel considers the primary dead ({flags})");
         found.extend(error(seen, start)?);
     }
     if let Some(ms) = down_after(watched).filter(|ms| *ms < SHORTEST_DOWN_AFTER) {
         let seen = format!(
-            "{name}: down-after-milliseconds {ms}: in a planned switch the primary may be taken for dead"
+            "{name}: down-after-milliseconds {ms}: in a planned switch the Sentinels may consider the primary dead"
         );
         let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
         found.extend(warning(seen, run([&set]))?);

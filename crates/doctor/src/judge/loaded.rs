@@ -34,7 +34,7 @@ pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
     ];
     let absent = node.absent.as_ref();
     if absent.is_ok_and(|absent| absent.contains("del")) {
-        seen.push_str(", and refuses to be: DEL is renamed or disabled");
+        seen.push_str(", and cannot be loaded: DEL is renamed or disabled");
         fix.splice(0..0, not_renamed("DEL"));
     }
     error(seen, fix)
@@ -52,7 +52,7 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
     let newest = newest.unwrap_or(module.version);
     let own = written(module.version);
     if module.version == newest {
-        return ok(format!("version {own}, as new as any here"));
+        return ok(format!("version {own}, the newest here"));
     }
     let path = module.path.as_deref().unwrap_or(INSTALLED);
     let newest = written(newest);
@@ -74,12 +74,12 @@ pub(super) fn server(node: &Node) -> Judged {
         return error(seen, act("upgrade to Redis 7.0 or later, or to Valkey"));
     }
     let tested = if TESTED.contains(&(name, (major, minor))) {
-        "of a line that the module is tested on"
+        "of a release line that the module is tested on"
     } else {
         "the module is tested on other versions"
     };
     let crash = if CRASH_AT_LOADEX.contains(&(name, (major, minor))) {
-        "; MODULE LOADEX with a setting that the module does not know ends it with a crash"
+        "; MODULE LOADEX with an unknown setting crashes it"
     } else {
         ""
     };
@@ -103,9 +103,9 @@ pub(super) fn commands(node: &Node) -> Judged {
         "client" => {
             Some("after a stall, a waiting client that has disconnected may be granted the lock")
         }
-        "wait" => Some("no program can learn whether replicas have its grant"),
+        "wait" => Some("no program can find out whether replicas have its grant"),
         "config" | "cluster" if node.in_cluster() => {
-            Some("the module cannot send its waiters on when a slot moves")
+            Some("the module cannot redirect its waiters when a slot moves")
         }
         _ => None,
     };

@@ -48,7 +48,7 @@ pub(super) fn memory(node: &Node) -> Judged {
     let seen = format!("{} used of maxmemory {}", megabytes(used), megabytes(most));
     let more = set("maxmemory", half_more(used.max(most)));
     if used >= most {
-        let seen = format!("{seen}: LOCK.ACQUIRE is answered OOM, re-entry too");
+        let seen = format!("{seen}: LOCK.ACQUIRE fails with OOM, re-entry included");
         return error(seen, more);
     }
     if used > most - most / 10 {
@@ -67,13 +67,13 @@ pub(super) fn waiters(node: &Node) -> Judged {
         most => (most, "maxmemory"),
     };
     if limit == 0 {
-        return ok("how much memory there is, is not told");
+        return ok("the server does not report how much memory there is");
     }
     let waiting = node.count("lock_waiting")?;
     let need = (may_wait(node, total)? - waiting).max(0) * WAITER;
     let left = (limit - used).max(0);
     let seen = format!(
-        "lock.max-waiters-total {total}: those who may yet wait take {}, {name} ({}) leaves {}",
+        "lock.max-waiters-total {total}: further waiters can take {}, {name} ({}) leaves {}",
         megabytes(need),
         megabytes(limit),
         megabytes(left)

@@ -28,7 +28,7 @@ pub(super) fn persistence(node: &Node) -> Judged {
             aof,
         );
     }
-    let seen = format!("save points alone ({save}): a crash loses everything since the last save");
+    let seen = format!("save points only ({save}): a crash loses everything since the last save");
     advice(seen, aof)
 }
 
@@ -43,7 +43,7 @@ pub(super) fn save(node: &Node) -> Judged {
     let name = "stop-writes-on-bgsave-error";
     let has_save_points = node.setting("save")?.unwrap_or_default() != "";
     if has_save_points && node.setting(name)?.unwrap_or("yes") == "yes" {
-        let seen = format!("{seen}: every write is answered MISCONF, renewals too");
+        let seen = format!("{seen}: every write fails with MISCONF, renewals included");
         return error(seen, [fix, set(name, "no")].concat());
     }
     warning(seen, fix)
@@ -56,8 +56,8 @@ pub(super) fn aof(node: &Node) -> Judged {
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
     let look = shell([&format!("df -h {folder}; dmesg | tail")]);
     if node.told("aof_last_write_status")?.unwrap_or("ok") != "ok" {
-        let seen = "the last write of the AOF failed: every write is answered MISCONF";
-        let room = act("make room on the disk: the server tries again by itself");
+        let seen = "the last write of the AOF failed: every write fails with MISCONF";
+        let room = act("free disk space: the server retries automatically");
         return error(seen, [look, room].concat());
     }
     if node.told("aof_last_bgrewrite_status")?.unwrap_or("ok") != "ok" {

@@ -20,7 +20,7 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
     }
     let down = node.count("master_link_down_since_seconds")?;
     let seen = format!("a replica without a link to its primary {primary} for {down} s");
-    let mut fix = shell(["tail -n 50 the log of both servers"]);
+    let mut fix = shell(["read the last lines of both servers' logs"]);
     // A replica that cannot read what its primary has sends no more than that to its log.
     if node.module()?.is_none() && facts.nodes.iter().any(has_module) {
         fix.splice(0..0, act("load the module here: see the check module"));
@@ -45,7 +45,7 @@ pub(super) fn lag(node: &Node) -> Judged {
             let wait = act("wait for the end of its synchronisation, or read its log");
             warning(seen, wait)?
         } else if lag > LONGEST_LAG {
-            let look = format!("look what holds up {address} or the network to it");
+            let look = format!("find out what delays {address} or the network to it");
             let seen = format!("the replica {address} was last heard {lag} s ago");
             warning(seen, act(look))?
         } else {
@@ -81,7 +81,7 @@ pub(super) fn enough(node: &Node) -> Judged {
     if replicas > 1 {
         return advice(seen, set(name, 1));
     }
-    let seen = format!("{seen}. With one replica, 1 would stop all locks while that one is away");
+    let seen = format!("{seen}. With one replica, 1 would stop all locks while it is down");
     ok_or(seen, set(name, 1))
 }
 
@@ -91,11 +91,11 @@ pub(super) fn writes(node: &Node) -> Judged {
         Write::Replica => Ok(vec![]),
         Write::Taken => ok("writes are taken"),
         Write::Held if failover != "no-failover" => error(
-            format!("writes are held up: {failover}"),
+            format!("writes are delayed: {failover}"),
             run(["FAILOVER ABORT", "CLIENT UNPAUSE"]),
         ),
         Write::Held => error(
-            "writes are not answered, while other commands are: somebody has paused them",
+            "writes get no reply, but other commands do: writes are paused",
             run(["CLIENT UNPAUSE"]),
         ),
         Write::Refused(refusal) => {

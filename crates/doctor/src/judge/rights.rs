@@ -20,11 +20,11 @@ const OF_SESSIONS: [&str; 3] = [
 
 pub(super) fn open(node: &Node) -> Judged {
     if !node.open.clone()? {
-        return ok("who does not log in may do nothing");
+        return ok("clients without a login may do nothing");
     }
     let mut close = run(["ACL SETUSER default resetpass >PASSWORD"]);
     close.push(Fix::Conf("requirepass PASSWORD".to_owned()));
-    let seen = "the user default has no password: whoever connects may free every lock";
+    let seen = "the user default has no password: every client may free every lock";
     if node.setting("protected-mode")?.unwrap_or("no") == "yes" {
         let seen = format!("{seen}; protected-mode lets only this machine connect");
         return ok_or(seen, close);
@@ -68,7 +68,10 @@ fn judge(user: &User) -> Judged {
     }
     if let (true, Some(key)) = (user.named, &user.key_denied) {
         let fix = [grant(&format!("~{key}")), grant("~lock:*")].concat();
-        return error(format!("the user {name} may not touch the name {key}"), fix);
+        return error(
+            format!("the user {name} has no access to the key {key}"),
+            fix,
+        );
     }
     let sessions = lacks(&OF_SESSIONS);
     if !sessions.is_empty() && !user.denied.contains(OPEN) {
@@ -113,7 +116,7 @@ pub(super) fn same_users(node: &Node, primary: &Node) -> Judged {
         .iter()
         .map(|name| Fix::Run(format!("ACL SETUSER {name} {RULE}")));
     let seen = format!(
-        "a replica without the users {}, who take locks on its primary: after a failover they are shut out",
+        "a replica without the users {}, who acquire locks on its primary: after a failover they cannot log in",
         missing.join(", ")
     );
     error(seen, fix.collect())

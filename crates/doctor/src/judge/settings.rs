@@ -88,7 +88,7 @@ pub(super) fn values(node: &Node) -> Judged {
             )?);
         }
     }
-    or_ok(found, "the lock.* settings are sound")
+    or_ok(found, "the lock.* settings are fine")
 }
 
 /// How many more calls may queue.

@@ -26,7 +26,7 @@ pub(super) fn slow_commands(node: &Node) -> Judged {
     let Some(seen) = stalls(slow, " took") else {
         return ok("no command in the slow log took a second");
     };
-    let elsewhere = act("run such commands elsewhere, or on less at a time");
+    let elsewhere = act("run such commands on a replica, or in smaller steps");
     let fix = [run(["SLOWLOG GET 128"]), elsewhere, run(["SLOWLOG RESET"])];
     warning(seen, fix.concat())
 }
@@ -38,7 +38,7 @@ pub(super) fn latency(node: &Node) -> Judged {
     }
     let name = "latency-monitor-threshold";
     if node.number(name)?.unwrap_or(0) != 0 {
-        return ok("no stall of a second was noted");
+        return ok("no stall of a second was recorded");
     }
     let seen = format!("{name} 0: the server notes no stalls of disk and fork");
     ok_or(seen, set(name, 100))
