@@ -55,7 +55,10 @@ fn an_aof_that_cannot_be_written() {
     eventually(full, "the AOF to reach its limit");
     let report = look(&server);
     let finding = report.one("aof", "error");
-    assert!(finding.lines("do")[0].contains("free disk space"), "{finding:?}");
+    assert!(
+        finding.lines("do")[0].contains("free disk space"),
+        "{finding:?}"
+    );
     report.one("writes", "error");
     let made = Command::new("prlimit")
         .args(["--pid", &server.pid().to_string(), "--fsize=unlimited"])
