@@ -19,6 +19,7 @@ type Mutex struct {
 	failFast, takesAgain       bool
 
 	mu    sync.Mutex
+	asked []chan struct{} // closed for each server that has answered the call that acquired the lock, or let it time out
 	value string
 	token int64
 	until time.Time

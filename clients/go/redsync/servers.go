@@ -122,6 +122,9 @@ func (m *Mutex) acquire(ctx context.Context, value string) (token int64, until t
 	if err = s.judged(verdicts); err == nil {
 		token, until, err = m.agree(ctx, begun, value, verdicts)
 	}
+	m.mu.Lock()
+	m.asked = answered
+	m.mu.Unlock()
 	if err != nil {
 		for place := range s {
 			go func() {
@@ -185,9 +188,13 @@ func (m *Mutex) releaseCommand(value string) []any {
 	return []any{"LOCK.RELEASE", m.name, value, "ALL"}
 }
 
-// release gives the lock back. A server that does not answer is told when it is back.
+// release gives the lock back. A server that does not answer is told when it is back, and one that was asked for the
+// lock and has not answered is told again: a release must not overtake what it releases.
 func (m *Mutex) release(ctx context.Context, limit time.Duration, value string) error {
 	s := m.redsync.servers
+	m.mu.Lock()
+	asked := m.asked
+	m.mu.Unlock()
 	verdicts, answered := s.ask(context.WithoutCancel(ctx), limit, m.failFast, func(int) []any { return m.releaseCommand(value) },
 		func(reply state.Reply) (int64, error) {
 			if reply.Fault != nil {
@@ -197,8 +204,19 @@ func (m *Mutex) release(ctx context.Context, limit time.Duration, value string) 
 		})
 	for _, v := range verdicts {
 		var fault *state.Fault
-		if v.err == errSilent || errors.As(v.err, &fault) && fault.Passing() {
+		isLate := v.err == errSilent || errors.As(v.err, &fault) && fault.Passing()
+		first := answered[v.place]
+		if asked != nil { // else another process has asked for the lock
+			first = asked[v.place]
+		}
+		select {
+		case <-first:
+		default:
+			isLate = true
+		}
+		if isLate {
 			go func() {
+				<-first
 				<-answered[v.place]
 				m.freeLater(v.place, value)
 			}()
