@@ -211,7 +211,13 @@ fn runs_once(server: &Server, c: &mut Connection) -> std::thread::JoinHandle<Str
 
 #[test]
 fn who_prints_its_grant_and_exits_keeps_the_lock() {
-    for server in servers() {
+    // Not with I/O threads on Valkey, where this is not promised: see docs/guarantees.md.
+    let is_promised = if Server::version().is_valkey_from(8, 0) {
+        1
+    } else {
+        2
+    };
+    for server in servers().into_iter().take(is_promised) {
         let mut c = server.connection();
         let mut holder = server.connection();
         for round in 0..40 {
