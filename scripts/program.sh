@@ -8,13 +8,16 @@
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
+choice='--workspace --bin'
 if [ "$1" = --release ]; then
-    name=$2
-    shift 2
-    "$tools/building.sh" cargo build --quiet --release --manifest-path "$root/Cargo.toml" --package "$name" >&2
-    exec "$(target_path)/release/$name" "$@"
+    choice='--release --package'
+    shift
 fi
 name=$1
 shift
-"$tools/building.sh" cargo build --quiet --manifest-path "$root/Cargo.toml" --workspace --bin "$name" >&2
-exec "$(program_path "$name")" "$@"
+# shellcheck disable=SC2086 # words
+"$tools/building.sh" cargo build --quiet --manifest-path "$root/Cargo.toml" $choice "$name" >&2
+case $choice in
+    --release*) exec "$(target_path)/release/$name" "$@" ;;
+    *) exec "$(program_path "$name")" "$@" ;;
+esac

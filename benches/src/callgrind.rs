@@ -9,6 +9,7 @@ use testbed::{Expect, Server, cmd};
 
 use crate::facts::output;
 use crate::servers::{Program, Setting, send_packed, settle};
+use crate::session::open_session;
 use crate::ways::Way;
 
 /// Pairs of one write, and writes of one count.
@@ -81,7 +82,7 @@ pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, St
     let run = |batches: u32| {
         of_server(program, Setting::Plain, built, |server| {
             let mut connection = server.connection();
-            let session = cmd!(connection, "LOCK.SESSION", "OPEN", "TIMEOUT", 86_400_000).int();
+            let session = open_session(&mut connection);
             for _ in 0..=batches {
                 let mut acquires = redis::Pipeline::new();
                 let mut releases = redis::Pipeline::new();

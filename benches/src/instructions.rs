@@ -44,7 +44,7 @@ pub(crate) struct Counts {
     figures: BTreeMap<String, u64>,
 }
 
-/// What is counted: its name where it is kept, what it is called here, by how much it may grow, and the count.
+/// A count: its name in the file, its name in the table, by how much it may grow, and the function that counts.
 type Counted = (
     &'static str,
     &'static str,

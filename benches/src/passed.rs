@@ -1,4 +1,4 @@
-//! What clients pass on to each other: a lock, or a list's item, which is the floor.
+//! A thing that clients pass on to each other: a lock, or an item of a list, which is the floor.
 
 use redis::{Cmd, Connection};
 use testbed::{Expect, Server, Talk, cmd};

@@ -52,6 +52,7 @@ func (l *loss) report(err error) {
 // held is a grant of one server or of several.
 type held interface {
 	Context(parent context.Context) (context.Context, context.CancelFunc)
+	Err() error
 	Release(ctx context.Context) error
 }
 
@@ -63,8 +64,10 @@ func doWork[G held](ctx context.Context, work func(ctx context.Context, grant G)
 	working, cancel := grant.Context(ctx)
 	defer func() {
 		cancel()
-		err := grant.Release(context.WithoutCancel(ctx))
-		if err != nil && !errors.Is(err, ErrMisuse) { // else the work has released or detached it
+		if errors.Is(grant.Err(), ErrMisuse) {
+			return // the work has released or detached it
+		}
+		if err := grant.Release(context.WithoutCancel(ctx)); err != nil {
 			failure = errors.Join(failure, err)
 		}
 	}()

@@ -1,4 +1,4 @@
-//! Those who take turns in a contest, and what comes of it.
+//! The contestants of a contest, their turns, and the figures of these.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ pub(super) struct Outcome {
     /// Where locks are shared: from the call to the grant, of those who want the lock alone; late ones too.
     #[serde(default)]
     pub(super) write_waits_us: Vec<f64>,
-    /// Those of the others.
+    /// The same of the other contenders.
     #[serde(default)]
     pub(super) other_waits_us: Vec<f64>,
 }
 
-/// What is told of a turn.
+/// The figures of a turn.
 const FIGURES: usize = 5;
 pub(super) const GRANTS: usize = 0;
 pub(super) const CPU: usize = 1;
@@ -74,7 +74,7 @@ pub(super) struct Contestant {
 /// The language and the way, which identify a row.
 pub(super) type Id = (&'static str, &'static str);
 
-/// What takes a contestant's turns: contenders in this process, or a program of another language.
+/// A program that takes a contestant's turns: contenders in this process, or a program of another language.
 pub(super) trait Runner: Send {
     /// Gets ready for a contest of so many.
     fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String>;
@@ -149,7 +149,7 @@ impl Contestant {
         }
     }
 
-    /// Gets ready for a contest. Who fails is left out from then on.
+    /// Gets ready for a contest. A contestant that fails is left out from then on.
     pub(super) fn open(&mut self, server: &Server, workload: Workload) {
         self.figures = Default::default();
         self.grants = vec![0; workload.contenders];
@@ -163,7 +163,7 @@ impl Contestant {
         }
     }
 
-    /// One turn, and the server's CPU for it. Who fails is left out from then on.
+    /// One turn, and the server's CPU for it. A contestant that fails is left out from then on.
     pub(super) fn turn(&mut self, server: &Server, seconds: f64) -> Option<(Outcome, Duration)> {
         let before = server_cpu(server.pid());
         let outcome = self.runner.as_mut().ok()?.turn(seconds);

@@ -5,13 +5,13 @@ use testbed::Server;
 use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::{Batch, Program, for_each};
+use crate::session::HOUR_MS;
 use crate::stats::interleave_slices;
 use crate::table::Table;
 use crate::ways::{OWNER, Way, command};
 
 const HELD: [usize; 3] = [1, 1_000, 1_000_000];
 const BATCH: usize = 500;
-const HOUR_MS: u32 = 3_600_000;
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let servers = HELD.map(|held| (held, server_with(program, held)));

@@ -8,11 +8,10 @@ use testbed::{Expect, Server, cmd, server_cpu};
 use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::{Program, for_each};
+use crate::session::HOUR_MS;
 use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, command};
-
-const HOUR_MS: u32 = 3_600_000;
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let count = scale.stored_locks;

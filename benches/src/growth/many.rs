@@ -12,11 +12,11 @@ use crate::facts::memory_kib;
 use crate::part::Part;
 use crate::scale::{Amount, Scale};
 use crate::servers::{Program, cpu_of, for_each, number, settle, used_memory};
+use crate::session::HOUR_MS;
 use crate::stats::Rounds;
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
-const HOUR_MS: u32 = 3_600_000;
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 

@@ -10,7 +10,7 @@ use crate::passed::Passed;
 use crate::scale::Scale;
 use crate::servers::{Program, number, open_files_allowed, settle};
 use crate::session::post_all;
-use crate::stats::{Rounds, order, percentile};
+use crate::stats::{Rounds, order, percentiles};
 use crate::table::Table;
 
 const WAITERS: [usize; 4] = [10, 100, 1_000, 10_000];
@@ -113,8 +113,8 @@ fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, 
     }
     let count = hand_offs / SLICE * SLICE;
     let cost = |(spent, mut waited): (f64, Vec<f64>)| {
-        waited.sort_by(f64::total_cmp);
-        (spent / count as f64 / 1000.0, percentile(&waited, 0.5))
+        let [median, ..] = percentiles(&mut waited);
+        (spent / count as f64 / 1000.0, median)
     };
     spent.into_iter().zip(waited).map(cost).collect()
 }

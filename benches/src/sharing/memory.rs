@@ -14,7 +14,7 @@ use crate::ways::{OWNER, command};
 /// The holders of a lock that many share.
 const HOLDERS: usize = 10_000;
 
-/// What takes a lock or a share of one.
+/// A contender: it takes a lock, or a share of one.
 type Kind = (&'static str, fn(usize) -> Cmd);
 
 #[rustfmt::skip]

@@ -9,10 +9,10 @@ use redis::Cmd;
 use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::Program;
+use crate::session::HOUR_MS;
 use crate::ways::{OWNER, command};
 
 const KEY: &str = "shared";
-const HOUR_MS: u32 = 3_600_000;
 
 /// All parts on each server; the goals are those of the first.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {

@@ -81,9 +81,8 @@ func (m *Mutex) lock(ctx context.Context, tries int) (err error) {
 		if wrong != nil {
 			return wrong
 		}
-		token, until, failure := m.acquire(ctx, value)
+		failure := m.acquire(ctx, value)
 		if failure == nil {
-			m.take(value, token, until)
 			return nil
 		}
 		err = m.failed(ctx, failure, nil, ErrFailed)

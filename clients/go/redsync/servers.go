@@ -114,17 +114,15 @@ func (m *Mutex) limit() time.Duration {
 }
 
 // acquire takes the lock on a majority, with one token.
-func (m *Mutex) acquire(ctx context.Context, value string) (token int64, until time.Time, err error) {
-	s, begun := m.redsync.servers, time.Now()
+func (m *Mutex) acquire(ctx context.Context, value string) error {
+	s, begun, token, until := m.redsync.servers, time.Now(), int64(0), time.Time{}
 	verdicts, answered := s.ask(ctx, m.limit(), m.failFast, func(int) []any {
 		return []any{"LOCK.ACQUIRE", m.name, value, "PX", state.Milliseconds(m.expiry), "HOLDS", 1}
 	}, granted)
-	if err = s.judged(verdicts); err == nil {
+	err := s.judged(verdicts)
+	if err == nil {
 		token, until, err = m.agree(ctx, begun, value, verdicts)
 	}
-	m.mu.Lock()
-	m.asked = answered
-	m.mu.Unlock()
 	if err != nil {
 		for place := range s {
 			go func() {
@@ -132,8 +130,12 @@ func (m *Mutex) acquire(ctx context.Context, value string) (token int64, until t
 				m.freeLater(place, value)
 			}()
 		}
+		return err
 	}
-	return token, until, err
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked, m.value, m.token, m.until = answered, value, token, until
+	return nil
 }
 
 // agree gives all servers the highest of their tokens, so that tokens rise from holder to holder.

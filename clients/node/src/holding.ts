@@ -1,4 +1,4 @@
-/** What a caller holds, or acquires: a claim, and the calls about it. */
+/** A lock that a caller holds or acquires: its claim, and the calls about it. */
 
 import type { Core } from "./core.ts";
 import type { LockLost } from "./errors.ts";

@@ -31,7 +31,7 @@ export function libraryOf(client: Client): Library {
   throw misuse("Locks", "it takes a client of ioredis or node-redis, or a function that makes one");
 }
 
-/** What a task holds, and the name of its owner. */
+/** The locks of a task, and the name of its owner. */
 interface TaskHolds extends TaskOwner {
   readonly held: Map<string, Holding>;
 }

@@ -22,8 +22,8 @@ pub(crate) struct Access {
 /// It changes nothing. docs/doctor.md lists the permissions that it needs; checks without them are reported as
 /// not looked at.
 ///
-/// It ends with 0 when all is fine, whatever it advises, 1 when there are warnings, 2 when there are errors, and 3 when it could
-/// checked and the rest is fine.
+/// The exit code is 0 if everything is fine, whatever it advises, 1 for warnings, 2 for errors, and 3 if nothing could be
+/// checked, or something could not be and the rest is fine.
 #[derive(Parser)]
 #[command(name = "redis-lock-doctor", version)]
 #[command(mut_arg("url", |url| url.help(URL).display_order(0)))]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Files that include each other would be read without end.
 const DEEPEST: usize = 10;
 
-/// What the configuration of a server loads.
+/// The modules that the configuration of a server loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
     /// The server's own file, which `CONFIG REWRITE` writes.

@@ -110,7 +110,7 @@ pub(crate) fn error(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
     judged(Severity::Error, seen, fix)
 }
 
-/// What was found, or that all is well.
+/// A finding, or that all is well.
 pub(crate) fn or_ok(found: Vec<Verdict>, seen: impl Into<String>) -> Judged {
     if found.is_empty() {
         ok(seen)
@@ -129,7 +129,7 @@ pub(crate) fn shell<const N: usize>(lines: [&str; N]) -> Vec<Fix> {
     lines.map(|line| Fix::Shell(line.to_owned())).to_vec()
 }
 
-/// What to do otherwise.
+/// Something else to do, in words.
 pub(crate) fn act(what: impl Into<String>) -> Vec<Fix> {
     vec![Fix::Do(what.into())]
 }

@@ -3,14 +3,14 @@
 use crate::examine::answered;
 use crate::facts::Seen;
 use crate::finding::Fix;
-use redis::{Cmd, Value};
+use redis::Value;
 use redis_lock_tool::{
-    Link, Program, Reply, State, command, grants, items, programs, waiters, words,
+    Link, Program, Reply, command, grants, items, programs, waiters, waiters_of, words,
 };
 
-/// How many programs that do not poll are asked about.
-const ASKED: usize = 10;
-/// How many of its locks are named.
+/// How many programs that do not poll are asked about, and reported one by one.
+pub(crate) const REPORTED: usize = 10;
+/// How many locks of a program are named.
 const NAMED: usize = 3;
 /// Where a waiting call is looked for: in so many of the locks with the most waiting, at so many places.
 const QUEUES: usize = 50;
@@ -45,30 +45,28 @@ pub(crate) fn examine(c: &mut Link, me: &str) -> Result<Seen<Programs>, String> 
         Ok(list) => programs(&list),
         Err(unseen) => return Ok(Err(unseen)),
     };
-    let stuck = all
-        .iter()
-        .filter(|program| program.state() != State::Polls && program.grants + program.waiting > 0);
+    let stuck = all.iter().filter(|program| program.is_stuck());
     let mut stuck: Vec<_> = stuck
         .map(|program| Stuck {
             program: program.clone(),
             ..Stuck::default()
         })
         .collect();
-    let asked = stuck.len().min(ASKED);
+    let asked = stuck.len().min(REPORTED);
     name_locks(c, &mut stuck[..asked])?;
     Ok(Ok(Programs { all, stuck }))
 }
 
 /// Adds names of locks; what may not be seen is left out.
 fn name_locks(c: &mut Link, stuck: &mut [Stuck]) -> Result<(), String> {
-    if stuck.is_empty() {
-        return Ok(());
-    }
     for one in &mut *stuck {
         let own = format!("LOCK.SESSION GRANTS {} COUNT {NAMED}", one.program.id);
         let held = c.ask(&command(&own))?.unwrap_or(Value::Nil);
         let names = grants(&held).into_iter();
         one.holds = names.map(|grant| words::name(&grant.key)).collect();
+    }
+    if stuck.iter().all(|one| one.program.waiting == 0) {
+        return Ok(());
     }
     let hot = c.ask(&command(&format!("LOCK.HOTKEYS COUNT {QUEUES}")))?;
     let hot = hot.unwrap_or(Value::Nil);
@@ -76,12 +74,7 @@ fn name_locks(c: &mut Link, stuck: &mut [Stuck]) -> Result<(), String> {
     let keys: Vec<_> = keys
         .filter_map(|entry| Reply::read(entry)?.bytes("key"))
         .collect();
-    let queue = |key: &Vec<u8>| {
-        let mut queue = Cmd::new();
-        queue.arg("LOCK.WAITERS").arg(key).arg("COUNT").arg(PLACES);
-        queue
-    };
-    let queues = c.ask_all(keys.iter().map(queue))?;
+    let queues = c.ask_all(keys.iter().map(|key| waiters_of(key, PLACES)))?;
     for (key, queue) in keys.iter().zip(queues) {
         for call in waiters(&queue.unwrap_or(Value::Nil)) {
             let mut programs = stuck.iter_mut();

@@ -1,4 +1,4 @@
-//! What the programs for operators share: the options that name a server, connections, replies, the programs that
+//! The code that the programs for operators share: the options that name a server, connections, replies, the programs that
 //! use the server, and text for a terminal.
 
 mod link;
@@ -9,5 +9,7 @@ pub mod words;
 
 pub use link::{Answer, Link, Target};
 pub use options::{ServerOptions, prepare_tls};
-pub use programs::{Program, ProgramGrant, State, Waiter, command, grants, programs, waiters};
+pub use programs::{
+    Program, ProgramGrant, State, Waiter, command, grants, on, programs, waiters, waiters_of,
+};
 pub use replies::{ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, number, text};

@@ -30,7 +30,7 @@ pub struct Program {
 }
 
 /// Whether the server hears from a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Its connection is closed: its grants are not renewed, and its calls are passed over.
     Detached,
@@ -53,9 +53,7 @@ impl State {
 }
 
 impl Program {
-    /// An element of the list.
-    #[must_use]
-    pub fn read(value: &Value) -> Option<Self> {
+    fn read(value: &Value) -> Option<Self> {
         let fields = Reply::read(value)?;
         Some(Self {
             id: fields.number("id")?,
@@ -79,18 +77,22 @@ impl Program {
             _ => State::Polls,
         }
     }
+
+    /// Whether it holds locks or waits for some, and does not poll.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.state() != State::Polls && self.grants + self.waiting > 0
+    }
 }
 
-/// What a program holds: an element of `LOCK.SESSION GRANTS`.
+/// A grant of a program: an element of `LOCK.SESSION GRANTS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramGrant {
     /// The lock.
     pub key: Vec<u8>,
     /// Its holder.
     pub owner: Vec<u8>,
-    /// The grant's token.
-    pub token: i64,
-    /// What is left of the lease; -1: it does not end.
+    /// The time left of the lease; -1: it does not end.
     pub ttl_ms: i64,
 }
 
@@ -117,6 +119,18 @@ pub fn command(words: &str) -> Cmd {
     command
 }
 
+/// A command on one key.
+#[must_use]
+pub fn on(name: &str, key: &[u8]) -> Cmd {
+    redis::cmd(name).arg(key).to_owned()
+}
+
+/// Asks for the calls that wait for a lock, at most so many: see [`waiters`].
+#[must_use]
+pub fn waiters_of(key: &[u8], count: usize) -> Cmd {
+    on("LOCK.WAITERS", key).arg("COUNT").arg(count).to_owned()
+}
+
 /// The programs in a reply of `LOCK.SESSION LIST`.
 #[must_use]
 pub fn programs(reply: &Value) -> Vec<Program> {
@@ -131,7 +145,6 @@ pub fn grants(reply: &Value) -> Vec<ProgramGrant> {
         Some(ProgramGrant {
             key: fields.bytes("key")?,
             owner: fields.bytes("owner")?,
-            token: fields.number("token")?,
             ttl_ms: fields.number("ttl-ms")?,
         })
     };

@@ -35,7 +35,7 @@ pub(crate) struct Listing {
     pub(crate) json: bool,
 }
 
-/// What locks are grouped by.
+/// The property by which locks are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     Owner,

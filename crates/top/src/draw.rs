@@ -9,7 +9,7 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell as TableCell, Paragraph, Row as TableRow, Table, TableState};
-use redis_lock_tool::{State, words};
+use redis_lock_tool::words;
 
 /// From this height on all tables are shown, else one.
 const TALL: u16 = 36;
@@ -155,7 +155,7 @@ fn notes(view: &View) -> Vec<Line<'static>> {
         }
     }
     for (id, program) in &view.now.programs {
-        if program.state() != State::Polls && program.grants + program.waiting > 0 {
+        if program.is_stuck() {
             let text = format!(
                 "{}: {} is {}: holds {}, waits for {}",
                 words::name(id.server.as_bytes()),

@@ -1,12 +1,13 @@
 //! All held locks, printed once, for an incident: who holds what.
 
 use crate::arguments::{By, Listing};
-use crate::node::{Node, on};
+use crate::node::Node;
 use crate::snapshot::Held;
 use crate::source::Source;
 use redis::Value;
-use redis_lock_tool::{Program, Reply, command, items, programs, words};
+use redis_lock_tool::{Program, Reply, command, items, on, programs, words};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// How many locks are asked about at once.
@@ -65,10 +66,7 @@ pub(crate) fn list(source: &mut Source, listing: &Listing) -> (String, bool) {
             }),
         }
     }
-    locks.sort_by_cached_key(|lock| {
-        let (group, lock) = (group(lock, listing.by), lock);
-        (group, lock.lock.clone(), lock.token)
-    });
+    locks.sort_by_cached_key(|lock| (group(lock, listing.by), lock.lock.clone(), lock.token));
     let report = Report { locks, not_read };
     let text = if listing.json {
         serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
@@ -78,7 +76,7 @@ pub(crate) fn list(source: &mut Source, listing: &Listing) -> (String, bool) {
     (text, report.not_read.is_empty())
 }
 
-/// What the lock is listed under. Grants in no session come last.
+/// The group of a lock. Grants in no session come last.
 fn group(lock: &HeldLock, by: By) -> (bool, String) {
     match (by, &lock.session) {
         (By::Owner, _) => (false, lock.owner.clone()),
@@ -161,7 +159,8 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
     keys.sort_unstable();
     keys.dedup();
     let known = node.ask(&command("LOCK.SESSION LIST"))?;
-    let known = known.ok().map(|reply| programs(&reply));
+    let known = programs(&known.unwrap_or(Value::Nil)).into_iter();
+    let known: HashMap<_, _> = known.map(|program| (program.id, program)).collect();
     let mut locks = Vec::new();
     for keys in keys.chunks(LOCKS_AT_ONCE) {
         let both = |key: &Vec<u8>| [on("LOCK.INFO", key), on("LOCK.HOLDERS", key)];
@@ -180,7 +179,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
                     server: node.address.clone(),
                     lock: words::name(key),
                     owner: words::name(&holder.bytes("owner")?),
-                    session: session(holder.number("session")?, known.as_deref()),
+                    session: session(holder.number("session")?, &known),
                     token: holder.number("token")?,
                     holds: holder.number("holds")?,
                     lease_ms: holder.number("lease-ms")?,
@@ -194,9 +193,8 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
     Ok(locks)
 }
 
-fn session(id: i64, known: Option<&[Program]>) -> Option<Session> {
-    let mut programs = known.unwrap_or_default().iter();
-    let program = programs.find(|program| program.id == id);
+fn session(id: i64, known: &HashMap<i64, Program>) -> Option<Session> {
+    let program = known.get(&id);
     (id != 0).then(|| Session {
         id,
         name: program.map(|program| words::name(&program.name)),

@@ -3,8 +3,8 @@
 use crate::snapshot::{Claim, Held, Hot, Lock, LockId, ProgramId, Server};
 use redis::{Cmd, Value, cmd};
 use redis_lock_tool::{
-    Answer, Link, Program, Target, Waiter, bytes, command, grants, items, lines, number, programs,
-    text, waiters,
+    Answer, Link, Program, Target, Waiter, bytes, command, grants, items, lines, number, on,
+    programs, text, waiters, waiters_of,
 };
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub(crate) struct Node {
     queues: Vec<Vec<u8>>,
 }
 
-/// What is read of a server.
+/// All that is read of a server.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) server: Server,
@@ -240,8 +240,8 @@ impl Node {
         Ok((Held::read(&last()), queue))
     }
 
-    /// What a program holds, and what it waits for, as far as that is in the longest queues. None when the program
-    /// has ended.
+    /// The locks that a program holds, and those of the longest queues that it waits for. None when the program has
+    /// ended.
     pub(crate) fn claims(&mut self, session: i64) -> Result<Option<Vec<Claim>>, String> {
         let held = command(&format!("LOCK.SESSION GRANTS {session} COUNT {WAITERS}"));
         let held = match self.ask(&held)? {
@@ -341,13 +341,4 @@ impl Node {
             session,
         }
     }
-}
-
-/// A command on one key.
-pub(crate) fn on(name: &str, key: &[u8]) -> Cmd {
-    cmd(name).arg(key).to_owned()
-}
-
-fn waiters_of(key: &[u8], count: usize) -> Cmd {
-    on("LOCK.WAITERS", key).arg("COUNT").arg(count).to_owned()
 }

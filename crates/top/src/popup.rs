@@ -49,7 +49,7 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
     }
 }
 
-/// What a popup shows of a lock or a program: lines about it, and a table.
+/// The text of a popup about a lock or a program: lines, and a table.
 struct Details {
     title: String,
     about: Vec<String>,

@@ -51,14 +51,14 @@ pub(crate) struct Lock {
     pub(crate) first: Option<Waiter>,
 }
 
-/// What a program holds, or waits for.
+/// A lock that a program holds, or waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) key: Vec<u8>,
     pub(crate) owner: Vec<u8>,
     /// How long it has waited; none: it holds the lock.
     pub(crate) waited_ms: Option<i64>,
-    /// What is left of the lease, or of the wait; -1: without end.
+    /// The time left of the lease, or of the wait; -1: without end.
     pub(crate) left_ms: i64,
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Update {
     Snapshot(Snapshot),
     /// The holder and the waiters of a lock.
     Queue(LockId, Option<Held>, Vec<Waiter>),
-    /// What a program holds and waits for; none: it has ended.
+    /// The locks that a program holds or waits for; none: it has ended.
     Claims(ProgramId, Option<Vec<Claim>>),
     /// The result of an order, as a message.
     Done(String),

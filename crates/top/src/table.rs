@@ -91,7 +91,7 @@ impl Cell {
     }
 }
 
-/// What a line of a table is about.
+/// The thing that a line of a table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RowId {
     Lock(LockId),

@@ -276,10 +276,11 @@ impl View {
 
     /// Sorts by the next column, largest first.
     fn sort_by_next(&mut self) {
+        let columns = self.panel.columns();
         let sort = &mut self.sorts[self.panel as usize];
-        sort.column = (sort.column + 1) % self.panel.columns().len();
+        sort.column = (sort.column + 1) % columns.len();
         // Names from A.
-        sort.descending = self.panel.columns()[sort.column].width != 0;
+        sort.descending = columns[sort.column].width != 0;
     }
 
     fn choose(&mut self, step: isize) {

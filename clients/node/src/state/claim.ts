@@ -65,7 +65,7 @@ export abstract class Claim {
   endedAt = -Infinity;
   /** Of the last try that failed. */
   cause: Fault | undefined;
-  /** What ended the wait, or the loss of the grant. */
+  /** The error that ended the wait, or that reports the loss of the grant. */
   failure: LockError | undefined;
   /** Until when nobody else has the lock. */
   sure = 0;

@@ -1,11 +1,11 @@
-/** What becomes of a claim: of a wait until it is granted, and of the grant that the user has. */
+/** The rules of a claim: of a wait until it is granted, and of the grant that the user has. */
 
 import { LockBusy, type LockError } from "../errors.ts";
 import type { Claim, Phase, SessionState, Words } from "./claim.ts";
 import { Fault } from "./fault.ts";
 import { Ledger, misuse } from "./ledger.ts";
 
-/** What became of a call about a grant. */
+/** The outcome of a call about a grant. */
 export interface Answer {
   /** The last reply, or its Fault, and when that try was sent. */
   readonly reply: unknown;

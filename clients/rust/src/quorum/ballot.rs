@@ -26,7 +26,7 @@ pub(super) struct Ballot {
     calls: FuturesUnordered<BoxFuture<'static, Reply>>,
 }
 
-/// What it has got of one server.
+/// The grant of one server.
 #[derive(Default)]
 struct Vote {
     guard: Option<Guard>,

@@ -2,10 +2,8 @@
 
 use crate::facts::Node;
 use crate::finding::{Judged, act, ok, run, warning};
+use crate::programs::REPORTED;
 use redis_lock_tool::{State, words};
-
-/// How many are told of, each for itself.
-const TOLD: usize = 10;
 
 pub(super) fn programs(node: &Node) -> Judged {
     if node.is_replica() {
@@ -24,7 +22,7 @@ pub(super) fn programs(node: &Node) -> Judged {
         return ok(seen);
     }
     let mut found = Vec::new();
-    for stuck in programs.stuck.iter().take(TOLD) {
+    for stuck in programs.stuck.iter().take(REPORTED) {
         let program = &stuck.program;
         let state = match program.state() {
             State::Detached => "is detached, so its locks are not renewed",
@@ -45,7 +43,7 @@ pub(super) fn programs(node: &Node) -> Judged {
         let end = format!("LOCK.SESSION KILL {}", program.id);
         found.extend(warning(seen, [look, run([&end])].concat())?);
     }
-    let more = programs.stuck.len().saturating_sub(TOLD);
+    let more = programs.stuck.len().saturating_sub(REPORTED);
     if more > 0 {
         let seen = format!("{more} more programs are detached or frozen");
         found.extend(warning(seen, run(["LOCK.SESSION LIST"]))?);

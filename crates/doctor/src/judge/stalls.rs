@@ -6,7 +6,7 @@ use crate::finding::{Judged, act, ok, ok_or, run, set, warning};
 /// The shortest lease in a session: a stall of that length ends it.
 const LONGEST_STALL: u64 = 1000;
 
-/// What took as long as a lease, as text.
+/// The stalls that took as long as a lease, as text.
 fn stalls(seen: &[(String, u64)], took: &str) -> Option<String> {
     let long = seen.iter().filter(|(_, ms)| *ms >= LONGEST_STALL);
     let long: Vec<_> = long

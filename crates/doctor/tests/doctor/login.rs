@@ -6,7 +6,8 @@ use testbed::{Expect, cmd, run, tls};
 
 const PAGE: &str = include_str!("../../../../docs/doctor.md");
 
-fn rule() -> &'static str {
+/// The rule by which the manual makes the doctor's user.
+pub(crate) fn rule() -> &'static str {
     let mut lines = PAGE.lines();
     lines
         .find(|line| line.starts_with("ACL SETUSER doctor "))

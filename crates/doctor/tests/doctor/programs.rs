@@ -1,5 +1,6 @@
 //! Programs that hold locks or wait for some, and do not poll.
 
+use crate::login::rule;
 use crate::support::{doctor, gone, healthy};
 use testbed::{Expect, cmd, eventually, post, run};
 
@@ -24,11 +25,7 @@ fn a_frozen_and_a_detached_program_with_their_locks() {
         session
     };
     // The rights of the manual are enough to name the locks.
-    let page = include_str!("../../../../docs/doctor.md");
-    let rule = page
-        .lines()
-        .find(|line| line.starts_with("ACL SETUSER doctor "));
-    run(&mut c, rule.expect("a rule")).okay();
+    run(&mut c, rule()).okay();
     let url = format!("redis://doctor:secret@127.0.0.1:{}", server.port());
     let words = ["--url", url.as_str()];
     let found = || doctor(&words).bad("programs");

@@ -35,13 +35,6 @@ impl Postgres {
         &self.url
     }
 
-    /// The same for Java, whose addresses have their user elsewhere.
-    #[allow(dead_code, reason = "not all tests have a Java program")]
-    pub(crate) fn jdbc_url(&self) -> String {
-        let address = self.url.rsplit('@').next().unwrap_or_default();
-        format!("jdbc:postgresql://{address}?user=test&password=test")
-    }
-
     fn start(programs: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);

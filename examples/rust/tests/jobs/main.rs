@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use postgres::Postgres;
 use program::Program;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, eventually, waiters};
 
 #[test]
 fn stock() {
@@ -77,15 +77,8 @@ fn leader() {
     let first = Program::start("leader", &server, None);
     let first_token = token(&first);
     let second = Program::start("leader", &server, None);
-    testbed::eventually(
-        || {
-            cmd!(server.connection(), "LOCK.WAITERS", "lock:leader")
-                .items()
-                .len()
-                == 1
-        },
-        "the second to wait",
-    );
+    let waiting = || waiters(&mut server.connection(), "lock:leader").len();
+    eventually(|| waiting() == 1, "the second to wait");
     first.kill();
     assert!(token(&second) > first_token);
 }

@@ -42,7 +42,7 @@ impl Program {
         if let Some(database) = database {
             command
                 .env("DATABASE_URL", database.url())
-                .env("JDBC_URL", database.jdbc_url());
+                .env("JDBC_URL", jdbc_url(database.url()));
         }
         let mut process = command
             .spawn()
@@ -96,6 +96,12 @@ impl Drop for Program {
             let _ = self.process.wait();
         }
     }
+}
+
+/// The address of a database as Java has it, with the login of the test's own server.
+fn jdbc_url(url: &str) -> String {
+    let address = url.rsplit('@').next().unwrap_or_default();
+    format!("jdbc:postgresql://{address}?user=test&password=test")
 }
 
 /// `read_write` as the name of a class: `ReadWrite`.

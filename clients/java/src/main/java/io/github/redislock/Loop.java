@@ -22,7 +22,7 @@ final class Loop implements Runnable {
     private static final long LEAST = TimeUnit.MILLISECONDS.toNanos(50);
     private static final long OPEN_TIMES = 500; // as many replies have one reply timeout more
 
-    /** What a round does, at this time. */
+    /** The commands of a round that begins now, and how it goes on. */
     private record Plan(long session, List<Due> due, long at, long block) {}
 
     final Node node;

@@ -32,7 +32,7 @@ public record Fault(@Nullable Kind kind, String word, boolean isSent, String tex
             "ERR unknown", ": is the module lock, 0.3 or later, loaded there?",
             "NOPERM", ": the user needs this command, LOCK.SESSION, and the key");
 
-    /** What this client finds. */
+    /** A fault that this client finds by itself. */
     public static Fault of(Kind kind, String text) {
         return new Fault(kind, "", false, text, null);
     }

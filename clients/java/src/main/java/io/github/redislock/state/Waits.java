@@ -36,7 +36,7 @@ public class Waits extends Grants {
         wait.order = ++asked;
     }
 
-    /** What the caller of an acquire does next; null: it has the grant. */
+    /** The next step of the caller of an acquire; null: it has the grant. */
     public @Nullable Step next(Claim wait) {
         Node node = wait.node;
         switch (wait.phase) {
