@@ -109,7 +109,7 @@ func (g *Grant) wake() {
 	if g.claim.Phase == state.Lost && g.claim.HandedOver {
 		g.report(failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim)))
 	}
-	if g.claim.Doubt != "" {
+	if g.claim.Phase == state.Held && g.claim.Doubt != "" {
 		go g.find()
 	}
 }

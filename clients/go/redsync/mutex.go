@@ -93,12 +93,6 @@ func (m *Mutex) lock(ctx context.Context, tries int) (err error) {
 	return err
 }
 
-func (m *Mutex) take(value string, token int64, until time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.value, m.token, m.until = value, token, until
-}
-
 // begin limits a call about a lock that may be held.
 func (m *Mutex) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if ctx == nil {
@@ -146,10 +140,7 @@ func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	}
 	isGone := value == ""
 	if !isGone {
-		var token int64
-		var until time.Time
-		if token, until, err = m.extend(limited, value); err == nil {
-			m.take(value, token, until)
+		if err = m.extend(limited, value); err == nil {
 			return true, nil
 		}
 		isGone = m.isGone(err)

@@ -172,18 +172,24 @@ func (m *Mutex) inTime(begun time.Time, token int64) (int64, time.Time, error) {
 }
 
 // extend begins the expiry anew, on a majority.
-func (m *Mutex) extend(ctx context.Context, value string) (token int64, until time.Time, err error) {
-	s, begun := m.redsync.servers, time.Now()
+func (m *Mutex) extend(ctx context.Context, value string) error {
+	s, begun, token := m.redsync.servers, time.Now(), int64(0)
 	verdicts, _ := s.ask(ctx, m.limit(), m.failFast, func(int) []any {
 		return []any{"LOCK.RENEW", m.name, value, "PX", state.Milliseconds(m.expiry)}
 	}, granted)
 	if err := s.judged(verdicts); err != nil {
-		return 0, until, err
+		return err
 	}
 	for _, v := range verdicts {
 		token = max(token, v.token)
 	}
-	return m.inTime(begun, token)
+	token, until, err := m.inTime(begun, token)
+	if err == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.value, m.token, m.until = value, token, until
+	}
+	return err
 }
 
 func (m *Mutex) releaseCommand(value string) []any {
@@ -210,11 +216,11 @@ func (m *Mutex) release(ctx context.Context, limit time.Duration, value string) 
 		first := answered[v.place]
 		if asked != nil { // else another process has asked for the lock
 			first = asked[v.place]
-		}
-		select {
-		case <-first:
-		default:
-			isLate = true
+			select {
+			case <-first:
+			default:
+				isLate = true
+			}
 		}
 		if isLate {
 			go func() {

@@ -127,7 +127,7 @@ export class Holding extends Claim implements Held {
     const { state } = this.#core;
     const words = before(state);
     const call = state.beginCall(this);
-    const answer = await (this.#busy = this.#core.repeat(this.key, () => words)) as Answer;
+    const answer = await (this.#busy = this.#core.repeat(this.key, () => words));
     this.#busy = undefined;
     try {
       after(this.#core.state, answer);

@@ -54,8 +54,9 @@ export class Lock {
   }
 
   /**
-   * Works under the lock, and releases it unless the work has. An error of the work is thrown as it is, with what went wrong with the lock as
-   * its `cause`; if the work succeeds, an error of the lock is thrown. When the lock is lost, `grant.signal` is aborted.
+   * Works under the lock, and releases it unless the work has. An error of the work is thrown as it is, with what went wrong
+   * with the lock as its `cause`; if the work succeeds, an error of the lock is thrown. When the lock is lost, `grant.signal`
+   * is aborted.
    */
   async run<T>(work: (grant: Grant) => T | Promise<T>, options?: LockOptions): Promise<T> {
     const grant = await this.acquire(options);

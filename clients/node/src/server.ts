@@ -84,16 +84,14 @@ export class Server extends SessionState {
       const began = now();
       const fault = await this.#round();
       const isUnknown = fault?.word === "NOSESSION";
+      if (isUnknown) this.session = 0;
       if (!fault || (isUnknown && !wasUnknown)) {
-        if (isUnknown) this.session = 0;
         this.#observe(undefined);
         pauses = new Pauses();
         wasUnknown = isUnknown;
         continue;
       }
-      if (isUnknown) {
-        this.session = 0;
-      } else {
+      if (!isUnknown) {
         this.#poller?.close();
         this.#hasWoken = false;
         const { state } = this.#common;

@@ -84,9 +84,8 @@ export class Servers {
     const ask = async (server: Server): Promise<void> => {
       const reply = await server.call(limit, ["CLUSTER", "SLOTS"]);
       if (!Array.isArray(reply)) throw reply;
-      const slots: Server[] = [];
+      const slots = new Array<Server | undefined>(SLOTS);
       for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {
-        slots.length = Math.max(slots.length, last + 1);
         slots.fill(this.#at({ host: host || server.host, port: Number(port) }), Number(first), Number(last) + 1);
       }
       this.#slots = slots;

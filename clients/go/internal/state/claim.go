@@ -105,7 +105,7 @@ func (c *Claim) MoveCommand(session int64) []any {
 }
 
 // CancelCommand makes sure that the owner neither holds the lock nor waits for it.
-func (c *Claim) CancelCommand() []any { return []any{"LOCK.RELEASE", c.Key, c.Owner, "ALL"} }
+func (n Name) CancelCommand() []any { return []any{"LOCK.RELEASE", n.Key, n.Owner, "ALL"} }
 
 func (c *Claim) isWaiting() bool { return c.Phase == Asked || c.Phase == InLine }
 

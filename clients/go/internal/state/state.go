@@ -176,7 +176,7 @@ func (s *State) CancelAnswered(wait *Claim, reply Reply) { s.finished(release{wa
 // finishLater has the loop repeat a release, by default of all holds and without the session.
 func (s *State) finishLater(n *Node, of release, words ...any) {
 	if len(words) == 0 {
-		words = []any{"LOCK.RELEASE", of.Key, of.Owner, "ALL"}
+		words = of.CancelCommand()
 		if of.token != 0 {
 			words = append(words, "TOKEN", of.token)
 		}

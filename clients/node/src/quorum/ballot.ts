@@ -214,7 +214,8 @@ export class Ballot {
     };
     const failed = (error: unknown): void => {
       vote.error = error;
-      if (error instanceof LockRefused && error.message.includes(": AHEAD ")) { // its clock is behind
+      const cause = error instanceof LockRefused ? error.cause : undefined; // the reply
+      if (cause instanceof Error && cause.message.startsWith("AHEAD ")) { // its clock is behind
         vote.refused = token;
       } else { // which token it has is not known
         vote.holding = undefined;

@@ -32,7 +32,7 @@ export interface ClaimTerms {
   readonly wait: number;
 }
 
-/** One acquire. The fields are changed by `State` alone. */
+/** One acquire. The fields are changed by `State`, `server` and `holds` by its `Holding` too. */
 export abstract class Claim {
   readonly key: string;
   readonly owner: string;
@@ -132,7 +132,7 @@ export abstract class Claim {
   }
 }
 
-/** What is known of one server: its session. The fields are changed by `State` alone. */
+/** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */
 export class SessionState {
   /** How errors name the server. */
   readonly address: string;
@@ -148,7 +148,7 @@ export class SessionState {
   swept = 0;
   /** Since when every reply shows more grants than are known. */
   excess: number | undefined;
-  /** When the failed tries of the last second began. */
+  /** When the failed tries of the last reply timeout began. */
   tries: number[] = [];
   /** Of the last try. */
   fault: Fault | undefined;

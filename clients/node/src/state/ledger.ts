@@ -15,7 +15,7 @@ interface Unfinished {
 /** Names a grant, or with token 0 all that its owner has, a wait too. */
 export const releaseOf = (name: string, token: number): string => `${token} ${name}`;
 
-/** For calls that a claim cannot make. */
+/** The error of a wrong call. */
 export const misuse = (key: string, what: string): LockMisuse => new LockMisuse(`${key}: ${what}`, { key });
 
 export class Ledger {

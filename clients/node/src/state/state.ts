@@ -183,7 +183,7 @@ export class State extends Claims {
     }
   }
 
-  /** A try to connect or to poll that began at this time failed. One that failed at once counts only after 1 s of tries. */
+  /** A try to connect or to poll that began at this time failed. One that failed at once counts after a reply timeout of tries. */
   failed(server: SessionState, began: number, fault: Fault): void {
     server.tries.push(began);
     server.fault = fault;

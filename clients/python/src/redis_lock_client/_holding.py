@@ -1,5 +1,5 @@
-"""What a caller holds: acquiring, holding and releasing, for threads and for asyncio. The code is the same, and what it
-awaits differs."""
+"""A holding: acquiring, holding and releasing a lock, for threads and for asyncio. The code is the same, and only the
+awaited objects differ."""
 
 from __future__ import annotations
 

@@ -126,7 +126,11 @@ class Node:
             claim.caller._wake()
         for claim in elsewhere:
             self.world.spawn(claim.caller._resolve())
-        for command in misplaced:
+        self._resend(misplaced)
+
+    def _resend(self, commands: list[Command]) -> None:
+        """Sends commands on until they are answered."""
+        for command in commands:
             self.world.spawn(self.common.repeat(command[1], command))
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
@@ -259,8 +263,7 @@ class Node:
     async def _tick(self) -> None:
         """Ends grants by time."""
         while not self.common.is_closed:
-            for command in self.do(self._ripe):
-                self.world.spawn(self.common.repeat(command[1], command))
+            self._resend(self.do(self._ripe))
             await self._rewind.wait(min(self._clock_due - monotonic(), 3600.0))
 
     def _ripe(self) -> list[Command]:

@@ -45,11 +45,16 @@ class Batch:
         self.count, self.end, self.future = count, end, future
         self.replies: list[Any] = []
 
-    def add(self, *replies: Any) -> None:
-        """More replies have come, or will not come."""
-        self.replies += replies
+    def add(self, reply: Any) -> None:
+        """A reply has come."""
+        self.replies.append(reply)
         if len(self.replies) == self.count and not self.future.done():
             self.future.set_result(self.replies)
+
+    def fail(self, fault: Fault) -> None:
+        """No more replies will come."""
+        if not self.future.done():
+            self.future.set_result(self.replies + [fault] * (self.count - len(self.replies)))
 
 
 class Line(asyncio.Protocol):
@@ -149,8 +154,7 @@ class Line(asyncio.Protocol):
         open_ones = [batch for batch in self._batches if not batch.future.done()]
         for batch in open_ones:
             if batch.end <= now:
-                fault = Fault("no reply in time")
-                batch.future.set_result(batch.replies + [fault] * (batch.count - len(batch.replies)))
+                batch.fail(Fault("no reply in time"))
                 self.is_over = True
         if self.is_over:
             self.retire()
@@ -161,8 +165,9 @@ class Line(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         self.is_over = True
         batches, self._batches = self._batches, deque()
+        fault = fault_of(error, sent=True)
         for batch in batches:
-            batch.add(*[fault_of(error, sent=True)] * (batch.count - len(batch.replies)))
+            batch.fail(fault)
         self._close()
 
     def retire(self) -> None:

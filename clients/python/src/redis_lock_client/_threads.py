@@ -178,16 +178,17 @@ class Wire:
 
     def _take(self, limit: float) -> Optional[Line]:
         """A connection that no other thread uses."""
+        if limit <= 0:
+            return None
         with contextlib.suppress(Empty):
-            if limit > 0:
-                return self._free.get_nowait()
+            return self._free.get_nowait()
         with self._adding:
-            if limit > 0 and len(self._all) < min(self._server.most, MOST):
+            if len(self._all) < min(self._server.most, MOST):
                 line = Line(self._server)
                 self._all.add(line)
                 return line
         with contextlib.suppress(Empty):
-            return self._free.get(timeout=max(limit, 0.0))
+            return self._free.get(timeout=limit)
         return None
 
     def renew(self) -> None:

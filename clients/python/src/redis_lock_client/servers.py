@@ -22,8 +22,7 @@ LEFT_OUT_BEGINS = ("maint", "orig_", "oss_cluster_maint")
 # The first words of error replies to what connects, which the library takes away.
 WORDS = {
     "AuthenticationError": "NOAUTH", "AuthenticationWrongNumberOfArgsError": "ERR AUTH", "BusyLoadingError": "LOADING",
-    "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN", "MaxClientsError": "ERR max number of clients",
-    "NoPermissionError": "NOPERM",
+    "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN", "NoPermissionError": "NOPERM",
 }
 # The operating system notices a peer that is gone.
 ALIVE = {getattr(socket, name): value for name, value in

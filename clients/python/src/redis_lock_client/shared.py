@@ -9,7 +9,6 @@ from typing import Any
 
 from ._holding import Holding
 from .observer import Observer
-from .state import Task
 from .threads import Locks
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
@@ -66,11 +65,6 @@ def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
     if settings.get("credential_provider") is not None:
         plain["credential_provider"] = id(settings["credential_provider"])
     return tuple(sorted(plain.items()))
-
-
-def owned_by(owner: str) -> Task:
-    """A task with an owner of the caller's choice."""
-    return Task(owner)
 
 
 def limit(grant: Holding, seconds: float) -> None:

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..errors import LockBusy
-from ..shared import close, limit, locks_of, owned_by
+from ..shared import close, limit, locks_of
+from ..state import Task
 from ..threads import Locks
 from .form import Form, text
 
@@ -34,7 +35,7 @@ class Lock(Form):
         """Whether the lock was acquired. `token` names the owner."""
         with self._as_theirs("acquire"):
             locks = self._locks
-            task = None if token is None else owned_by(text(token))
+            task = None if token is None else Task(text(token))
             wait = self._wait(blocking, blocking_timeout)
             try:
                 return self._took(locks.lock(self.name, wait=wait, task=task, **self._options()))

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from ..asyncio import Locks
 from ..errors import LockBusy
 from ..observer import Observer
-from ..shared import limit, owned_by, settings_of
+from ..shared import limit, settings_of
+from ..state import Task
 from .form import Form, text
 
 __all__ = ["KeptLock", "Lock", "close"]
@@ -53,7 +54,7 @@ class Lock(Form):
         """Whether the lock was acquired. `token` names the owner."""
         with self._as_theirs("acquire"):
             locks = self._locks
-            task = None if token is None else owned_by(text(token))
+            task = None if token is None else Task(text(token))
             wait = self._wait(blocking, blocking_timeout)
             try:
                 return self._took(await locks.lock(self.name, wait=wait, task=task, **self._options()))

@@ -192,7 +192,7 @@ class Attempt:
             vote.grant, vote.token, vote.is_raised = reply, token or reply.token, bool(token)
             return
         vote.error = reply
-        if token and "AHEAD" in str(reply):
+        if token and vote.grant and str(reply).startswith(f"{vote.grant.key}: AHEAD "):
             vote.refused = token
         elif token and vote.grant:
             in_background(give_back, vote.grant)

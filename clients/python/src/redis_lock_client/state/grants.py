@@ -29,7 +29,7 @@ class Unfinished(NamedTuple):
 
 
 class Grants:
-    """What acquires, grants and releases have in common. A reply is what the server answered, or a `Fault`. Its callers
+    """The waits, grants and releases of one server. A reply is what the server answered, or a `Fault`. Its callers
     set `at` to the time of each call, and take care of `changed`: claims whose callers have to look again."""
 
     def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
@@ -160,9 +160,8 @@ class Grants:
             self.end_wait(wait, fault.error(wait.key))
         elif reply is None:
             self.end_wait(wait, made(LockBusy, wait.key, "other owners hold it or wait for it"))
-        elif is_waiting and session == self.session:
-            if sent > wait.ended_at:  # else it may name a place that has ended since
-                wait.phase, wait.session = IN_LINE, session
+        elif is_waiting and session == self.session and sent > wait.ended_at:  # else the place may have ended since
+            wait.phase, wait.session = IN_LINE, session
         elif not is_known:
             self.finish_later(wait.name)
         self.end_call(ask.call)
@@ -170,8 +169,6 @@ class Grants:
     def give_up(self, wait: Claim) -> Optional[int]:
         """Forgets a wait. If the server may know it, returns the call of its cancel, for `cancel_answered`."""
         is_open = wait.open > 0 or wait.phase in (IN_LINE, HELD) or self.is_closed and wait.fixed
-        if self.waits.get(wait.name) is wait:
-            del self.waits[wait.name]
         if wait.phase not in (LOST, RELEASED):
             self.forget(wait, OVER)
         if not is_open or wait.adopts:
@@ -258,10 +255,10 @@ class Grants:
         return self.grants.get(name) or self.fixed.get(name)
 
     def forget(self, claim: Claim, phase: str = RELEASED) -> None:
-        """The grant does not count any more."""
-        for grants in (self.grants, self.fixed):
-            if grants.get(claim.name) is claim:
-                del grants[claim.name]
+        """The wait or grant does not count any more."""
+        for claims in (self.waits, self.grants, self.fixed):
+            if claims.get(claim.name) is claim:
+                del claims[claim.name]
         self.timed.discard(claim)
         claim.phase = phase
 

@@ -39,7 +39,7 @@ class State(Grants):
         super().__init__(server, lease, reply, is_cluster)
         self.seen = 0  # the number of the last event that was applied
         self.excess: Optional[float] = None  # since when every reply shows more grants than are known
-        self.tries: deque[float] = deque()  # when the failed tries of the last second began
+        self.tries: deque[float] = deque()  # when the failed tries of the last reply timeout began
         self.left: dict[int, float] = {}  # sessions left after a refused release, and when
         self.elsewhere: list[Claim] = []
         self.misplaced: list[Command] = []

@@ -7,7 +7,6 @@ import io.github.redislock.state.Failure;
 import io.github.redislock.state.Name;
 import io.github.redislock.state.Node;
 import io.github.redislock.state.Waits.Step;
-import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -48,7 +47,7 @@ final class Acquire {
             error = e;
             throw e;
         } finally {
-            core.acquired(key, begun, error);
+            core.observe(Core.acquired(key, begun, error));
         }
     }
 

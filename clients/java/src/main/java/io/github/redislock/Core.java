@@ -145,19 +145,20 @@ final class Core {
         }
     }
 
-    /** Notifies the observer of the end of an acquire. */
-    void acquired(String key, long begun, @Nullable Throwable error) {
-        observe(observer -> observer.acquired(key, Duration.ofNanos(now() - begun), error));
+    /** The notification of the end of an acquire. */
+    static Consumer<LockObserver> acquired(String key, long begun, @Nullable Throwable error) {
+        Duration took = Duration.ofNanos(now() - begun);
+        return observer -> observer.acquired(key, took, error);
     }
 
-    /** Notifies the observer of the end of a release. */
-    void released(String key, long taken, @Nullable Throwable error) {
-        observe(observer -> observer.released(key, Duration.ofNanos(now() - taken), error));
+    /** The notification of the end of a release. */
+    static Consumer<LockObserver> released(String key, long taken, @Nullable Throwable error) {
+        Duration held = Duration.ofNanos(now() - taken);
+        return observer -> observer.released(key, held, error);
     }
 
     Loop loopOf(ServerNode node) {
-        Loop loop = loops.get(node);
-        return loop != null ? loop : loops.computeIfAbsent(node, it -> new Loop(this, it));
+        return loops.computeIfAbsent(node, it -> new Loop(this, it));
     }
 
     /** The end of calls that begin now. */

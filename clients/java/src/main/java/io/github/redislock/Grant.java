@@ -264,7 +264,7 @@ public final class Grant implements AutoCloseable {
             error = e;
             throw e;
         } finally {
-            core.released(key(), taken, error);
+            core.observe(Core.released(key(), taken, error));
         }
     }
 

@@ -16,13 +16,13 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A server, and the loop that polls its session: a platform thread, the only one that uses the session's connection. It
- * runs no code of the user. All but the server is of the mutex.
+ * runs no code of the user. The node and the thread are of the mutex.
  */
 final class Loop implements Runnable {
     private static final long LEAST = TimeUnit.MILLISECONDS.toNanos(50);
     private static final long OPEN_TIMES = 500; // as many replies have one reply timeout more
 
-    /** The commands of a round that begins now, and how it goes on. */
+    /** The work of one round, and its time. */
     private record Plan(long session, List<Due> due, long at, long block) {}
 
     final Node node;

@@ -126,8 +126,7 @@ public final class QuorumGrant implements AutoCloseable {
             error = e;
             throw e;
         } finally {
-            Throwable why = error;
-            quorum.observe(observer -> observer.released(key, Duration.ofNanos(Core.now() - taken), why));
+            quorum.observe(Core.released(key, taken, error));
         }
     }
 

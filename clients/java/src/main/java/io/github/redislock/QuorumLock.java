@@ -44,15 +44,15 @@ public final class QuorumLock extends Lockable<QuorumGrant> {
     @Override
     QuorumGrant acquire(long wait, boolean isInterruptible) throws InterruptedException {
         long begun = Core.now();
-        String key = lock.core.settings.prefix() + lock.key;
-        Throwable[] error = new Throwable[1];
+        String key = lock.fullKey();
+        Throwable error = null;
         try {
             return new QuorumAcquire(new Ballot(quorum, key, lock.terms, isInterruptible), wait).run();
         } catch (InterruptedException | RuntimeException e) {
-            error[0] = e;
+            error = e;
             throw e;
         } finally {
-            quorum.observe(observer -> observer.acquired(key, Duration.ofNanos(Core.now() - begun), error[0]));
+            quorum.observe(Core.acquired(key, begun, error));
         }
     }
 }

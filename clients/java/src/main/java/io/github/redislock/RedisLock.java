@@ -2,7 +2,6 @@ package io.github.redislock;
 
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.locks.Lock;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -86,6 +85,11 @@ public final class RedisLock extends Lockable<Grant> {
         return new RedisLock(core, key, terms, wait, owner);
     }
 
+    /** The key with the client's prefix. */
+    String fullKey() {
+        return core.settings.prefix() + key;
+    }
+
     @Override
     long waits() {
         return wait;
@@ -93,7 +97,7 @@ public final class RedisLock extends Lockable<Grant> {
 
     @Override
     Grant acquire(long wait, boolean isInterruptible) throws InterruptedException {
-        return new Acquire(core, core.settings.prefix() + key, terms, isInterruptible).by(task, wait);
+        return new Acquire(core, fullKey(), terms, isInterruptible).by(task, wait);
     }
 
     /**
@@ -101,7 +105,7 @@ public final class RedisLock extends Lockable<Grant> {
      * on. One release gives back all its holds.
      */
     public Grant adopt(String owner, long token) {
-        return new Acquire(core, core.settings.prefix() + key, terms, false).adopt(owner, token);
+        return new Acquire(core, fullKey(), terms, false).adopt(owner, token);
     }
 
     /**

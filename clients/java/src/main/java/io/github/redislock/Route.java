@@ -8,7 +8,7 @@ import io.github.redislock.state.Answer;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** Where the commands about a key go. In a cluster each reply may change that. */
+/** The way of the commands about a key. In a cluster each reply may change it. */
 final class Route {
     private final Core core;
     private final @Nullable String key; // null: always to this loop's server

@@ -24,7 +24,7 @@ public final class ThreadLock implements Lock {
     ThreadLock(RedisLock lock) {
         this.lock = lock;
         threads = lock.core.threads;
-        key = lock.core.settings.prefix() + lock.key;
+        key = lock.fullKey();
     }
 
     @Override
@@ -69,8 +69,8 @@ public final class ThreadLock implements Lock {
     /** @throws IllegalMonitorStateException if this thread does not hold it */
     @Override
     public void unlock() {
-        Grant grant = grant();
         Threads.Mine mine = threads.mine();
+        Grant grant = grant(mine);
         mine.holds.remove(grant);
         threads.keep(mine);
         grant.release();
@@ -84,7 +84,11 @@ public final class ThreadLock implements Lock {
 
     /** The grant of this thread, for its token and its checks; not for a release. */
     public Grant grant() {
-        Grant grant = threads.mine().of(key);
+        return grant(threads.mine());
+    }
+
+    private Grant grant(Threads.Mine mine) {
+        Grant grant = mine.of(key);
         if (grant == null) {
             throw new IllegalMonitorStateException("this thread does not hold " + key);
         }

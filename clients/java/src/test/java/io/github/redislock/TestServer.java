@@ -40,11 +40,6 @@ public final class TestServer {
         order("inject", Map.of("fault", fault, "words", word));
     }
 
-    /** How many answers were lost. */
-    public int lost() {
-        return order("lost").get("lost").getAsInt();
-    }
-
     /** Runs a command of words. */
     public Object run(String words) {
         try {
@@ -81,15 +76,6 @@ public final class TestServer {
         return ((List<?>) run("LOCK.SESSION LIST")).stream().map(session -> fields((List<?>) session)).toList();
     }
 
-    /** The id of a new connection. */
-    public synchronized long newId() {
-        if (connection != null) {
-            connection.close();
-            connection = null;
-        }
-        return (Long) run("CLIENT ID");
-    }
-
     /** The fields of LOCK.WAITERS, a map for each. */
     public List<Map<String, Object>> waiters(String key) {
         return ((List<?>) run("LOCK.WAITERS " + key)).stream().map(waiter -> fields((List<?>) waiter)).toList();
@@ -117,16 +103,6 @@ public final class TestServer {
             }
         }
         return 0;
-    }
-
-    /** A line of INFO. */
-    public String stat(String name) {
-        for (String line : ((String) run("INFO everything")).split("\r\n")) {
-            if (line.startsWith(name + ":")) {
-                return line.substring(name.length() + 1);
-            }
-        }
-        throw new AssertionError(name);
     }
 
     public static void eventually(String what, BooleanSupplier holds) throws InterruptedException {

@@ -58,8 +58,7 @@ final class LettuceConnection implements ServerConnection {
     }
 
     private synchronized CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open(long limit) {
-        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> open = connecting;
-        if (open == null) {
+        if (connecting == null) {
             CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> opening = dial.apply(Math.max(MILLISECOND, limit));
             // Lettuce must not repeat on another connection what has had no reply on this one.
             opening.thenAccept(opened -> opened.addListener(new RedisConnectionStateListener() {
@@ -69,9 +68,8 @@ final class LettuceConnection implements ServerConnection {
                 }
             }));
             connecting = opening;
-            open = opening;
         }
-        return open;
+        return connecting;
     }
 
     @Override
@@ -80,7 +78,7 @@ final class LettuceConnection implements ServerConnection {
         List<Reply> replies = new ArrayList<>(commands.size());
         CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = open(limit);
         boolean isSent = false;
-        Fault fault = null;
+        Fault fault = Fault.NONE;
         try {
             StatefulRedisConnection<byte[], byte[]> connection = get(used, end);
             List<AsyncCommand<byte[], byte[], List<Object>>> sent = commands.stream().map(LettuceConnection::command).toList();
@@ -99,7 +97,7 @@ final class LettuceConnection implements ServerConnection {
             fault = refusal != null && !isSent ? Fault.reply(String.valueOf(refusal.getMessage()))
                     : Fault.none(isSent, e.getCause() == null ? e : e.getCause());
         }
-        if (fault != null) {
+        if (fault != Fault.NONE) {
             close(used);
             replies.addAll(Collections.nCopies(commands.size() - replies.size(), Reply.of(fault)));
         }
@@ -156,6 +154,14 @@ final class LettuceConnection implements ServerConnection {
         }
         connecting = null;
         return used.thenCompose(StatefulRedisConnection::closeAsync);
+    }
+
+    /** Closes the connection without waiting for that. */
+    void drop() {
+        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = connecting;
+        if (used != null) {
+            close(used);
+        }
     }
 
     /** It waits for the end of an open connection: a client that is shut down meanwhile would warn of it. */

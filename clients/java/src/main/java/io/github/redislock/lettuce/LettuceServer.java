@@ -48,7 +48,7 @@ public final class LettuceServer {
         public List<Reply> call(long limit, List<String[]> commands) {
             List<Reply> replies = shared.send(limit, commands);
             if (replies.stream().anyMatch(reply -> reply.fault().is("READONLY"))) {
-                shared.close(); // it leads to an old primary
+                shared.drop(); // it leads to an old primary
             }
             return replies;
         }

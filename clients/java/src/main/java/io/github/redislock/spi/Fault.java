@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
  * @param cause what the library threw, if it did
  */
 public record Fault(@Nullable Kind kind, String word, boolean isSent, String text, @Nullable Throwable cause) {
-    /** That of a reply which is a value. */
+    /** No fault: the reply is a value. */
     public static final Fault NONE = new Fault(null, "", false, "", null);
 
     private static final Map<Kind, List<String>> KINDS = Map.of(

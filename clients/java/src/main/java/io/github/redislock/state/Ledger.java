@@ -19,7 +19,7 @@ public class Ledger {
 
     private record Loss(String reason, long at) {}
 
-    /** The time of this call: the caller sets it, each time later. */
+    /** The time of this call. The caller sets it, each time later, and each call that begins moves it on. */
     public long at;
     private List<Runnable> news = new ArrayList<>();
 
@@ -38,12 +38,7 @@ public class Ledger {
         this.isCluster = isCluster;
     }
 
-    /** Whether it was closed. */
-    public boolean isClosed() {
-        return isClosed;
-    }
-
-    /** What is to be called without the mutex. */
+    /** Takes the notifications, which are run without the mutex. */
     public List<Runnable> takeNews() {
         List<Runnable> taken = news;
         news = taken.isEmpty() ? taken : new ArrayList<>();

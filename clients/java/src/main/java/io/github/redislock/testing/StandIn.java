@@ -109,7 +109,8 @@ public final class StandIn {
 
     /** Ends the waits, and the grants outside of sessions, whose time is over. */
     private void expire() {
-        end("expired", call -> (call.token == 0 || call.session == 0) && now() > call.until);
+        long now = now();
+        end("expired", call -> (call.token == 0 || call.session == 0) && now > call.until);
     }
 
     /** Ends all calls that are over, and returns how many. The end of a grant is a loss if there is a reason. */
