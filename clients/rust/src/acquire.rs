@@ -28,17 +28,8 @@ pub(crate) struct Terms {
     pub(crate) task: Option<Task>,
     /// The owner and the token of a grant to adopt.
     pub(crate) adopts: Option<(Arc<str>, u64)>,
-    /// What is wrong with them.
+    /// The reason why these terms are misuse.
     pub(crate) wrong: Option<&'static str>,
-}
-
-impl Terms {
-    pub(crate) fn set_fixed(&mut self, lease: Duration) {
-        self.fixed = Some(lease);
-        if lease < Duration::from_millis(1) {
-            self.wrong = Some("a lease is at least 1 millisecond");
-        }
-    }
 }
 
 /// Runs an acquire to its end, and reports that. It is told when it is given up, or when this future is dropped.
@@ -138,7 +129,7 @@ fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, node: usize) -> Result<H
     Ok(Hold::new(locks, id, name, caller))
 }
 
-/// What the caller of an acquire does next.
+/// A [`Step`], with what it takes to send the ACQUIRE.
 enum Next {
     Done,
     Rest(Duration),

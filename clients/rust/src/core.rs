@@ -132,14 +132,9 @@ impl Core {
         Ok(Target { node, is_asking })
     }
 
-    /// Sends a command about a key until it is answered, for two reply timeouts. The command is none while there is no
-    /// session for it. It returns the node that was asked last.
-    pub(crate) async fn call_about(
-        self: &Arc<Self>,
-        key: &[u8],
-        command: impl FnMut(usize) -> Option<Cmd>,
-    ) -> (usize, Answer) {
-        self.call(Some(key), 0, command).await
+    /// Sends a command about a key until it is answered, for two reply timeouts. It returns the node that was asked last.
+    pub(crate) async fn call_about(self: &Arc<Self>, key: &[u8], command: &Cmd) -> (usize, Answer) {
+        self.call(Some(key), 0, |_| Some(command.clone())).await
     }
 
     /// Sends a command to a node until it is answered, for two reply timeouts.
@@ -148,6 +143,8 @@ impl Core {
         answer.reply
     }
 
+    /// Sends a command about a key, or to a node, until it is answered, for two reply timeouts. The command is none while
+    /// there is no session for it. It returns the node that was asked last.
     async fn call(
         self: &Arc<Self>,
         key: Option<&[u8]>,
@@ -199,7 +196,7 @@ impl Core {
 
     /// Sends a release that belongs to another node.
     async fn send_elsewhere(self: Arc<Self>, key: Arc<[u8]>, command: Cmd) {
-        self.call_about(&key, |_| Some(command.clone())).await;
+        self.call_about(&key, &command).await;
     }
 
     /// Asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
@@ -215,15 +212,21 @@ impl Core {
             }
             Some(known.state.claims.get(&id)?.renew_command(session))
         };
-        let (node, answer) = self.call_about(&name.key, renew).await;
+        let (node, answer) = self.call(Some(&name.key), 0, renew).await;
         let mut known = self.lock();
         known.state.found(id, node, session, &answer);
         known.state.end_call(call);
     }
 }
 
+/// Reports a loss to the log and to an observer.
+pub(crate) fn report_loss(observer: Option<&Arc<dyn Observer>>, error: Error) {
+    tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");
+    observe(observer, move |observer| observer.lost(&error));
+}
+
 /// Has an observer called, on a thread of its own.
-pub(crate) fn observe(
+fn observe(
     observer: Option<&Arc<dyn Observer>>,
     tell: impl FnOnce(&dyn Observer) + Send + 'static,
 ) {
@@ -279,8 +282,7 @@ impl Locked<'_> {
                 .of("hold", &claim.name.key);
             let _ = caller.loss.set(error.clone());
             caller.lost.cancel();
-            tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");
-            self.core.observe(move |observer| observer.lost(&error));
+            report_loss(self.core.options.observer.as_ref(), error);
         }
     }
 }

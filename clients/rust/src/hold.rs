@@ -91,7 +91,7 @@ impl Hold {
                     End::Lasts(lasts) => lasts,
                     End::Release(command) => {
                         let (core, key) = (hold.core(), &hold.name.key);
-                        let (_, answer) = core.call_about(key, |_| Some(command.clone())).await;
+                        let (_, answer) = core.call_about(key, &command).await;
                         return hold.core().lock().state.ended(hold.id, &answer.reply);
                     }
                 };
@@ -118,10 +118,7 @@ impl Hold {
             let command = before(&mut known.state, self.id).map_err(failed)?;
             (command, known.state.begin_call(self.name.clone()))
         };
-        let called = self
-            .core()
-            .call_about(&self.name.key, |_| Some(command.clone()));
-        let (_, answer) = called.await;
+        let (_, answer) = self.core().call_about(&self.name.key, &command).await;
         let mut known = self.core().lock();
         let result = after(&mut known.state, self.id, &answer);
         known.state.end_call(call);

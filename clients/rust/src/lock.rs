@@ -55,7 +55,10 @@ impl Lock {
 
     /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it.
     pub fn fixed(mut self, lease: Duration) -> Self {
-        self.terms.set_fixed(lease);
+        self.terms.fixed = Some(lease);
+        if lease < Duration::from_millis(1) {
+            self.terms.wrong = Some("a lease is at least 1 millisecond");
+        }
         self
     }
 
@@ -128,7 +131,8 @@ impl Lock {
         }
     }
 
-    async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
+    /// Acquires the lock unless it is given up.
+    pub(crate) async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
         let task = self.terms.task.as_ref();
         if let Some(held) = task.and_then(|task| task.held(&self.key)) {
             return enter(&held, self.terms.mode).await;

@@ -125,7 +125,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
             .collect()
     };
     let releasing = releases.into_iter().map(|(key, command)| async move {
-        let calling = core.call_about(&key, |_| Some(command.clone()));
+        let calling = core.call_about(&key, &command);
         let error = match timeout(end.saturating_sub(now()), calling).await {
             Ok((node, answer)) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;

@@ -43,7 +43,7 @@ impl Task {
         self.locks.permit(key, of)
     }
 
-    /// What the task holds of a key.
+    /// The hold of the task on a key, if it stands.
     pub(crate) fn held(&self, key: &[u8]) -> Option<Arc<Hold>> {
         let hold = self.holds().get(key).and_then(Weak::upgrade)?;
         hold.status().is_ok().then_some(hold)

@@ -66,7 +66,7 @@ impl Vote {
 /// The reply of the server at a place.
 enum Reply {
     /// To the acquire that this token gives up.
-    Asked(usize, CancellationToken, Result<Option<Guard>, Error>),
+    Asked(usize, CancellationToken, Result<Guard, Error>),
     /// To a raise to this token; with a failure, whether the token is too far ahead of the clock.
     Raised(usize, u64, Result<(), (Error, bool)>),
 }
@@ -152,7 +152,7 @@ impl Ballot {
         let vote = &mut self.votes[place];
         (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());
         self.calls.push(Box::pin(async move {
-            let result = lock.acquire_unless(leave.cancelled()).await;
+            let result = lock.acquire_until(&leave).await;
             Reply::Asked(place, leave, result)
         }));
     }
@@ -182,20 +182,20 @@ impl Ballot {
     fn apply(&mut self, reply: Reply) {
         match reply {
             Reply::Asked(_, leave, result) if leave.is_cancelled() => {
-                give_up(result.ok().flatten());
+                give_up(result.ok());
             }
             Reply::Asked(place, _, result) => {
                 let vote = &mut self.votes[place];
                 (vote.is_open, vote.is_in_line) = (false, false);
-                match result.transpose() {
-                    Some(Ok(guard)) => {
+                match result {
+                    Ok(guard) => {
                         *vote = Vote {
                             token: guard.token(),
                             guard: Some(guard),
                             ..Vote::default()
                         }
                     }
-                    failed => vote.error = failed.and_then(Result::err),
+                    Err(error) => vote.error = Some(error),
                 }
             }
             Reply::Raised(place, token, result) => {

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::background::{background, run};
-use crate::core::observe;
+use crate::core::report_loss;
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::hold::Hold;
@@ -101,10 +101,7 @@ impl Together {
         self.lost.cancel();
         self.ended.cancel();
         let error = failure.of("hold", &self.key);
-        tracing::warn!(key = error.key(), cause = error.cause(), "a lock was lost");
-        observe(self.quorum.options.observer.as_ref(), move |observer| {
-            observer.lost(&error);
-        });
+        report_loss(self.quorum.options.observer.as_ref(), error);
     }
 
     /// Fails if the lock is lost or released.
@@ -122,7 +119,7 @@ impl Together {
         majority.copied().unwrap_or_default()
     }
 
-    /// Makes a call about each part at once, each as a task.
+    /// Makes a call about each part at once. A call that has begun runs to its end.
     async fn call<F>(
         &self,
         operation: &'static str,

@@ -143,7 +143,7 @@ impl Cluster {
         server
     }
 
-    /// Reads the map from the first node that answers; each has a share of the time.
+    /// Asks all nodes at once, and reads the map from the first that answers.
     async fn read(&self, limit: Duration) -> Result<(), Fault> {
         let nodes: Vec<_> = self.map().nodes.values().cloned().collect();
         let command = &command!["CLUSTER", "SLOTS"];

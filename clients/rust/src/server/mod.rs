@@ -168,7 +168,7 @@ impl Poller {
         sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
     }
 
-    /// What callers call: it goes along with the next pipeline.
+    /// The calls that go along with the next pipeline.
     pub(crate) fn crowd(&self) -> &Crowd {
         &self.server.crowd
     }

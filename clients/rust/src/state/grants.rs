@@ -9,7 +9,7 @@ use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What became of a call about a grant.
+/// The outcome of a call about a grant.
 pub(crate) struct Answer {
     /// When the last try was sent.
     pub(crate) sent: Time,
@@ -66,13 +66,15 @@ impl State {
         (claim.name.clone(), claim.token)
     }
 
-    /// The reason of a loss: what the server reported, or else its reply.
-    pub(super) fn reason(&self, id: Id, fault: &Fault) -> String {
+    /// A reply shows that the grant is lost. Returns the reason: what the server reported, or else that reply.
+    pub(super) fn gone(&mut self, id: Id, fault: &Fault) -> String {
         let reported = self.losses.get(&self.ended_of(id));
-        reported.map_or_else(
+        let reason = reported.map_or_else(
             || format!("gone ({})", fault.word()),
             |loss| loss.reason.clone(),
-        )
+        );
+        self.lose(id, reason.clone());
+        reason
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
@@ -116,8 +118,7 @@ impl State {
             claim.from = at;
         }
         if let Some(fault) = fault.filter(|fault| fault.is_gone()) {
-            let reason = self.reason(id, fault);
-            self.lose(id, reason);
+            self.gone(id, fault);
         }
         self.require_held(id)?;
         let sure = self.sure(id);
@@ -171,9 +172,7 @@ impl State {
             if holds == 0 && answer.was_open && !self.losses.contains_key(&ended) {
                 return Ok(());
             }
-            let reason = self.reason(id, fault);
-            self.lose(id, reason.clone());
-            return Err(Error::new(ErrorKind::Lost, reason));
+            return Err(Error::new(ErrorKind::Lost, self.gone(id, fault)));
         }
         if holds > 0 {
             // Its release is not repeated: a re-entry may have come between.

@@ -155,7 +155,6 @@ impl State {
         let mut waits: Vec<Id> = self.names.values().copied().filter(is_out).collect();
         waits.sort_unstable();
         for id in waits {
-            self.claim(id).open += 1;
             let asked = self.asked(id);
             let command = self.claims[&id].acquire_command(session, self.at);
             due.push((command, Then::Queued(asked)));
@@ -215,8 +214,7 @@ impl State {
         }
         match reply {
             Err(fault) if fault.is_gone() => {
-                let reason = self.reason(id, fault);
-                self.lose(id, reason);
+                self.gone(id, fault);
             }
             Err(fault) if self.is_cluster && fault.redirection().is_some() => {
                 self.doubtful(id, "moved");

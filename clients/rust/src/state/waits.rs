@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
 
-/// What the caller of an acquire does next.
+/// The next step of the caller of an acquire.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Done,
@@ -48,7 +48,7 @@ impl State {
         Ok(self.last_id)
     }
 
-    /// What the caller of an acquire does next.
+    /// The next step of the caller of an acquire.
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let sure = self.sure(id);
@@ -86,12 +86,12 @@ impl State {
         if is_in_line || node.session == 0 {
             return Ok(Step::Rest(end.saturating_sub(at)));
         }
-        self.claim(id).open += 1;
         Ok(Step::Send)
     }
 
     /// Registers the ACQUIRE that is sent next, for `answered`.
     pub(crate) fn asked(&mut self, id: Id) -> Asked {
+        self.claim(id).open += 1;
         let wait = &self.claims[&id];
         let (node, end) = (wait.node, wait.asked_end);
         let limit = wait.limit.min(wait.last.saturating_sub(self.at));
