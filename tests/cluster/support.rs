@@ -1,4 +1,4 @@
-//! What these tests share: a few keys of one slot, and calls that wait or go where they are sent.
+//! What these tests share: a few keys of one slot, and calls that wait.
 
 use redis::Connection;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a user may do: by its rights to the key, in scripts, and by category.
+//! The permissions of a user: by its rights to the key, in scripts, and by category.
 
 use crate::support::run;
 use redis::Connection;

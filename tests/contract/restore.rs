@@ -1,4 +1,4 @@
-//! `DUMP`, `RESTORE` and `MIGRATE`: a grant carried as it is.
+//! `DUMP` and `RESTORE`: a grant carried as it is.
 
 use crate::support::{deadline, last_token, lock_section, now_us, run, starts_lease, unchanged};
 use redis::Connection;

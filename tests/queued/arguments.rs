@@ -1,4 +1,4 @@
-//! The words that `QUEUE` goes with.
+//! Calls that cannot be queued.
 
 use crate::support::{Session, hold, queued};
 use testbed::{Expect, Server, held};

@@ -1,4 +1,4 @@
-//! What WAITERS, LIST, HOTKEYS and INFO tell of queued calls.
+//! Queued calls in WAITERS, in the list of sessions and in INFO.
 
 use crate::support::{Session, hold, queued, run, wait};
 use redis::{Connection, Value};

@@ -1,4 +1,4 @@
-//! Several programs, several locks: one frozen, one killed, and very many calls that are passed over.
+//! Several programs, several locks: one frozen, one killed, and two that reconnect in turns.
 
 use crate::support::{Session, fall_silent, granted, has, hold, queued, run};
 use testbed::{Expect, Server, waiters};

@@ -1,4 +1,4 @@
-//! The new owner has two calls on their way, and one of them, or both, are killed.
+//! The new owner has two calls on their way, and one of them is killed.
 
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};

@@ -1,4 +1,4 @@
-//! `DUMP`, `RESTORE`, `MIGRATE`, `RENAME`, `MOVE`, `COPY`: shares carried as they are.
+//! `DUMP`, `RESTORE`, `MIGRATE`, `RENAME`, `MOVE`: shares carried as they are.
 
 use crate::holders::{Holder, holders, holders_of, owners, shared};
 use crate::support::{run, wait};

@@ -1,4 +1,4 @@
-//! What a call with a limit is answered. Who has room is shown in the core (`properties`).
+//! The reply to a call with a limit. Who has room is shown in the core (`properties`).
 
 use crate::support::{run, wait};
 use testbed::{Expect, Server};

@@ -2,8 +2,7 @@
 //! the LOCK command that made the room; where none did, within 10 ms.
 
 use crate::holders::{enter, owners, shared};
-use crate::support::{Waiter, at_once, line, queue, run, wait};
-use redis::Connection;
+use crate::support::{at_once, queue, run, wait};
 use std::time::Duration;
 use testbed::{Expect, Server, Talk};
 
@@ -111,24 +110,6 @@ fn by_a_higher_bound_of_holders() {
     next[1].granted();
 }
 
-/// A reader holds `k`, a writer is in line and a reader behind it: `leave` takes the writer out, and the
-/// reader has room.
-#[track_caller]
-fn when_the_front_leaves(leave: impl FnOnce(&Server, &mut Connection, Waiter)) {
-    let (server, mut c, _) = shared(["a"], "SHARED");
-    run(&mut c, "ACL SETUSER ann on nopass ~* &* +@all").okay();
-    let ann = server.connection_as("ann", "any");
-    let writer = Waiter::on(&server, ann, &line("LOCK.ACQUIRE k writer BLOCK 0"));
-    let mut readers =
-        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
-    leave(&server, &mut c, writer);
-    for reader in &mut readers {
-        reader.granted();
-    }
-    assert_eq!(owners(&mut c), ["a", "b", "d"]);
-    assert_eq!(queue(&mut c), [""; 0]);
-}
-
 #[test]
 fn by_a_front_call_whose_time_is_up() {
     let (server, mut c, _) = shared(["a"], "SHARED");
@@ -141,16 +122,23 @@ fn by_a_front_call_whose_time_is_up() {
 
 #[test]
 fn by_a_front_call_that_is_called_off() {
-    when_the_front_leaves(|_, c, mut writer| {
-        let lines = ["MULTI", "LOCK.RELEASE k writer ALL", "LOCK.INFO k", "EXEC"];
-        let exec = at_once(c, &lines).pop().expect("EXEC").items();
-        assert_eq!(exec[0].clone().int(), 0);
-        assert!(
-            exec[1].clone().lock_info().holders >= 2,
-            "inside the command"
-        );
-        writer.receive().nil();
-    });
+    let (server, mut c, _) = shared(["a"], "SHARED");
+    let mut writer = wait(&server, "k writer BLOCK 0");
+    let mut readers =
+        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    let lines = ["MULTI", "LOCK.RELEASE k writer ALL", "LOCK.INFO k", "EXEC"];
+    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    assert_eq!(exec[0].clone().int(), 0);
+    assert!(
+        exec[1].clone().lock_info().holders >= 2,
+        "inside the command"
+    );
+    writer.receive().nil();
+    for reader in &mut readers {
+        reader.granted();
+    }
+    assert_eq!(owners(&mut c), ["a", "b", "d"]);
+    assert_eq!(queue(&mut c), [""; 0]);
 }
 
 /// Whatever frees the whole lock.

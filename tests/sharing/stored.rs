@@ -88,14 +88,7 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
             zoo(&mut c);
             if rewrite {
                 run(&mut c, "BGREWRITEAOF").value();
-                eventually(
-                    || {
-                        let fields = server.info("persistence");
-                        fields["aof_rewrite_in_progress"] == "0"
-                            && fields["aof_rewrite_scheduled"] == "0"
-                    },
-                    "the rewrite to end",
-                );
+                server.wait_for_rewrite();
             }
             let (before, seen) = (
                 (server.whole_state(), told(&mut c)),

@@ -1,4 +1,4 @@
-//! Several waiting calls of one owner, and calls that say how many holds they want.
+//! Several waiting calls of one owner.
 
 use crate::copies::Copies;
 use crate::support::{info, nobody_waits, queue, run, wait, wait_as};

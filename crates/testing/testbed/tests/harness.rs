@@ -1,7 +1,7 @@
 //! The test harness itself, on servers without the module: where it is wrong, every other test may
 //! pass or fail for nothing.
 
-use testbed::{Expect, Server, aof, cmd, dump, eventually};
+use testbed::{Expect, Server, aof, cmd, dump};
 
 /// A server as it comes, with these settings.
 fn plain(settings: &[(&str, &str)]) -> Server {
@@ -47,11 +47,7 @@ fn the_aof_is_read_in_order_over_a_rewrite() {
         assert_eq!(before, [vec!["SELECT", "0"], vec!["SET", "k", "1"]]);
 
         cmd!(c, "BGREWRITEAOF").value();
-        let rewritten = || {
-            let fields = server.info("persistence");
-            fields["aof_rewrite_in_progress"] == "0" && fields["aof_rewrite_scheduled"] == "0"
-        };
-        eventually(rewritten, "the rewrite to end");
+        server.wait_for_rewrite();
         cmd!(c, "DEL", "k").int();
         let mut after: Vec<_> = server.aof().iter().map(words).collect();
         after.retain(|command| command[0] != "SELECT");
