@@ -57,7 +57,8 @@ test("acquires, waits, refusals, losses, releases and outages are measured as by
   await assert.rejects(locks.lock("order:3", { wait: 0 }).acquire(), LockUnavailable);
   await server.order("restart");
   await eventually(async () => (await reader.counts())[down] === 0, "its end");
-  await eventually(async () => (await reader.counts())["redis_lock.client.losses order"] === 1, "the loss of what it forgot");
+  await eventually(async () => (await reader.counts())["redis_lock.client.losses order"] === 1,
+    "the loss of what it forgot");
   await locks.close();
   await assert.rejects(locks.lock("order:3").acquire(), LockMisuse);
 
@@ -84,8 +85,8 @@ test("no metric depends on keys, and times are in seconds", async () => {
   const locks = newLocks(server, { observer });
   await locks.lock("order:1").run(() => assert.rejects(locks.lock("order:1", { wait: 300 }).acquire(), LockBusy));
   const series = await reader.read();
-  assert.deepEqual(Object.keys(series).sort(),
-    ["redis_lock.client.acquire.duration busy", "redis_lock.client.acquire.duration done", "redis_lock.client.hold.duration done"]);
+  assert.deepEqual(Object.keys(series).sort(), ["redis_lock.client.acquire.duration busy",
+    "redis_lock.client.acquire.duration done", "redis_lock.client.hold.duration done"]);
   for (const name of ["redis_lock.client.acquire.duration busy", "redis_lock.client.hold.duration done"]) {
     const { sum } = series[name] as { sum: number };
     assert(sum >= .3 && sum < 10, `${name}: ${sum}`);

@@ -53,12 +53,14 @@ public final class MicrometerObserver implements LockObserver {
 
     @Override
     public void acquired(String key, Duration took, @Nullable Throwable error) {
-        record("redis_lock.client.acquire.duration", "How long acquires took, their wait included, by outcome.", key, took, error);
+        record("redis_lock.client.acquire.duration", "How long acquires took, their wait included, by outcome.",
+                key, took, error);
     }
 
     @Override
     public void released(String key, Duration held, @Nullable Throwable error) {
-        record("redis_lock.client.hold.duration", "How long locks were held until their release, by its outcome.", key, held, error);
+        record("redis_lock.client.hold.duration", "How long locks were held until their release, by its outcome.",
+                key, held, error);
     }
 
     @Override
@@ -76,8 +78,8 @@ public final class MicrometerObserver implements LockObserver {
             gauge.decrementAndGet();
         } else {
             gauge.incrementAndGet();
-            Counter.builder("redis_lock.client.session.disconnects").description("Connections of sessions that were lost.")
-                    .tags(of).register(registry).increment();
+            Counter.builder("redis_lock.client.session.disconnects")
+                    .description("Connections of sessions that were lost.").tags(of).register(registry).increment();
         }
     }
 }

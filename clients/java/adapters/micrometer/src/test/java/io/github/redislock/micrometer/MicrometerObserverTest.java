@@ -68,7 +68,8 @@ class MicrometerObserverTest {
             Thread.sleep(300);
             order.release();
             Grant held = waiting.get();
-            assertThat(registry.get("redis_lock.client.hold.duration").timer().totalTime(TimeUnit.MILLISECONDS)).isGreaterThan(290);
+            assertThat(registry.get("redis_lock.client.hold.duration").timer().totalTime(TimeUnit.MILLISECONDS))
+                    .isGreaterThan(290);
             Grant lost = locks.get("lock:stock:1").lock();
             server.run("DEL lock:stock:1");
             eventually("the loss", () -> read().containsKey("redis_lock.client.losses stock"));
