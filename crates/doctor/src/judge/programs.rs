@@ -57,11 +57,14 @@ pub(super) fn programs(node: &Node) -> Judged {
 }
 
 /// Whether a user may acquire locks; yes, where that is not known.
-fn may_acquire(node: &Node, name: &str) -> bool {
+fn may_acquire(node: &Node, name: &[u8]) -> bool {
     node.users.as_ref().map_or(true, |users| {
         let able =
             |user: &&User| user.exists && user.enabled && !user.denied.contains("LOCK.ACQUIRE");
-        users.iter().filter(able).any(|user| user.name == name)
+        users
+            .iter()
+            .filter(able)
+            .any(|user| user.name.as_bytes() == name)
     })
 }
 
