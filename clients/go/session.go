@@ -148,13 +148,14 @@ func (n *node) round() *state.Fault {
 		l.unlock()
 		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
-		for i, one := range due {
-			fault := replies[i].Fault
-			if one.Apply(sent, replies[i]); fault != nil && fault.Word == "" {
-				broken = fault
+		for i, reply := range replies {
+			reply.From, reply.Sent = &n.Node, sent
+			due[i].Apply(reply)
+			if reply.Fault != nil && reply.Fault.Word == "" {
+				broken = reply.Fault
 			}
-			if fault.Redirects() && one.Command[0] == "LOCK.RELEASE" {
-				go l.call(context.Background(), target{key: one.Command[1].(string)}, func(*node) []any { return one.Command })
+			if words := commands[i]; reply.Fault.Redirects() && words[0] == "LOCK.RELEASE" {
+				go l.call(context.Background(), target{key: words[1].(string)}, words)
 			}
 		}
 	}

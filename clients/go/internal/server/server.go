@@ -3,11 +3,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,36 +26,34 @@ type Server struct {
 	options  redis.Options
 	mu       sync.Mutex
 	client   *redis.Client
-	answered bool // the client has got an answer
+	idle     *redis.Conn // of the last flight
+	answered bool        // the client has got an answer
 	isClosed bool
-	flights  int       // calls and pipelines under way
-	landed   time.Time // when the last of them was answered
-	queue    batch     // calls that share the next pipeline
-	collects bool      // the loop is about to poll
-	contexts map[time.Duration]shared
+	flights  int           // calls and pipelines under way
+	landed   time.Duration // when the last of them was answered
+	queue    batch         // calls that share the next pipeline
+	collects bool          // the loop is about to poll
+	within   context.Context
+	until    time.Duration // the end of within
 }
 
-// shared is a context of many calls, and its end.
-type shared struct {
-	ctx context.Context
-	end time.Time
-}
-
-// batch is the calls of a pipeline.
-type batch []*queued
-
-// queued is a call that another one, or itself, sends in a pipeline.
-type queued struct {
-	command []any
-	reply   state.Reply
-	turn    chan batch // its reply is here; or the calls that it sends
-}
+type (
+	// batch is the calls of a pipeline.
+	batch []*queued
+	// queued is a call that is sent in a pipeline with others.
+	queued struct {
+		command []any
+		limit   time.Duration
+		reply   chan state.Reply
+	}
+)
 
 const (
 	mostFlights = 4 // of a crowd of calls: more of them share pipelines
-	mostInBatch = 100
-	leastShared = 400 * time.Millisecond
+	moment      = 50 * time.Millisecond
 )
+
+var epoch = time.Now()
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
 const bySentinels = "FailoverClient"
@@ -76,7 +76,7 @@ func newServer(client *redis.Client, address string) *Server {
 			return dial(longer, network, address)
 		}
 	}
-	return &Server{Address: address, options: o, contexts: map[time.Duration]shared{}}
+	return &Server{Address: address, options: o}
 }
 
 func (s *Server) connect(poolSize int) *redis.Client {
@@ -89,78 +89,116 @@ func (s *Server) connect(poolSize int) *redis.Client {
 }
 
 // Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
-// about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
-func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
+// about to poll, it shares a pipeline with others, which the end of the context does not wait for.
+func (s *Server) Call(ctx context.Context, limit time.Duration, asking bool, command []any) (reply state.Reply) {
 	if limit <= 0 {
-		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
+		return noReply(false, "no time was left")
 	}
 	s.mu.Lock()
-	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
-	if asking || !isCrowd || limit < leastShared {
-		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
-			if asking {
-				reply = sendAll(ctx, client, []any{"ASKING"}, command)[1]
-			} else {
-				reply = replyOf(client.Do(ctx, command...))
-			}
-			return reply.Fault
-		})
+	isCrowd := s.collects || s.flights >= mostFlights && !s.hangs()
+	if asking || !isCrowd {
+		f := s.takeOff(limit)
+		if asking {
+			reply = sendAll(f.ctx, f.conn, []any{"ASKING"}, command)[1]
+		} else {
+			reply = replyOf(f.conn.Do(f.ctx, command...))
+		}
+		f.land(reply.Fault)
 		return reply
 	}
-	one := queued{command: command, turn: make(chan batch, 1)}
+	one := queued{command, limit, make(chan state.Reply, 1)}
 	s.queue = append(s.queue, &one)
 	s.mu.Unlock()
-	if mine := <-one.turn; mine != nil {
-		s.mu.Lock()
-		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
-			mine.answer(sendAll(ctx, client, mine.commands()...))
-			return one.reply.Fault
-		})
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case reply := <-one.reply:
+		return reply
+	case <-timer.C:
+	case <-ctx.Done():
 	}
-	return one.reply
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := len(s.queue)
+	s.queue = slices.DeleteFunc(s.queue, func(other *queued) bool { return other == &one })
+	return noReply(len(s.queue) == waiting, "no answer in time")
 }
 
-// fly sends over the client of the moment, and then has the calls that queue sent by the first of them, unless the loop
-// sends them. It is called with the mutex, and unlocks it.
-func (s *Server) fly(limit time.Duration, send func(context.Context, *redis.Client) *state.Fault) {
+func noReply(isSent bool, why string) state.Reply {
+	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: errors.New(why)}}
+}
+
+// flight is a call or a pipeline under way.
+type flight struct {
+	server *Server
+	client *redis.Client
+	conn   *redis.Conn
+	ctx    context.Context
+}
+
+// hangs reports whether no call has been answered for a moment. The mutex is held.
+func (s *Server) hangs() bool { return time.Since(epoch) > s.landed+moment }
+
+// takeOff begins a flight over the client of the moment. A connection that was used a moment ago is used again without
+// a look at its state. takeOff is called with the mutex, and unlocks it.
+func (s *Server) takeOff(limit time.Duration) flight {
+	defer s.mu.Unlock()
 	if s.client == nil {
 		s.client, s.answered = s.connect(0), false
 	}
-	client, ctx := s.client, s.within(limit)
 	if s.isClosed {
-		_ = client.Close()
+		_ = s.client.Close()
+	}
+	f := flight{s, s.client, s.idle, s.limited(limit)}
+	if s.idle = nil; f.conn != nil && s.hangs() {
+		_ = f.conn.Close()
+		f.conn = nil
+	}
+	if f.conn == nil {
+		f.conn = s.client.Conn()
 	}
 	s.flights++
-	s.mu.Unlock()
-	fault := send(ctx, client)
+	return f
+}
+
+// land ends a flight. Calls that have queued meanwhile fly next, unless the loop takes them along.
+func (f flight) land(fault *state.Fault) {
+	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heed(client, fault)
-	s.landed = time.Now()
-	if s.flights--; len(s.queue) > 0 && !s.collects {
-		first := s.queue[:min(len(s.queue), mostInBatch)]
-		s.queue = s.queue[len(first):]
-		first[0].turn <- first
+	s.heed(f.client, fault)
+	if s.client == f.client && s.idle == nil && fault == nil {
+		s.idle = f.conn
+	} else {
+		_ = f.conn.Close()
+	}
+	s.landed = time.Since(epoch)
+	s.flights--
+	if next := s.queue; len(next) > 0 && !s.collects {
+		s.queue = nil
+		go s.fly(next)
 	}
 }
 
-// within returns a context that ends in this time, rounded down to 50 ms, or up to a twentieth later: many calls share
-// one, since each one takes a timer.
-func (s *Server) within(limit time.Duration) context.Context {
-	const step = 50 * time.Millisecond
-	if limit > step {
-		limit = limit.Truncate(step)
-	}
-	shared := s.contexts[limit]
-	if time.Until(shared.end) < limit {
-		shared.end = time.Now().Add(limit + limit/20)
-		ctx, cancel := context.WithDeadline(context.Background(), shared.end)
+// fly sends a batch.
+func (s *Server) fly(b batch) {
+	longest := slices.MaxFunc(b, func(a, b *queued) int { return cmp.Compare(a.limit, b.limit) })
+	s.mu.Lock()
+	f := s.takeOff(longest.limit)
+	replies := sendAll(f.ctx, f.conn, b.commands()...)
+	b.answer(replies)
+	f.land(replies[0].Fault)
+}
+
+// limited returns a context that ends in this time, or up to a step later: calls share it, since each one takes a timer.
+func (s *Server) limited(limit time.Duration) context.Context {
+	const step = 32 * time.Millisecond
+	if until := (time.Since(epoch) + limit + step).Truncate(step); until != s.until {
+		ctx, cancel := context.WithDeadline(context.Background(), epoch.Add(until))
 		context.AfterFunc(ctx, cancel)
-		if shared.ctx = ctx; limit%step == 0 {
-			s.contexts[limit] = shared
-		}
+		s.within, s.until = ctx, until
 	}
-	return shared.ctx
+	return s.within
 }
 
 // heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
@@ -170,7 +208,7 @@ func (s *Server) heed(client *redis.Client, fault *state.Fault) {
 	case fault == nil:
 		s.answered = true
 	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
-		s.client = nil
+		s.client, s.idle = nil, nil
 		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
 	}
 }
@@ -186,8 +224,7 @@ func (b batch) commands() [][]any {
 // answer wakes the callers.
 func (b batch) answer(replies []state.Reply) {
 	for i, one := range b {
-		one.reply = replies[i]
-		one.turn <- nil
+		one.reply <- replies[i]
 	}
 }
 
@@ -196,7 +233,7 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed = true; s.client != nil {
-		_ = s.client.Close()
+		_ = s.client.Close() // its connections too
 	}
 }
 
@@ -245,7 +282,10 @@ func (s *Server) collect(collects bool) (collected batch) {
 // Close closes the connection.
 func (p Poller) Close() { _ = p.client.Close() }
 
-func sendAll(ctx context.Context, client *redis.Client, commands ...[]any) []state.Reply {
+// sender is a client or a connection of one.
+type sender interface{ Pipeline() redis.Pipeliner }
+
+func sendAll(ctx context.Context, client sender, commands ...[]any) []state.Reply {
 	pipe, made, replies := client.Pipeline(), make([]*redis.Cmd, len(commands)), make([]state.Reply, len(commands))
 	for i, command := range commands {
 		made[i] = pipe.Do(ctx, command...)

@@ -99,9 +99,9 @@ func (c *Claim) ReleaseCommand() []any {
 	return command
 }
 
-// MoveCommand moves the grant to a session.
-func (c *Claim) MoveCommand(session int64) []any {
-	return []any{"LOCK.RENEW", c.Key, c.Owner, "SESSION", session, "TOKEN", c.Token}
+// RenewCommand renews the grant with its lease, wherever it is; options may move it to a session.
+func (c *Claim) RenewCommand(options ...any) []any {
+	return append([]any{"LOCK.RENEW", c.Key, c.Owner, "TOKEN", c.Token}, options...)
 }
 
 // CancelCommand makes sure that the owner neither holds the lock nor waits for it.
