@@ -162,11 +162,9 @@ func (l *Locks) Close(ctx context.Context) error {
 		})
 	}
 	calls.Wait()
-	l.mu.Lock()
 	for n := range sessions {
-		n.poller.Close()
+		n.line.Close()
 	}
-	l.mu.Unlock()
 	l.loops.Wait()
 	l.servers.Close()
 	return errors.Join(failures...)

@@ -28,7 +28,7 @@ type node struct {
 	state.Node
 	locks    *Locks
 	server   *server.Server
-	poller   server.Poller
+	line     *server.Line
 	hasWoken bool          // the last POLL has woken callers
 	isDown   bool          // to the observer
 	needed   chan struct{} // ends a pause of the loop
@@ -40,10 +40,9 @@ func (l *Locks) nodeOf(server *server.Server) *node {
 	defer l.mu.Unlock()
 	n := l.nodes[server]
 	if n == nil {
-		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
+		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, line: server.Line(), needed: make(chan struct{}, 1)}
 		l.nodes[server] = n
 		if !l.st.IsClosed() {
-			n.poller = server.Poller()
 			l.loops.Go(n.loop)
 		}
 	}
@@ -71,11 +70,10 @@ func (n *node) loop() {
 			n.Session = 0
 		} else if isBroken {
 			st.Failed(&n.Node, began, fault)
-			n.poller.Close()
-			n.poller = n.server.Poller()
+			n.line.Close()
 		}
 		if st.IsClosed() {
-			n.poller.Close()
+			n.line.Close()
 			n.observe(false, nil)
 			l.unlock()
 			return
@@ -125,7 +123,7 @@ func (n *node) round() *state.Fault {
 	st.LeaveSession(&n.Node)
 	if n.Session == 0 {
 		l.unlock()
-		opened := n.poller.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
+		opened := n.line.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
 			"NAME", l.options.Service})[0]
 		session, _ := opened.Value.(int64)
 		if session == 0 {
@@ -134,7 +132,7 @@ func (n *node) round() *state.Fault {
 		st = l.lock()
 		if st.Opened(&n.Node, session); st.IsClosed() {
 			l.unlock()
-			n.poller.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
+			n.line.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
 			return nil
 		}
 	}
@@ -146,7 +144,7 @@ func (n *node) round() *state.Fault {
 		}
 		sent := st.At
 		l.unlock()
-		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
+		replies := n.line.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
 		for i, reply := range replies {
 			reply.From, reply.Sent = &n.Node, sent
@@ -165,7 +163,7 @@ func (n *node) round() *state.Fault {
 	if broken != nil || isOver {
 		return broken
 	}
-	polled := n.poller.Poll(limit, block, session, n.hasWoken)
+	polled := n.line.Poll(limit, block, session, n.hasWoken)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
 		n.hasWoken = len(st.Changed) > 0

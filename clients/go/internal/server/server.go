@@ -5,7 +5,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
@@ -23,11 +21,10 @@ import (
 type Server struct {
 	Address string
 
-	options  redis.Options
+	options  redis.Options // of a client with one connection
+	most     int           // calls and pipelines under way: the user's pool size
 	mu       sync.Mutex
-	client   *redis.Client
-	idle     *redis.Conn // of the last flight
-	answered bool        // the client has got an answer
+	idle     []*Line
 	isClosed bool
 	flights  int           // calls and pipelines under way
 	landed   time.Duration // when the last of them was answered
@@ -49,8 +46,8 @@ type (
 )
 
 const (
-	mostFlights = 4 // of a crowd of calls: more of them share pipelines
-	moment      = 50 * time.Millisecond
+	crowd  = 4                     // calls under way: more of them share pipelines
+	moment = 50 * time.Millisecond // in which a server answers
 )
 
 var epoch = time.Now()
@@ -65,9 +62,11 @@ func One(client *redis.Client) *Server { return newServer(client, client.Options
 func newServer(client *redis.Client, address string) *Server {
 	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
 	o.Addr = address
+	most := o.PoolSize
 	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
 	o.Protocol, o.Limiter, o.AutoPipelineOptions = 2, nil, nil // no pushed messages to look for
+	o.PoolSize, o.MaxActiveConns, o.MaxIdleConns = 1, 0, 0
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
 	if dial := o.Dialer; address == bySentinels {
 		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -76,35 +75,22 @@ func newServer(client *redis.Client, address string) *Server {
 			return dial(longer, network, address)
 		}
 	}
-	return &Server{Address: address, options: o}
-}
-
-func (s *Server) connect(poolSize int) *redis.Client {
-	o := s.options
-	if poolSize > 0 {
-		o.PoolSize, o.MaxActiveConns, o.MaxIdleConns = poolSize, 0, 0
-	}
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(&o)
+	return &Server{Address: address, options: o, most: most}
 }
 
 // Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
 // about to poll, it shares a pipeline with others, which the end of the context does not wait for.
-func (s *Server) Call(ctx context.Context, limit time.Duration, asking bool, command []any) (reply state.Reply) {
+func (s *Server) Call(ctx context.Context, limit time.Duration, asking bool, command []any) state.Reply {
 	if limit <= 0 {
 		return noReply(false, "no time was left")
 	}
 	s.mu.Lock()
-	isCrowd := s.collects || s.flights >= mostFlights && !s.hangs()
-	if asking || !isCrowd {
-		f := s.takeOff(limit)
-		if asking {
-			reply = sendAll(f.ctx, f.conn, []any{"ASKING"}, command)[1]
-		} else {
-			reply = replyOf(f.conn.Do(f.ctx, command...))
-		}
-		f.land(reply.Fault)
-		return reply
+	hangs := time.Since(epoch) > s.landed+moment
+	switch isCrowd := s.flights >= crowd && !hangs || s.flights >= s.most; {
+	case asking:
+		return s.fly(limit, []any{"ASKING"}, command)[1]
+	case !isCrowd && !s.collects:
+		return s.fly(limit, command)[0]
 	}
 	one := queued{command, limit, make(chan state.Reply, 1)}
 	s.queue = append(s.queue, &one)
@@ -128,66 +114,32 @@ func noReply(isSent bool, why string) state.Reply {
 	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: errors.New(why)}}
 }
 
-// flight is a call or a pipeline under way.
-type flight struct {
-	server *Server
-	client *redis.Client
-	conn   *redis.Conn
-	ctx    context.Context
-}
-
-// hangs reports whether no call has been answered for a moment. The mutex is held.
-func (s *Server) hangs() bool { return time.Since(epoch) > s.landed+moment }
-
-// takeOff begins a flight over the client of the moment. A connection that was used a moment ago is used again without
-// a look at its state. takeOff is called with the mutex, and unlocks it.
-func (s *Server) takeOff(limit time.Duration) flight {
-	defer s.mu.Unlock()
-	if s.client == nil {
-		s.client, s.answered = s.connect(0), false
-	}
-	if s.isClosed {
-		_ = s.client.Close()
-	}
-	f := flight{s, s.client, s.idle, s.limited(limit)}
-	if s.idle = nil; f.conn != nil && s.hangs() {
-		_ = f.conn.Close()
-		f.conn = nil
-	}
-	if f.conn == nil {
-		f.conn = s.client.Conn()
+// fly sends commands over an idle line. Calls that have queued meanwhile fly next, unless the loop takes them along. It
+// is called with the mutex, and unlocks it.
+func (s *Server) fly(limit time.Duration, commands ...[]any) []state.Reply {
+	line, ctx := s.Line(), s.limited(limit)
+	if last := len(s.idle) - 1; last >= 0 {
+		line, s.idle = s.idle[last], s.idle[:last]
 	}
 	s.flights++
-	return f
-}
-
-// land ends a flight. Calls that have queued meanwhile fly next, unless the loop takes them along.
-func (f flight) land(fault *state.Fault) {
-	s := f.server
+	s.mu.Unlock()
+	replies := line.send(ctx, commands)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heed(f.client, fault)
-	if s.client == f.client && s.idle == nil && fault == nil {
-		s.idle = f.conn
-	} else {
-		_ = f.conn.Close()
+	if s.idle = append(s.idle, line); line.client == nil { // the others may be as dead, or lead to an old primary
+		s.closeIdle()
 	}
 	s.landed = time.Since(epoch)
 	s.flights--
 	if next := s.queue; len(next) > 0 && !s.collects {
 		s.queue = nil
-		go s.fly(next)
+		go func() {
+			longest := slices.MaxFunc(next, func(a, b *queued) int { return cmp.Compare(a.limit, b.limit) })
+			s.mu.Lock()
+			next.answer(s.fly(longest.limit, next.commands()...))
+		}()
 	}
-}
-
-// fly sends a batch.
-func (s *Server) fly(b batch) {
-	longest := slices.MaxFunc(b, func(a, b *queued) int { return cmp.Compare(a.limit, b.limit) })
-	s.mu.Lock()
-	f := s.takeOff(longest.limit)
-	replies := sendAll(f.ctx, f.conn, b.commands()...)
-	b.answer(replies)
-	f.land(replies[0].Fault)
+	return replies
 }
 
 // limited returns a context that ends in this time, or up to a step later: calls share it, since each one takes a timer.
@@ -199,18 +151,6 @@ func (s *Server) limited(limit time.Duration) context.Context {
 		s.within, s.until = ctx, until
 	}
 	return s.within
-}
-
-// heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
-func (s *Server) heed(client *redis.Client, fault *state.Fault) {
-	switch {
-	case s.client != client:
-	case fault == nil:
-		s.answered = true
-	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
-		s.client, s.idle = nil, nil
-		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
-	}
 }
 
 func (b batch) commands() [][]any {
@@ -232,40 +172,30 @@ func (b batch) answer(replies []state.Reply) {
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isClosed = true; s.client != nil {
-		_ = s.client.Close() // its connections too
+	s.isClosed = true
+	s.closeIdle()
+}
+
+func (s *Server) closeIdle() {
+	for _, line := range s.idle {
+		line.close()
 	}
-}
-
-// Poller is the connection of a session: only the loop uses it.
-type Poller struct {
-	server *Server
-	client *redis.Client
-}
-
-// Poller makes one. It connects with the first command.
-func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
-
-// Send sends commands in a pipeline that is answered in this time.
-func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return sendAll(ctx, p.client, commands...)
+	s.idle = nil
 }
 
 // Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
 // block.
-func (p Poller) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
+func (l *Line) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
 	poll, along := []any{"LOCK.SESSION", "POLL", session}, batch(nil)
 	if hasWoken {
-		p.server.collect(true)
+		l.server.collect(true)
 		runtime.Gosched()
-		along = p.server.collect(false)
+		along = l.server.collect(false)
 	}
 	if len(along) == 0 {
-		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
+		return l.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
 	}
-	replies := p.Send(limit, append(along.commands(), poll)...)
+	replies := l.Send(limit, append(along.commands(), poll)...)
 	along.answer(replies)
 	return replies[len(along)]
 }
@@ -277,56 +207,4 @@ func (s *Server) collect(collects bool) (collected batch) {
 		collected, s.queue = s.queue, nil
 	}
 	return collected
-}
-
-// Close closes the connection.
-func (p Poller) Close() { _ = p.client.Close() }
-
-// sender is a client or a connection of one.
-type sender interface{ Pipeline() redis.Pipeliner }
-
-func sendAll(ctx context.Context, client sender, commands ...[]any) []state.Reply {
-	pipe, made, replies := client.Pipeline(), make([]*redis.Cmd, len(commands)), make([]state.Reply, len(commands))
-	for i, command := range commands {
-		made[i] = pipe.Do(ctx, command...)
-	}
-	_, failure := pipe.Exec(ctx)
-	for i, command := range made {
-		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
-			command.SetErr(failure)
-		}
-		replies[i] = replyOf(command)
-	}
-	return replies
-}
-
-func replyOf(command *redis.Cmd) state.Reply {
-	value, err := command.Result()
-	switch {
-	case err == nil:
-		return state.Reply{Value: value}
-	case errors.Is(err, redis.Nil):
-		return state.Reply{}
-	}
-	return state.Reply{Fault: faultOf(err)}
-}
-
-func faultOf(err error) *state.Fault {
-	var said redis.Error
-	var dialing *net.OpError
-	var certificate *tls.CertificateVerificationError
-	isLate := errors.Is(err, context.DeadlineExceeded)
-	switch {
-	case errors.As(err, &said):
-		return state.ErrorReply(said.Error())
-	case errors.As(err, &certificate):
-		fault := state.ErrorReply("CERTIFICATE " + err.Error())
-		fault.Err = err
-		return fault
-	case isLate: // never to be taken for the end of a context of the user
-		err = errors.New("no connection in time")
-	}
-	isSent := !(errors.As(err, &dialing) && dialing.Op == "dial") && !errors.Is(err, redis.ErrPoolTimeout) &&
-		!errors.Is(err, redis.ErrClosed) && !isLate
-	return &state.Fault{Sent: isSent, Err: err}
 }

@@ -12,7 +12,7 @@ func TestACallThatQueuesEndsInTime(t *testing.T) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	for limit, ctx := range map[time.Duration]context.Context{time.Hour: ended, time.Millisecond: context.Background()} {
-		s := &Server{flights: mostFlights, landed: time.Since(epoch) + time.Hour}
+		s := &Server{flights: crowd, most: 10, landed: time.Since(epoch) + time.Hour}
 		reply := s.Call(ctx, limit, false, []any{"PING"})
 		if !reply.Fault.Passing() || reply.Fault.NoReply() || len(s.queue) > 0 {
 			t.Fatal(reply.Fault, s.queue)
