@@ -104,14 +104,11 @@ func (n *node) loop() {
 
 // rest pauses; but a call that needs a session is not kept waiting.
 func (n *node) rest(pause time.Duration) {
-	const least = 50 * time.Millisecond
+	least := time.After(min(pause, 50*time.Millisecond))
 	select {
-	case <-time.After(min(pause, least)):
-	case <-n.locks.closing:
-	}
-	select {
-	case <-time.After(pause - least):
+	case <-time.After(pause):
 	case <-n.needed:
+		<-least
 	case <-n.locks.closing:
 	}
 }
@@ -175,12 +172,12 @@ func (n *node) round() *state.Fault {
 // relocate sends on what a node of the cluster that does not answer may have lost to another one.
 func (n *node) relocate() {
 	l := n.locks
-	keys := l.lock().Keys(&n.Node)
+	claims := l.lock().Claims(&n.Node)
 	l.unlock()
 	l.servers.Refresh()
-	for _, key := range keys {
-		if at, _ := l.servers.Find(key, l.options.Reply); at != nil && at != n.server {
-			l.lock().Relocate(&n.Node, key)
+	for _, claim := range claims {
+		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at != n.server {
+			l.lock().Relocate(claim, &n.Node)
 			l.unlock()
 		}
 	}

@@ -117,10 +117,12 @@ func noReply(isSent bool, why string) state.Reply {
 // fly sends commands over an idle line. Calls that have queued meanwhile fly next, unless the loop takes them along. It
 // is called with the mutex, and unlocks it.
 func (s *Server) fly(limit time.Duration, commands ...[]any) []state.Reply {
-	line, ctx := s.Line(), s.limited(limit)
-	if last := len(s.idle) - 1; last >= 0 {
-		line, s.idle = s.idle[last], s.idle[:last]
+	if len(s.idle) == 0 {
+		s.idle = append(s.idle, s.Line())
 	}
+	last := len(s.idle) - 1
+	line, ctx := s.idle[last], s.limited(limit)
+	s.idle = s.idle[:last]
 	s.flights++
 	s.mu.Unlock()
 	replies := line.send(ctx, commands)

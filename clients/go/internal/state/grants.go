@@ -157,23 +157,13 @@ func (s *State) Found(c *Claim, reply Reply) *Error {
 	return nil
 }
 
-// Keys returns the keys that are held, or waited for in line, on a node.
-func (s *State) Keys(n *Node) (keys []string) {
-	for _, c := range s.on(n) {
-		keys = append(keys, c.Key)
-	}
-	return keys
-}
-
-// Relocate has the claims on a key asked for at another node of the cluster, which has the key now.
-func (s *State) Relocate(n *Node, key string) {
-	for _, c := range s.on(n) {
-		switch {
-		case c.Key != key:
-		case c.Phase == InLine:
-			s.askAgain(c)
-		case c.Session != 0 && c.Doubt == "":
-			s.doubtful(c, "moved")
-		}
+// Relocate has a claim asked for where its key is now, which is not this node of the cluster any more.
+func (s *State) Relocate(c *Claim, n *Node) {
+	switch {
+	case c.Node != n:
+	case c.Phase == InLine:
+		s.askAgain(c)
+	case c.Phase == Held && c.Session != 0 && c.Doubt == "":
+		s.doubtful(c, "moved")
 	}
 }

@@ -33,8 +33,8 @@ type Due struct {
 	Apply   func(reply Reply)
 }
 
-// on returns the claims that depend on the session of a node, in the order of their asking.
-func (s *State) on(n *Node) (claims []*Claim) {
+// Claims returns those that depend on the session of a node, in the order of their asking.
+func (s *State) Claims(n *Node) (claims []*Claim) {
 	for _, c := range s.claims {
 		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
 			claims = append(claims, c)
@@ -117,7 +117,7 @@ func (s *State) Due(n *Node) (due []Due) {
 // moves moves the grants to this session, and then asks for the places that went with an earlier one, in their order.
 func (s *State) moves(n *Node, session int64) []Due {
 	var grants, waits []Due
-	for _, c := range s.on(n) {
+	for _, c := range s.Claims(n) {
 		switch {
 		case c.Session == session || c.Doubt != "":
 		case c.Phase == Held:

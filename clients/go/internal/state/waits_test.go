@@ -240,7 +240,7 @@ func TestAWaitThatMovedToAnotherNode(t *testing.T) {
 	r, other := open(t), NewNode("other")
 	r.State.Opened(&other, 9)
 	wait := r.inLine("k")
-	r.Relocate(r.n, "k")
+	r.Relocate(wait, r.n)
 	wait.Node = &other
 	r.step(wait, "send")
 	r.Answered(wait, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
