@@ -46,7 +46,7 @@ type (
 )
 
 const (
-	crowd  = 4                     // calls under way: more of them share pipelines
+	crowd  = 2                     // calls under way: more of them share pipelines
 	moment = 50 * time.Millisecond // in which a server answers
 )
 
