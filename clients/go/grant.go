@@ -160,8 +160,8 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
 // [Fixed].
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond || lease < leastLease && !g.claim.Fixed {
-		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond, and 1 second where the session renews it")
+	if lease < time.Millisecond {
+		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond")
 	}
 	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }
