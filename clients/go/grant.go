@@ -56,8 +56,7 @@ func (g *Grant) send(ctx context.Context, command []any, apply applies) *Error {
 
 // start follows the hand-over of a grant.
 func (g *Grant) start(atMost time.Duration) {
-	g.taken, g.most = time.Now(), math.MaxInt64
-	if atMost > 0 {
+	if g.taken, g.most = time.Now(), math.MaxInt64; atMost > 0 {
 		g.most = now() + atMost
 	}
 	if atMost > 0 || g.claim.Fixed {

@@ -16,8 +16,7 @@ import (
 // Line is a connection to a server, for one user at a time. It connects with the first command, and anew after a failure.
 type Line struct {
 	server *Server
-	// Of the mutex of the server.
-	client *redis.Client // its pool has this one connection; nil after a failure
+	client *redis.Client // of the mutex of the server: its pool has this one connection; nil after a failure
 	conn   *redis.Conn
 	used   time.Duration // when it was answered
 }
@@ -33,7 +32,7 @@ func (l *Line) Send(limit time.Duration, commands ...[]any) []state.Reply {
 }
 
 func (l *Line) send(ctx context.Context, commands [][]any) []state.Reply {
-	client, conn := l.connection()
+	conn := l.connection()
 	replies, made := make([]state.Reply, len(commands)), make([]*redis.Cmd, len(commands))
 	var failure error
 	if len(commands) == 1 {
@@ -45,44 +44,40 @@ func (l *Line) send(ctx context.Context, commands [][]any) []state.Reply {
 		}
 		_, failure = pipe.Exec(ctx)
 	}
-	isFine, isBroken := true, false
+	l.used = time.Since(epoch)
 	for i, command := range made {
 		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
 			command.SetErr(failure)
 		}
 		replies[i] = replyOf(command)
 		if fault := replies[i].Fault; fault != nil {
-			isFine, isBroken = false, isBroken || fault.Word == "" || fault.Word == "READONLY"
+			l.used = -moment
+			if fault.Word == "" || fault.Word == "READONLY" {
+				l.Close()
+			}
 		}
-	}
-	l.server.mu.Lock()
-	defer l.server.mu.Unlock()
-	if isBroken && l.client == client {
-		l.close()
-	} else if isFine {
-		l.used = time.Since(epoch)
 	}
 	return replies
 }
 
 // connection returns the connection. Unless it was answered a moment ago, go-redis looks first whether it is still open.
-func (l *Line) connection() (*redis.Client, *redis.Conn) {
+func (l *Line) connection() *redis.Conn {
 	l.server.mu.Lock()
 	defer l.server.mu.Unlock()
-	if l.client != nil && time.Since(epoch) < l.used+moment {
-		return l.client, l.conn
-	}
-	if l.client == nil {
+	switch {
+	case l.client == nil:
 		options := l.server.options
 		options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 		if l.client = redis.NewClient(&options); l.server.isClosed {
 			_ = l.client.Close()
 		}
-	} else {
+	case time.Since(epoch) < l.used+moment:
+		return l.conn
+	default:
 		_ = l.conn.Close() // it goes back to the pool
 	}
 	l.conn = l.client.Conn()
-	return l.client, l.conn
+	return l.conn
 }
 
 // Close closes the connection.
