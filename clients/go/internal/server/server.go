@@ -27,7 +27,7 @@ type Server struct {
 	idle     []*Line
 	isClosed bool
 	flights  int           // calls and pipelines under way
-	landed   time.Duration // when the last of them was answered
+	landed   time.Duration // when the last of them was answered, or the first one sent
 	queue    batch         // calls that share the next pipeline
 	collects bool          // the loop is about to poll
 	within   context.Context
@@ -123,7 +123,9 @@ func (s *Server) fly(limit time.Duration, commands ...[]any) []state.Reply {
 	last := len(s.idle) - 1
 	line, ctx := s.idle[last], s.limited(limit)
 	s.idle = s.idle[:last]
-	s.flights++
+	if s.flights++; s.flights == 1 {
+		s.landed = time.Since(epoch)
+	}
 	s.mu.Unlock()
 	replies := line.send(ctx, commands)
 	s.mu.Lock()
