@@ -36,19 +36,12 @@ final class Acquire {
     Grant by(@Nullable Task owner, long wait) throws InterruptedException {
         Task task = terms.mode().size() > 1 ? null : owner; // each permit is an owner of its own
         Grant held = task == null ? null : task.grant(key);
-        long begun = Core.now();
-        Throwable error = null;
-        try {
+        return Core.observed(core::observe, Core.now(), (observer, took, error) -> observer.acquired(key, took, error), () -> {
             if (isInterruptible && Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            return held != null ? held.enter(terms.mode()) : acquire(task, null, 0, wait);
-        } catch (InterruptedException | RuntimeException e) {
-            error = e;
-            throw e;
-        } finally {
-            core.observe(Core.acquired(key, begun, error));
-        }
+            return held != null && held.isOpen() ? held.enter(terms.mode()) : acquire(task, null, 0, wait);
+        });
     }
 
     Grant adopt(String owner, long token) {

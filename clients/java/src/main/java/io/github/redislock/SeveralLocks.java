@@ -44,7 +44,6 @@ public final class SeveralLocks extends Lockable<Grants> {
         long end = Core.now() + wait;
         Task task = locks.task();
         List<Grant> grants = new ArrayList<>();
-        boolean isDone = false;
         try {
             for (String key : new TreeSet<>(keys)) {
                 long left = wait <= 0 ? wait : Math.max(0, end - Core.now());
@@ -56,12 +55,13 @@ public final class SeveralLocks extends Lockable<Grants> {
                     throw lost;
                 }
             }
-            isDone = true;
             return new Grants(grants);
-        } finally {
-            if (!isDone) {
-                new Grants(grants).closeQuietly();
+        } catch (Throwable e) {
+            LockException failed = new Grants(grants).closeAll();
+            if (failed != null) {
+                e.addSuppressed(failed);
             }
+            throw e;
         }
     }
 }
