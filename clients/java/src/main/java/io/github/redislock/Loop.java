@@ -28,6 +28,7 @@ final class Loop implements Runnable {
     private @Nullable Thread thread; // while it runs
     private final ServerConnection connection;
     private final String[] open;
+    private @Nullable Round next; // planned when the last one was applied: callers that were woken compete for the mutex
     volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
@@ -124,9 +125,14 @@ final class Loop implements Runnable {
     /** Sends and applies one round. No fault of a library ends the loop. */
     private Fault round() {
         try {
-            Round round = core.atomically(() -> core.state.round(node, open));
+            Round round = next != null ? next : core.atomically(() -> core.state.round(node, open));
+            next = null;
             List<Reply> replies = connection.send(round.limit(), round.commands());
-            Fault broken = core.atomically(() -> round.apply(replies));
+            Fault broken = core.atomically(() -> {
+                Fault fault = round.apply(replies);
+                next = fault == Fault.NONE ? core.state.round(node, open) : null;
+                return fault;
+            });
             if (round.commands().get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
                 connection.send(core.settings.reply(), List.<String[]>of(State.closeCommand(node.session)));
             }
