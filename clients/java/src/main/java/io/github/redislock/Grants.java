@@ -16,11 +16,6 @@ public final class Grants implements AutoCloseable {
         return grants;
     }
 
-    /** Asks the server whether all stand, and throws {@link LockLostException} if one does not. */
-    public void check() {
-        grants.forEach(Grant::check);
-    }
-
     /** Gives all back, the last one first. The first error is thrown, with others as suppressed ones. */
     @Override
     public void close() {

@@ -45,12 +45,7 @@ public final class ThreadLock implements Lock {
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit()));
-    }
-
-    /** As {@link #tryLock(long, TimeUnit)}. */
-    public boolean tryLock(Duration time) throws InterruptedException {
-        return acquire(mine -> mine.tryLock(time));
+        return acquire(mine -> mine.tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit())));
     }
 
     private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {

@@ -6,7 +6,6 @@ import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.Reply;
 import java.util.Collection;
 import java.util.List;
-import java.util.function.Supplier;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
@@ -28,11 +27,6 @@ public final class JedisServer {
     /** One server. */
     public static LockServer of(HostAndPort server, JedisClientConfig config) {
         return new JedisNode(server.toString(), limit -> server, config);
-    }
-
-    /** A server whose address is asked for before each connection, with a name for it in messages. */
-    public static LockServer of(String name, Supplier<HostAndPort> server, JedisClientConfig config) {
-        return new JedisNode(name, limit -> server.get(), config);
     }
 
     /** The primary that Sentinels name. The second configuration is for the Sentinels. */

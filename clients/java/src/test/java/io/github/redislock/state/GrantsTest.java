@@ -169,6 +169,20 @@ class GrantsTest {
         assertTrue(rig.run().woken.isEmpty());
     }
 
+    /** OPEN, then what is due, whatever its reply is, then POLL. Of successive NOSESSION only the first breaks nothing. */
+    @Test
+    void roundsOfTheLoop() {
+        rig.held("k");
+        rig.poll(-1, 1);
+        assertSame(Fault.NONE, rig.round("LOCK.SESSION POLL 7 BLOCK 3333", says("NOSESSION x")));
+        assertTrue(rig.round("LOCK.SESSION OPEN", says("LOADING x")).is("LOADING"));
+        for (long session = 8; session < 10; session++) {
+            assertSame(Fault.NONE, rig.round("LOCK.SESSION OPEN", number(session)));
+            assertSame(Fault.NONE, rig.round("LOCK.RENEW k o SESSION " + session + " TOKEN 50", says("LOADING x")));
+            assertTrue(rig.round("LOCK.SESSION POLL " + session + " BLOCK 3333", says("NOSESSION x")).is("NOSESSION"));
+        }
+    }
+
     /** NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone. */
     @Test
     void movingAGrant() {
