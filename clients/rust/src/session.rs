@@ -182,9 +182,7 @@ async fn relocate(core: &Arc<Core>, node: usize) {
         if let Ok(to) = core.route(&name.key, None).await
             && to.node != node
         {
-            let mut known = core.lock();
-            known.state.relocate(id, to.node, false);
-            known.run(to.node);
+            core.lock().state.follow(id, node, to.node);
         }
     }
 }

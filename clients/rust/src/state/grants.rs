@@ -230,6 +230,19 @@ impl State {
         }
     }
 
+    /// Has a claim of a node of the cluster that does not answer asked for at the node that has its key now: a grant at
+    /// once, as if it were redirected.
+    pub(crate) fn follow(&mut self, id: Id, from: usize, to: usize) {
+        let phase = self.claims.get(&id).map(|claim| claim.phase);
+        if phase == Some(Phase::Held) {
+            self.nodes[from].grants.remove(&id);
+            let fault = Error::unsent("its node does not answer");
+            self.redirected.push((self.ended_of(id), from, fault));
+        } else {
+            self.relocate(id, to, false);
+        }
+    }
+
     /// The grants in the session of a node, and the waits there.
     pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Name)> {
         let claims = self.names.iter().map(|(name, id)| (*id, name.clone()));
