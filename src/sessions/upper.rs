@@ -1,4 +1,4 @@
-//! What the layer above does when a session ends, when its program goes away or comes back, and when a grant is
+//! The work of the layer above when a session ends, is detached or attached again, and when a grant is
 //! renewed.
 
 use std::sync::OnceLock;

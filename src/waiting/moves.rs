@@ -84,7 +84,7 @@ mod tests {
         moves.go_on(seven, place);
         moves.add(one);
         assert_eq!(moves.first(), Some((seven, place)));
-        // It comes back: from the beginning, when its turn comes.
+        // It is attached again: from the beginning, at its turn.
         moves.add(seven);
         assert_eq!(moves.first(), Some((one, None)));
         moves.go_on(one, None);

@@ -87,7 +87,7 @@ impl Waiting {
     }
 }
 
-/// What is kept with a call while its client is blocked.
+/// The data that is kept with a call while its client is blocked.
 #[derive(Default)]
 pub(super) struct Client {
     /// The client, until the call is answered.
@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-/// Who is to be answered of a call that was taken out of the table.
+/// The client of a call that was taken out of the table.
 pub(super) fn recipient_of(call: Call<Client>) -> Option<Recipient> {
     if call.waiter.is_queued() {
         let session = call.waiter.session?;

@@ -72,7 +72,7 @@ pub(super) fn next_call(
     }
 }
 
-/// What becomes of a call whose turn it is.
+/// The result of a call's turn.
 enum Look {
     Here,
     PassedOver,

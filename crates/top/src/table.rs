@@ -55,7 +55,7 @@ const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
 pub(crate) enum Cell {
     /// A key, or a server.
     Name(Vec<u8>),
-    /// Who holds, or waits.
+    /// The holder, or waiter.
     Owner(Vec<u8>),
     Number(i64),
     /// Milliseconds.

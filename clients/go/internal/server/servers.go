@@ -61,7 +61,7 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 		s.mu.Unlock()
 		return s.at(found.client.Options().Addr), nil
 	case <-time.After(limit):
-		return nil, &state.Fault{Err: errors.New("no node of the cluster told in time where the key is")}
+		return nil, &state.Fault{Err: errors.New("no node of the cluster said in time which node has the key")}
 	}
 }
 

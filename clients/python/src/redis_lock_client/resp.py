@@ -69,4 +69,4 @@ class Parser:
             return Fault.reply(line.decode(*ENCODING))
         if kind == 0x2B:  # +
             return line.decode(*ENCODING)
-        raise ValueError(f"no reply of Redis: {data[begin:begin + 40]!r}")
+        raise ValueError(f"not a reply of Redis: {data[begin:begin + 40]!r}")

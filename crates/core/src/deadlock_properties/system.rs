@@ -49,7 +49,7 @@ pub(super) struct System {
     habits: Habits,
 }
 
-/// What holds for a whole history.
+/// The checks of a whole history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     /// An owner that waits asks for no other lock.

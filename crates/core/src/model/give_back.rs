@@ -1,4 +1,4 @@
-//! What granted calls give back whose clients were not told.
+//! Grants that are given back because their clients got no reply.
 
 use super::call::{Call, Granted, Stage};
 use super::lock::{self, Amount, Key, Verb};
@@ -13,7 +13,7 @@ impl Queue {
         } else if let Stage::Sent(granted) = call.stage {
             call.stage = Stage::GivesBack(granted, only_unchanged);
         }
-        // What is given back is given back in the order in which the clients went.
+        // Grants are given back in the order in which the clients disconnected.
         self.calls.push(call);
     }
 

@@ -242,7 +242,7 @@ impl Queue {
                 call.stage = Stage::Sent(granted);
                 self.ended.push((call.number, End::Answered));
                 let grant = granted.as_granted.grant;
-                // What follows about this grant is no news, and what went before was heard.
+                // Later reports about this grant change nothing, and earlier ones have arrived.
                 if !self.unknown.remove(&grant) || self.is_pending(grant) {
                     self.calls.remove(index);
                 }

@@ -368,7 +368,7 @@ impl Model {
         (silent.collect(), away.collect())
     }
 
-    /// What is due in attached sessions.
+    /// The renewals that are due in attached sessions.
     pub(super) fn is_due(&self, grant: &Grant) -> bool {
         let mut sessions = self.sessions.iter();
         let of = sessions.find(|session| session.id == grant.session);

@@ -1,4 +1,4 @@
-//! What happens to grants and tokens when another server takes over.
+//! Grants and tokens when another server takes over.
 
 use crate::facts::{Facts, Node, Seen, Watched};
 use crate::finding::{Judged, act, error, ok, or_ok, run, set, warning};

@@ -3,7 +3,7 @@
 use crate::facts::{Facts, Node, Write};
 use crate::finding::{Judged, act, advice, error, ok, ok_or, run, set, shell, warning};
 
-/// What docs/operations/switching.md demands of a replica before it takes over.
+/// The condition of docs/operations/switching.md for a replica that takes over.
 const LONGEST_LAG: i64 = 1;
 
 pub(super) fn link(facts: &Facts, node: &Node) -> Judged {

@@ -72,7 +72,7 @@ fn play(workload: impl Fn(u64) -> Workload, options: Options) -> ExitCode {
     verdict(faults::play(workload(choice.seconds), &choice), &choice)
 }
 
-/// What a process of a run came to.
+/// The result of a process of a run.
 fn ended(who: &str, worked: Result<(), String>) -> ExitCode {
     match worked {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! What injects faults.
+//! The nemesis, which injects faults.
 
 use crate::run::Run;
 use rand::RngExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How often it looks after what it has begun.
 const STEP: Duration = Duration::from_millis(5);
 
-/// What injects faults while clients work.
+/// Injects faults while clients work.
 pub(crate) trait Nemesis {
     /// One thing that it can do.
     type Fault: Copy;
@@ -19,7 +19,7 @@ pub(crate) trait Nemesis {
     /// Injects a fault; whether that could be done now.
     fn inject(&mut self, fault: Self::Fault) -> bool;
 
-    /// What is done every few milliseconds between two faults.
+    /// The work every few milliseconds between two faults.
     fn tick(&mut self) {}
 
     /// Whether everything that was broken for a while has been mended.

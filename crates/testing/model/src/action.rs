@@ -1,4 +1,4 @@
-//! What can happen next, and what has to be true for it.
+//! The possible actions, and their conditions.
 
 use crate::setting::{Leases, Memory, Network, Setting, Weakening};
 use crate::state::{GONE, Phase, Server, State, Token, owner};
@@ -34,7 +34,7 @@ pub(crate) enum Action {
     Crash { server: usize },
 }
 
-/// What becomes of a grant's reply.
+/// The fate of a grant's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Lost,
@@ -137,7 +137,7 @@ fn acquires(
     }
 }
 
-/// What may become of a reply that tells of the grant `token`, other than being lost.
+/// The possible fates of a reply with the grant `token`, other than being lost.
 fn replies(
     setting: &Setting,
     state: &State,

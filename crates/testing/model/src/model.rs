@@ -30,7 +30,7 @@ pub(crate) mod example {
 
 pub(crate) struct Quorum {
     pub(crate) setting: Setting,
-    /// What must always be so; all that the setting can judge where there are none.
+    /// The invariants; if there are none, all that the setting can judge.
     pub(crate) rules: &'static [&'static str],
     pub(crate) counts: Arc<Counts>,
 }

@@ -69,7 +69,7 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
     }
 }
 
-/// What a server's clock cannot fall below.
+/// The lowest value of a server's clock.
 fn floor(setting: &Setting, server: &Server) -> u8 {
     match setting.memory {
         Memory::Kept => server.last,

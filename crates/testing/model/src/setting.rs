@@ -1,4 +1,4 @@
-//! What a search is about: how many take part, what may go wrong, and which rule is broken.
+//! The setting of a search: how many take part, what may go wrong, and which rule is broken.
 
 /// One way to set the model up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Leases {
     AfterTrust,
 }
 
-/// What a server keeps when it crashes.
+/// The memory that a server keeps in a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     /// Everything. A crash is then a time in which messages wait or are lost.
@@ -53,7 +53,7 @@ pub(crate) enum Passed {
     Nothing,
 }
 
-/// What may happen to messages.
+/// The possible faults of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// Each arrives at any moment after it was sent, any number of times, in any order, or never.

@@ -15,7 +15,7 @@ pub(crate) type Token = u8;
 /// In [`Server::heard`]: a grant was heard of and is gone for good.
 pub(crate) const GONE: Token = u8::MAX;
 
-/// Who holds the lock of a server.
+/// The holder of the lock of a server.
 pub(crate) mod owner {
     /// Nobody.
     pub(crate) const FREE: u8 = 0;
@@ -37,7 +37,7 @@ pub(crate) struct Server {
     pub(crate) owner: u8,
     /// The token of the current grant.
     pub(crate) token: Token,
-    /// What the time has passed for certain, should the memory be lost.
+    /// The token that the time has certainly passed, in case the memory is lost.
     pub(crate) passed: Token,
     /// Has round 2 been here, and started the lease anew?
     pub(crate) renewed: bool,
@@ -89,11 +89,11 @@ pub(crate) struct State {
     pub(crate) register: Token,
     /// How many requests were taken unheard, where these are numbered.
     pub(crate) unheard: u8,
-    /// What the last step showed: bits of [`seen`].
+    /// The cases that the last step showed: bits of [`seen`].
     pub(crate) seen: u8,
 }
 
-/// What a step may show.
+/// The cases that a step can show.
 pub(crate) mod seen {
     /// An attempt came back with the lock.
     pub(crate) const LOCKED: u8 = 1;

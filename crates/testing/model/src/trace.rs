@@ -99,7 +99,7 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
     }
 }
 
-/// What happens beside an action because nothing is lost by it ([`crate::normal`]).
+/// The steps that happen together with an action, without loss of generality ([`crate::normal`]).
 fn implied(setting: &Setting, from: &State, next: &State, action: Action) -> String {
     let mut text = String::new();
     for server in 0..setting.servers {

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 pub struct SteppedClock {
     /// The server.
     pub server: Server,
-    /// What sets the clock.
+    /// Sets the clock.
     pub hand: Hand,
 }
 
-/// What sets a server's clock, also when that server is restarted.
+/// Sets a server's clock, also after a restart of that server.
 pub struct Hand {
     file: PathBuf,
     _dir: TempDir,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// What becomes of a request, or of the reply to it.
+/// The fate of a request, or of the reply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
@@ -72,7 +72,7 @@ struct Shared {
 struct Pipe {
     client: TcpStream,
     server: TcpStream,
-    /// What is to become of the next reply.
+    /// The fate of the next reply.
     next: Mutex<Option<Fault>>,
     /// Where it is to be cut.
     cut: Mutex<Option<Cut>>,

@@ -83,7 +83,7 @@ impl Site {
         (proxy, site)
     }
 
-    /// What a worker is told.
+    /// The request to a worker.
     pub(crate) fn address(&self) -> Value {
         self.address.clone()
     }
@@ -178,7 +178,7 @@ impl Site {
         Ok(())
     }
 
-    /// Who holds and waits for these locks, among the workers; none where a server does not answer.
+    /// The workers that hold and wait for these locks; none if a server does not answer.
     pub(crate) fn look(&self, keys: &[String]) -> Option<Vec<Seen>> {
         match &*self.servers {
             Servers::One(_) => look(&self.server(), keys),

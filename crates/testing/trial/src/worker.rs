@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(20);
 /// A loss that is told too late is waited for, to tell how late.
 const MUCH_LATER: Duration = ms(3000);
-/// What every scenario's first `Locks` is called.
+/// The name of every scenario's first `Locks`.
 pub(crate) const LOCKS: &str = "a";
 
 /// A worker that runs. It is killed with this handle.

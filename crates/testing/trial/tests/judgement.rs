@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use testbed::module;
 
-/// What the trial says of the reference worker with a defect; whether it passes.
+/// The trial's output for the reference worker with a defect, and whether it passes.
 fn judge(defect: &str, scenarios: &[&str]) -> (bool, String) {
     let clients = tempfile::tempdir().expect("a folder");
     let folder = clients.path().join("reference/trial");

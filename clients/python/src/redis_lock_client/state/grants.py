@@ -106,7 +106,7 @@ class Grants:
         if self.is_closed:
             raise made(LockMisuse, wait.key, "the client is closed")
         if wait.name in self.waits or self.find(wait.name):
-            raise made(LockMisuse, wait.key, "this owner waits for the lock, or has it, already")
+            raise made(LockMisuse, wait.key, "this owner already waits for the lock or holds it")
         self.waits[wait.name] = wait
         if wait.task:
             wait.task.owner = wait.owner

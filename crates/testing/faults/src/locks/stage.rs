@@ -23,7 +23,7 @@ pub(crate) struct Stage {
     pub(crate) deployment: Box<dyn Deployment>,
     /// The database with the fenced register.
     pub(crate) sql: Sql,
-    /// Whoever gets a lock now does not touch it for a while.
+    /// Clients that get a lock now do not touch it for a while.
     holders_idle: AtomicBool,
     /// For how many milliseconds servers were stopped so far, and are now.
     stalled: AtomicU64,
@@ -160,7 +160,7 @@ impl Stage {
         false
     }
 
-    /// What was acknowledged just before or in this span may be lost.
+    /// Changes that were acknowledged just before or in this span may be lost.
     pub(crate) fn may_have_lost(&self, span: Span) {
         self.notes().facts.losses.push(span);
     }

@@ -1,4 +1,4 @@
-//! What is wrong with queued calls.
+//! Mutants of queued calls.
 
 use super::ShownBy::Tests;
 use super::{Edit, Mutant};

@@ -1,4 +1,4 @@
-//! What is wrong with a lock that several share.
+//! Mutants of shared locks.
 
 use super::ShownBy::Run;
 use super::{Edit, Mutant};

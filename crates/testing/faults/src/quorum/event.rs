@@ -5,7 +5,7 @@ use history::{Call, Moment, Write};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a contender is to do; its one argument.
+/// The task of a contender; its one argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) number: u32,

@@ -13,7 +13,7 @@ pub(super) struct Candidate<'a> {
     pub(super) times: Times,
 }
 
-/// What a lock may be, but for the times.
+/// A possible state of a lock, without the times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct State<'a> {
     /// By owner; none of a free lock.
@@ -35,7 +35,7 @@ pub(super) struct Held<'a> {
     pub(super) limit: Limit,
     /// The server has answered some call of the grant, whether or not the answer was read.
     pub(super) answered: bool,
-    /// What will be given back.
+    /// The holds that will be given back.
     pub(super) debts: Vec<Debt>,
 }
 
@@ -470,7 +470,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// What a lock replies.
+/// The reply of a lock.
 pub(super) enum Reply {
     /// The grant as it is then.
     Grant,

@@ -1,4 +1,4 @@
-//! What a lock does, command by command.
+//! The behaviour of a lock, command by command.
 
 use super::candidate::{Candidate, Held, Reply, Token};
 use super::times::Scene;
@@ -151,7 +151,7 @@ impl<'a> Candidate<'a> {
         limit >= held.limit
     }
 
-    /// What somebody is told who holds nothing.
+    /// The reply to a caller that holds nothing.
     fn not_a_holder(&self) -> Refusal {
         if self.state.holders.is_empty() {
             Refusal::NotHeld

@@ -58,7 +58,7 @@ struct World {
 ///
 /// # Errors
 ///
-/// What went wrong.
+/// The violations.
 pub(crate) fn play(seed: u64, faults: Faults, left_out: &[Rule]) -> Result<usize, String> {
     let mut world = World {
         random: Random(seed),
@@ -255,7 +255,7 @@ impl World {
             }
         }
         for connection in closed {
-            // What was lost is lost, but the server hears of the end some day.
+            // The lost bytes are lost, but at some time the server notices the end.
             let last = self.arrivals.remove(&connection).unwrap_or(0);
             let last = if last == u64::MAX { 0 } else { last };
             let delay = self.delay(index).unwrap_or(8000);
@@ -278,7 +278,7 @@ impl World {
         Ok(())
     }
 
-    /// Who believes to hold the lock holds it.
+    /// A program that believes to hold the lock holds it.
     fn judge_believers(&self) -> Result<(), String> {
         for (index, side) in self.sides.iter().enumerate() {
             for claim in side.program.claims.values() {

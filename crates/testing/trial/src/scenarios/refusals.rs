@@ -64,7 +64,7 @@ pub(super) fn missing_module(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], LEASE)
 }
 
-/// What is told by a client that is refused: when it is opened already, or by each call, with a wait and without.
+/// The error of a client that is refused: when it is opened already, or by each call, with a wait and without.
 fn refusals(worker: &Worker, locks: &'static str, opened: Answer) -> Verdict<Vec<String>> {
     match opened {
         Answer::Error { class, text } if class == "refused" => Ok(vec![text]),

@@ -1,4 +1,4 @@
-//! What clients do with a lock: work under it, come again, overstay, meddle.
+//! The tasks of clients with a lock: they work under it, re-enter, overstay, meddle.
 
 use super::{Client, TWINS};
 use crate::locks::program::Program;
@@ -19,7 +19,7 @@ const WAIT: Range<u64> = 20..900;
 /// How often an idle holder writes, every tenth of a second.
 const IDLE: usize = 30;
 
-/// What a client knows of its own grant.
+/// A client's knowledge of its own grant.
 pub(super) struct Held {
     pub(super) key: String,
     pub(super) owner: String,
@@ -47,7 +47,7 @@ impl Client<'_> {
             } else {
                 4
             };
-            // What an event grants was written by another's call: WAIT says nothing of it.
+            // The grant of an event was written by another client's call: WAIT does not cover it.
             let may_queue = !self.stage.habits.wait;
             if may_queue && self.random.random_ratio(1, queues) {
                 self.queue(program);
@@ -413,7 +413,7 @@ impl Client<'_> {
         keys.choose(&mut self.random).expect("keys").clone()
     }
 
-    /// What is asked for: to write, to read, or one of a few permits.
+    /// The request: to write, to read, or one of a few permits.
     pub(super) fn limit(&mut self) -> Option<Limit> {
         match self.random.random_range(0..10) {
             0..5 => None,

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>;
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Deserialize)]
 struct Answer {
     id: u64,

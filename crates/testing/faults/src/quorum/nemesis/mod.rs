@@ -37,7 +37,7 @@ pub(crate) struct QuorumNemesis<'a> {
     due: Vec<(Instant, Due)>,
 }
 
-/// What has been begun and is to be ended.
+/// The faults that have begun and must be ended.
 enum Due {
     Restart(usize),
     StopServer(usize),
@@ -74,7 +74,7 @@ impl<'a> QuorumNemesis<'a> {
         }
         let mut faults = ALL.to_vec();
         if self.setup.is_wrong() {
-            // What the wrong lock does wrong is seen then.
+            // The fault of the wrong lock is seen then.
             faults.push((Fault::PutAhead, 100));
         }
         let (run, mut random) = (self.run, self.run.random(1));

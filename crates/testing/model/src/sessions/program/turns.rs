@@ -66,7 +66,7 @@ impl Program {
         self.send(outbox, now, (purpose, request), on(block + REPLY));
     }
 
-    /// What is to be sent before a POLL.
+    /// The commands to send before a POLL.
     fn due(&mut self, session: u64, now: u64) -> Vec<(Purpose, Request)> {
         let mut due = Vec::new();
         for (owner, claim) in &mut self.claims {

@@ -116,7 +116,7 @@ fn three() -> usize {
     3
 }
 
-/// What one order has started.
+/// The processes that one order has started.
 enum Thing {
     Server(Server),
     Cluster(Cluster),
@@ -263,7 +263,7 @@ fn nothing_at<T>(port: u16) -> T {
     panic!("there is no such thing at port {port}")
 }
 
-/// Who started it stops it, and not the Ctrl-C of a terminal.
+/// The program that started it stops it, and not the Ctrl-C of a terminal.
 fn own_group(settings: Builder) -> Builder {
     settings.own_process_group()
 }
