@@ -1,4 +1,4 @@
-//! Which sessions went away or came back, and how far their calls are moved.
+//! Which sessions were detached or attached again, and how far their calls are moved.
 
 use std::collections::BTreeSet;
 

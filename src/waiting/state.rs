@@ -101,7 +101,7 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
-    /// The calls of programs that went away or came back.
+    /// The calls of sessions that were detached or attached again.
     pub(super) moves: Moves,
     /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,

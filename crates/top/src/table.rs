@@ -60,7 +60,7 @@ pub(crate) enum Cell {
     Number(i64),
     /// Milliseconds.
     Length(i64),
-    /// The rest of a lease; -1 for ever, which is more than any other.
+    /// The rest of a lease; -1: never ends, which is more than any other.
     Left(i64),
 }
 

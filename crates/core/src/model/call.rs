@@ -5,7 +5,7 @@ use super::lock::{self, Event, Holder, Key};
 /// An event of a server with waiting calls.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// A lock command. An acquire with a wait stands in line where it has no room.
+    /// A lock command. An acquire with a wait queues if it has no room.
     Call(lock::Call, Option<Wait>),
     Event(Event),
     /// `FLUSHDB`.

@@ -38,7 +38,7 @@ impl Queue {
     }
 
     /// A call whose client was not told of the grant gives back its hold, and the grant itself when no client of
-    /// another call was told of it or is about to be. In that case at least one hold stays.
+    /// another call got it as its reply, or will get it. In that case at least one hold stays.
     fn give_back(&mut self, key: Key, granted: Granted, only_unchanged: bool) {
         let Granted { as_granted, took } = granted;
         let grant = as_granted.grant;

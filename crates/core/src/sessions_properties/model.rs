@@ -81,7 +81,7 @@ pub(super) struct Model {
     pub(super) grants: Vec<Grant>,
     /// The grants of closed sessions.
     pub(super) to_release: Vec<Grant>,
-    /// When each stall was told, and its length.
+    /// When each stall was reported, and its length.
     pub(super) stalls: Vec<(u64, u64)>,
     pub(super) renewals: u64,
     pub(super) losses: u64,

@@ -54,7 +54,7 @@ pub(super) fn tls(node: &Node) -> Judged {
     if server == "Redis" && version < (7, 2, 0) {
         seen.push_str(", and TLS clients are redirected to ports without TLS");
     }
-    // Set while it runs, Redis 7.0 goes on telling the old ports.
+    // If it is set while the server runs, Redis 7.0 keeps announcing the old ports.
     let line = vec![Fix::Conf("tls-cluster yes".to_owned())];
     let restart = act("on all nodes, and restart them: nodes with different values do not connect");
     warning(seen, [line, restart].concat())

@@ -77,7 +77,7 @@ pub(super) fn enough(node: &Node) -> Judged {
             "a primary without {wanted} replicas grants nothing after {lag} s"
         ));
     }
-    let seen = format!("{name} 0: a primary that is cut off goes on granting locks");
+    let seen = format!("{name} 0: an isolated primary keeps granting locks");
     if replicas > 1 {
         return advice(seen, set(name, 1));
     }

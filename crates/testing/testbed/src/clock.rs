@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub struct SteppedClock {
     /// The server.
     pub server: Server,
-    /// Sets the clock.
+    /// The hand that sets the clock.
     pub hand: Hand,
 }
 

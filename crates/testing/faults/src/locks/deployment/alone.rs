@@ -11,7 +11,7 @@ pub(crate) struct Alone {
     node: [Node; 1],
     server: Mutex<Server>,
     proxy: Proxy,
-    /// Sets its clock, if that is wanted.
+    /// The hand that sets its clock, if it has one.
     clock: Option<Hand>,
 }
 
