@@ -40,7 +40,7 @@ class Grant(Holding):
         await self._check()
 
     async def extend(self, lease: float) -> None:
-        """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
+        """Gives the grant another lease, from now on. The server continues to renew it with that lease, unless the
         lease is fixed. Raises LockLost, LockUnavailable."""
         await self._extend(lease)
 

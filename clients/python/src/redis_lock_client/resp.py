@@ -9,7 +9,7 @@ from .state import Fault
 from .state.faults import Command
 
 INCOMPLETE = object()  # there is no whole reply yet
-ENCODING = "utf-8", "surrogateescape"  # bytes that are no text come back as they are
+ENCODING = "utf-8", "surrogateescape"  # bytes that are no text return as they are
 
 
 def pack(commands: Iterable[Command]) -> bytes:

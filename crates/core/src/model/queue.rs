@@ -114,7 +114,7 @@ impl Queue {
                 let calls = self.waiting().filter(|call| call.session == Some(session));
                 let calls: Vec<_> = calls.map(|call| call.number).collect();
                 if is_back && !calls.is_empty() {
-                    self.cases.insert("a call comes back");
+                    self.cases.insert("a call returns");
                     self.returned.extend(calls);
                 }
             }

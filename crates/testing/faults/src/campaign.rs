@@ -14,7 +14,7 @@ const MOST_FIRST_RUNS: usize = 10;
 /// The runs to play, and for how long.
 #[derive(Default)]
 pub struct Choice {
-    /// It goes on until so many seconds have passed and each configuration has had a run.
+    /// It continues until so many seconds have passed and each configuration has had a run.
     pub seconds: u64,
     /// Decides all choices.
     pub seed: u64,

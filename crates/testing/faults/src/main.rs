@@ -24,7 +24,7 @@ enum Program {
 
 #[derive(Args)]
 struct Options {
-    /// Goes on until so many seconds have passed and each configuration has had a run.
+    /// Continues until so many seconds have passed and each configuration has had a run.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Plays so many configurations, drawn by the seed.

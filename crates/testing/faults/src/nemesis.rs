@@ -22,13 +22,13 @@ pub(crate) trait Nemesis {
     /// The work every few milliseconds between two faults.
     fn tick(&mut self) {}
 
-    /// Whether everything that was broken for a while has been mended.
+    /// Whether everything that was broken for a while has been repaired.
     fn is_whole(&self) -> bool {
         true
     }
 }
 
-/// Injects each fault once, in any order, and then goes on by their weights until the run is over. About
+/// Injects each fault once, in any order, and then continues by their weights until the run is over. About
 /// `calm` passes between two. In the end everything is whole.
 pub(crate) fn drive<N: Nemesis>(
     nemesis: &mut N,

@@ -58,7 +58,7 @@ impl Call {
 pub enum Action {
     /// `LOCK.ACQUIRE`
     Acquire {
-        /// `SHARED` or `LIMIT`; none where the call named neither, and bears nobody else.
+        /// `SHARED` or `LIMIT`; none where the call named neither, and allows nobody else.
         limit: Option<Limit>,
         /// `PX`; none where the call named no lease.
         lease: Option<u64>,
@@ -154,7 +154,7 @@ pub struct Holder {
     pub holds: u32,
     /// The remembered lease.
     pub lease: u64,
-    /// How many holders it bears.
+    /// How many holders it allows.
     pub limit: Limit,
 }
 

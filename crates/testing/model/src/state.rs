@@ -74,7 +74,7 @@ pub(crate) struct Attempt {
     pub(crate) phase: Phase,
     /// T, from round 2 on.
     pub(crate) token: Token,
-    /// The highest token that any attempt had come back with when this one began.
+    /// The highest token that any attempt had returned with when this one began.
     pub(crate) before: Token,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Attempt {
 pub(crate) struct State {
     pub(crate) servers: [Server; MOST_SERVERS],
     pub(crate) attempts: [Attempt; MOST_ATTEMPTS],
-    /// The highest token that any attempt has come back with.
+    /// The highest token that any attempt has returned with.
     pub(crate) highest: Token,
     /// The highest token that the register has taken.
     pub(crate) register: Token,
@@ -95,15 +95,15 @@ pub(crate) struct State {
 
 /// The cases that a step can show.
 pub(crate) mod seen {
-    /// An attempt came back with the lock.
+    /// An attempt returned with the lock.
     pub(crate) const LOCKED: u8 = 1;
-    /// It began after another had come back with as high a token.
+    /// It began after another had returned with as high a token.
     pub(crate) const NOT_HIGHER: u8 = 2;
     /// It has the token of another one.
     pub(crate) const SAME_TOKEN: u8 = 4;
     /// Another one has the lock, too.
     pub(crate) const OVERLAP: u8 = 8;
-    /// It came back after one with a higher token.
+    /// It returned after one with a higher token.
     pub(crate) const LOWER_LATER: u8 = 16;
     /// The register refused a holder whom nobody had disturbed.
     pub(crate) const HOLDER_REFUSED: u8 = 32;

@@ -58,7 +58,7 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
             let then = match reply {
                 Reply::Lost => ", the reply is lost".to_owned(),
                 Reply::Heard => String::new(),
-                Reply::Enough(raise) => format!(", which goes on with T = {raise}"),
+                Reply::Enough(raise) => format!(", which continues with T = {raise}"),
             };
             format!("server {} {does} {token} to {who}{then}", server + 1)
         }
@@ -79,7 +79,7 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
             }
         }
         Action::Return { attempt } => format!(
-            "{} comes back with the lock, token {}",
+            "{} returns with the lock, token {}",
             name(setting, attempt),
             from.attempts[attempt].token
         ),
@@ -111,7 +111,7 @@ fn implied(setting: &Setting, from: &State, next: &State, action: Action) -> Str
             Action::Crash { server: it } => it == server,
             _ => false,
         };
-        // Of a state in which nobody can come back any more, nothing is kept.
+        // Of a state in which nobody can return any more, nothing is kept.
         if told || next.servers == <[Server; MOST_SERVERS]>::default() {
             continue;
         }

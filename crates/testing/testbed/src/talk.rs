@@ -1,5 +1,5 @@
 //! Sending commands and reading replies, in the words of the tests: `cmd!(c, ...)` sends, and the
-//! methods of [`Expect`] say what must come back.
+//! methods of [`Expect`] say what must return.
 
 use super::effect;
 use super::replies::{Grant, LockInfo};

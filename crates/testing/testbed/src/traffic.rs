@@ -74,7 +74,7 @@ impl Traffic {
         }
     }
 
-    /// Goes on with a server that is new or was restarted.
+    /// Continues with a server that is new or was restarted.
     #[track_caller]
     pub fn move_to(&mut self, server: &Server) {
         self.connection = server.connection();

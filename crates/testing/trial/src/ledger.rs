@@ -138,7 +138,7 @@ impl Ledger {
         let mut told = self.told();
         let wrong = match told.grants.get(&number) {
             Some((grant, State::Lost(_))) => Some(format!(
-                "{} was told as lost, and a check says that it is held",
+                "{} was reported as lost, and a check says that it is held",
                 grant.key
             )),
             _ => None,

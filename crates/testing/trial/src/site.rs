@@ -150,7 +150,7 @@ impl Site {
         sessions.collect()
     }
 
-    /// Waits until so many calls of workers stand in line.
+    /// Waits until so many calls of workers wait in line.
     pub(crate) fn until_waiting(&self, key: &str, count: usize) -> Verdict {
         let keys = [key.to_owned()];
         let waits = || (self.look(&keys)?[0].waiters.len() == count).then_some(());

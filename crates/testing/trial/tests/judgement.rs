@@ -87,7 +87,7 @@ fn each_defect_is_found_out() {
         ("forgets-session", "poll-cut", "is not polled again"),
         ("keeps-connection", "poll-taken-over", "is not polled again"),
         ("waits-on", "poll-silent", "the loss of deleted was"),
-        ("gives-up", "session-silent", "held was told as lost"),
+        ("gives-up", "session-silent", "held was reported as lost"),
         ("keeps-session", "session-killed", "the loss of held was"),
         ("loses-place", "stall-order", "stall-order: FAILED"),
         ("blocks", "frozen-waiter", "acquire taken"),

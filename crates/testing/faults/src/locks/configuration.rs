@@ -243,7 +243,7 @@ fn replicated() -> Vec<Setup> {
             },
             ..sentinel("sentinel-wait", killed, START_GUARDED)
         },
-        // The primary comes back, and takes itself for the primary for a moment.
+        // The primary returns, and takes itself for the primary for a moment.
         Setup {
             mode: Mode::Split,
             ..sentinel("sentinel-hangs", hangs, START_GUARDED)

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     CutRequest,
     /// One that is cut in the middle of a reply.
     CutReply,
-    /// One on which all bytes get lost, and of whose end the server hears nothing.
+    /// One on which all bytes get lost, and whose end the server does not notice.
     HalfOpen,
     /// `CLIENT PAUSE`
     Pause,

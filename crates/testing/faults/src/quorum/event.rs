@@ -62,7 +62,7 @@ pub(crate) enum Event {
     /// It is about to make a call, and is ready to wait for it for so many microseconds. As far as it
     /// knows by now, the call is lost.
     Sends { call: Call, patience: Moment },
-    /// The call came back; an acquire perhaps without the lock for this reason.
+    /// The call returned; an acquire perhaps without the lock for this reason.
     Ends { call: Call, reason: Option<String> },
     /// It may trust its lock until then.
     Trusts { client: u32, until: Moment },

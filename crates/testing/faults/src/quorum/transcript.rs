@@ -129,7 +129,7 @@ impl Reading<'_> {
                 Action::Release { .. } => self.history.calls.push(call),
                 _ if self.record.was_killed => {}
                 _ => {
-                    let text = format!("an acquire of {} never came back", call.key);
+                    let text = format!("an acquire of {} never returned", call.key);
                     self.run.trouble(text);
                 }
             }

@@ -349,20 +349,20 @@ impl<'a> Candidate<'a> {
         }
         self.state.others = false;
         let count = holders.len();
-        let bear = self
+        let allowed = self
             .state
             .holders
             .iter()
-            .all(|held| held.limit.bears(count));
-        (bear && self.state.holders.len() == count).then_some(self)
+            .all(|held| held.limit.allows(count));
+        (allowed && self.state.holders.len() == count).then_some(self)
     }
 
-    /// There are no others where a holder bears no more than are known.
+    /// There are no others where a holder allows no more than are known.
     pub(super) fn alone_or_not(&mut self) {
         if self.state.others {
             let one_more = self.state.holders.len() + 1;
             let mut holders = self.state.holders.iter();
-            self.state.others = holders.all(|held| held.limit.bears(one_more));
+            self.state.others = holders.all(|held| held.limit.allows(one_more));
         }
     }
 
@@ -439,7 +439,7 @@ impl State<'_> {
     pub(super) fn has_room(&self, limit: Limit) -> bool {
         let count = self.holders.len() + 1;
         let mut limits = self.holders.iter().map(|held| held.limit);
-        limit.bears(count) && limits.all(|limit| limit.bears(count))
+        limit.allows(count) && limits.all(|limit| limit.allows(count))
     }
 
     /// Whether this call's debt is still to be given back.

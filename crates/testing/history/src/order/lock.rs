@@ -143,9 +143,9 @@ impl<'a> Candidate<'a> {
 
     /// The holder's limit becomes the narrower of the two; false where the holders are more than that.
     fn narrow(&mut self, place: usize, limit: Limit) -> bool {
-        let bears = limit.bears(self.state.holders.len());
+        let allows = limit.allows(self.state.holders.len());
         let held = &mut self.state.holders[place];
-        if limit < held.limit && bears {
+        if limit < held.limit && allows {
             held.limit = limit;
         }
         limit >= held.limit

@@ -53,7 +53,7 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     let still = stage.ledger().held().len();
     ensure!(
         still == count,
-        "{} of {count} locks were told as lost after a stall",
+        "{} of {count} locks were reported as lost after a stall",
         count - still
     );
     for grant in held.iter().step_by(count / 100) {

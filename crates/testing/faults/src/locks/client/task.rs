@@ -26,7 +26,7 @@ pub(super) struct Held {
     pub(super) token: u64,
     pub(super) holds: u32,
     pub(super) lease: u64,
-    /// How many holders it bears; none where nobody knows.
+    /// How many holders it allows; none where nobody knows.
     pub(super) limit: Option<Limit>,
 }
 
@@ -100,7 +100,7 @@ impl Client<'_> {
         self.give_back(&first);
     }
 
-    /// Goes on writing to the database, and asks the server nothing: if the grant gets lost
+    /// Continues writing to the database, and asks the server nothing: if the grant gets lost
     /// meanwhile, nobody tells.
     fn idle(&mut self, held: &Held) {
         for _ in 0..IDLE {
@@ -152,7 +152,7 @@ impl Client<'_> {
         }
     }
 
-    /// Takes the lock for a short time, sleeps past it and goes on writing.
+    /// Takes the lock for a short time, sleeps past it and continues writing.
     fn overstay(&mut self) {
         let (key, owner) = (self.key(), self.owner());
         let lease = self.random.random_range(SHORT);

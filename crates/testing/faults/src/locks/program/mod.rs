@@ -231,5 +231,5 @@ impl<'s> Program<'s> {
 const STEADY: Moment = 20_000;
 /// How long a program may take to poll again.
 const PAUSE: Moment = 500_000;
-/// How long a client waits for news at a time: servers may change their roles meanwhile.
+/// How long a client waits for an event at a time: servers may change their roles meanwhile.
 const POLL: Duration = Duration::from_millis(50);

@@ -66,7 +66,7 @@ impl<'a> QuorumNemesis<'a> {
         }
     }
 
-    /// Has so many contend while things are done to them and to the servers, mends everything, and ends
+    /// Has so many contend while things are done to them and to the servers, repairs everything, and ends
     /// them. Gives back what they have told.
     pub(crate) fn run(mut self, contenders: usize) -> Vec<Record> {
         for _ in 0..contenders {

@@ -16,7 +16,7 @@
 //! | `kill` | the `port` of a server | `{}`, when its process has ended |
 //! | `stop` | the `port` of a server | `{}`, when its process has ended as by SIGTERM |
 //! | `restart` | the `port` of a server | the server |
-//! | `pause`, `resume` | the `port` of a server | `{}`; its process is stopped (SIGSTOP), or goes on |
+//! | `pause`, `resume` | the `port` of a server | `{}`; its process is stopped (SIGSTOP), or continues |
 //! | `fail-over` | the `port` of a replica | `{"port": …}` of the new primary: in a cluster this replica, by Sentinels any |
 //! | `user` | the `port` of a server, `name` | `{}`; it has this user of docs/operations/users.md |
 //! | `inject` | the `port` of a proxy, a `fault`, `words`, `times` (1) | `{}`; so many requests with all these words meet it |
