@@ -110,7 +110,7 @@ class Grants(list[Grant]):
 
 
 class Acquiring(Generic[T]):
-    """What `Locks.lock` and `Locks.lock_all` return: await it for the Grant or the Grants, or use it by `async with`.
+    """The result of `Locks.lock` and `Locks.lock_all`: await it for the Grant or the Grants, or use it by `async with`.
     It acquires once."""
 
     def __init__(self, acquire: Coroutine[Any, Any, T]) -> None:
