@@ -40,7 +40,7 @@ class Grant(Holding):
         await self._check()
 
     async def extend(self, lease: float) -> None:
-        """Gives the grant another lease, from now on. The server continues to renew it with that lease, unless the
+        """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
         lease is fixed. Raises LockLost, LockUnavailable."""
         await self._extend(lease)
 
@@ -110,7 +110,7 @@ class Grants(list[Grant]):
 
 
 class Acquiring(Generic[T]):
-    """The result of `Locks.lock` and `Locks.lock_all`: await it for the Grant or the Grants, or use it by `async with`.
+    """What `Locks.lock` and `Locks.lock_all` return: await it for the Grant or the Grants, or use it by `async with`.
     It acquires once."""
 
     def __init__(self, acquire: Coroutine[Any, Any, T]) -> None:

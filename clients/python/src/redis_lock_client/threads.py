@@ -31,7 +31,7 @@ class Grant(Holding):
         run(self._check())
 
     def extend(self, lease: float) -> None:
-        """Gives the grant another lease, from now on. The server continues to renew it with that lease, unless the
+        """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
         lease is fixed. Raises LockLost, LockUnavailable."""
         run(self._extend(lease))
 

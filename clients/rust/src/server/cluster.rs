@@ -108,7 +108,7 @@ impl Servers {
 
 fn unknown() -> Fault {
     Fault::no_reply(
-        "no node of the cluster said in time which node has the key",
+        "no node of the cluster told in time where the key is",
         false,
     )
 }
