@@ -86,7 +86,7 @@ func (s *State) Ask(wait *Claim) *Error {
 	case s.isClosed:
 		return &Error{Kind: ErrClosed}
 	case s.claims[wait.Name] != nil:
-		return Fail(ErrMisuse, "this owner waits for the lock, or has it, already")
+		return Fail(ErrMisuse, "this owner already waits for the lock or holds it")
 	}
 	s.claims[wait.Name] = wait
 	return nil

@@ -41,7 +41,7 @@ impl State {
         }
         if self.names.contains_key(&claim.name) {
             return Err(Error::misuse(
-                "this owner waits for the lock, or has it, already",
+                "this owner already waits for the lock or holds it",
             ));
         }
         self.last_id += 1;

@@ -109,7 +109,7 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
         "a fork has cost the parent its connection"
     );
     site.until_waiting("held", 1)?;
-    // What a child left behind is free a lease later.
+    // The locks that a child left behind are free a lease later.
     let alone = || {
         let mut server = site.server().connection();
         (cmd!(server, "DBSIZE").int() == 1).then_some(())

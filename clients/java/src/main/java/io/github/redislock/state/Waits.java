@@ -31,7 +31,7 @@ public class Waits extends Grants {
             throw new Failure(Failure.CLOSED);
         }
         if (claims.putIfAbsent(wait.name, wait) != null) {
-            throw new Failure(Fault.of(Kind.MISUSE, "this owner waits for the lock, or has it, already"));
+            throw new Failure(Fault.of(Kind.MISUSE, "this owner already waits for the lock or holds it"));
         }
         wait.order = ++asked;
     }
