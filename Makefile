@@ -1,5 +1,5 @@
 # Short names for what a developer does here; cargo and scripts/ do the work.
-# What a line may carry besides its target:
+# The marks that a line may have besides its target:
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run (without it the first free one from 6379), or for top and doctor (6379)
 #   URL=redis://...    the server, or any node of the cluster, for top and doctor; for doctor also a Sentinel
@@ -49,7 +49,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 	server-suite install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
-# What a newcomer needs.
+# For newcomers.
 FIRST = build|test|run|cluster|top|doctor|lint|fmt|clients|ci
 LIST = sed -n 's/^\([a-z-]*\):.*\#\# \(.*\)/  make \1	\2/p' Makefile
 
@@ -83,7 +83,7 @@ monitoring: setup-server build ## metrics, alert rules and dashboard, checked on
 
 # The examples are run with each client by make clients.
 TESTS = --workspace -E 'not package(examples-rust)'
-# What depends on the server; in full also the tests of the tools and the client that talk to it.
+# Tests that depend on the server; in full also those of the tools and the client that use it.
 SERVER_TESTS = kind(test) & package(redis-lock) & not binary(/^(documents|layers|project|switch)$$/)
 TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|testbed|faults)$$/)
 

@@ -8,7 +8,7 @@
 #        install-test.sh container <image>              on this machine; docker is podman
 #        KEEP=1: the empty system stays for the next run
 #
-# What stands in for what: files of a release are the given ones; git fetches what is committed here; rustup's script
+# Substitutes: files of a release are the given ones; git fetches what is committed here; rustup's script
 # is taken from static.rust-lang.org, where sh.rustup.rs has it from; sudo is left out; and instead of systemd a
 # few lines start the server as its unit does, as its user and with its configuration.
 set -euo pipefail

@@ -7,7 +7,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# What is handed out beside the module.
+# The programs that are delivered with the module.
 shipped='redis-lock-top redis-lock-doctor'
 
 # Which of the programs that this file names, one a line, are not here.
@@ -37,7 +37,7 @@ module_path() {
     esac
 }
 
-# What a server binary says of itself, as `redis 7.0.15` or `valkey 9.1.2`; nothing if it does not run.
+# The version of a server binary, as `redis 7.0.15` or `valkey 9.1.2`; nothing if it does not run.
 server_version() {
     "$1" --version 2>/dev/null |
         sed -n 's/^\([A-Za-z]*\) server v=\([0-9.]*\) .*/\1 \2/p' | tr '[:upper:]' '[:lower:]'

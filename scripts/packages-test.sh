@@ -147,7 +147,7 @@ refuses() {
     until_true 20 answers "$1"
 }
 
-# What Sentinel sends at each failover.
+# Sentinel sends this at each failover.
 rewritten() {
     step "CONFIG REWRITE, restart"
     [ "$(cli first CONFIG SET lock.default-lease-ms 45000)" = OK ]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the packages for Debian's and Fedora's kin (.deb, .rpm) of what was built before: the module,
+# Builds the packages for Debian, Fedora and derivatives (.deb, .rpm) from the files of an earlier build: the module,
 # redis-lock-top and redis-lock-doctor. Looks them over with lintian and rpmlint where these are.
 #
 # usage: [VERSION=x.y.z] packages.sh [<archive of make dist, or a folder> [<folder for the packages>]]

@@ -3,7 +3,7 @@
 # they report of the module: a bad access, memory that is lost.
 #
 #   address    a Redis that is built for it by gcc, of the distribution's own source (Debian and its
-#              kin), with the module built for it too
+#              derivatives), with the module built for it too
 #   valgrind   the installed server, or REDIS_SERVER, in valgrind; the module with the system's
 #              allocator, which valgrind knows. Many times slower: fewer tests
 #
@@ -50,7 +50,7 @@ check_address() {
     RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
         cargo build --quiet --release --lib --package redis-lock --target "$host" --target-dir "$builds" ||
         return 1
-    # The server asks for as much as a forged length says, and bears not to get it.
+    # The server asks for as much as a forged length says, and must survive not getting it.
     REDIS_SERVER=$server REDIS_LOCK_MODULE=$builds/$host/release/libredis_lock.so SERVER_SLOWNESS=3 \
         HOSTILE_COMMANDS=${HOSTILE_COMMANDS:-10000} HOSTILE_PAYLOADS=${HOSTILE_PAYLOADS:-6000} \
         ASAN_OPTIONS="log_path=$reports/address:allocator_may_return_null=1:handle_segv=2:handle_abort=2" \

@@ -232,7 +232,7 @@ advice() {
         targets) say "missing: Rust's standard library for the targets in scripts/dist/targets.txt - get rustup from https://rustup.rs, and run: rustup target add <target>" ;;
         zig) say "missing: Zig and cargo-zigbuild of the versions in scripts/dist/tools.txt - install python3 with pip (Debian: python3-pip), which fetches them" ;;
         cargo-*) say "missing: $1 - run: cargo install --locked $1" ;;
-        dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built - only on Debian and its kin (dpkg-dev)" ;;
+        dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built - only on Debian and derivatives (dpkg-dev)" ;;
         qemu) say "missing: qemu-aarch64-static, in which servers for arm64 run - install it (Debian: qemu-user-static)" ;;
         readelf) say "missing: readelf - install binutils" ;;
         valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;

@@ -75,7 +75,7 @@ struct Options {
 enum Form {
     /// Some minutes of measuring; prints, and writes to target/benchmark/.
     Quick,
-    /// What the published figures are taken with; writes to docs/.
+    /// The form of the published figures; writes to docs/.
     Full,
     /// Counts the instructions of a pair, and fails when they have grown.
     Check,

@@ -112,11 +112,10 @@ fn waiting(programs: &[Program], scale: &Scale) -> Table {
     let mut table = Table::new(
         "Memory of a waiter",
         &format!(
-            "What {WAITERS} connections take more when they wait, for each, in used_memory, on a server \
-             on which nobody has waited before. Nearly all of it is the server's: a module can make a \
-             client wait only by RedisModule_BlockClient, which makes two more clients for each that waits, \
-             with 16 KiB for the replies of each. BLPOP needs none. When a wait is over the server keeps them for \
-             the next one, and gives them back little by little."
+            "The additional used_memory of each of {WAITERS} connections that wait, on a server on which nobody \
+             has waited before. Nearly all of it is the server's: a module can make a client wait only by \
+             RedisModule_BlockClient, which creates two more clients for each, with 16 KiB for the replies of \
+             each. BLPOP needs none. After a wait the server keeps them for the next one, and frees them slowly."
         ),
         &["bytes a waiter"],
     );

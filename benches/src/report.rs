@@ -22,10 +22,11 @@ pub(crate) const BENCHMARK: Page = Page {
     name: "benchmark",
     title: "Benchmark",
     notes: "\
-- How the contests are held, of readers, writers and permits too: [contention.md](contention.md#how-to-read-it).
-- The hash lock in Lua does what client libraries' re-entrant locks do on the server: a hash with a \
-count for the owner, an expiry, a message when it is free.
-- SET + DEL is unsafe: who was too slow deletes the next one's lock.
+- How the contests are held, of readers, writers and permits too: \
+[contention.md](contention.md#how-to-read-it).
+- The hash lock in Lua does what the re-entrant locks of client libraries do on the server: a hash with a \
+count for the owner, an expiry, and a message when the lock is free.
+- SET + DEL is unsafe: a slow holder deletes the lock of the next one.
 ",
 };
 
@@ -34,23 +35,22 @@ pub(crate) const CONTENTION: Page = Page {
     name: "contention",
     title: "Contention",
     notes: "\
-- The contenders of a row are threads (Go: goroutines, Rust and Node: tasks) of one process. They take a lock, \
-do nothing, and give it back, until their turn is over. Every lease is 30 s. The rows of a language take \
-turns of half a second at most, one right after the other and each time in another order; the other languages \
-follow; then all begin again. So a slow spell of the machine hits all rows of a language alike. Figures of these \
-tables are medians of the turns with the quartiles in brackets, ratios are taken between turns that stand \
-beside each other.
-- \"This project's client\" is the one in clients/, one for all contenders, set up as docs/clients.md shows it. \
-\"Its commands alone\" are LOCK.ACQUIRE and LOCK.RELEASE without what a client does besides (renewal, \
-cancelling, calls that are safe to repeat): the floor of what a client can reach. A call that waits in the \
-server has its connection to itself; here it is kept, one for each contender, and so it is for RPUSH and \
-BLPOP. Otherwise the options of the library are the same in all rows of a language. Redisson's threads share the connections of its client, and one subscription tells all of them that a \
-lock is free.
-- The clients' locks are used as they ship, but for three things: Redisson is given a lease, so that no \
-timer renews it, and room for 500 subscriptions, not 250, beyond which its fair locks come to a stop; \
-redsync and redlock never give up. redis-py's, redsync's and redlock's ask again after a pause.
-- The floor, RPUSH and BLPOP of a token, has no owner and no lease: it is no lock, but the least that \
-passing something on can cost.
+- The contenders of a row are threads (Go: goroutines, Rust and Node: tasks) of one process. Until their \
+turn is over, they acquire a lock, do nothing, and release it. Every lease is 30 s.
+- The rows of a language take turns of at most half a second, directly after each other, each time in \
+another order. The other languages follow, and then all begin again. So a slow phase of the machine affects \
+all rows of a language. Figures are medians of the turns, with the quartiles in brackets. Ratios compare \
+turns that follow each other.
+- \"This project's client\" is the package in clients/, one for all contenders. \"Its commands alone\" are \
+LOCK.ACQUIRE and LOCK.RELEASE, without what a client does besides (renewal, cancelling, calls that are safe \
+to repeat). Here each contender keeps a connection for its blocked calls, also for \
+BLPOP. Otherwise the options of the library are the same in all rows of a language. Redisson's threads share \
+the connections of its client, and one subscription tells all of them that a lock is free.
+- The other locks are used as they ship, with three exceptions: Redisson is given a lease, so that no timer \
+renews it; it may have 500 subscriptions instead of 250, because its fair locks stop working beyond that; \
+redsync and redlock never give up. The locks of redis-py, redsync and redlock retry after a pause.
+- The floor, RPUSH and BLPOP of an element, has no owner and no lease. It is not a lock, but the lowest \
+possible cost of a hand-off.
 - Connections are counted by the server, on a server of its own for each client.
 ",
 };

@@ -14,7 +14,7 @@ use testbed::{Builder, Expect, Server, cmd, eventually, module, server_cpu};
 #[derive(Clone)]
 pub(crate) struct Program {
     path: PathBuf,
-    /// Such as `Redis 7.0.15`.
+    /// For example `Redis 7.0.15`.
     pub(crate) version: String,
 }
 
@@ -89,7 +89,7 @@ impl Program {
     }
 }
 
-/// Who reads what a server writes.
+/// The readers of a server's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Setting {
     /// Nobody.

@@ -59,7 +59,7 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 	if fault := l.route(&to, nil, l.options.Reply); fault != nil {
 		return nil, failed("acquire", key, fault.Failure("cluster"))
 	}
-	g := &Grant{loss: l.options.Observer.loss(key, t.onLost), locks: l, node: to.node}
+	g := &Grant{loss: newLoss(l.options.Observer.onLost(key, t.onLost)), locks: l, node: to.node}
 	st := l.lock()
 	if task != nil {
 		name.Owner = st.UsableOwner(&task.state)
@@ -105,7 +105,7 @@ func (g *Grant) ask(ctx context.Context, to target) *Error {
 				failure = ended(ctx, ErrBusy)
 			}
 		}
-		n, session, sent := g.node, g.node.Session, st.At
+		n, session := g.node, g.node.Session
 		switch {
 		case done || failure != nil:
 			l.unlock()
@@ -120,11 +120,12 @@ func (g *Grant) ask(ctx context.Context, to target) *Error {
 			continue
 		}
 		st.BeginCall(claim.Name)
-		command, limit := claim.AcquireCommand(session, sent), min(claim.Limit, claim.Last-sent)
+		command, limit := claim.AcquireCommand(session, st.At), min(claim.Limit, claim.Last-st.At)
 		l.unlock()
-		reply := n.server.Call(limit, to.asking, command)
+		to.node = n
+		reply := l.send(ctx, to, limit, command)
 		st = l.lock()
-		st.Answered(claim, &n.Node, session, sent, reply)
+		st.Answered(claim, session, reply)
 		st.EndCall(claim.Name)
 		g.changed = nil
 		l.unlock()
@@ -160,7 +161,7 @@ func (g *Grant) giveUp() {
 	st.BeginCall(g.claim.Name)
 	limit := min(l.options.Reply, g.claim.Last-st.At)
 	l.unlock()
-	reply := n.server.Call(limit, false, g.claim.CancelCommand())
+	reply := l.send(context.Background(), target{node: n}, limit, g.claim.CancelCommand())
 	st = l.lock()
 	st.CancelAnswered(&g.claim, reply)
 	st.EndCall(g.claim.Name)

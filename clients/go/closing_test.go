@@ -35,24 +35,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A refused release is reported, and the client leaves the session, so that the grant is not renewed forever.
-func TestARefusedReleaseEndsTheRenewal(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.run("ACL SETUSER worker on nopass ~* +@all")
-	locks := newLocks(t, s.client(func(o *redis.Options) { o.Username = "worker"; o.Password = "x" }),
-		func(o *Options) { o.Lease = time.Second })
-	grant, other := must[*Grant](t)(locks.Acquire(background, "k")), must[*Grant](t)(locks.Acquire(background, "other"))
-	s.run("ACL SETUSER worker -lock.release")
-	is(t, grant.Release(background), ErrRefused)
-	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
-	if !other.Held() {
-		t.Fatal(other.Err())
-	}
-	s.run("ACL SETUSER worker +lock.release")
-	is(t, other.Release(background), nil)
-}
-
 // A right that is taken away from renewals alone is no loss: the server renews.
 func TestOtherRightsThatAreMissingAreNoLoss(t *testing.T) {
 	t.Parallel()

@@ -43,28 +43,6 @@ func TestALossIsReportedInEveryWay(t *testing.T) {
 	}
 }
 
-// The connection of the session is killed over and over: no lock is lost, and no wait its place.
-func TestCutsOfTheConnectionLoseNothing(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	locks := s.locks()
-	grant := must[*Grant](t)(locks.Acquire(background, "k"))
-	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "k") })
-	s.waiting("k", 1)
-	for range 5 {
-		polls := s.calls("lock.session|poll")
-		s.run("CLIENT KILL TYPE normal SKIPME yes")
-		eventually(t, "it polls again", func() bool { return s.calls("lock.session|poll") > polls+1 || s.sessions()[0]["client-id"] != int64(0) })
-	}
-	if !grant.Held() || len(s.sessions()) != 1 {
-		t.Fatal(grant.Err(), s.sessions())
-	}
-	is(t, grant.Release(background), nil)
-	next := <-waiting
-	is(t, next.err, nil)
-	is(t, next.grant.Release(background), nil)
-}
-
 // An operator kills the session: grants move to a new one, and waits are queued again in their order.
 func TestTheEndOfASessionLosesNothing(t *testing.T) {
 	t.Parallel()
@@ -91,40 +69,6 @@ func TestTheEndOfASessionLosesNothing(t *testing.T) {
 		held = result.grant
 	}
 	is(t, held.Release(background), nil)
-}
-
-// A frozen server, too: what it granted before stands when it goes on in time.
-func TestAStallOfTheServerLosesNothing(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	locks := s.locks()
-	grant := must[*Grant](t)(locks.Acquire(background, "k"))
-	waiting := meanwhile(func() (*Grant, error) { return locks.Acquire(background, "k") })
-	s.waiting("k", 1)
-	s.order("pause")
-	begun := time.Now()
-	_, err := locks.TryAcquire(background, "free")
-	is(t, err, ErrUnavailable)
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Fatal("told after", took)
-	}
-	s.order("resume")
-	is(t, grant.Release(background), nil)
-	next := <-waiting
-	is(t, next.err, nil)
-	is(t, next.grant.Release(background), nil)
-	eventually(t, "what was given up is free", func() bool { return s.info("free", "owner") == nil })
-}
-
-// The connections of the pool are dead, new ones work: the first call uses a part of its time for them only.
-func TestDeadConnectionsDoNotFailTheFirstCall(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	proxy := s.before()
-	locks := proxy.locks()
-	is(t, must[*Grant](t)(locks.Acquire(background, "k")).Release(background), nil)
-	proxy.order("forget")
-	is(t, must[*Grant](t)(locks.TryAcquire(background, "k")).Release(background), nil)
 }
 
 // Waits need no connections: a thousand of one process have one for the session, and those of the pool.

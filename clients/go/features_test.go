@@ -46,6 +46,10 @@ func TestSharedLocksAndPermits(t *testing.T) {
 		_, err := locks.Acquire(background, "k", wrong...)
 		is(t, err, ErrMisuse)
 	}
+	for _, short := range []func(*Options){func(o *Options) { o.Lease = time.Millisecond }, func(o *Options) { o.Silence = time.Millisecond }} {
+		_, err := s.locks(short).Acquire(background, "k")
+		is(t, err, ErrMisuse)
+	}
 }
 
 // A fixed lease is not renewed, whether the grant was waited for or not; it expires, or is extended.

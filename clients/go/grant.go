@@ -25,7 +25,7 @@ type Grant struct {
 }
 
 // applies is what applies the answer to a call about a grant.
-type applies = func(*state.State, *state.Claim, state.Answer) *Error
+type applies = func(*state.State, *state.Claim, state.Reply) *Error
 
 // call makes a call about the grant, if it is held. begin returns its command.
 func (g *Grant) call(ctx context.Context, op string, begin func(*state.State) []any, apply applies) error {
@@ -35,8 +35,7 @@ func (g *Grant) call(ctx context.Context, op string, begin func(*state.State) []
 	defer g.locks.unlock()
 	failure := st.RequireHeld(&g.claim)
 	if failure == nil {
-		command := begin(st)
-		failure = g.send(ctx, func(*node) []any { return command }, apply)
+		failure = g.send(ctx, begin(st), apply)
 	}
 	if failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
 		failure = ended(ctx, ErrUnavailable)
@@ -45,20 +44,19 @@ func (g *Grant) call(ctx context.Context, op string, begin func(*state.State) []
 }
 
 // send sends a command about the grant until it is answered. The mutex is held before and after, but not meanwhile.
-func (g *Grant) send(ctx context.Context, command func(*node) []any, apply applies) *Error {
+func (g *Grant) send(ctx context.Context, command []any, apply applies) *Error {
 	l, name := g.locks, g.claim.Name
 	l.st.BeginCall(name)
 	l.unlock()
-	a := l.call(ctx, target{key: name.Key}, command)
+	reply := l.call(ctx, target{key: name.Key}, command)
 	st := l.lock()
 	defer st.EndCall(name)
-	return apply(st, &g.claim, a)
+	return apply(st, &g.claim, reply)
 }
 
 // start follows the hand-over of a grant.
 func (g *Grant) start(atMost time.Duration) {
-	g.taken, g.most = time.Now(), math.MaxInt64
-	if atMost > 0 {
+	if g.taken, g.most = time.Now(), math.MaxInt64; atMost > 0 {
 		g.most = now() + atMost
 	}
 	if atMost > 0 || g.claim.Fixed {
@@ -74,7 +72,7 @@ func (g *Grant) end() {
 	defer g.locks.unlock()
 	isOver, rest := st.End(&g.claim, g.most)
 	if isOver {
-		_ = g.send(context.Background(), func(*node) []any { return g.claim.ReleaseCommand() }, (*state.State).Released)
+		_ = g.send(context.Background(), g.claim.ReleaseCommand(), (*state.State).Released)
 	} else if rest > 0 {
 		g.ender.Reset(rest)
 	}
@@ -82,22 +80,9 @@ func (g *Grant) end() {
 
 // find asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
 func (g *Grant) find() {
-	var at *node
-	var session int64
-	g.locks.lock()
 	defer g.locks.unlock()
-	_ = g.send(context.Background(), func(n *node) []any {
-		defer g.locks.unlock()
-		g.locks.lock()
-		if at, session = n, n.Session; session == 0 {
-			n.wakeUp()
-			return nil
-		}
-		return g.claim.MoveCommand(session)
-	}, func(st *state.State, claim *state.Claim, a state.Answer) *Error {
-		st.Found(claim, &at.Node, session, a)
-		return nil
-	})
+	g.locks.lock()
+	_ = g.send(context.Background(), g.claim.RenewCommand(), (*state.State).Found)
 }
 
 // wake has the caller of an acquire look again, reports a loss, and looks for a grant that has moved. The mutex is held.
@@ -107,7 +92,7 @@ func (g *Grant) wake() {
 	default:
 	}
 	if g.claim.Phase == state.Lost && g.claim.HandedOver {
-		g.report(failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim)))
+		g.loss.end(failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim)))
 	}
 	if g.claim.Phase == state.Held && g.claim.Doubt != "" {
 		go g.find()
@@ -152,8 +137,8 @@ func (g *Grant) Check(ctx context.Context) error {
 // enterAgain adds a hold.
 func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
 	return g.call(ctx, "acquire", func(*state.State) []any { return g.claim.EnterCommand(mode) },
-		func(st *state.State, c *state.Claim, a state.Answer) *Error {
-			failure := st.Confirmed(c, a)
+		func(st *state.State, c *state.Claim, reply state.Reply) *Error {
+			failure := st.Confirmed(c, reply)
 			if failure == nil {
 				c.Holds++
 			}
@@ -174,8 +159,8 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
 // [Fixed].
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond || lease < leastLease && !g.claim.Fixed {
-		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond, and 1 second where the session renews it")
+	if lease < time.Millisecond {
+		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond")
 	}
 	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }

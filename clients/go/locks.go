@@ -68,16 +68,18 @@ func (l *Locks) unlock() {
 	l.mu.Unlock()
 }
 
-// target is where the next command goes: to this node if it is about no key, or else to the node that has the key,
-// unless the last reply led elsewhere.
+// target is where the next command about a key goes: to the node that has it, unless the last reply led elsewhere.
 type target struct {
 	key    string
 	node   *node
 	asking bool // ASK led there
 }
 
-// route finds where the next command about a key goes: where the last reply leads, or else to the node that has it.
+// route finds the target. It leaves it alone if there is no key.
 func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault *state.Fault) {
+	if to.key == "" {
+		return nil
+	}
 	var at *server.Server
 	if to.node != nil {
 		at = l.servers.Redirected(to.node.server, last)
@@ -91,30 +93,30 @@ func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault
 	return fault
 }
 
-var errNoSession = &state.Fault{Err: errors.New("no session")}
+// send sends a command once.
+func (l *Locks) send(ctx context.Context, to target, limit time.Duration, command []any) state.Reply {
+	sent := now()
+	reply := to.node.server.Call(ctx, limit, to.asking, command)
+	reply.From, reply.Sent = &to.node.Node, sent
+	return reply
+}
 
-// call sends a command until it is answered, for two reply timeouts or until the context ends. The command is nil while
-// there is no session for it.
-func (l *Locks) call(ctx context.Context, to target, command func(*node) []any) (a state.Answer) {
-	end := now() + 2*l.options.Reply
-	for pause := (pauses{}); ; {
+// call sends a command until it is answered, for two reply timeouts or until the context ends.
+func (l *Locks) call(ctx context.Context, to target, command []any) (reply state.Reply) {
+	for pause, end, wasOpen := (pauses{}), now()+2*l.options.Reply, false; ; {
 		limit := min(l.options.Reply, end-now())
-		if to.key != "" {
-			a.Reply.Fault = l.route(&to, a.Reply.Fault, limit)
+		if fault := l.route(&to, reply.Fault, limit); fault != nil {
+			reply.Fault = fault
+		} else {
+			reply = l.send(ctx, to, limit, command)
 		}
-		if n := to.node; n != nil {
-			a.Reply = state.Reply{Fault: errNoSession}
-			if words := command(n); words != nil {
-				a.Sent = now()
-				a.Reply = n.server.Call(limit, to.asking, words)
-			}
-		}
+		reply.WasOpen = wasOpen
 		rest := pause.next()
-		isOver := to.key == "" && a.Reply.Fault != nil && a.Reply.Fault.Word == "NOSESSION"
-		if !a.Reply.Fault.Passing() || isOver || now()+rest >= end || ctx.Err() != nil {
-			return a
+		isOver := to.key == "" && reply.Fault != nil && reply.Fault.Word == "NOSESSION"
+		if !reply.Fault.Passing() || isOver || now()+rest >= end || ctx.Err() != nil {
+			return reply
 		}
-		a.WasOpen = a.WasOpen || a.Reply.Fault.NoReply()
+		wasOpen = wasOpen || reply.Fault.NoReply()
 		time.Sleep(rest)
 	}
 }
@@ -140,8 +142,7 @@ func (l *Locks) Close(ctx context.Context) error {
 	for n, all := range sessions {
 		for _, session := range all {
 			calls.Go(func() {
-				words := []any{"LOCK.SESSION", "CLOSE", session}
-				if a := l.call(ctx, target{node: n}, func(*node) []any { return words }); a.Reply.Fault != nil {
+				if l.call(ctx, target{node: n}, []any{"LOCK.SESSION", "CLOSE", session}).Fault != nil {
 					return
 				}
 				l.mu.Lock()
@@ -154,18 +155,16 @@ func (l *Locks) Close(ctx context.Context) error {
 	failures := make([]error, len(grants))
 	for i, claim := range grants {
 		calls.Go(func() {
-			a := l.call(ctx, target{key: claim.Key}, func(*node) []any { return claim.ReleaseCommand() })
-			if fault := a.Reply.Fault; fault != nil && !fault.Gone() {
+			fault := l.call(ctx, target{key: claim.Key}, claim.ReleaseCommand()).Fault
+			if fault != nil && !fault.Gone() {
 				failures[i] = failed("close", claim.Key, fault.Failure(claim.Node.Address))
 			}
 		})
 	}
 	calls.Wait()
-	l.mu.Lock()
 	for n := range sessions {
-		n.poller.Close()
+		n.line.Close()
 	}
-	l.mu.Unlock()
 	l.loops.Wait()
 	l.servers.Close()
 	return errors.Join(failures...)

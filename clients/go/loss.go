@@ -3,49 +3,40 @@ package redislock
 import (
 	"context"
 	"errors"
-	"sync"
 )
 
-// loss is how a grant reports that it is lost.
+// loss is how a grant reports that it is lost: a context that ends then, with the error as its cause.
 type loss struct {
-	mu     sync.Mutex
-	lost   chan struct{}
-	err    error
-	onLost []func(error)
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+func newLoss(onLost []func(error)) loss {
+	var l loss
+	l.ctx, l.end = context.WithCancelCause(context.Background())
+	for _, notify := range onLost {
+		l.OnLost(notify)
+	}
+	return l
 }
 
 // Lost is closed when the grant is lost, not when it is released.
-func (l *loss) Lost() <-chan struct{} { return l.lost }
+func (l *loss) Lost() <-chan struct{} { return l.ctx.Done() }
 
 // OnLost calls notify, in a goroutine of its own, when the grant is lost, not when it is released; at once if it is
 // lost already.
 func (l *loss) OnLost(notify func(error)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.onLost = append(l.onLost, notify); l.err != nil {
-		go notify(l.err)
-	}
+	context.AfterFunc(l.ctx, func() { notify(context.Cause(l.ctx)) })
 }
 
 // Context ends when the parent ends and when the grant is lost, with [ErrLost] as its cause. Call cancel when the work
 // is done.
 func (l *loss) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
-	l.OnLost(end)
-	return ctx, func() { end(nil) }
-}
-
-// report reports the loss, once.
-func (l *loss) report(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return
-	}
-	l.err = err
-	close(l.lost)
-	for _, notify := range l.onLost {
-		go notify(err)
+	stop := context.AfterFunc(l.ctx, func() { end(context.Cause(l.ctx)) })
+	return ctx, func() {
+		stop()
+		end(nil)
 	}
 }
 

@@ -31,12 +31,12 @@ func (o Observer) released(key string, begun time.Time, err error) {
 	}
 }
 
-// loss makes the loss of a grant, which is observed too.
-func (o Observer) loss(key string, onLost []func(error)) loss {
+// onLost adds the observer to those who are notified of a loss.
+func (o Observer) onLost(key string, onLost []func(error)) []func(error) {
 	if o.Lost != nil {
 		onLost = append(slices.Clip(onLost), func(err error) { o.Lost(key, err) })
 	}
-	return loss{lost: make(chan struct{}), onLost: onLost}
+	return onLost
 }
 
 // observe reports that the connection has broken or is back. The mutex is held.

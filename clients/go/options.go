@@ -9,8 +9,6 @@ import (
 // Forever makes [Wait] wait without a limit.
 const Forever time.Duration = math.MaxInt64
 
-const leastLease = time.Second // the shortest that the server renews
-
 // Options of [New]. The zero value works.
 type Options struct {
 	// Service begins the name of each owner and names the session, so that an operator sees whose a lock is. By
@@ -57,19 +55,15 @@ func Shared() LockOption { return func(t *terms) { t.mode = append(t.mode, "SHAR
 // Permits acquires one of n permits: a semaphore, if all callers give the same n.
 func Permits(n int) LockOption {
 	return func(t *terms) {
-		if t.mode = append(t.mode, "LIMIT", n); n < 1 || n > math.MaxInt32 {
-			t.wrong = "a semaphore has 1 to 2^31 - 1 permits"
+		if t.mode = append(t.mode, "LIMIT", n); n < 1 { // the server takes 0 for any number
+			t.wrong = "a semaphore has at least one permit"
 		}
 	}
 }
 
 // Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it.
 func Fixed(lease time.Duration) LockOption {
-	return func(t *terms) {
-		if t.lease, t.isFixed = lease, true; lease < time.Millisecond {
-			t.wrong = "a lease is at least 1 millisecond"
-		}
-	}
+	return func(t *terms) { t.lease, t.isFixed = lease, true }
 }
 
 // AtMost ends the grant after this time: then it is lost.
@@ -85,13 +79,8 @@ func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
 	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}
-	switch {
-	case len(t.mode) > 2 || len(t.mode) == 2 && t.mode[0] == "SHARED":
-		t.wrong = "a lock is either shared or has permits"
-	case l.servers == nil:
+	if l.servers == nil {
 		t.wrong = "the client is neither a *redis.Client nor a *redis.ClusterClient"
-	case l.options.Lease < leastLease || l.options.Silence < leastLease:
-		t.wrong = "Options.Lease and Options.Silence are at least 1 second"
 	}
 	return t
 }

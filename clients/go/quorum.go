@@ -130,7 +130,7 @@ func (g *QuorumGrant) partLost(grant *Grant, err error) {
 		return
 	}
 	g.failure = failed("hold", g.key, state.Fail(ErrLost, strings.Join(g.losses, "; ")))
-	g.report(g.failure)
+	g.loss.end(g.failure)
 	for rest := range g.parts {
 		go rest.giveUp()
 	}

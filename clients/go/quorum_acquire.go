@@ -41,7 +41,7 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		if isTurn || isStuck {
 			if token := b.raise(); token != 0 {
 				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(),
-					loss: q.options.Observer.loss(full, t.onLost), parts: map[*Grant]*member{}}
+					loss: newLoss(q.options.Observer.onLost(full, t.onLost)), parts: map[*Grant]*member{}}
 				b.hand(lock)
 				return lock, nil
 			}

@@ -15,12 +15,12 @@ var errAhead = errors.New("its clock is behind that of another server")
 func (g *Grant) raise(ctx context.Context, token int64) error {
 	return g.call(ctx, "raise", func(*state.State) []any {
 		return []any{"LOCK.RENEW", g.claim.Key, g.claim.Owner, "TOKEN", g.claim.Token, "RAISE", token}
-	}, func(st *state.State, c *state.Claim, a state.Answer) *Error {
-		failure := st.Confirmed(c, a)
+	}, func(st *state.State, c *state.Claim, reply state.Reply) *Error {
+		failure := st.Confirmed(c, reply)
 		switch {
 		case failure == nil:
 			st.Raised(c, token)
-		case a.Reply.Fault != nil && a.Reply.Fault.Word == "AHEAD":
+		case reply.Fault != nil && reply.Fault.Word == "AHEAD":
 			failure.Kind = errAhead
 		}
 		return failure

@@ -28,7 +28,7 @@ type node struct {
 	state.Node
 	locks    *Locks
 	server   *server.Server
-	poller   server.Poller
+	line     *server.Line
 	hasWoken bool          // the last POLL has woken callers
 	isDown   bool          // to the observer
 	needed   chan struct{} // ends a pause of the loop
@@ -40,10 +40,9 @@ func (l *Locks) nodeOf(server *server.Server) *node {
 	defer l.mu.Unlock()
 	n := l.nodes[server]
 	if n == nil {
-		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
+		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, line: server.Line(), needed: make(chan struct{}, 1)}
 		l.nodes[server] = n
 		if !l.st.IsClosed() {
-			n.poller = server.Poller()
 			l.loops.Go(n.loop)
 		}
 	}
@@ -71,11 +70,10 @@ func (n *node) loop() {
 			n.Session = 0
 		} else if isBroken {
 			st.Failed(&n.Node, began, fault)
-			n.poller.Close()
-			n.poller = n.server.Poller()
+			n.line.Close()
 		}
 		if st.IsClosed() {
-			n.poller.Close()
+			n.line.Close()
 			n.observe(false, nil)
 			l.unlock()
 			return
@@ -106,14 +104,11 @@ func (n *node) loop() {
 
 // rest pauses; but a call that needs a session is not kept waiting.
 func (n *node) rest(pause time.Duration) {
-	const least = 50 * time.Millisecond
+	least := time.After(min(pause, 50*time.Millisecond))
 	select {
-	case <-time.After(min(pause, least)):
-	case <-n.locks.closing:
-	}
-	select {
-	case <-time.After(pause - least):
+	case <-time.After(pause):
 	case <-n.needed:
+		<-least
 	case <-n.locks.closing:
 	}
 }
@@ -125,7 +120,7 @@ func (n *node) round() *state.Fault {
 	st.LeaveSession(&n.Node)
 	if n.Session == 0 {
 		l.unlock()
-		opened := n.poller.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
+		opened := n.line.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
 			"NAME", l.options.Service})[0]
 		session, _ := opened.Value.(int64)
 		if session == 0 {
@@ -134,7 +129,7 @@ func (n *node) round() *state.Fault {
 		st = l.lock()
 		if st.Opened(&n.Node, session); st.IsClosed() {
 			l.unlock()
-			n.poller.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
+			n.line.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
 			return nil
 		}
 	}
@@ -146,15 +141,16 @@ func (n *node) round() *state.Fault {
 		}
 		sent := st.At
 		l.unlock()
-		replies := n.poller.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
+		replies := n.line.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
-		for i, one := range due {
-			fault := replies[i].Fault
-			if one.Apply(sent, replies[i]); fault != nil && fault.Word == "" {
-				broken = fault
+		for i, reply := range replies {
+			reply.From, reply.Sent = &n.Node, sent
+			due[i].Apply(reply)
+			if reply.Fault != nil && reply.Fault.Word == "" {
+				broken = reply.Fault
 			}
-			if fault.Redirects() && one.Command[0] == "LOCK.RELEASE" {
-				go l.call(context.Background(), target{key: one.Command[1].(string)}, func(*node) []any { return one.Command })
+			if words := commands[i]; reply.Fault.Redirects() && words[0] == "LOCK.RELEASE" {
+				go l.call(context.Background(), target{key: words[1].(string)}, words)
 			}
 		}
 	}
@@ -164,7 +160,7 @@ func (n *node) round() *state.Fault {
 	if broken != nil || isOver {
 		return broken
 	}
-	polled := n.poller.Poll(limit, block, session, n.hasWoken)
+	polled := n.line.Poll(limit, block, session, n.hasWoken)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
 		n.hasWoken = len(st.Changed) > 0
@@ -176,12 +172,12 @@ func (n *node) round() *state.Fault {
 // relocate sends on what a node of the cluster that does not answer may have lost to another one.
 func (n *node) relocate() {
 	l := n.locks
-	keys := l.lock().Keys(&n.Node)
+	claims := l.lock().Claims(&n.Node)
 	l.unlock()
 	l.servers.Refresh()
-	for _, key := range keys {
-		if at, _ := l.servers.Find(key, l.options.Reply); at != nil && at != n.server {
-			l.lock().Relocate(&n.Node, key)
+	for _, claim := range claims {
+		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at != n.server {
+			l.lock().Relocate(claim, &n.Node)
 			l.unlock()
 		}
 	}

@@ -174,7 +174,7 @@ final class Calls
     private const MISUSE = ['misuse', 'passing', 'misuse'];
 
     /**
-     * What an error reply means to an acquire, to a renewal, and to a release, by its first words. The first that fit
+     * The meaning of an error reply for an acquire, a renewal, and a release, by its first words. The first that fit
      * count. A test compares it with clients/protocol/errors.json.
      */
     public const MEANINGS = [

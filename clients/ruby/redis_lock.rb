@@ -25,7 +25,7 @@ class RedisLock
   # Wrong arguments, another type of key, closed locks, a second release.
   class Misuse < Error; end
 
-  # What an error reply means to an acquire, a move to a session, and a release, by its first words. The first that fit
+  # The meaning of an error reply for an acquire, a move to a session, and a release, by its first words. The first that fit
   # count. A test compares it with clients/protocol/errors.json.
   MEANINGS = {
     %w[NOTHELD NOTOWNER FENCED] => %i[lost lost lost],
@@ -565,7 +565,7 @@ class RedisLock
 
   # Errors.
 
-  # What an error means to a call of this kind. redis-rb 5 reports a wrong password as a failed connection.
+  # The meaning of an error for a call of this kind. redis-rb 5 reports a wrong password as a failed connection.
   def meaning(error, kind)
     is_reply = reply?(error) || error&.message&.match?(/\A(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)/)
     is_reply ? MEANINGS.find { |begins, _| error.message.start_with?(begins) }[1][kind] : :passing

@@ -31,7 +31,7 @@ const TOKENS_END: u64 = 1 << 53;
 const HOLDS_END: u64 = 1 << 31;
 const MAX_LEASE_MS: u64 = 315_360_000_000;
 const MAX_OWNER: usize = 256;
-/// What the version has besides where nobody is told of the change.
+/// The bit of the version for a quiet change.
 const QUIET: u8 = 128;
 /// The most bytes of a record without its owner.
 const MAX_HEAD: usize = 16;

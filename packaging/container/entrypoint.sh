@@ -1,5 +1,5 @@
 #!/bin/sh
-# Goes before the image's own entrypoint: a server loads redis-lock, whatever else it is told.
+# Runs before the image's own entrypoint: a server loads redis-lock, whatever its arguments are.
 #
 #   (nothing)              the server with /etc/redis-lock/server.conf
 #   --option value ...     the same, and these settings

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Healthy is a server that answers and knows the commands of redis-lock. What redis-cli needs besides (a port, TLS)
-# is told by REDIS_LOCK_CLI, a password by REDISCLI_AUTH; a server that asks for one and gets none is healthy too,
-# for it does not start without the module.
+# A server is healthy if it answers and has the commands of redis-lock. What redis-cli needs besides (a port, TLS)
+# is in REDIS_LOCK_CLI, a password in REDISCLI_AUTH; a server that asks for one and gets none is healthy too,
+# because it does not start without the module.
 set -eu
 cli=$(command -v valkey-cli || command -v redis-cli)
 # shellcheck disable=SC2086 # a list of words

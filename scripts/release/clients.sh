@@ -43,7 +43,7 @@ rust() {
     cp "${CARGO_TARGET_DIR:-target}/package/redis-lock-client-$version.crate" "$folder/"
 }
 
-# What Maven Central asks of each artifact besides its jar.
+# Files that Maven Central requires besides each jar.
 java() {
     bundle=$folder/.maven
     rm -rf "$bundle"

@@ -24,7 +24,7 @@ impl Command for Acquire {
         categories: c"write fast blocking",
         arity: -3,
         summary: c"Acquires a lock, or re-enters one that the owner holds, and returns the grant with its fencing token.",
-        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, besides what it grants and removes",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, plus the grants and removals that it causes",
         since: SINCE,
         history: &[(
             c"0.3.0",

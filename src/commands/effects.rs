@@ -63,7 +63,7 @@ impl Command for Probe {
         categories: c"write fast admin dangerous",
         arity: 2,
         summary:
-            c"An internal command that does nothing, for asking whether a write would be taken.",
+            c"An internal command that does nothing, for asking whether a write would be accepted.",
         complexity: c"O(1)",
         since: SINCE,
         history: &[],

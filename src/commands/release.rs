@@ -18,7 +18,7 @@ impl Command for Release {
         arity: -3,
         summary:
             c"Releases holds of a lock. Returns how many are left; the last release frees the lock.",
-        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, besides what it grants and removes",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, plus the grants and removals that it causes",
         since: SINCE,
         history: &[(c"0.3.0", c"Added the SESSION option.")],
         key: Some(KeyUse::Delete),

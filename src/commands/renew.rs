@@ -18,7 +18,7 @@ impl Command for Renew {
         categories: c"write fast",
         arity: -3,
         summary: c"Restarts the lease of a held lock, and can raise the grant's fencing token. Returns the grant.",
-        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, besides what it grants and removes",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, plus the grants and removals that it causes",
         since: SINCE,
         history: &[(c"0.3.0", c"Added the SHARED, LIMIT and SESSION options.")],
         key: Some(KeyUse::Update),

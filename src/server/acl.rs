@@ -20,7 +20,7 @@ pub(crate) fn add_category(context: Context<'_>, name: &'static CStr) -> Option<
     (added == OK).then_some(AclCategory(name))
 }
 
-/// What a user may do, as its rights are now.
+/// The rights of a user, as they are now.
 pub(crate) struct Rights(*mut raw::RedisModuleUser);
 
 impl Rights {

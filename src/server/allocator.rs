@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
 ///
 /// # Safety
 ///
-/// `alloc` gives blocks of the size that it is told and with [`ALIGNMENT`], or null.
+/// `alloc` gives blocks of the requested size and with [`ALIGNMENT`], or null.
 #[allow(clippy::cast_ptr_alignment)] // blocks are aligned to 8 bytes at least
 unsafe fn alloc_aligned(layout: Layout, alloc: impl FnOnce(usize) -> *mut u8) -> *mut u8 {
     let start = match layout.size().checked_add(layout.align()) {

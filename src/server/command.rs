@@ -31,15 +31,15 @@ pub(crate) struct Spec {
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
     pub(crate) since: &'static CStr,
-    /// What later versions changed: each version, and what it did.
+    /// The changes in later versions: each version, and its change.
     pub(crate) history: &'static [(&'static CStr, &'static CStr)],
-    /// What the command does with its key, if it has one.
+    /// How the command uses its key, if it has one.
     pub(crate) key: Option<KeyUse>,
-    /// What follows the key.
+    /// The arguments after the key.
     pub(crate) arguments: fn() -> Vec<Argument>,
 }
 
-/// What a command does with its key: its first argument, but for one kind.
+/// How a command uses its key, which is its first argument, except for one kind.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyUse {
     /// Reads the value and replies something of it.

@@ -13,7 +13,7 @@ use super::{Context, Large, Lost, Stored, Text, Value};
 
 /// A data type. It has no `free`: that may run on any thread, and only frees memory.
 pub(crate) trait DataType {
-    /// What a value is that is more than bytes.
+    /// The form of a value that is more than bytes.
     type Large: Large;
 
     /// Nine characters.
@@ -261,7 +261,7 @@ unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     })
 }
 
-/// What freeing a value costs: another thread frees what costs much.
+/// The cost of freeing a value: another thread frees the expensive ones.
 unsafe extern "C" fn free_effort<T: DataType>(
     _key: *mut raw::RedisModuleString,
     value: *const c_void,

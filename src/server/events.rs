@@ -189,7 +189,7 @@ pub(crate) enum Databases {
 
 type DatabasesHandler = fn(Context<'_>, Databases);
 
-/// Those that hear of the databases.
+/// The listeners for changes of databases.
 static DATABASES_HANDLERS: Mutex<Vec<DatabasesHandler>> = Mutex::new(Vec::new());
 
 fn databases_handlers() -> MutexGuard<'static, Vec<DatabasesHandler>> {

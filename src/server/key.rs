@@ -22,7 +22,7 @@ pub(crate) struct Key<'call, T> {
     content: PhantomData<T>,
 }
 
-/// What a key holds: asked of the server once, and then kept up to date.
+/// The content of a key: read from the server once, and then kept up to date.
 #[derive(Clone, Copy)]
 enum Found {
     Empty,
@@ -30,7 +30,7 @@ enum Found {
     Other,
 }
 
-/// What a key holds.
+/// The content of a key.
 pub(crate) enum Content<'key, L> {
     /// Nothing.
     Empty,
@@ -90,7 +90,7 @@ impl<'call, T: DataType> Key<'call, T> {
         self.context
     }
 
-    /// What the key holds now.
+    /// The present content of the key.
     pub(crate) fn content(&self) -> Content<'_, T::Large> {
         match self.found {
             Found::Empty => Content::Empty,

@@ -9,7 +9,7 @@ use super::Context;
 use super::api::api;
 use super::guard::guard_logged;
 
-/// What removes a key.
+/// Why a key is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     /// A command: DEL, or one that overwrites, renames or moves it.
@@ -39,7 +39,7 @@ pub(crate) fn follow_removals(context: Context<'_>, on: bool) {
     LAST.store(NONE, Ordering::Relaxed);
 }
 
-/// What removes the key whose value is being lost; `None` when the server does not tell. The report comes just
+/// Why the key is removed whose value is being lost; `None` if the server does not report it. The report comes just
 /// before the call about the value.
 pub(crate) fn last_removal() -> Option<Removal> {
     match LAST.load(Ordering::Relaxed) {

@@ -28,7 +28,7 @@ pub(crate) trait Large: Send {
 }
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
-/// What values of several entries have beyond one entry each.
+/// The entries of all values beyond one for each value.
 static MORE_ENTRIES: AtomicI64 = AtomicI64::new(0);
 
 /// How many values exist.

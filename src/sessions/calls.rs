@@ -1,4 +1,4 @@
-//! What the commands on locks report, and ask.
+//! The reports and questions of the commands on locks.
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
@@ -11,7 +11,7 @@ use super::{timer, work};
 use crate::locks::{LockKey, check_write};
 use crate::server::{Context, Text, WriteCheck};
 
-/// What a call says of the session of its grant.
+/// The session that a call names for its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
     /// Nothing.
@@ -24,7 +24,7 @@ pub(crate) enum Membership {
     Leaves,
     /// The program of this session, if any is named, releases it.
     ReleasedBy(Option<SessionId>),
-    /// The client of the blocked call is gone.
+    /// The client of the blocked call has disconnected.
     GivenBack,
 }
 
@@ -38,7 +38,7 @@ impl Membership {
     }
 }
 
-/// What a renewal says.
+/// The session that a renewal names.
 pub(crate) const fn membership(moved: Option<SessionMove>) -> Membership {
     match moved {
         None => Membership::Stays,

@@ -9,7 +9,7 @@ use super::upper::renewed;
 use crate::locks::{Announce, LockKey, LockView, now, rules, token_clock};
 use crate::server::{Context, OwnedText};
 
-/// What became of a grant that was to be renewed.
+/// The result of a renewal.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
     /// It has this deadline now.

@@ -1,6 +1,6 @@
 //! Sessions: a program's presence on this server.
 //!
-//! What is open, and what is due, is in [`state`]. Commands report what they change in locks and ask what a call
+//! [`state`] has what is open, and what is due. Commands report what they change in locks and ask what a call
 //! may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
 //! renews grants, ends silent sessions, releases the grants of closed ones and answers POLLs ([`polls`]).
 //!

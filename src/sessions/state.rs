@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) has_answers: bool,
 }
 
-/// What is subscribed to.
+/// The subscriptions.
 #[derive(Default)]
 pub(super) struct Follows {
     /// The removals of keys.

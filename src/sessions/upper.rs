@@ -1,4 +1,4 @@
-//! What the layer above does when a session ends, when its program goes away or comes back, and when a grant is
+//! The work of the layer above when a session ends, is detached or attached again, and when a grant is
 //! renewed.
 
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub(crate) struct Upper {
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
-    /// The program of a session has gone away, or has come back: its calls are passed over, or no longer.
+    /// A session was detached or attached again: its calls are passed over, or no longer.
     pub(crate) moves: fn(Context<'_>, SessionId),
     /// The lease of a grant is renewed: its end before and afterwards.
     pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
@@ -35,7 +35,7 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-/// The program of this session has gone away, or has come back.
+/// This session was detached, or attached again.
 pub(super) fn moves(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
         (upper.moves)(context, id);

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(
             times.summary(start - 55 * MINUTE),
             TimesSummary::default(),
-            "and it goes on from there"
+            "and it continues from there"
         );
     }
 

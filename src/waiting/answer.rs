@@ -55,7 +55,7 @@ impl Answer {
     }
 }
 
-/// Who gets the answer to a call that waits no longer.
+/// The client that gets the reply of a call that waits no longer.
 #[must_use]
 pub(super) enum Recipient {
     /// The client that is blocked.

@@ -11,7 +11,7 @@ use crate::locks::{CommandError, LockView, detects_deadlocks, now};
 use crate::server::{self, Context, OwnedText, Text};
 use crate::statistics::{self, Counter};
 
-/// What is known of a call that is about to wait.
+/// A call that is about to wait.
 pub(super) enum Judged {
     /// It may wait.
     Waits,
@@ -94,7 +94,7 @@ fn begin<'a>(
     })
 }
 
-/// Goes from lock to lock, and comes back to the database.
+/// Goes from lock to lock, and returns to the database.
 fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
     let (database, now) = (context.database(), now(context));
     let mut circle = None;
@@ -102,7 +102,7 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
         && let Some(next) = STATE.with(context, |state| search.next_lock(&state.calls))
         && context.select_database(next.database)
     {
-        // Opened without a borrow of the calls: a key that has expired comes back to them.
+        // Opened without a borrow of the calls: opening an expired key calls back into them.
         let name = OwnedText::new(&next.key);
         let view = LockView::open(context, name.text());
         if let Ok(holders) = view.holders(now) {

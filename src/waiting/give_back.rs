@@ -1,4 +1,4 @@
-//! What callers that have disconnected give back.
+//! Holds that are given back after their callers have disconnected.
 
 use redis_lock_core::{LockChange, Release, release};
 

@@ -58,7 +58,7 @@ impl<'call> Lock<'call> {
         }
     }
 
-    /// Goes on unless this queued call is in line already: then the error is its place.
+    /// Continues unless this queued call is in line already: then the error is its place.
     pub(crate) fn unless_in_line(
         self,
         owner: Owner<'_>,

@@ -1,4 +1,4 @@
-//! Which sessions went away or came back, and how far their calls are moved.
+//! Which sessions were detached or attached again, and how far their calls are moved.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ mod tests {
         moves.go_on(seven, place);
         moves.add(one);
         assert_eq!(moves.first(), Some((seven, place)));
-        // It comes back: from the beginning, when its turn comes.
+        // It is attached again: from the beginning, at its turn.
         moves.add(seven);
         assert_eq!(moves.first(), Some((one, None)));
         moves.go_on(one, None);

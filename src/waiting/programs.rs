@@ -43,7 +43,7 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
     }
 }
 
-/// A session has gone away, so its calls are passed over from now on; or it has come back.
+/// A session was detached, so its calls are passed over from now on; or it was attached again.
 pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| state.moves.add(session)) {
         move_calls(context);
@@ -52,7 +52,7 @@ pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
     }
 }
 
-/// Moves the calls of the sessions that went away or came back, as far as the time allows.
+/// Moves the calls of the sessions that were detached or attached again, as far as the time allows.
 pub(super) fn move_calls(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some((session, from)) = STATE.if_busy(context, |state| state.moves.first()) {

@@ -39,12 +39,12 @@ enum Step {
     Done,
     /// Nothing can be granted now.
     Later,
-    /// The time is over; the next tick goes on.
+    /// The time is over; the next tick continues.
     Continue,
 }
 
 impl Step {
-    /// What comes after the refusal of all calls, or of as many as there was time for.
+    /// The next step after the refusal of all calls, or of as many as there was time for.
     const fn of_refusals(all: bool) -> Self {
         if all { Self::Done } else { Self::Continue }
     }
@@ -270,7 +270,7 @@ impl Serving<'_> {
         Ok(granted)
     }
 
-    /// What comes next. An exclusive lock need not be opened again: the key is as just written, or a listener
+    /// The next step. An exclusive lock need not be opened again: the key is as just written, or a listener
     /// has changed it, which made it ready.
     fn after_grant(&self, change: &LockChange<'_>) -> Step {
         let LockChange::Exclusive(holder) = change else {

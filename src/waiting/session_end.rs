@@ -1,4 +1,4 @@
-//! What a session leaves when it ends: calls that wait, and grants to release.
+//! The end of a session: its waiting calls are removed, and its grants released.
 
 use redis_lock_core::sessions::{SessionGrant, SessionId};
 use redis_lock_core::{LockId, Release, ReleaseAmount};

@@ -1,5 +1,5 @@
 //! Recent stalls of the event loop. After a stall the server has not read yet what clients did meanwhile,
-//! so a client may have disconnected, or have come back on a new connection, without the server knowing.
+//! so a client may have disconnected, or have reconnected, without the server knowing.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;

@@ -87,7 +87,7 @@ impl Waiting {
     }
 }
 
-/// What is kept with a call while its client is blocked.
+/// The data that is kept with a call while its client is blocked.
 #[derive(Default)]
 pub(super) struct Client {
     /// The client, until the call is answered.
@@ -101,7 +101,7 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
-    /// The calls of programs that went away or came back.
+    /// The calls of sessions that were detached or attached again.
     pub(super) moves: Moves,
     /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,
@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-/// Who is to be answered of a call that was taken out of the table.
+/// The client of a call that was taken out of the table.
 pub(super) fn recipient_of(call: Call<Client>) -> Option<Recipient> {
     if call.waiter.is_queued() {
         let session = call.waiter.session?;

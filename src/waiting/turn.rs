@@ -44,7 +44,7 @@ pub(super) fn next_call(
             };
             let LockId { database, key } = &call.lock_id;
             let (calls, moves) = (&state.calls, &state.moves);
-            // While the server catches up, those before it may be about to come back.
+            // While the server catches up, those before it may soon be served again.
             let has_order = !moves.concern(calls, *database, key)
                 && (!STATE.stalls.is_catching_up(next.now) || {
                     let before = calls.first_passed_over(*database, key);
@@ -72,7 +72,7 @@ pub(super) fn next_call(
     }
 }
 
-/// What becomes of a call whose turn it is.
+/// The result of a call's turn.
 enum Look {
     Here,
     PassedOver,
@@ -122,7 +122,7 @@ impl ToAnswer {
 
 /// Moves the call from its line to the granted calls. Done before the key is written and the change
 /// announced: a listener may then disconnect the client, whose grant is given back, or free the lock, which
-/// goes to the next call. A session is told before, too: then it hears of the grant before it hears of its loss.
+/// goes to the next call. The session gets the event before, too, so that a loss is reported after its grant.
 pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) -> ToAnswer {
     let Granted { before, holder, .. } = granted;
     let Grant { token, holds, .. } = holder.grant;

@@ -105,7 +105,7 @@ fn a_replica_takes_over_and_the_lock_stays_held() {
         assert_eq!(cluster.serves(SLOT), new, "{how:?}");
         let moved = cmd!(cluster.node(old).connection(), "LOCK.ACQUIRE", KEY, "b").refused("MOVED");
         assert_eq!(moved, moved_to(&cluster, new));
-        // Those who come back find the lock held, and get it in their turn.
+        // Those who return find the lock held, and get it in their turn.
         let mut again = waiter(cluster.node(new), "b");
         let mut c = cluster.node(new).connection();
         assert_eq!(cmd!(c, "LOCK.FENCE", KEY).int(), grant.token, "{how:?}");
@@ -134,7 +134,7 @@ fn a_dead_primarys_replica_takes_over_with_the_lock() {
     assert_eq!(cmd!(c, "LOCK.FENCE", KEY).int(), grant.token);
     cmd!(c, "PEXPIRE", KEY, 20).int();
     assert!(again.receive().grant().token > grant.token);
-    // The old one comes back as a replica, with what the new one has granted.
+    // The old one returns as a replica, with what the new one has granted.
     cluster.node_mut(old).restart();
     cluster.wait_until_whole();
     cluster.node(new).wait_for_sync(cluster.node(old));

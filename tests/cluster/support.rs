@@ -14,7 +14,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// A lease that does not end within a test.
 pub(crate) const LONG_MS: u32 = 600_000;
 
-/// A call that waits for [`KEY`] for ever, on a node where nobody else does.
+/// A call that waits for [`KEY`] forever, on a node where nobody else does.
 #[track_caller]
 pub(crate) fn waiter(node: &Server, owner: &str) -> Connection {
     let [waiter] = waiters(node, [owner]);

@@ -25,7 +25,7 @@ struct Told {
     categories: Vec<String>,
     /// What is written for the argument, and its type.
     arguments: Vec<(String, String)>,
-    /// Versions and changes, the oldest first.
+    /// Versions and changes, the newest first.
     history: Vec<(String, String)>,
 }
 
@@ -57,15 +57,6 @@ fn told_by_the_page(name: &str) -> Told {
         found.unwrap_or_else(|| panic!("{name}: no {label:?}"))[1].clone()
     };
     let pair = |row: Vec<String>| (row[0].replace('`', ""), row[1].clone());
-    let mut history: Vec<_> = table(rest, "| version | |")
-        .into_iter()
-        .rev()
-        .map(pair)
-        .collect();
-    if name.contains('|') {
-        // Each was there from the beginning.
-        history.push((row("Available since"), "Added".to_owned()));
-    }
     Told {
         summary: summary.to_owned(),
         syntax: syntax.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -80,7 +71,7 @@ fn told_by_the_page(name: &str) -> Told {
             .into_iter()
             .map(pair)
             .collect(),
-        history,
+        history: table(rest, "| version | |").into_iter().map(pair).collect(),
     }
 }
 
@@ -115,13 +106,12 @@ fn told_by_the_server(c: &mut redis::Connection, name: &str, categories: &[&str]
     let arguments = arguments.map(Expect::items).unwrap_or_default();
     let mut syntax = vec![title(name)];
     syntax.extend(arguments.iter().map(argument));
-    let mut history = vec![(text("since"), "Added".to_owned())];
-    if let Some(later) = docs.get("history") {
-        history.extend(later.clone().items().into_iter().map(|entry| {
-            let [version, change] = entry.items().try_into().expect("a version and a change");
-            (version.text(), change.text())
-        }));
-    }
+    let changes = docs.get("history").cloned();
+    let changes = changes.map(Expect::items).unwrap_or_default();
+    let change = |entry: Value| {
+        let [version, change] = entry.items().try_into().expect("a version and a change");
+        (version.text(), change.text())
+    };
     Told {
         summary: text("summary"),
         syntax: syntax.join(" "),
@@ -129,7 +119,7 @@ fn told_by_the_server(c: &mut redis::Connection, name: &str, categories: &[&str]
         complexity: text("complexity"),
         categories: sorted(categories.iter().map(|word| (*word).to_owned())),
         arguments: arguments.iter().flat_map(rows).collect(),
-        history,
+        history: changes.into_iter().rev().map(change).collect(),
     }
 }
 

@@ -24,7 +24,7 @@ struct Lock {
 
 type Locks = BTreeMap<(u8, &'static str), Lock>;
 
-/// The owners that this one waits for at a lock where it stands in line, or would at its end.
+/// The owners that this one waits for at a lock where it waits in line, or would at its end.
 fn waits_for(lock: &Lock, owner: &str, new_limit: i64) -> Vec<String> {
     let place = lock.line.iter().position(|(name, _)| name == owner);
     let limit = place.map_or(new_limit, |place| lock.line[place].1);

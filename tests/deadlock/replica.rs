@@ -22,7 +22,7 @@ fn a_replica_that_takes_over_tells_of_the_waits_that_begin_there() {
     new.told("k b", 2);
     assert_eq!(new.count(), 1);
 
-    // Of the old one's waits nothing is left when it comes back.
+    // Of the old one's waits nothing is left when it returns.
     let port = new.server.port();
     old.run(&format!("REPLICAOF 127.0.0.1 {port}")).okay();
     old.waiter("k b").receive().refused("UNBLOCKED");

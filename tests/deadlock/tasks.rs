@@ -161,7 +161,7 @@ fn hangs(server: &Server) -> ! {
         eprintln!("{key}: {}", of(&mut c, "LOCK.HOLDERS"));
         eprintln!("{key}: {}", of(&mut c, "LOCK.WAITERS"));
     }
-    // The tasks would wait for ever.
+    // The tasks would wait forever.
     std::process::abort();
 }
 

@@ -1,5 +1,5 @@
 //! The server opens a key whose time is over, tells that it has expired, and other modules act on that
-//! before the command that opened it goes on.
+//! before the command that opened it continues.
 
 use crate::support::{is_well, run, start, wait};
 use redis::Connection;

@@ -62,7 +62,7 @@ fn a_wait_is_recorded_however_it_ends() {
                 queue[0].clone().fields()["waited-ms"].clone().int()
             };
             eventually(|| so_far(&mut c) >= 30, "a long wait");
-            assert_eq!(times(&mut c, "wait"), [0; 3], "it goes on");
+            assert_eq!(times(&mut c, "wait"), [0; 3], "it continues");
             let line = if end == "granted" {
                 "LOCK.RELEASE k a"
             } else {

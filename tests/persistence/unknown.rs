@@ -1,5 +1,5 @@
 //! Effects that this version does not know, or cannot read, in a file and on the stream. The server
-//! passes over a command that fails: so the lock is removed, and nobody goes on with an older state.
+//! passes over a command that fails: so the lock is removed, and nobody continues with an older state.
 
 use crate::link::Primary;
 use crate::*;

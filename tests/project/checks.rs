@@ -110,7 +110,7 @@ fn each_check_runs_where_the_table_says() {
     }
 }
 
-/// A short form alone would leave something out for ever.
+/// A short form alone would leave something out forever.
 #[test]
 fn what_is_short_in_a_run_is_whole_in_a_workflow() {
     for (name, where_) in CHECKS {

@@ -97,7 +97,7 @@ fn all_its_locks_are_granted_by_one_poll() {
     assert_eq!(session.poll().grants, i64::try_from(LOCKS).expect("few"));
 }
 
-/// Of two sessions that are away, the one that comes back first is granted first.
+/// Of two sessions that are away, the one that returns first is granted first.
 #[test]
 fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
     let server = Server::start();

@@ -119,7 +119,7 @@ fn it_is_answered_when_the_key_comes_to_hold_another_type() {
             run(&mut c, "LOCK.RELEASE k a").int();
         }
         run(&mut c, "SET k v").okay();
-        // Before it comes back.
+        // Before it returns.
         eventually(|| queued(&server) == 0, "the answer");
         let events = gone.back(&server).events(1);
         assert!(

@@ -1,4 +1,4 @@
-//! While nothing may be written nothing is granted to a queued call; afterwards everything goes on, in order.
+//! While nothing may be written nothing is granted to a queued call; afterwards everything continues, in order.
 
 use crate::support::{Session, granted, queued, run, wait};
 use redis::Connection;

@@ -53,7 +53,7 @@ fn a_killed_and_a_frozen_program_hold_nobody_up() {
         .map(|(number, key)| granted(&mut c, number, key, "d"))
         .collect();
     assert_eq!(told, expected);
-    // The frozen one goes on, and so does a new process of the killed one. Each has its place.
+    // The frozen one continues, and so does a new process of the killed one. Each has its place.
     frozen.stay(&server);
     let mut again = killed.back(&server);
     again.stay(&server);

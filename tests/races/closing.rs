@@ -46,7 +46,7 @@ fn stop(server: &Server) {
 }
 
 /// While the server is stopped, the lock is released and the first waiter closes. The server does
-/// not know of either until it goes on, and then finds them together.
+/// not know of either until it continues, and then finds them together.
 #[track_caller]
 fn closes_as_it_is_granted(server: &Server, closes_first: bool, lease: &str) {
     let mut c = server.connection();
@@ -84,7 +84,7 @@ fn the_lock_goes_to_the_next() {
 }
 
 /// Threads that read for the server find out that a client has closed. Where that is known only
-/// after the reply was sent, the lock goes on with the end of its lease.
+/// after the reply was sent, the lock continues with the end of its lease.
 #[test]
 fn the_lock_goes_to_the_next_on_a_server_with_threads() {
     let mut builder = Server::builder().config("io-threads", "3");

@@ -1,4 +1,4 @@
-//! A replica that takes over goes on where its primary was.
+//! A replica that takes over continues where its primary was.
 
 use crate::*;
 

@@ -1,4 +1,4 @@
-//! Replicas that come, go and come back.
+//! Replicas that come, go and return.
 
 use crate::*;
 

@@ -66,7 +66,7 @@ fn a_payload_carries_all_of_them_with_their_ends() {
     run(&mut c, "LOCK.ACQUIRE r e SHARED").grant();
 }
 
-/// What no server stores: more than a limit bears, one owner twice.
+/// What no server stores: more than a limit allows, one owner twice.
 #[test]
 fn a_company_that_cannot_be_is_refused() {
     let (server, mut c, _) = shared(["a1", "a2", "a3"], "LIMIT 3");

@@ -1,4 +1,4 @@
-//! Several grants on their way to callers of which some are gone: each share comes back, one by one.
+//! Several grants on their way to callers of which some are gone: each share returns, one by one.
 
 use crate::copies::Copies;
 use crate::holders::{enter, holder, owners};

@@ -38,7 +38,7 @@ fn who_would_have_room_stands_behind_whoever_waits() {
     assert_eq!(queue(&mut c), ["narrow", "d"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
     narrow.granted();
-    // Two are as many as `narrow` bears.
+    // Two are as many as `narrow` allows.
     assert_eq!(queue(&mut c), ["d"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
     assert_eq!(queue(&mut c), ["d"; 0]);

@@ -40,7 +40,7 @@ fn call(random: &mut StdRng) -> (String, String) {
     (key, words)
 }
 
-/// No lock has more holders than one of them bears, and tokens rise.
+/// No lock has more holders than one of them allows, and tokens rise.
 #[track_caller]
 fn is_sound(holders: &[Holder], after: &str) {
     let count = i64::try_from(holders.len()).expect("small");

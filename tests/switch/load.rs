@@ -153,7 +153,7 @@ impl Drop for Over<'_> {
 struct Client<'a> {
     load: &'a Load<'a>,
     owner: String,
-    /// Where it begins each time, and goes on asking.
+    /// Where it begins each time, and continues asking.
     home: Option<usize>,
     at: usize,
     connection: Option<Connection>,

@@ -67,7 +67,7 @@ fn called_off_when_the_replica_lags() {
     load.assert_sound(a);
     assert_eq!(a.info_field("replication", "role"), "master");
     assert_follows(b, a);
-    // Who waits stands in line as before.
+    // Who waits waits in line as before.
     cmd!(a.connection(), "LOCK.RELEASE", KEY, "holder").int();
     waiter.receive().grant();
 }

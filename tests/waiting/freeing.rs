@@ -6,7 +6,7 @@ use redis::Connection;
 use testbed::{Expect, Server, cmd, eventually};
 
 /// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
-/// it and the second goes on waiting, on the copies too.
+/// it and the second continues waiting, on the copies too.
 #[track_caller]
 pub(crate) fn frees(so: impl FnOnce(&mut Connection)) {
     let copies = Copies::start();

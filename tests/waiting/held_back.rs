@@ -6,7 +6,7 @@ use redis::{Connection, Value};
 use testbed::{Expect, Server, cmd, eventually};
 
 /// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
-/// granted until `mend` has been done, and that all goes on in order then. The lease is cut in one
+/// granted until `mend` has been done, and that all continues in order then. The lease is cut in one
 /// transaction with the command that `spoil` leaves for that, so that it does not end before.
 fn holds_grants_back(
     server: &Server,

@@ -15,7 +15,7 @@ fn turns_away(so: impl FnOnce(&mut Connection)) {
     so(&mut c);
     for mut waiter in waiters {
         waiter.receive().refused("WRONGTYPE");
-        // Its connection goes on.
+        // Its connection continues.
         run(&mut waiter, "PING").value();
     }
     nobody_waits_for_other_types(&mut c);

@@ -6,7 +6,7 @@ use testbed::state::unix_ms;
 use testbed::{Expect, Server, Talk, eventually};
 
 /// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
-/// the pause, and demands that all goes on in order afterwards.
+/// the pause, and demands that all continues in order afterwards.
 fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies, Waiter) {
     let copies = Copies::start();
     let mut c = copies.connection();

@@ -38,7 +38,7 @@ fn a_subscribed_client_waits_or_is_told_that_this_server_does_not_let_it() {
                 let error = run(&mut subscribed, &format!("LOCK.ACQUIRE {words}")).refused("ERR");
                 assert!(error.contains("subscribe"), "{error}");
             }
-            // Nothing is left of a call that was refused, and the client goes on.
+            // Nothing is left of a call that was refused, and the client continues.
             nobody_waits(&server);
             assert_eq!(blocked_clients(&server), 0);
             assert_eq!(owner(&mut c), "a");

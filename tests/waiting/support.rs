@@ -72,7 +72,7 @@ pub(crate) fn wait(server: &Server, words: &str) -> Waiter {
     Waiter::on(server, server.connection(), &call)
 }
 
-/// Calls that wait for `k` for ever and then hold it for ten minutes, by owner.
+/// Calls that wait for `k` forever and then hold it for ten minutes, by owner.
 #[track_caller]
 pub(crate) fn wait_as<const N: usize>(server: &Server, owners: [&str; N]) -> [Waiter; N] {
     owners.map(|owner| wait(server, &format!("k {owner} PX 600000 BLOCK 0")))

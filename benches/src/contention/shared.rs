@@ -16,7 +16,7 @@ const WORKLOAD: Workload = Workload {
     locks: 1,
 };
 
-/// What the contenders ask for.
+/// The requests of the contenders.
 struct Contest {
     title: &'static str,
     /// The ways, as the program of the contenders names them, and what they are called here.

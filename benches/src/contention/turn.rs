@@ -13,7 +13,7 @@ pub(super) struct Turn {
     releases: Vec<AtomicU64>,
 }
 
-/// What one contender gets.
+/// The figures of one contender.
 #[derive(Default)]
 pub(super) struct Tally {
     grants: u64,

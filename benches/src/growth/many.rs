@@ -20,7 +20,7 @@ use crate::ways::{OWNER, command};
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// What is held.
+/// The kind of locks that are held.
 struct Kind {
     name: &'static str,
     /// The command that takes one, and the word before its lease.

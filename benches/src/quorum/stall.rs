@@ -36,9 +36,9 @@ pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, Stri
             "Holders that are stopped beyond their lease, on five servers: {}",
             program.version
         ),
-        "A holder's process is stopped (SIGSTOP), another one gets the lock after the lease and writes; \
-         the first goes on and writes too. The register takes no lower token than it has taken; \
-         redsync has none to show, so what it writes is taken as it comes.",
+        "A holder's process is stopped (SIGSTOP). After the lease another one gets the lock and writes. Then \
+         the first continues and writes too. The register accepts no token lower than its last; redsync \
+         has no token, so all its writes are accepted.",
         &COLUMNS,
     );
     // The quick one would make no difference here.

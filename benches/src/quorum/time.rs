@@ -89,11 +89,11 @@ fn write(program: &Program, states: &[Option<&String>], by_down: &[Vec<Figures>]
             "Lock and unlock on {SERVERS} servers, of which some are down: {}",
             program.version
         ),
-        "One client for one lock, each in a process of its own, nobody else there. A server that is \
-         down has been killed: its port refuses connections. This project's lock takes one round more \
-         than redsync's, which has no token. Redsync as it ships waits for the answers of all servers, \
-         and go-redis tries one that is down several times, with pauses; set to be quick, \
-         both are turned off (WithFailFast, MaxRetries, DialerRetries).",
+        "One client for one lock, in its own process, without contention. A server that is down has been \
+         killed: its port refuses connections. This project's lock takes one round more than redsync's, \
+         which has no token. Redsync as it ships waits for the answers of all servers, and go-redis tries \
+         one that is down several times, with pauses. Set to be quick, both are turned off (WithFailFast, \
+         MaxRetries, DialerRetries).",
         &COLUMNS,
     );
     for (index, ((_, name), state)) in WAYS.iter().zip(states).enumerate() {

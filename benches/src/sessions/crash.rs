@@ -22,7 +22,7 @@ use crate::toolchains::Language;
 pub(crate) const ROLE: &str = "hold-a-lock-in-a-session";
 
 const LEASE_MS: u32 = 2_000;
-/// What Redisson's watchdog renews, as it ships.
+/// The lease of Redisson's watchdog, as it ships.
 const WATCHDOG_MS: u32 = 30_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 

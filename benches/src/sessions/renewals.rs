@@ -22,7 +22,7 @@ const OTHER_FILES: usize = 200;
 /// All are renewed once in this time.
 const THIRD: Duration = Duration::from_millis(LEASE_MS as u64 / 3);
 
-/// What is measured: so many grants of so many sessions, with or without a file and a replica.
+/// The measured setting: so many grants of so many sessions, with or without a file and a replica.
 struct Kind {
     grants: usize,
     sessions: usize,

@@ -28,7 +28,7 @@ def test_a_loss_stops_the_block(server):
                 asyncio.get_running_loop().call_later(0.1, server.redis.delete, KEY)
                 await asyncio.sleep(20)
         assert time.monotonic() - began < 5
-        await asyncio.sleep(0)  # the task itself goes on
+        await asyncio.sleep(0)  # the task itself continues
         with pytest.raises(LockLost):
             async with locks.lock_all(["b", "a"]):
                 server.redis.delete("a")

@@ -1,16 +1,14 @@
 //! Asks for a lock until there is a grant or an error.
 
 use crate::background::{run, sleep};
-use crate::core::{Core, Options, Target, now};
+use crate::core::{Core, Options, Target};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::locks::Locks;
 use crate::pauses::Pauses;
-use crate::server::Server;
-use crate::state::{Asked, Claim, Fault, Mode, Name, Phase, Reply, Step, command};
+use crate::state::{Claim, Mode, Name, Phase, State, Step, command};
 use crate::task::Task;
-use redis::Cmd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -81,11 +79,11 @@ async fn take(
     if let Some(wrong) = terms.wrong {
         return Err(failed(Error::misuse(wrong)));
     }
-    let routed = core.route(&key, None, core.options.reply).await;
-    let mut target = routed.map_err(|fault| failed(fault.failure("cluster")))?;
-    let mut hold = begin(&locks, &key, &terms, target.node).map_err(failed)?;
-    if let Err(failure) = hold.ask(&mut target, &given_up).await {
-        hold.give_up(target.is_asking).await;
+    let routed = core.route(&key, None).await;
+    let to = routed.map_err(|error| failed(error.at("cluster")))?;
+    let mut hold = begin(&locks, &key, &terms, to).map_err(failed)?;
+    if let Err(failure) = hold.ask(&given_up).await {
+        hold.give_up().await;
         return Err(failed(failure));
     }
     hold.granted(terms.at_most);
@@ -93,7 +91,7 @@ async fn take(
     if let Some(lease) = terms.fixed
         && let Err(error) = hold.renew("acquire", lease, true).await
     {
-        hold.give_up(false).await;
+        hold.give_up().await;
         return Err(error);
     }
     hold.start(terms.fixed.is_some());
@@ -101,7 +99,7 @@ async fn take(
 }
 
 /// Registers a wait.
-fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, node: usize) -> Result<Hold, Error> {
+fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, to: Target) -> Result<Hold, Error> {
     let core = locks.core();
     let mut known = core.lock();
     let task = terms.task.as_ref().map(|task| Arc::clone(&task.owner));
@@ -122,102 +120,87 @@ fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, node: usize) -> Result<H
     claim.lease = terms.fixed.unwrap_or(core.options.lease);
     claim.is_fixed = terms.fixed.is_some();
     claim.adopts = adopts.map(|(_, token)| token);
-    (claim.task, claim.node) = (task, node);
+    (claim.task, claim.node, claim.is_asking) = (task, to.node, to.is_asking);
     let caller = Arc::clone(&claim.caller);
     let id = known.state.ask(claim)?;
     drop(known);
     Ok(Hold::new(locks, id, name, caller))
 }
 
-/// A [`Step`], with what it takes to send the ACQUIRE.
-enum Next {
-    Done,
-    Rest(Duration),
-    Send(Asked, Arc<Server>, Cmd),
-}
-
 impl Hold {
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
-    async fn ask(&self, target: &mut Target, given_up: &CancellationToken) -> Result<(), Error> {
+    async fn ask(&self, given_up: &CancellationToken) -> Result<(), Error> {
+        let (core, id) = (self.core(), self.id);
         let mut pauses = Pauses::default();
-        loop {
-            let rest = match self.next(*target, given_up)? {
-                Next::Done => return Ok(()),
-                Next::Rest(rest) => rest,
-                Next::Send(asked, server, command) => {
-                    let reply = server.call(asked.limit, target.is_asking, &command).await;
-                    if !self.answered(&asked, reply, target).await {
-                        continue;
-                    }
-                    pauses.next().min(asked.end.saturating_sub(now()))
+        while !given_up.is_cancelled() {
+            match self.next()? {
+                Step::Done => return Ok(()),
+                Step::Send(asked) => {
+                    let server = Arc::clone(&core.lock().loops[asked.node].server);
+                    let is_asking = core.lock().state.claim(id).is_asking;
+                    let reply = server.call(asked.limit, is_asking, &asked.command).await;
+                    core.lock().state.answered(&asked, &reply);
                 }
-            };
-            tokio::select! {
-                () = self.caller.changed.notified() => {}
-                () = sleep(rest) => {}
-                () = given_up.cancelled() => {}
+                Step::Retry(fault) => {
+                    let node = core.lock().state.claim(id).node;
+                    let routed = core.route(&self.name().key, Some((node, &fault))).await;
+                    let mut known = core.lock();
+                    let resume = known.state.at + pauses.next();
+                    let claim = known.state.claim(id);
+                    claim.resume = resume;
+                    if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
+                        (claim.node, claim.is_asking) = (to.node, to.is_asking);
+                    }
+                }
+                Step::Rest(rest) => tokio::select! {
+                    () = self.caller.changed.notified() => {}
+                    () = sleep(rest) => {}
+                    () = given_up.cancelled() => {}
+                },
             }
         }
+        Err(Error::unsent("given up"))
     }
 
-    /// The next step.
-    fn next(&self, target: Target, given_up: &CancellationToken) -> Result<Next, Error> {
+    /// The next step. An ACQUIRE that goes along with the next POLL is no step: the loop sends it and applies its reply.
+    fn next(&self) -> Result<Step, Error> {
         let mut known = self.core().lock();
-        let claim = known.state.claim(self.id);
-        let is_asked = claim.phase == Phase::Asked;
-        if is_asked {
-            claim.node = target.node; // the key is there now
-        }
-        let node = claim.node;
         let step = known.state.next_step(self.id)?;
-        if step == Step::Done {
-            return Ok(Next::Done);
-        }
-        if given_up.is_cancelled() {
-            let fault = Fault::no_reply("given up", false);
-            return Err(fault.failure(&known.state.nodes[node].address));
-        }
-        if !known.loops[node].is_running || step != Step::Send && is_asked {
+        let claim = known.state.claim(self.id);
+        let (node, is_asking) = (claim.node, claim.is_asking);
+        if matches!(step, Step::Rest(_)) || !known.loops[node].is_running {
             known.run(node);
         }
-        if let Step::Rest(rest) = step {
-            return Ok(Next::Rest(rest));
+        let Step::Send(asked) = step else {
+            return Ok(step);
+        };
+        if let Some(calls) = known.calls(Target { node, is_asking }, asked.limit) {
+            let command = asked.command.clone();
+            let answered = move |state: &mut State, _, reply: &_| state.answered(&asked, reply);
+            calls.push((command, Box::new(answered)));
+            return known.state.next_step(self.id);
         }
-        let asked = known.state.asked(self.id);
-        let command = known.state.claims[&self.id].acquire_command(asked.session, asked.sent);
-        let server = Arc::clone(&known.loops[node].server);
-        Ok(Next::Send(asked, server, command))
-    }
-
-    /// Applies the reply. It returns whether to send the ACQUIRE again, after a pause; else the state has changed.
-    async fn answered(&self, asked: &Asked, reply: Reply, target: &mut Target) -> bool {
-        self.core().lock().state.answered(asked, &reply);
-        let Some(fault) = reply.err().filter(Fault::is_passing) else {
-            return false;
-        };
-        let last = Target {
-            node: asked.node,
-            ..*target
-        };
-        let (key, last) = (&self.name().key, Some((last, &fault)));
-        let routed = self.core().route(key, last, asked.limit).await;
-        *target = routed.unwrap_or(*target);
-        true
+        Ok(Step::Send(asked))
     }
 
     /// Makes sure that the owner neither holds the lock nor waits for it.
-    pub(crate) async fn give_up(&self, is_asking: bool) {
+    pub(crate) async fn give_up(&self) {
         let core: &Arc<Core> = self.core();
-        let (call, limit, server) = {
+        let (call, limit, is_asking, server) = {
             let mut known = core.lock();
             let claim = known.state.claim(self.id);
-            let (node, last) = (claim.node, claim.last);
+            let (node, is_asking, last) = (claim.node, claim.is_asking, claim.last);
             if !known.state.give_up(self.id) {
                 return;
             }
             let limit = core.options.reply.min(last.saturating_sub(known.state.at));
             let call = known.state.begin_call(self.name().clone());
-            (call, limit, Arc::clone(&known.loops[node].server))
+            (
+                call,
+                limit,
+                is_asking,
+                Arc::clone(&known.loops[node].server),
+            )
         };
         let cancel = command!["LOCK.RELEASE", self.name(), "ALL"];
         let reply = server.call(limit, is_asking, &cancel).await;

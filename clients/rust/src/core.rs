@@ -5,12 +5,12 @@ use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::{Server, Servers};
-use crate::state::{Answer, Caller, Fault, Name, Node, Phase, Reply, State, Time};
+use crate::state::{Answer, Caller, Due, Ended, Node, Phase, Reply, State, Time};
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -53,12 +53,15 @@ pub(crate) struct Loop {
     pub(crate) is_running: bool,
     /// To the observer.
     pub(crate) is_down: bool,
-    /// Ends a pause of the loop.
+    /// A call needs the loop.
     pub(crate) needed: Arc<Notify>,
+    /// Calls that go along with the next POLL: callers that a POLL has woken call at once, so a lock passes from one to
+    /// the next in one exchange with the server. None: they are not collected.
+    pub(crate) calls: Option<Vec<Due>>,
 }
 
 /// Where the next command about a key goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) node: usize,
     /// ASK led there.
@@ -111,82 +114,82 @@ impl Core {
         Locked { core: self, known }
     }
 
-    /// Finds where the next command about a key goes: where the last reply leads, or else to the node that has the key.
+    /// Finds where the next command about a key goes: where the last error leads, or else to the node that has the key.
     pub(crate) async fn route(
         self: &Arc<Self>,
         key: &[u8],
-        last: Option<(Target, &Fault)>,
-        limit: Duration,
-    ) -> Result<Target, Fault> {
-        let last = last.filter(|(_, fault)| fault.redirection().is_some());
-        let redirected = last.and_then(|(target, fault)| {
-            let from = Arc::clone(&self.lock().loops[target.node].server);
+        last: Option<(usize, &Error)>,
+    ) -> Result<Target, Error> {
+        let redirected = last.and_then(|(node, fault)| {
+            let from = Arc::clone(&self.lock().loops[node].server);
             self.servers.redirected(&from, fault)
         });
         let is_asking = redirected.is_some() && last.is_some_and(|(_, fault)| fault.is("ASK"));
         let server = match redirected {
             Some(server) => server,
-            None => self.servers.find(key, limit).await?,
+            None => self.servers.find(key, self.options.reply).await?,
         };
         let node = self.lock().node_of(&server);
         Ok(Target { node, is_asking })
     }
 
-    /// Sends a command about a key until it is answered, for two reply timeouts. It returns the node that was asked last.
-    pub(crate) async fn call_about(self: &Arc<Self>, key: &[u8], command: &Cmd) -> (usize, Answer) {
-        self.call(Some(key), 0, |_| Some(command.clone())).await
-    }
-
-    /// Sends a command to a node until it is answered, for two reply timeouts.
-    pub(crate) async fn call_node(self: &Arc<Self>, node: usize, command: &Cmd) -> Reply {
-        let (_, answer) = self.call(None, node, |_| Some(command.clone())).await;
-        answer.reply
-    }
-
-    /// Sends a command about a key, or to a node, until it is answered, for two reply timeouts. The command is none while
-    /// there is no session for it. It returns the node that was asked last.
-    async fn call(
+    /// Sends a command to a node until it is answered, for two reply timeouts. It follows the key, if it is about one.
+    pub(crate) async fn call(
         self: &Arc<Self>,
         key: Option<&[u8]>,
-        mut node: usize,
-        mut command: impl FnMut(usize) -> Option<Cmd>,
-    ) -> (usize, Answer) {
+        node: usize,
+        command: &Cmd,
+    ) -> Answer {
         let end = now() + 2 * self.options.reply;
-        let limit = || self.options.reply.min(end.saturating_sub(now()));
-        let (mut pauses, mut last, mut was_open) = (Pauses::default(), None, false);
-        let (mut is_asking, mut sent) = (false, now());
+        let (mut pauses, mut was_open) = (Pauses::default(), false);
+        let mut to = Target {
+            node,
+            is_asking: false,
+        };
         loop {
-            let attempt = async {
-                if let Some(key) = key {
-                    let last = last
-                        .as_ref()
-                        .map(|fault| (Target { node, is_asking }, fault));
-                    let to = self.route(key, last, limit()).await?;
-                    (node, is_asking) = (to.node, to.is_asking);
-                }
-                sent = now();
-                let command = command(node).ok_or_else(|| Fault::no_reply("no session", false))?;
-                let server = Arc::clone(&self.lock().loops[node].server);
-                server.call(limit(), is_asking, &command).await
-            };
-            let reply = attempt.await;
+            let sent = now();
+            let reply = self.send(to, end.saturating_sub(sent), command).await;
             let pause = pauses.next();
-            let is_passing = |fault: &&Fault| {
+            let is_passing = |fault: &&Error| {
                 let is_final = key.is_none() && fault.is("NOSESSION");
                 fault.is_passing() && !is_final && now() + pause < end
             };
             let Some(fault) = reply.as_ref().err().filter(is_passing) else {
-                let answer = Answer {
+                return Answer {
                     sent,
                     reply,
                     was_open,
                 };
-                return (node, answer);
             };
             was_open |= fault.may_arrive();
-            last = Some(fault.clone());
+            if let Some(key) = key {
+                to = self.route(key, Some((to.node, fault))).await.unwrap_or(to);
+            }
             sleep(pause).await;
         }
+    }
+
+    /// Sends a command once: along with the next POLL, or else by itself.
+    async fn send(self: &Arc<Self>, to: Target, left: Duration, command: &Cmd) -> Reply {
+        let limit = self.options.reply.min(left);
+        let (reply, replied) = oneshot::channel();
+        let server = {
+            let mut known = self.lock();
+            if let Some(calls) = known.calls(to, limit) {
+                let answer = |_: &mut State, _, it: &Reply| {
+                    let _ = reply.send(it.clone()); // the caller may have gone
+                };
+                calls.push((command.clone(), Box::new(answer)));
+                None
+            } else {
+                Some(Arc::clone(&known.loops[to.node].server))
+            }
+        };
+        if let Some(server) = server {
+            return server.call(limit, to.is_asking, command).await;
+        }
+        let closed = |_| Err(Error::unanswered("the client is closed"));
+        replied.await.unwrap_or_else(closed)
     }
 
     /// Has the observer called.
@@ -194,27 +197,31 @@ impl Core {
         observe(self.options.observer.as_ref(), tell);
     }
 
-    /// Sends a release that belongs to another node.
-    async fn send_elsewhere(self: Arc<Self>, key: Arc<[u8]>, command: Cmd) {
-        self.call_about(&key, &command).await;
-    }
-
-    /// Asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
-    async fn find(self: Arc<Self>, id: u64, name: Name) {
-        let call = self.lock().state.begin_call(name.clone());
-        let mut session = 0;
-        let renew = |node: usize| {
+    /// Follows what a node of the cluster has redirected.
+    async fn redirect(self: Arc<Self>, ended: Ended, node: usize, fault: Error) {
+        const PAUSE: Duration = Duration::from_millis(20); // nodes may disagree for a while
+        let routed = self.route(&ended.0.key, Some((node, &fault))).await;
+        sleep(PAUSE).await;
+        let to = routed.unwrap_or(Target {
+            node,
+            is_asking: false,
+        });
+        let (id, call, session, renew) = {
             let mut known = self.lock();
-            session = known.state.nodes[node].session;
-            if session == 0 {
-                known.run(node);
-                return None;
-            }
-            Some(known.state.claims.get(&id)?.renew_command(session))
+            let id = known.state.redirect(&ended, to.node, to.is_asking);
+            known.run(to.node);
+            let session = known.state.nodes[to.node].session;
+            let Some(id) = id.filter(|_| session != 0) else {
+                return; // the loop will ask
+            };
+            let renew = known.state.claims[&id].renew_command(session);
+            (id, known.state.begin_call(ended.0), session, renew)
         };
-        let (node, answer) = self.call(Some(&name.key), 0, renew).await;
+        // A POLL that waits would keep the loop from asking for long.
+        let sent = now();
+        let reply = self.send(to, self.options.reply, &renew).await;
         let mut known = self.lock();
-        known.state.found(id, node, session, &answer);
+        known.state.moved(to.node, id, session, sent, &reply);
         known.state.end_call(call);
     }
 }
@@ -251,6 +258,7 @@ impl Locked<'_> {
                 is_running: false,
                 is_down: false,
                 needed: Arc::default(),
+                calls: None,
             });
             self.loops.len() - 1
         })
@@ -266,6 +274,16 @@ impl Locked<'_> {
             let running = core.loops.track_future(running);
             background().spawn(running);
         }
+    }
+
+    /// The calls that go along with the next POLL, for one more, if they are collected. The loop gives it a whole reply
+    /// timeout, without a timer of its own.
+    pub(crate) fn calls(&mut self, to: Target, limit: Duration) -> Option<&mut Vec<Due>> {
+        let is_open = !to.is_asking && limit >= self.core.options.reply;
+        let it = &mut self.loops[to.node];
+        let calls = it.calls.as_mut().filter(|_| is_open)?;
+        it.needed.notify_one();
+        Some(calls)
     }
 
     /// Wakes the caller of an acquire, and reports a loss.
@@ -292,13 +310,8 @@ impl Drop for Locked<'_> {
         for id in std::mem::take(&mut self.state.changed) {
             self.wake(id);
         }
-        for id in std::mem::take(&mut self.state.elsewhere) {
-            if let Some(claim) = self.state.claims.get(&id) {
-                background().spawn(Arc::clone(self.core).find(id, claim.name.clone()));
-            }
-        }
-        for (key, command) in std::mem::take(&mut self.state.misplaced) {
-            background().spawn(Arc::clone(self.core).send_elsewhere(key, command));
+        for (ended, node, fault) in std::mem::take(&mut self.state.redirected) {
+            background().spawn(Arc::clone(self.core).redirect(ended, node, fault));
         }
     }
 }

@@ -10,6 +10,18 @@ pub struct Error {
     key: String,
     pub(crate) kind: ErrorKind,
     pub(crate) cause: Cow<'static, str>,
+    pub(crate) origin: Origin,
+}
+
+/// Where an error comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Its cause is the server's error reply.
+    Reply,
+    /// No reply came, but the server may have got the call, or may get it yet.
+    Unanswered,
+    /// The server did not get a call.
+    Client,
 }
 
 /// The kinds of an [`Error`].
@@ -75,6 +87,7 @@ impl Error {
             key: String::new(),
             kind,
             cause: cause.into(),
+            origin: Origin::Client,
         }
     }
 
@@ -84,6 +97,12 @@ impl Error {
 
     pub(crate) fn closed() -> Self {
         Self::misuse("the client is closed")
+    }
+
+    /// The same from this server.
+    pub(crate) fn at(self, server: &str) -> Self {
+        let cause = format!("{server}: {}", self.cause).into();
+        Self { cause, ..self }
     }
 
     /// The same of a call about this key.

@@ -148,7 +148,7 @@ impl Guard {
         self.is_open = false;
         let hold = Arc::clone(&self.hold);
         let _ = background()
-            .spawn(async move { hold.give_up(false).await })
+            .spawn(async move { hold.give_up().await })
             .await;
     }
 }

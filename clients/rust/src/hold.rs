@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::locks::Locks;
 use crate::state::claim::LEAST_LEASE;
 use crate::state::time::FAR;
-use crate::state::{Answer, Caller, End, Mode, Name, State, Time, command};
+use crate::state::{Answer, Caller, Mode, Name, State, Time, command};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,19 +82,23 @@ impl Hold {
         if !is_fixed && self.most == FAR {
             return;
         }
-        let (hold, caller) = (Arc::downgrade(self), Arc::clone(&self.caller));
+        let (weak, caller) = (Arc::downgrade(self), Arc::clone(&self.caller));
         background().spawn(async move {
-            while let Some(hold) = hold.upgrade() {
-                let end = hold.core().lock().state.end(hold.id, hold.most);
-                let lasts = match end {
-                    End::Over => return,
-                    End::Lasts(lasts) => lasts,
-                    End::Release(command) => {
-                        let (core, key) = (hold.core(), &hold.name.key);
-                        let (_, answer) = core.call_about(key, &command).await;
-                        return hold.core().lock().state.ended(hold.id, &answer.reply);
-                    }
+            while let Some(hold) = weak.upgrade() {
+                let (lasts, release) = {
+                    let mut known = hold.core().lock();
+                    let Some((end, reason)) = known.state.end_of(hold.id, hold.most) else {
+                        return;
+                    };
+                    let lasts = end.saturating_sub(known.state.at);
+                    let is_over = lasts.is_zero();
+                    (lasts, is_over.then(|| known.state.end(hold.id, reason)))
                 };
+                if let Some(release) = release {
+                    let released = hold.call("release", |_, _| Ok(release), State::released);
+                    let _ = released.await; // the loss is reported
+                    return;
+                }
                 drop(hold);
                 tokio::select! {
                     () = sleep(lasts) => {}
@@ -113,12 +117,14 @@ impl Hold {
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
         let failed = |failure: Error| failure.of(operation, &self.name.key);
-        let (command, call) = {
+        let (command, call, node) = {
             let mut known = self.core().lock();
             let command = before(&mut known.state, self.id).map_err(failed)?;
-            (command, known.state.begin_call(self.name.clone()))
+            let call = known.state.begin_call(self.name.clone());
+            (command, call, known.state.claim(self.id).node)
         };
-        let (_, answer) = self.core().call_about(&self.name.key, &command).await;
+        let key = Some(&*self.name.key);
+        let answer = self.core().call(key, node, &command).await;
         let mut known = self.core().lock();
         let result = after(&mut known.state, self.id, &answer);
         known.state.end_call(call);

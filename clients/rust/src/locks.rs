@@ -113,23 +113,29 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     core.closing.cancel();
     let closing = sessions.into_iter().map(|(node, session)| async move {
         let close = command!["LOCK.SESSION", "CLOSE", session];
-        let reply = core.call_node(node, &close).await;
-        reply.is_ok().then_some(session)
+        let answer = core.call(None, node, &close).await;
+        answer.reply.is_ok().then_some(session)
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
     let releases: Vec<_> = {
         let known = core.lock();
         let claims = grants.iter().filter_map(|id| known.state.claims.get(id));
         let left = claims.filter(|claim| !closed.contains(&claim.session));
-        left.map(|claim| (Arc::clone(&claim.name.key), claim.release_command()))
-            .collect()
+        left.map(|claim| {
+            (
+                Arc::clone(&claim.name.key),
+                claim.node,
+                claim.release_command(),
+            )
+        })
+        .collect()
     };
-    let releasing = releases.into_iter().map(|(key, command)| async move {
-        let calling = core.call_about(&key, &command);
+    let releasing = releases.into_iter().map(|(key, node, command)| async move {
+        let calling = core.call(Some(&key), node, &command);
         let error = match timeout(end.saturating_sub(now()), calling).await {
-            Ok((node, answer)) => {
+            Ok(answer) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
-                fault.failure(&core.lock().state.nodes[node].address)
+                fault.at(&core.lock().state.nodes[node].address)
             }
             Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
         };

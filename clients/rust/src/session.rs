@@ -1,35 +1,33 @@
 //! The loop that polls the session of a node. It is the only user of the session's connection, runs in the background,
 //! and runs no code of the user.
 
-use crate::background::sleep;
+use crate::background::{sleep, timeout};
 use crate::core::{Core, Locked};
+use crate::error::Error;
 use crate::pauses::Pauses;
-use crate::server::Poller;
+use crate::server::{Link, Server};
+use crate::state::reply::number;
 use crate::state::time::millis;
-use crate::state::{Fault, Time, command};
-use redis::Cmd;
+use crate::state::{Time, command};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Polls until nothing depends on the session, or the client is closed.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let server = Arc::clone(&core.lock().loops[node].server);
-    let mut poller = Poller::new(server);
-    let (mut pauses, mut was_unknown, mut waits) = (Pauses::default(), false, false);
+    let mut link = Link::default();
+    let (mut pauses, mut was_unknown, mut woken) = (Pauses::default(), false, 0);
     loop {
         let began = crate::core::now();
         let ended = tokio::select! {
-            ended = round(&core, node, &mut poller, waits) => ended,
-            () = core.aborting.cancelled() => Err(Fault::no_reply("the client is closed", false)),
+            ended = round(&core, node, &server, &link, woken) => ended,
+            () = core.aborting.cancelled() => Err(Error::unsent("the client is closed")),
         };
-        waits = matches!(ended, Ok(true));
+        woken = *ended.as_ref().unwrap_or(&0);
         let fault = ended.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
-        if fault.is_some() {
-            poller.crowd().close();
-        }
         if fault.is_some() && !is_unknown {
-            poller.close();
+            link = Link::default();
         }
         let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else {
             return;
@@ -48,13 +46,19 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
 }
 
 /// Applies the end of a round. It returns whether the time of a grant has passed; none: the loop has ended.
-fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Fault>) -> Option<bool> {
+fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Error>) -> Option<bool> {
     let mut known = core.lock();
     let broken = fault.filter(|fault| !fault.is("NOSESSION"));
     if let Some(broken) = broken {
         known.state.failed(node, began, broken);
     } else if fault.is_some() {
         known.state.session_ended(node);
+    }
+    if fault.is_some() {
+        let unsent = Err(Error::unsent("the connection was closed"));
+        for (_, apply) in known.loops[node].calls.take().unwrap_or_default() {
+            apply(&mut known.state, began, &unsent);
+        }
     }
     if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
         known.loops[node].is_running = false; // until it is needed
@@ -80,14 +84,15 @@ async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     }
 }
 
-/// Opens a session if there is none, then sends what is due and a POLL in one pipeline. `waits`: callers were woken. It
-/// returns whether it has woken callers.
+/// Opens a session if there is none, then sends what is due and a POLL in one pipeline. `woken`: so many callers were
+/// woken, whose calls go along. It returns how many callers it has woken.
 async fn round(
     core: &Arc<Core>,
     node: usize,
-    poller: &mut Poller,
-    waits: bool,
-) -> Result<bool, Fault> {
+    server: &Server,
+    link: &Link,
+    woken: usize,
+) -> Result<usize, Error> {
     let limit = core.options.reply;
     let mut session = {
         let mut known = core.lock();
@@ -95,7 +100,7 @@ async fn round(
         known.state.nodes[node].session
     };
     if session == 0 {
-        session = open(core, poller).await?;
+        session = open(core, server, link).await?;
         let is_closed = {
             let mut known = core.lock();
             known.state.opened(node, session);
@@ -103,22 +108,18 @@ async fn round(
         };
         if is_closed {
             let close = command!["LOCK.SESSION", "CLOSE", session];
-            poller.send(limit, vec![close]).await;
-            return Ok(false);
+            server.send(link, limit, vec![close]).await;
+            return Ok(0);
         }
     }
-    let calls = poller.crowd().take(waits).await;
+    let _ = timeout(WINDOW, called(core, node, woken)).await;
     let (sent, block, due) = {
         let mut known = core.lock();
-        let due = known.state.due(node);
+        let mut due = known.state.due(node);
+        due.extend(known.loops[node].calls.take().unwrap_or_default());
         (known.state.at, known.state.block(node), due)
     };
-    let (mut commands, then): (Vec<Cmd>, Vec<_>) = due.into_iter().unzip();
-    let (called, callers): (Vec<Cmd>, Vec<_>) = calls
-        .into_iter()
-        .map(|call| (call.command, call.reply))
-        .unzip();
-    commands.extend(called);
+    let (mut commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
     let mut poll = command!["LOCK.SESSION", "POLL", session];
     let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
     let mut limit = limit * many;
@@ -127,60 +128,75 @@ async fn round(
         limit += block;
     }
     commands.push(poll);
-    let mut replies = poller.send(limit, commands).await;
+    let mut replies = server.send(link, limit, commands).await;
     let outcome = replies.pop().expect("a reply to each");
-    let answers = replies.split_off(then.len());
     let mut known = core.lock();
-    for (then, reply) in then.into_iter().zip(&replies) {
-        known.state.apply(node, session, sent, then, reply);
+    for (apply, reply) in applies.into_iter().zip(&replies) {
+        apply(&mut known.state, sent, reply);
     }
     if known.state.nodes[node].session == session
         && let Ok(reply) = &outcome
     {
         known.state.polled(node, sent, reply);
     }
-    let has_woken = outcome.is_ok() && !known.state.changed.is_empty();
-    if has_woken {
-        poller.crowd().open(); // before they wake
+    let woken = known.state.changed.len();
+    if outcome.is_ok() && woken > 0 {
+        known.loops[node].calls = Some(Vec::new()); // before they wake
     }
-    drop(known);
-    for (caller, answer) in callers.into_iter().zip(answers) {
-        let _ = caller.send(answer); // it may have gone
-    }
-    outcome.map(|_| has_woken)
+    outcome.map(|_| woken)
 }
 
-async fn open(core: &Arc<Core>, poller: &mut Poller) -> Result<u64, Fault> {
+/// How long the POLL waits for the calls of the callers that were woken.
+const WINDOW: Duration = Duration::from_millis(1);
+
+/// Waits until so many callers have called.
+async fn called(core: &Arc<Core>, node: usize, callers: usize) {
+    loop {
+        let needed = {
+            let it = &core.lock().loops[node];
+            if it.calls.as_ref().map_or(0, Vec::len) >= callers {
+                return;
+            }
+            Arc::clone(&it.needed)
+        };
+        needed.notified().await;
+    }
+}
+
+async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Error> {
     let options = &core.options;
     let (timeout, service) = (millis(options.silence), &options.service);
     let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
-    let mut replies = poller.send(options.reply, vec![open]).await;
-    let reply = replies.pop().expect("a reply")?;
-    match crate::state::reply::number(&reply) {
-        0 => Err(Fault::no_reply("OPEN answered no session", false)),
+    let mut replies = server.send(link, options.reply, vec![open]).await;
+    match number(&replies.pop().expect("a reply")?) {
+        0 => Err(Error::unsent("OPEN answered no session")),
         session => Ok(session),
     }
 }
 
-/// Sends on what a node of the cluster that does not answer may have lost to another one.
+/// Has what a node of the cluster that does not answer may have lost to another one asked for there.
 async fn relocate(core: &Arc<Core>, node: usize) {
     let claims = core.lock().state.claims_on(node);
     core.servers.refresh();
-    for (id, key) in claims {
-        let at = core.route(&key, None, core.options.reply).await;
-        if at.is_ok_and(|at| at.node != node) {
-            core.lock().state.relocate(id);
+    for (id, name) in claims {
+        if let Ok(to) = core.route(&name.key, None).await
+            && to.node != node
+        {
+            core.lock().state.follow(id, node, to.node);
         }
     }
 }
 
 /// Reports that the connection has broken or is back.
-fn observe(core: &Arc<Core>, known: &mut Locked<'_>, node: usize, fault: Option<&Fault>) {
+fn observe(core: &Arc<Core>, known: &mut Locked<'_>, node: usize, fault: Option<&Error>) {
     let it = &mut known.loops[node];
     if it.is_down == fault.is_some() {
         return;
     }
     it.is_down = fault.is_some();
-    let (server, cause) = (it.server.address.clone(), fault.map(ToString::to_string));
+    let (server, cause) = (
+        it.server.address.clone(),
+        fault.map(|fault| fault.cause().to_owned()),
+    );
     core.observe(move |observer| observer.connection(&server, cause.as_deref()));
 }

@@ -15,9 +15,10 @@
 //!
 //! Waiters get the lock first come, first served. Tokens rise, and fixed leases end by time. Deadlocks are not found.
 
+use crate::Error;
 use crate::background::timeout;
+use crate::state::Reply;
 use crate::state::claim::Name;
-use crate::state::{Fault, Reply};
 use crate::{Builder, Locks};
 use redis::{Arg, Cmd, Value};
 use std::collections::HashMap;
@@ -130,7 +131,7 @@ impl StandIn {
                 let mut known = self.known();
                 known.expire();
                 let Some(events) = known.sessions.get_mut(&session) else {
-                    return Err(Fault::reply("NOSESSION it has ended"));
+                    return Err(Error::reply("NOSESSION it has ended"));
                 };
                 if !events.is_empty() || Instant::now() >= end {
                     let events = Value::Array(std::mem::take(events));
@@ -238,9 +239,9 @@ impl Known {
         let name = Name { key, owner };
         let session = option("SESSION");
         if session.is_some_and(|session| session > 0 && !self.sessions.contains_key(&session)) {
-            return Err(Fault::reply("NOSESSION it has ended"));
+            return Err(Error::reply("NOSESSION it has ended"));
         }
-        let nothing = Err(Fault::reply("NOTHELD the stand-in has no such grant"));
+        let nothing = Err(Error::reply("NOTHELD the stand-in has no such grant"));
         let place = self.place(&name);
         let token = place.map_or(0, |place| self.calls[place].token);
         if option("TOKEN").is_some_and(|wanted| wanted != token) {

@@ -1,8 +1,8 @@
-//! What a call changes in a lock. The rules make it, and the same code applies it on a primary and on replicas.
+//! The change that a call makes to a lock. The rules create it, and the same code applies it on a primary and on replicas.
 
 use super::{Deadline, Holder, HolderSet, Limit, Token};
 
-/// What a call changes in a lock.
+/// The change that a call makes to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockChange<'a> {
     /// Nothing: the key is not written.
@@ -20,7 +20,7 @@ pub enum LockChange<'a> {
 pub struct SharedChange<'a> {
     /// An expiry set by hand, in milliseconds: before the step, no lease ends later than this.
     pub cap: Option<u64>,
-    /// What changes.
+    /// The change.
     pub step: SharedStep<'a>,
     /// The number of holders afterwards.
     pub count: u32,

@@ -25,7 +25,7 @@ pub struct Granted<'a> {
     pub before: Option<Grant>,
     /// The caller as a holder afterwards.
     pub holder: Holder<'a>,
-    /// What changes in the lock.
+    /// The change of the lock.
     pub change: LockChange<'a>,
 }
 
@@ -36,7 +36,7 @@ pub struct Released<'a> {
     pub before: Grant,
     /// The caller as a holder afterwards; `None` when it gave back its last hold.
     pub holder: Option<Holder<'a>>,
-    /// What changes in the lock.
+    /// The change of the lock.
     pub change: LockChange<'a>,
 }
 

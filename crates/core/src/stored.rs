@@ -16,7 +16,7 @@ use std::fmt;
 
 use super::{Deadline, Grant, Holder, HolderSet, Holds, Lease, Limit, Owner, Token};
 
-/// What stands where an exclusive lock has its token.
+/// The marker in the place where an exclusive lock has its token.
 pub const STORED_MARK: u64 = 0;
 /// The form of the holders of a shared lock.
 pub const STORED_FORM: u64 = 1;

@@ -1,4 +1,4 @@
-//! What the program is asked on its command line.
+//! The arguments of the command line.
 
 use clap::Parser;
 use redis_lock_tool::{ServerOptions, Target};

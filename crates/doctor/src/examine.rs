@@ -29,7 +29,7 @@ const NAMES: usize = 64;
 /// A server that answers.
 pub(crate) struct Examined {
     pub(crate) node: Node,
-    /// What tells whether two addresses are one server.
+    /// The identity of a server, to recognize two addresses of one.
     pub(crate) run_id: Option<String>,
     pub(crate) cluster_nodes: Option<String>,
 }
@@ -104,7 +104,7 @@ fn whoami(c: &mut Link, target: &Target) -> Result<String, String> {
     Ok(told.unwrap_or(known))
 }
 
-/// What was answered; where it was refused, why, and what would allow it.
+/// The answer; or why it was refused, and what would allow it.
 pub(crate) fn answered(answer: Answer, what: &str, allow: &Fix) -> Seen<Value> {
     answer.map_err(|error| {
         let unseen = Unseen::new(format!("{what} is refused: {error}"));

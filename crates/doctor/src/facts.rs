@@ -1,4 +1,4 @@
-//! What was seen of the servers: plain data, which [`crate::judge`] judges.
+//! The facts about the servers: plain data, which [`crate::judge`] judges.
 
 use crate::files::Files;
 use crate::finding::Unseen;
@@ -6,7 +6,7 @@ use crate::programs::Programs;
 use redis_lock_tool::Names;
 use std::collections::BTreeSet;
 
-/// What was seen, or why it could not be.
+/// A fact, or why it is unknown.
 pub(crate) type Seen<T> = Result<T, Unseen>;
 
 /// Everything that was seen.
@@ -15,7 +15,7 @@ pub(crate) struct Facts {
     pub(crate) nodes: Vec<Node>,
     /// Servers that are known of and could not be asked: address, and why.
     pub(crate) unreached: Vec<(String, String)>,
-    /// What the Sentinel says of each primary that it watches.
+    /// The Sentinel's view of each primary that it watches.
     pub(crate) watched: Vec<Watched>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) clock: Seen<Clock>,
     /// The slowest commands that the slow log tells of: name, milliseconds.
     pub(crate) slow: Seen<Vec<(String, u64)>>,
-    /// What `LATENCY LATEST` tells of: event, and the longest in milliseconds.
+    /// The events of `LATENCY LATEST`, each with the longest in milliseconds.
     pub(crate) spikes: Seen<Vec<(String, u64)>>,
     pub(crate) users: Seen<Vec<User>>,
     pub(crate) programs: Seen<Programs>,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) files: Option<Files>,
     /// Whether a connection without a login is let in.
     pub(crate) open: Seen<bool>,
-    /// What a write that changes nothing was answered.
+    /// The answer to a write that changes nothing.
     pub(crate) write: Seen<Write>,
     /// `CLUSTER INFO`; empty outside of a cluster.
     pub(crate) cluster: Seen<Names>,
@@ -88,7 +88,7 @@ pub(crate) struct User {
     pub(crate) key_denied: Option<String>,
 }
 
-/// What a Sentinel says of a primary.
+/// A Sentinel's view of a primary.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) sentinel: String,

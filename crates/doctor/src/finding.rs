@@ -1,4 +1,4 @@
-//! What a check finds.
+//! The findings of a check.
 
 use serde::Serialize;
 use std::fmt::Display;
@@ -29,7 +29,7 @@ pub(crate) enum Fix {
     Conf(String),
     /// A command for a shell on its machine.
     Shell(String),
-    /// What to do otherwise.
+    /// The other action.
     Do(String),
 }
 
@@ -54,7 +54,7 @@ impl Unseen {
     }
 }
 
-/// What a check says of what it was given.
+/// The verdict of a check on its facts.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) severity: Severity,

@@ -32,7 +32,7 @@ struct Check {
     judge: Judge,
 }
 
-/// What a check looks at, one by one.
+/// The facts that a check looks at, one by one.
 #[derive(Clone, Copy)]
 enum Judge {
     Server(fn(&Node) -> Judged),
@@ -52,7 +52,7 @@ enum Judge {
 }
 
 impl Judge {
-    /// What it says of a server; nothing where it has no place.
+    /// Its verdict on a server; none if it does not apply.
     fn of(self, facts: &Facts, node: &Node) -> Judged {
         match self {
             Self::Server(judge) => judge(node),

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             (nothing.unwrap_or_default(), report::COULD_NOT_LOOK)
         }
     };
-    // Whoever reads may stop at any line.
+    // The reader may stop at any line.
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::from(exit)
 }

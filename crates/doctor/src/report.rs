@@ -1,4 +1,4 @@
-//! What is found, for a reader at night and for programs.
+//! The report of the findings, for people and for programs.
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Fix, Severity};

@@ -1,4 +1,4 @@
-//! What users may do, by `ACL DRYRUN`: nothing is run.
+//! The rights of users, by `ACL DRYRUN`: nothing is run.
 
 use crate::arguments::Access;
 use crate::examine::answered;
@@ -7,9 +7,9 @@ use crate::finding::Fix;
 use redis::Cmd;
 use redis_lock_tool::{Link, command as words, items, text};
 
-/// What a program that takes locks cannot do without.
+/// The rights that every program with locks needs.
 pub(crate) const NEEDED: [&str; 4] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW", "PING"];
-/// What a part of the programs does beside.
+/// The rights that some programs need besides.
 pub(crate) const OF_USE: [&str; 10] = [
     "LOCK.SESSION|OPEN",
     "LOCK.SESSION|POLL",

@@ -29,7 +29,7 @@ pub struct Program {
     pub events: i64,
 }
 
-/// Whether the server hears from a program.
+/// Whether a program polls its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Its connection is closed: its grants are not renewed, and its calls are passed over.
@@ -68,7 +68,7 @@ impl Program {
         })
     }
 
-    /// Whether the server hears from it.
+    /// Whether it polls its session.
     #[must_use]
     pub const fn state(&self) -> State {
         match (self.client_id, self.idle_ms) {

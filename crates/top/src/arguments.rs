@@ -1,4 +1,4 @@
-//! What the program is asked on its command line.
+//! The arguments of the command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use redis_lock_tool::ServerOptions;
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     pub(crate) what: Option<What>,
 }
 
-/// What to do instead of the live view.
+/// The action instead of the live view.
 #[derive(Subcommand)]
 pub(crate) enum What {
     /// Prints all held locks once.

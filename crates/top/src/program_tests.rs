@@ -146,7 +146,7 @@ fn two_programs(server: &Server) -> (impl Talk + use<>, i64, i64) {
 fn programs_with_what_they_hold_and_wait_for_until_one_is_ended() {
     let server = Server::start();
     let (mut c, billing, detached) = two_programs(&server);
-    // What is not asked about by name is seen with a watcher's rights too.
+    // Fields that are not asked for by name are seen with a watcher's rights too.
     let mut source = live_tests::source_as(&server, "watcher");
     let mut view = View::new();
     view.apply(Update::Snapshot(source.read()));

@@ -55,12 +55,12 @@ const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
 pub(crate) enum Cell {
     /// A key, or a server.
     Name(Vec<u8>),
-    /// Who holds, or waits.
+    /// The holder, or waiter.
     Owner(Vec<u8>),
     Number(i64),
     /// Milliseconds.
     Length(i64),
-    /// The rest of a lease; -1 for ever, which is more than any other.
+    /// The rest of a lease; -1: never ends, which is more than any other.
     Left(i64),
 }
 

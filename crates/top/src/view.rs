@@ -12,7 +12,7 @@ const PANELS: usize = Panel::ALL.len();
 /// The width of an owner in a message.
 const MAX_OWNER: usize = 40;
 
-/// What the keys do.
+/// The effect of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Move in the tables.
@@ -134,7 +134,7 @@ impl View {
                 self.before = (!before.servers.is_empty()).then_some(before);
             }
             Update::Queue(lock_id, held, waiters) => {
-                // What a question is about does not change while it is shown.
+                // The subject of a question does not change while it is shown.
                 let Mode::Queue(queue) = &mut self.mode else {
                     return None;
                 };

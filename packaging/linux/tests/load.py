@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that contend for a few locks until they are told to stop, and judge what they are granted.
+"""Clients that contend for a few locks until a signal stops them, and judge their grants.
 
 usage: load.py <port>...    on this machine: the servers of which one is the primary
 
@@ -103,7 +103,7 @@ class Client(threading.Thread):
         self.ports = collections.deque(PORTS)
 
     def call(self, *words):
-        """Goes on until a primary has replied. Tells the reply, and whether the call may have been carried out twice."""
+        """Continues until a primary has replied. Tells the reply, and whether the call may have been carried out twice."""
         repeated = False
         while True:
             try:

@@ -109,7 +109,7 @@ const fn ends(name: &'static str, end: End) -> State {
     }
 }
 
-/// Those after which a connection goes on come first.
+/// Those after which a connection continues come first.
 pub(crate) const STATES: &[State] = &[
     sends("RESP2", &["HELLO 2"]),
     sends("RESP3", &["HELLO 3"]),

@@ -3,16 +3,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
@@ -21,39 +21,36 @@ import (
 type Server struct {
 	Address string
 
-	options  redis.Options
+	options  redis.Options // of a client with one connection
+	most     int           // calls and pipelines under way: the user's pool size
 	mu       sync.Mutex
-	client   *redis.Client
-	answered bool // the client has got an answer
+	idle     []*Line
 	isClosed bool
-	flights  int       // calls and pipelines under way
-	landed   time.Time // when the last of them was answered
-	queue    batch     // calls that share the next pipeline
-	collects bool      // the loop is about to poll
-	contexts map[time.Duration]shared
+	flights  int           // calls and pipelines under way
+	landed   time.Duration // when the last of them was answered, or the first one sent
+	queue    batch         // calls that share the next pipeline
+	collects bool          // the loop is about to poll
+	within   context.Context
+	until    time.Duration // the end of within
 }
 
-// shared is a context of many calls, and its end.
-type shared struct {
-	ctx context.Context
-	end time.Time
-}
-
-// batch is the calls of a pipeline.
-type batch []*queued
-
-// queued is a call that another one, or itself, sends in a pipeline.
-type queued struct {
-	command []any
-	reply   state.Reply
-	turn    chan batch // its reply is here; or the calls that it sends
-}
+type (
+	// batch is the calls of a pipeline.
+	batch []*queued
+	// queued is a call that is sent in a pipeline with others.
+	queued struct {
+		command []any
+		limit   time.Duration
+		reply   chan state.Reply
+	}
+)
 
 const (
-	mostFlights = 4 // of a crowd of calls: more of them share pipelines
-	mostInBatch = 100
-	leastShared = 400 * time.Millisecond
+	crowd  = 2                     // calls under way: more of them share pipelines
+	moment = 50 * time.Millisecond // in which a server answers
 )
+
+var epoch = time.Now()
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
 const bySentinels = "FailoverClient"
@@ -65,9 +62,11 @@ func One(client *redis.Client) *Server { return newServer(client, client.Options
 func newServer(client *redis.Client, address string) *Server {
 	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
 	o.Addr = address
+	most := o.PoolSize
 	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
 	o.Protocol, o.Limiter, o.AutoPipelineOptions = 2, nil, nil // no pushed messages to look for
+	o.PoolSize, o.MaxActiveConns, o.MaxIdleConns = 1, 0, 0
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
 	if dial := o.Dialer; address == bySentinels {
 		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -76,103 +75,86 @@ func newServer(client *redis.Client, address string) *Server {
 			return dial(longer, network, address)
 		}
 	}
-	return &Server{Address: address, options: o, contexts: map[time.Duration]shared{}}
-}
-
-func (s *Server) connect(poolSize int) *redis.Client {
-	o := s.options
-	if poolSize > 0 {
-		o.PoolSize, o.MaxActiveConns, o.MaxIdleConns = poolSize, 0, 0
-	}
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(&o)
+	return &Server{Address: address, options: o, most: most}
 }
 
 // Call sends a command once. With asking, the server is one that ASK named. In a crowd of calls, or when the loop is
-// about to poll, it shares a pipeline with others; but it never waits for a server that hangs.
-func (s *Server) Call(limit time.Duration, asking bool, command []any) (reply state.Reply) {
+// about to poll, it shares a pipeline with others, which the end of the context does not wait for.
+func (s *Server) Call(ctx context.Context, limit time.Duration, asking bool, command []any) state.Reply {
 	if limit <= 0 {
-		return state.Reply{Fault: &state.Fault{Err: errors.New("no time was left")}}
+		return noReply(false, "no time was left")
 	}
 	s.mu.Lock()
-	isCrowd := s.collects || s.flights >= mostFlights && time.Since(s.landed) < 50*time.Millisecond
-	if asking || !isCrowd || limit < leastShared {
-		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
-			if asking {
-				reply = sendAll(ctx, client, []any{"ASKING"}, command)[1]
-			} else {
-				reply = replyOf(client.Do(ctx, command...))
-			}
-			return reply.Fault
-		})
-		return reply
+	hangs := time.Since(epoch) > s.landed+moment
+	switch isCrowd := s.flights >= crowd && !hangs || s.flights >= s.most; {
+	case asking:
+		return s.fly(limit, []any{"ASKING"}, command)[1]
+	case !isCrowd && !s.collects:
+		return s.fly(limit, command)[0]
 	}
-	one := queued{command: command, turn: make(chan batch, 1)}
+	one := queued{command, limit, make(chan state.Reply, 1)}
 	s.queue = append(s.queue, &one)
 	s.mu.Unlock()
-	if mine := <-one.turn; mine != nil {
-		s.mu.Lock()
-		s.fly(limit, func(ctx context.Context, client *redis.Client) *state.Fault {
-			mine.answer(sendAll(ctx, client, mine.commands()...))
-			return one.reply.Fault
-		})
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case reply := <-one.reply:
+		return reply
+	case <-timer.C:
+	case <-ctx.Done():
 	}
-	return one.reply
-}
-
-// fly sends over the client of the moment, and then has the calls that queue sent by the first of them, unless the loop
-// sends them. It is called with the mutex, and unlocks it.
-func (s *Server) fly(limit time.Duration, send func(context.Context, *redis.Client) *state.Fault) {
-	if s.client == nil {
-		s.client, s.answered = s.connect(0), false
-	}
-	client, ctx := s.client, s.within(limit)
-	if s.isClosed {
-		_ = client.Close()
-	}
-	s.flights++
-	s.mu.Unlock()
-	fault := send(ctx, client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heed(client, fault)
-	s.landed = time.Now()
-	if s.flights--; len(s.queue) > 0 && !s.collects {
-		first := s.queue[:min(len(s.queue), mostInBatch)]
-		s.queue = s.queue[len(first):]
-		first[0].turn <- first
-	}
+	waiting := len(s.queue)
+	s.queue = slices.DeleteFunc(s.queue, func(other *queued) bool { return other == &one })
+	return noReply(len(s.queue) == waiting, "no answer in time")
 }
 
-// within returns a context that ends in this time, rounded down to 50 ms, or up to a twentieth later: many calls share
-// one, since each one takes a timer.
-func (s *Server) within(limit time.Duration) context.Context {
-	const step = 50 * time.Millisecond
-	if limit > step {
-		limit = limit.Truncate(step)
+func noReply(isSent bool, why string) state.Reply {
+	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: errors.New(why)}}
+}
+
+// fly sends commands over an idle line. Calls that have queued meanwhile fly next, unless the loop takes them along. It
+// is called with the mutex, and unlocks it.
+func (s *Server) fly(limit time.Duration, commands ...[]any) []state.Reply {
+	if len(s.idle) == 0 {
+		s.idle = append(s.idle, s.Line())
 	}
-	shared := s.contexts[limit]
-	if time.Until(shared.end) < limit {
-		shared.end = time.Now().Add(limit + limit/20)
-		ctx, cancel := context.WithDeadline(context.Background(), shared.end)
+	last := len(s.idle) - 1
+	line, ctx := s.idle[last], s.limited(limit)
+	s.idle = s.idle[:last]
+	if s.flights++; s.flights == 1 {
+		s.landed = time.Since(epoch)
+	}
+	s.mu.Unlock()
+	replies := line.send(ctx, commands)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle = append(s.idle, line); line.client == nil { // the others may be as dead, or lead to an old primary
+		s.closeIdle()
+	}
+	s.landed = time.Since(epoch)
+	s.flights--
+	if next := s.queue; len(next) > 0 && !s.collects {
+		s.queue = nil
+		go func() {
+			longest := slices.MaxFunc(next, func(a, b *queued) int { return cmp.Compare(a.limit, b.limit) })
+			s.mu.Lock()
+			next.answer(s.fly(longest.limit, next.commands()...))
+		}()
+	}
+	return replies
+}
+
+// limited returns a context that ends in this time, or up to a step later: calls share it, since each one takes a timer.
+func (s *Server) limited(limit time.Duration) context.Context {
+	const step = 32 * time.Millisecond
+	if until := (time.Since(epoch) + limit + step).Truncate(step); until != s.until {
+		ctx, cancel := context.WithDeadline(context.Background(), epoch.Add(until))
 		context.AfterFunc(ctx, cancel)
-		if shared.ctx = ctx; limit%step == 0 {
-			s.contexts[limit] = shared
-		}
+		s.within, s.until = ctx, until
 	}
-	return shared.ctx
-}
-
-// heed replaces a client whose connections may be dead or lead to an old primary, and one that waits between dials.
-func (s *Server) heed(client *redis.Client, fault *state.Fault) {
-	switch {
-	case s.client != client:
-	case fault == nil:
-		s.answered = true
-	case fault.Word == "READONLY" || fault.Word == "" && (s.answered || !fault.Sent):
-		s.client = nil
-		time.AfterFunc(2*time.Second, func() { _ = client.Close() }) // other calls may be under way
-	}
+	return s.within
 }
 
 func (b batch) commands() [][]any {
@@ -186,8 +168,7 @@ func (b batch) commands() [][]any {
 // answer wakes the callers.
 func (b batch) answer(replies []state.Reply) {
 	for i, one := range b {
-		one.reply = replies[i]
-		one.turn <- nil
+		one.reply <- replies[i]
 	}
 }
 
@@ -195,40 +176,30 @@ func (b batch) answer(replies []state.Reply) {
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isClosed = true; s.client != nil {
-		_ = s.client.Close()
+	s.isClosed = true
+	s.closeIdle()
+}
+
+func (s *Server) closeIdle() {
+	for _, line := range s.idle {
+		line.close()
 	}
-}
-
-// Poller is the connection of a session: only the loop uses it.
-type Poller struct {
-	server *Server
-	client *redis.Client
-}
-
-// Poller makes one. It connects with the first command.
-func (s *Server) Poller() Poller { return Poller{s, s.connect(1)} }
-
-// Send sends commands in a pipeline that is answered in this time.
-func (p Poller) Send(limit time.Duration, commands ...[]any) []state.Reply {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return sendAll(ctx, p.client, commands...)
+	s.idle = nil
 }
 
 // Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
 // block.
-func (p Poller) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
+func (l *Line) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
 	poll, along := []any{"LOCK.SESSION", "POLL", session}, batch(nil)
 	if hasWoken {
-		p.server.collect(true)
+		l.server.collect(true)
 		runtime.Gosched()
-		along = p.server.collect(false)
+		along = l.server.collect(false)
 	}
 	if len(along) == 0 {
-		return p.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
+		return l.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
 	}
-	replies := p.Send(limit, append(along.commands(), poll)...)
+	replies := l.Send(limit, append(along.commands(), poll)...)
 	along.answer(replies)
 	return replies[len(along)]
 }
@@ -240,53 +211,4 @@ func (s *Server) collect(collects bool) (collected batch) {
 		collected, s.queue = s.queue, nil
 	}
 	return collected
-}
-
-// Close closes the connection.
-func (p Poller) Close() { _ = p.client.Close() }
-
-func sendAll(ctx context.Context, client *redis.Client, commands ...[]any) []state.Reply {
-	pipe, made, replies := client.Pipeline(), make([]*redis.Cmd, len(commands)), make([]state.Reply, len(commands))
-	for i, command := range commands {
-		made[i] = pipe.Do(ctx, command...)
-	}
-	_, failure := pipe.Exec(ctx)
-	for i, command := range made {
-		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
-			command.SetErr(failure)
-		}
-		replies[i] = replyOf(command)
-	}
-	return replies
-}
-
-func replyOf(command *redis.Cmd) state.Reply {
-	value, err := command.Result()
-	switch {
-	case err == nil:
-		return state.Reply{Value: value}
-	case errors.Is(err, redis.Nil):
-		return state.Reply{}
-	}
-	return state.Reply{Fault: faultOf(err)}
-}
-
-func faultOf(err error) *state.Fault {
-	var said redis.Error
-	var dialing *net.OpError
-	var certificate *tls.CertificateVerificationError
-	isLate := errors.Is(err, context.DeadlineExceeded)
-	switch {
-	case errors.As(err, &said):
-		return state.ErrorReply(said.Error())
-	case errors.As(err, &certificate):
-		fault := state.ErrorReply("CERTIFICATE " + err.Error())
-		fault.Err = err
-		return fault
-	case isLate: // never to be taken for the end of a context of the user
-		err = errors.New("no connection in time")
-	}
-	isSent := !(errors.As(err, &dialing) && dialing.Op == "dial") && !errors.Is(err, redis.ErrPoolTimeout) &&
-		!errors.Is(err, redis.ErrClosed) && !isLate
-	return &state.Fault{Sent: isSent, Err: err}
 }

@@ -42,27 +42,25 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 	if s.only != nil {
 		return s.only, nil
 	}
-	type found struct {
-		client *redis.Client
-		err    error
-	}
-	finding := make(chan found, 1)
+	var client *redis.Client
+	var err error
+	found := make(chan struct{})
 	go func() { // the user's limits may be longer than ours
-		client, err := s.cluster.MasterForKey(context.Background(), key)
-		finding <- found{client, err}
+		defer close(found)
+		client, err = s.cluster.MasterForKey(context.Background(), key)
 	}()
 	select {
-	case found := <-finding:
-		if found.err != nil {
-			return nil, faultOf(found.err)
-		}
-		s.mu.Lock()
-		s.template = found.client
-		s.mu.Unlock()
-		return s.at(found.client.Options().Addr), nil
+	case <-found:
 	case <-time.After(limit):
-		return nil, &state.Fault{Err: errors.New("no node of the cluster told in time where the key is")}
+		return nil, &state.Fault{Err: errors.New("no node of the cluster said in time which node has the key")}
 	}
+	if err != nil {
+		return nil, faultOf(err)
+	}
+	s.mu.Lock()
+	s.template = client
+	s.mu.Unlock()
+	return s.at(client.Options().Addr), nil
 }
 
 func (s *Servers) at(address string) *Server {

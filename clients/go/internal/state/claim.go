@@ -69,7 +69,10 @@ func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) 
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.
 func (c *Claim) AcquireCommand(session int64, at Time) []any {
-	lease := Milliseconds(max(c.Lease, time.Second)) // the least that the server renews
+	lease := Milliseconds(c.Lease)
+	if c.Fixed {
+		lease = max(lease, 1000) // the least in a session, which it leaves
+	}
 	if c.Adopted != 0 {
 		return []any{"LOCK.RENEW", c.Key, c.Owner, "PX", lease, "SESSION", session, "TOKEN", c.Adopted}
 	}
@@ -99,9 +102,9 @@ func (c *Claim) ReleaseCommand() []any {
 	return command
 }
 
-// MoveCommand moves the grant to a session.
-func (c *Claim) MoveCommand(session int64) []any {
-	return []any{"LOCK.RENEW", c.Key, c.Owner, "SESSION", session, "TOKEN", c.Token}
+// RenewCommand renews the grant with its lease, wherever it is; options may move it to a session.
+func (c *Claim) RenewCommand(options ...any) []any {
+	return append([]any{"LOCK.RENEW", c.Key, c.Owner, "TOKEN", c.Token}, options...)
 }
 
 // CancelCommand makes sure that the owner neither holds the lock nor waits for it.

@@ -48,10 +48,13 @@ func (e *Error) Unwrap() []error {
 // Fail makes an Error.
 func Fail(kind error, cause string) *Error { return &Error{Kind: kind, Cause: errors.New(cause)} }
 
-// Reply is the answer to one command.
+// Reply is the answer to one command, or to the last try of it.
 type Reply struct {
-	Value any
-	Fault *Fault
+	Value   any
+	Fault   *Fault
+	From    *Node // that was asked
+	Sent    Time  // when the command was sent
+	WasOpen bool  // an earlier try had no reply
 }
 
 // Fault is an error reply of the server, or a reply that did not come.

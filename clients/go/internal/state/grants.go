@@ -33,27 +33,20 @@ func (s *State) gone(c *Claim, fault *Fault) {
 	s.lose(c, reason)
 }
 
-// Answer is what became of a call about a grant: the last reply, when it was sent, and whether an earlier try had none.
-type Answer struct {
-	Sent    Time
-	Reply   Reply
-	WasOpen bool
-}
-
 // Renew returns the command that gives the grant this lease, for Confirmed. leaves: it also takes the grant out of its
 // session. Until it is answered, no POLL counts.
 func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) []any {
 	c.Sure, c.from, c.leaves = min(c.Sure, s.At+lease), far, leaves
-	command := []any{"LOCK.RENEW", c.Key, c.Owner, "PX", Milliseconds(lease), "TOKEN", c.Token}
+	options := []any{"PX", Milliseconds(lease)}
 	if leaves {
-		command = append(command, "SESSION", 0)
+		options = append(options, "SESSION", 0)
 	}
-	return command
+	return c.RenewCommand(options...)
 }
 
 // Confirmed applies what became of a check, a re-entry or a renewal.
-func (s *State) Confirmed(c *Claim, a Answer) *Error {
-	fault := a.Reply.Fault
+func (s *State) Confirmed(c *Claim, reply Reply) *Error {
+	fault := reply.Fault
 	if fault.NoReply() {
 		c.renounceOwner()
 	} else if c.from == far {
@@ -69,8 +62,8 @@ func (s *State) Confirmed(c *Claim, a Answer) *Error {
 		c.leaves = c.leaves && c.from == far
 		return fault.Failure(c.Node.Address)
 	}
-	if _, lease, ok := a.Reply.grant(); ok {
-		c.Lease, c.Sure = lease, max(c.Sure, a.Sent+lease)
+	if _, lease, ok := reply.grant(); ok {
+		c.Lease, c.Sure = lease, max(c.Sure, reply.Sent+lease)
 	}
 	if c.leaves {
 		c.Session, c.HandedOver = 0, true
@@ -102,13 +95,13 @@ func (s *State) Release(c *Claim) []any {
 }
 
 // Released applies what became of a release.
-func (s *State) Released(c *Claim, a Answer) *Error {
-	of, fault := release{c.Name, c.Token}, a.Reply.Fault
-	if a.WasOpen || fault.NoReply() {
+func (s *State) Released(c *Claim, reply Reply) *Error {
+	of, fault := release{c.Name, c.Token}, reply.Fault
+	if reply.WasOpen || fault.NoReply() {
 		c.renounceOwner()
 	}
 	switch {
-	case fault == nil, fault.Gone() && c.Holds == 0 && a.WasOpen && s.reported(of) == "":
+	case fault == nil, fault.Gone() && c.Holds == 0 && reply.WasOpen && s.reported(of) == "":
 		return nil
 	case fault.Gone():
 		s.gone(c, fault)
@@ -146,40 +139,31 @@ func (s *State) doubtful(c *Claim, reason string) {
 	s.Changed = append(s.Changed, c)
 }
 
-// Found applies what became of the RENEW of a grant that another node may have, in this session of it.
-func (s *State) Found(c *Claim, n *Node, session int64, a Answer) {
-	_, lease, ok := a.Reply.grant()
-	switch {
+// Found applies what became of the RENEW of a grant that another node may have. The loop of that node moves it to its
+// session.
+func (s *State) Found(c *Claim, reply Reply) *Error {
+	_, lease, ok := reply.grant()
+	switch n := reply.From; {
 	case c.Phase != Held || c.Doubt == "": // it was released meanwhile
 	case ok && s.reported(release{c.Name, c.Token}) == "":
 		delete(c.Node.grants, c)
-		n.grants[c] = true
-		c.Node, c.Doubt, c.Session, c.from, c.Sure = n, "", session, s.At, max(c.Sure, a.Sent+lease)
-		n.moves = true
-	case c.Doubt == "moved" && a.Reply.Fault.Passing(): // it is asked for again
+		n.grants[c], n.moves = true, true
+		c.Node, c.Doubt, c.from, c.Sure = n, "", s.At, max(c.Sure, reply.Sent+lease)
+	case c.Doubt == "moved" && reply.Fault.Passing(): // it is asked for again
 		c.Doubt, c.Node.moves = "", true
 	default:
 		s.lose(c, c.Doubt)
 	}
+	return nil
 }
 
-// Keys returns the keys that are held, or waited for in line, on a node.
-func (s *State) Keys(n *Node) (keys []string) {
-	for _, c := range s.on(n) {
-		keys = append(keys, c.Key)
-	}
-	return keys
-}
-
-// Relocate has the claims on a key asked for at another node of the cluster, which has the key now.
-func (s *State) Relocate(n *Node, key string) {
-	for _, c := range s.on(n) {
-		switch {
-		case c.Key != key:
-		case c.Phase == InLine:
-			s.askAgain(c)
-		case c.Session != 0 && c.Doubt == "":
-			s.doubtful(c, "moved")
-		}
+// Relocate has a claim asked for where its key is now, which is not this node of the cluster any more.
+func (s *State) Relocate(c *Claim, n *Node) {
+	switch {
+	case c.Node != n:
+	case c.Phase == InLine:
+		s.askAgain(c)
+	case c.Phase == Held && c.Session != 0 && c.Doubt == "":
+		s.doubtful(c, "moved")
 	}
 }

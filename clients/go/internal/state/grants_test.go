@@ -146,7 +146,7 @@ func TestAShorterLease(t *testing.T) {
 	r.sureTill(grant, 103)
 	reply := r.at(102.4).begin()
 	r.at(102.5)
-	r.fine(r.Confirmed(grant, Answer{Sent: 101 * s, Reply: grants(50, 1, 2000)}))
+	r.fine(r.Confirmed(grant, grants(50, 1, 2000).at(101*s)))
 	reply(9000, 1)
 	r.sureTill(grant, 103)
 	r.at(102.6).poll(1500, 1)
@@ -158,9 +158,9 @@ func TestSureFollowsTheLeaseInTheReply(t *testing.T) {
 	grant := r.asked("k", nil)
 	r.Answered(grant, 7, 100*s, grants(50, 1, 3000))
 	r.sureTill(grant, 103)
-	r.fine(r.Confirmed(grant, Answer{Sent: 102 * s, Reply: grants(50, 2, 20000)}))
+	r.fine(r.Confirmed(grant, grants(50, 2, 20000).at(102*s)))
 	r.sureTill(grant, 122)
-	r.fine(r.Confirmed(grant, Answer{Sent: 103 * s, Reply: grants(50, 2, 1000)}))
+	r.fine(r.Confirmed(grant, grants(50, 2, 1000).at(103*s)))
 	r.sureTill(grant, 122)
 }
 
@@ -171,7 +171,7 @@ func TestALossIsReportedOnce(t *testing.T) {
 	r.has(grant, Held, "")
 	r.poll(5000, 0, lost("k", 50))
 	r.Changed = nil
-	r.is(r.Confirmed(grant, Answer{Sent: r.At, Reply: says("NOTHELD x")}), ErrLost)
+	r.is(r.Confirmed(grant, says("NOTHELD x").at(r.At)), ErrLost)
 	r.has(grant, Lost, "deleted")
 	if len(r.Changed) > 0 {
 		t.Fatal("reported twice")
@@ -186,13 +186,14 @@ func TestMovingAGrant(t *testing.T) {
 	r.Opened(8)
 	for _, due := range r.at(101).Due() {
 		reply := map[any]Reply{"gone": says("NOTHELD x"), "kept": says("NOPERM x"), "taken": noReply}[due.Command[1]]
-		due.Apply(r.At, reply)
+		reply.From = r.n
+		due.Apply(reply.at(r.At))
 	}
 	r.poll(-1, 0, []any{"taken", "taken", "o", int64(50), int64(9)})
 	r.has(all["gone"], Lost, "gone (NOTHELD)")
 	r.has(all["taken"], Lost, "taken")
 	r.has(all["kept"], Held, "")
-	r.isDue("LOCK.RENEW kept o SESSION 8 TOKEN 50")
+	r.isDue("LOCK.RENEW kept o TOKEN 50 SESSION 8")
 }
 
 // A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
@@ -209,7 +210,7 @@ func TestAFixedLease(t *testing.T) {
 	r.step(c, "done")
 	r.renew(c, 500*ms, true)
 	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
-	r.fine(r.Confirmed(c, Answer{Sent: 100*s + 200*ms, Reply: grants(50, 1, 500)}))
+	r.fine(r.Confirmed(c, grants(50, 1, 500).at(100*s+200*ms)))
 	r.poll(9000, 0, granted("k", 50))
 	r.sureTill(c, 100.7)
 	r.sessionEnded()
@@ -227,7 +228,7 @@ func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
 	r.renew(c, 3*s, true)
-	r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
+	r.is(r.Confirmed(c, noReply.at(r.At)), ErrUnavailable)
 	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.sureTill(c, 103)
 	r.at(104).poll(9000, 0)
@@ -248,7 +249,7 @@ func TestAMaximumTime(t *testing.T) {
 		t.Fatal(got)
 	}
 	r.has(c, Lost, "its maximum time is over")
-	r.is(r.Released(c, Answer{Reply: noReply}), ErrUnavailable)
+	r.is(r.Released(c, noReply), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 }
 
@@ -280,7 +281,8 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 			t.Fatal(c)
 		}
 		r.isDue()
-		r.Found(c, &other, 9, Answer{Sent: 101 * s, Reply: *reply})
+		reply.From = &other
+		r.fine(r.Found(c, reply.at(101*s)))
 		if c.Reason != reason || reason == "" && (c.Node != &other || c.Sure != 111*s || !other.grants[c]) {
 			t.Fatal(c)
 		}

@@ -27,14 +27,14 @@ func NewNode(address string) Node {
 	return Node{Address: address, excess: -1, grants: map[*Claim]bool{}, left: map[int64]Time{}}
 }
 
-// Due is a command that is sent before a POLL, and what its reply, to a sending at this time, changes.
+// Due is a command that is sent before a POLL, and what its reply changes.
 type Due struct {
 	Command []any
-	Apply   func(sent Time, reply Reply)
+	Apply   func(reply Reply)
 }
 
-// on returns the claims that depend on the session of a node, in the order of their asking.
-func (s *State) on(n *Node) (claims []*Claim) {
+// Claims returns those that depend on the session of a node, in the order of their asking.
+func (s *State) Claims(n *Node) (claims []*Claim) {
 	for _, c := range s.claims {
 		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
 			claims = append(claims, c)
@@ -81,7 +81,7 @@ func (s *State) LeaveSession(n *Node) {
 // Due returns what is due before a POLL of the session, in the order of sending.
 func (s *State) Due(n *Node) (due []Due) {
 	session := n.Session
-	add := func(apply func(sent Time, reply Reply), command ...any) { due = append(due, Due{command, apply}) }
+	add := func(apply func(reply Reply), command ...any) { due = append(due, Due{command, apply}) }
 	if n.moves {
 		n.moves = false
 		due = s.moves(n, session)
@@ -90,7 +90,7 @@ func (s *State) Due(n *Node) (due []Due) {
 		if how.node != n {
 			continue
 		}
-		add(func(_ Time, reply Reply) {
+		add(func(reply Reply) {
 			if reply.Fault.Redirects() { // the caller sends it there
 				delete(s.unfinished, of)
 			}
@@ -99,13 +99,13 @@ func (s *State) Due(n *Node) (due []Due) {
 	}
 	if n.excess >= 0 && s.At > n.excess+s.lease {
 		called := maps.Clone(s.calls)
-		add(func(_ Time, reply Reply) { s.listed(n, called, reply) }, "LOCK.SESSION", "GRANTS", session)
+		add(func(reply Reply) { s.listed(n, called, reply) }, "LOCK.SESSION", "GRANTS", session)
 	}
 	for old, since := range n.left {
 		if s.At <= since+2*s.reply || n.hasGrantIn(old) {
 			continue
 		}
-		add(func(_ Time, reply Reply) {
+		add(func(reply Reply) {
 			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
 				delete(n.left, old)
 			}
@@ -117,15 +117,15 @@ func (s *State) Due(n *Node) (due []Due) {
 // moves moves the grants to this session, and then asks for the places that went with an earlier one, in their order.
 func (s *State) moves(n *Node, session int64) []Due {
 	var grants, waits []Due
-	for _, c := range s.on(n) {
+	for _, c := range s.Claims(n) {
 		switch {
 		case c.Session == session || c.Doubt != "":
 		case c.Phase == Held:
-			grants = append(grants, Due{c.MoveCommand(session), func(sent Time, reply Reply) { s.moved(c, n, session, sent, reply) }})
+			grants = append(grants, Due{c.RenewCommand("SESSION", session), func(reply Reply) { s.moved(c, session, reply) }})
 		case c.end > s.At:
 			s.BeginCall(c.Name)
-			waits = append(waits, Due{c.AcquireCommand(session, s.At), func(sent Time, reply Reply) {
-				s.Answered(c, n, session, sent, reply)
+			waits = append(waits, Due{c.AcquireCommand(session, s.At), func(reply Reply) {
+				s.Answered(c, session, reply)
 				n.moves = n.moves || reply.Fault != nil
 				s.EndCall(c.Name)
 			}})
@@ -144,14 +144,14 @@ func (n *Node) hasGrantIn(session int64) bool {
 }
 
 // moved applies the reply to the RENEW of a grant that was not in this session.
-func (s *State) moved(c *Claim, n *Node, session int64, sent Time, reply Reply) {
+func (s *State) moved(c *Claim, session int64, reply Reply) {
 	_, lease, ok := reply.grant()
-	switch {
+	switch n := reply.From; {
 	case !n.grants[c]:
 	case ok:
 		c.Session = session
-		if sent > c.from { // no other RENEW was under way
-			c.Sure, c.from = max(c.Sure, sent+lease), s.At
+		if reply.Sent > c.from { // no other RENEW was under way
+			c.Sure, c.from = max(c.Sure, reply.Sent+lease), s.At
 		}
 	case reply.Fault.Gone():
 		s.gone(c, reply.Fault)

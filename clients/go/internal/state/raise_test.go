@@ -9,7 +9,7 @@ func TestARaise(t *testing.T) {
 	r.BeginCall(before.Name)
 	r.poll(-1, 3, lost("before", 60))
 	for _, raised := range []*Claim{c, before, both} {
-		if err := r.Confirmed(raised, Answer{Sent: r.At, Reply: grants(60, 1, 10000)}); err != nil {
+		if err := r.Confirmed(raised, grants(60, 1, 10000).at(r.At)); err != nil {
 			t.Fatal(err)
 		}
 		r.Raised(raised, 60)

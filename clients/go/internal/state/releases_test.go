@@ -47,7 +47,7 @@ func TestStraysAreReleased(t *testing.T) {
 	for _, key := range []string{"k", "waiting", "called", "later", "stray"} {
 		rows = append(rows, []any{"key", key, "owner", "o", "token", int64(60)})
 	}
-	due[0].Apply(r.At, Reply{Value: rows})
+	due[0].Apply(Reply{Value: rows})
 	r.isDue("LOCK.RELEASE stray o ALL TOKEN 60")
 	r.poll(9000, 2) // the unfinished release explains the second grant
 	if r.n.excess >= 0 {
@@ -68,7 +68,7 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 		if one.event {
 			r.poll(-1, 0, lost("k", 50))
 		}
-		failure := r.Released(grant, Answer{Reply: says("NOTHELD x"), WasOpen: one.wasOpen})
+		failure := r.Released(grant, says("NOTHELD x").again(one.wasOpen))
 		if (failure != nil) != (one.reason != "") || grant.Reason != one.reason {
 			t.Fatal(one, failure, grant.Reason)
 		}
@@ -78,7 +78,7 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	grant := r.held("k")
 	grant.Holds = 2
 	r.release(grant)
-	r.is(r.Released(grant, Answer{Reply: says("NOTHELD x"), WasOpen: true}), ErrLost)
+	r.is(r.Released(grant, says("NOTHELD x").again(true)), ErrLost)
 }
 
 // An inner hold is left to the next release, because a re-entry may come between.
@@ -87,10 +87,10 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 	grant := r.held("k")
 	grant.Holds = 2
 	r.release(grant)
-	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
+	r.is(r.Released(grant, noReply.again(true)), ErrUnavailable)
 	r.isDue()
 	r.release(grant)
-	r.is(r.Released(grant, Answer{Reply: noReply, WasOpen: true}), ErrUnavailable)
+	r.is(r.Released(grant, noReply.again(true)), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 	r.is(r.RequireHeld(grant), ErrMisuse)
 }
@@ -100,14 +100,14 @@ func TestAfterARefusedReleaseTheSessionIsLeft(t *testing.T) {
 	r := open(t)
 	refused, other := r.held("k"), r.held("other")
 	r.release(refused)
-	r.is(r.Released(refused, Answer{Reply: says("NOPERM x"), WasOpen: false}), ErrRefused)
+	r.is(r.Released(refused, says("NOPERM x")), ErrRefused)
 	r.at(101).LeaveSession(r.n)
 	if r.n.Session != 0 {
 		t.Fatal("not left")
 	}
 	r.Opened(8)
 	r.at(104)
-	if got := r.apply(grants(50, 1, 10000)); got[0] != "LOCK.RENEW other o SESSION 8 TOKEN 50" || len(got) != 1 {
+	if got := r.apply(grants(50, 1, 10000)); got[0] != "LOCK.RENEW other o TOKEN 50 SESSION 8" || len(got) != 1 {
 		t.Fatal(got)
 	}
 	r.sureTill(other, 114)
@@ -123,7 +123,7 @@ func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
 	grant := r.held("k")
 	grant.Holds = 2
 	r.release(grant)
-	r.is(r.Released(grant, Answer{Reply: says("NOPERM x"), WasOpen: false}), ErrRefused)
+	r.is(r.Released(grant, says("NOPERM x")), ErrRefused)
 	for _, one := range []struct {
 		token int64
 		says  string

@@ -24,6 +24,18 @@ func grants(token int64, holds, leaseMS int) Reply {
 	return Reply{Value: []any{token, "o", int64(holds), int64(leaseMS)}}
 }
 
+// at is a reply to what was sent then.
+func (r Reply) at(sent Time) Reply {
+	r.Sent = sent
+	return r
+}
+
+// again is a reply after a try without one, if there was one.
+func (r Reply) again(wasOpen bool) Reply {
+	r.WasOpen = wasOpen
+	return r
+}
+
 // rig is a State with one server.
 type rig struct {
 	*State
@@ -45,7 +57,8 @@ func (r rig) Due() []Due                      { return r.State.Due(r.n) }
 func (r rig) Failed(began Time, fault *Fault) { r.State.Failed(r.n, began, fault) }
 
 func (r rig) Answered(c *Claim, session int64, sent Time, reply Reply) {
-	r.State.Answered(c, r.n, session, sent, reply)
+	reply.From = r.n
+	r.State.Answered(c, session, reply.at(sent))
 }
 
 func (r rig) release(c *Claim) {
@@ -161,7 +174,8 @@ func (r rig) isDue(want ...string) {
 func (r rig) apply(replies ...Reply) (commands []string) {
 	for i, due := range r.Due() {
 		commands = append(commands, strings.Trim(fmt.Sprint(due.Command), "[]"))
-		due.Apply(r.At, replies[i])
+		replies[i].From = r.n
+		due.Apply(replies[i].at(r.At))
 	}
 	return commands
 }

@@ -86,7 +86,7 @@ func (s *State) Ask(wait *Claim) *Error {
 	case s.isClosed:
 		return &Error{Kind: ErrClosed}
 	case s.claims[wait.Name] != nil:
-		return Fail(ErrMisuse, "this owner waits for the lock, or has it, already")
+		return Fail(ErrMisuse, "this owner already waits for the lock or holds it")
 	}
 	s.claims[wait.Name] = wait
 	return nil
@@ -121,9 +121,9 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err 
 	return false, send, end - s.At, nil
 }
 
-// Answered applies the reply to an ACQUIRE that was sent at this time to this server, in this session.
-func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply Reply) {
-	fault := reply.Fault
+// Answered applies the reply to an ACQUIRE that was sent in this session.
+func (s *State) Answered(wait *Claim, session int64, reply Reply) {
+	n, fault := reply.From, reply.Fault
 	if fault.NoReply() {
 		wait.isOpen = true
 		wait.renounceOwner()
@@ -143,13 +143,13 @@ func (s *State) Answered(wait *Claim, n *Node, session int64, sent Time, reply R
 			wait.failure = fault.Failure(n.Address)
 		}
 	case isGrant:
-		if !s.granted(n, wait.Name, token, session, sent+lease) {
+		if !s.granted(n, wait.Name, token, session, reply.Sent+lease) {
 			s.finishLater(n, release{wait.Name, token})
 		}
 	case reply.Value == nil:
 		s.endWait(wait, Fail(ErrBusy, "it is not free"))
 	case wait.isWaiting():
-		if n == wait.Node && session == n.Session && sent > wait.ended { // else the place has gone already
+		if n == wait.Node && session == n.Session && reply.Sent > wait.ended { // else the place has gone already
 			wait.Phase, wait.Session = InLine, session
 		}
 	case wait.Phase != Held:

@@ -42,11 +42,11 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 		"release": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
 			r.release(c)
-			r.fine(r.Released(c, Answer{Reply: Reply{Value: int64(0)}, WasOpen: true}))
+			r.fine(r.Released(c, Reply{Value: int64(0)}.again(true)))
 		},
 		"check": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.is(r.Confirmed(c, Answer{Sent: r.At, Reply: noReply}), ErrUnavailable)
+			r.is(r.Confirmed(c, noReply.at(r.At)), ErrUnavailable)
 		},
 	} {
 		r, task := open(t), &Task{Owner: "o"}
@@ -70,7 +70,7 @@ func TestWaitsAreQueuedAgainInTheirOrder(t *testing.T) {
 	r.sessionEnded()
 	r.Opened(8)
 	got := r.at(101).apply(says("NOPERM x"), Reply{Value: int64(1)}, noReply, says("LOADING x"), noReply)
-	for i, begins := range []string{"LOCK.RENEW k o SESSION 8 TOKEN 50", "LOCK.ACQUIRE c", "LOCK.ACQUIRE a", "LOCK.ACQUIRE b", "LOCK.RELEASE z"} {
+	for i, begins := range []string{"LOCK.RENEW k o TOKEN 50 SESSION 8", "LOCK.ACQUIRE c", "LOCK.ACQUIRE a", "LOCK.ACQUIRE b", "LOCK.RELEASE z"} {
 		if !strings.HasPrefix(got[i], begins) {
 			t.Fatal(got)
 		}
@@ -240,11 +240,11 @@ func TestAWaitThatMovedToAnotherNode(t *testing.T) {
 	r, other := open(t), NewNode("other")
 	r.State.Opened(&other, 9)
 	wait := r.inLine("k")
-	r.Relocate(r.n, "k")
+	r.Relocate(wait, r.n)
 	wait.Node = &other
 	r.step(wait, "send")
 	r.Answered(wait, 7, r.At, Reply{Value: int64(0)}) // late, of the old node
 	r.step(wait, "send")
-	r.State.Answered(wait, &other, 9, r.At, Reply{Value: int64(0)})
+	r.State.Answered(wait, 9, Reply{Value: int64(0), From: &other, Sent: r.At})
 	r.step(wait, "wait")
 }

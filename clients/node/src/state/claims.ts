@@ -23,7 +23,7 @@ export class Claims extends Ledger {
   /** Registers a wait before its call is sent: its event may arrive before its reply. */
   ask(wait: Claim): void {
     if (this.isClosed) throw misuse(wait.key, "the locks are closed");
-    if (this.claims.has(wait.name)) throw misuse(wait.key, "this owner waits for the lock, or has it, already");
+    if (this.claims.has(wait.name)) throw misuse(wait.key, "this owner already waits for the lock or holds it");
     this.claims.set(wait.name, wait);
     if (wait.task) wait.task.name = wait.owner;
   }

@@ -31,7 +31,7 @@ def pauses() -> Iterator[float]:
 
 @dataclass
 class Common:
-    """What the nodes of one client have in common."""
+    """The state that the nodes of one client share."""
 
     world: Any  # of threads, or of asyncio
     servers: Servers
@@ -44,7 +44,7 @@ class Common:
     nodes: dict[Server, Node] = field(default_factory=dict)
 
     def node(self, server: Server) -> Node:
-        """What is known of a server."""
+        """The state of a server."""
         node = self.nodes.get(server)
         if node is None:
             with self.world.mutex:

@@ -1,4 +1,4 @@
-"""What the client does with asyncio: connections, signals, and code in the background."""
+"""The client's asyncio part: connections, signals, and code in the background."""
 
 from __future__ import annotations
 

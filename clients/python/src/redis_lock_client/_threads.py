@@ -1,4 +1,4 @@
-"""What the client does with threads: connections, signals, and code in the background."""
+"""The client's part for threads: connections, signals, and code in the background."""
 
 from __future__ import annotations
 

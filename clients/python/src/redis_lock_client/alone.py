@@ -44,7 +44,7 @@ def grant() -> Grant:
     try:
         return _running.get()
     except LookupError:
-        raise LockMisuse("no function of `alone` runs here") from None
+        raise LockMisuse("this works only in a function that `alone` runs") from None
 
 
 def decorator(key: str, enter: Callable[[ExitStack, str], None]) -> Callable[[F], F]:
@@ -79,7 +79,7 @@ def turn(locks: Locks, name: str, wait: float | None, at_least: float) -> Iterat
     with locks.lock(name, wait=wait) as held:
         begun, mark = time.monotonic(), f"{held.key}:ran"
         if at_least and locks.client.get(mark) is not None:
-            raise RanAlready(f"{name}: has run less than {at_least:g} s ago ({mark})")
+            raise RanAlready(f"{name}: ran less than {at_least:g} s ago ({mark})")
         before = _running.set(held)
         try:
             yield

@@ -145,7 +145,7 @@ class Locks(Locking):
         loop, world = asyncio.get_running_loop(), self._common.world
         if world.loop is not loop and world.loop is not None:
             if world.loop.is_running():
-                raise LockMisuse("these Locks belong to another event loop, which runs: make others for this one")
+                raise LockMisuse("these Locks belong to another running event loop: create others for this one")
             self._after_fork()
             world = self._common.world
         world.loop = loop

@@ -79,7 +79,7 @@ class Scheduler(RedBeatScheduler):  # type: ignore[misc]
 
     @property
     def info(self) -> str:
-        """What beat prints at its start."""
+        """The text that beat prints at its start."""
         return f"{super().info}\n       . lock -> `{self.beat_key}` {self.lock_timeout:g}s"
 
 

@@ -9,7 +9,7 @@ from .state import Fault
 from .state.faults import Command
 
 INCOMPLETE = object()  # there is no whole reply yet
-ENCODING = "utf-8", "surrogateescape"  # bytes that are no text come back as they are
+ENCODING = "utf-8", "surrogateescape"  # bytes that are no text return as they are
 
 
 def pack(commands: Iterable[Command]) -> bytes:
@@ -69,4 +69,4 @@ class Parser:
             return Fault.reply(line.decode(*ENCODING))
         if kind == 0x2B:  # +
             return line.decode(*ENCODING)
-        raise ValueError(f"no reply of Redis: {data[begin:begin + 40]!r}")
+        raise ValueError(f"not a reply of Redis: {data[begin:begin + 40]!r}")

@@ -30,7 +30,7 @@ ALIVE = {getattr(socket, name): value for name, value in
 
 
 def fault_of(error: BaseException, sent: bool) -> Fault:
-    """What an exception of the library or of the network means."""
+    """The meaning of an exception of the library or of the network."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     text = "timed out" if isinstance(error, BlockingIOError) else str(error) or kinds[0]
     status = getattr(error, "status_code", None)

@@ -48,7 +48,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def settings_of(client: Any) -> object:
-    """What tells the server of a client, and the user there, from others."""
+    """The identity of a client's server, and of the user there."""
     if hasattr(client, "nodes_manager"):
         nodes = client.nodes_manager
         return type(client), tuple(sorted(map(str, nodes.startup_nodes))), _plain(nodes.connection_kwargs)

@@ -2,8 +2,9 @@
 
 use super::Server;
 use crate::background::timeout;
+use crate::error::Error;
+use crate::state::command;
 use crate::state::reply::{list, number, text};
-use crate::state::{Fault, command};
 use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo, Value};
@@ -54,7 +55,7 @@ impl Servers {
     }
 
     /// The server that has the key.
-    pub(crate) async fn find(&self, key: &[u8], limit: Duration) -> Result<Arc<Server>, Fault> {
+    pub(crate) async fn find(&self, key: &[u8], limit: Duration) -> Result<Arc<Server>, Error> {
         let cluster = match self {
             Self::One(server) => return Ok(Arc::clone(server)),
             Self::Cluster(cluster) => cluster,
@@ -75,7 +76,7 @@ impl Servers {
     }
 
     /// Where a reply of this server leads; none: nowhere else.
-    pub(crate) fn redirected(&self, from: &Server, fault: &Fault) -> Option<Arc<Server>> {
+    pub(crate) fn redirected(&self, from: &Server, fault: &Error) -> Option<Arc<Server>> {
         let Self::Cluster(cluster) = self else {
             return None;
         };
@@ -106,11 +107,8 @@ impl Servers {
     }
 }
 
-fn unknown() -> Fault {
-    Fault::no_reply(
-        "no node of the cluster told in time where the key is",
-        false,
-    )
+fn unknown() -> Error {
+    Error::unsent("no node of the cluster told in time where the key is")
 }
 
 impl Cluster {
@@ -144,13 +142,13 @@ impl Cluster {
     }
 
     /// Asks all nodes at once, and reads the map from the first that answers.
-    async fn read(&self, limit: Duration) -> Result<(), Fault> {
+    async fn read(&self, limit: Duration) -> Result<(), Error> {
         let nodes: Vec<_> = self.map().nodes.values().cloned().collect();
         let command = &command!["CLUSTER", "SLOTS"];
         let ask = |node: Arc<Server>| {
             Box::pin(async move {
                 let rows = node.call(limit, false, command).await?;
-                Ok::<_, Fault>((node, rows))
+                Ok::<_, Error>((node, rows))
             })
         };
         let ((node, rows), _) = select_ok(nodes.into_iter().map(ask)).await?;

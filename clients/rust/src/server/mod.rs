@@ -1,13 +1,12 @@
 //! Sends commands over connections of redis-rs, each within a time limit. Nothing is repeated here.
 
 mod cluster;
-mod crowd;
 
 pub(crate) use cluster::Servers;
-pub(crate) use crowd::Crowd;
 
 use crate::background::{background, timeout};
-use crate::state::{Fault, Reply};
+use crate::error::{Error, ErrorKind as LockError};
+use crate::state::Reply;
 use crate::testing::StandIn;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
@@ -15,7 +14,7 @@ use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::OnceCell;
 
@@ -26,7 +25,6 @@ pub(crate) struct Server {
     reply: Duration,
     /// The connection of each runtime: one that is shut down takes its own along, and no other.
     links: Mutex<HashMap<Id, Arc<Link>>>,
-    crowd: Crowd,
 }
 
 enum Source {
@@ -35,7 +33,8 @@ enum Source {
     StandIn(StandIn),
 }
 
-type Link = OnceCell<MultiplexedConnection>;
+/// A connection that opens when it is used first.
+pub(crate) type Link = OnceCell<MultiplexedConnection>;
 
 impl Server {
     pub(crate) fn one(client: Client, reply: Duration) -> Self {
@@ -59,12 +58,11 @@ impl Server {
             source,
             reply,
             links: Mutex::default(),
-            crowd: Crowd::default(),
         }
     }
 
     /// Connects. Its callers limit the time, by a clock that needs no runtime of the user.
-    fn connect(&self) -> BoxFuture<'_, Result<MultiplexedConnection, Fault>> {
+    fn connect(&self) -> BoxFuture<'_, Result<MultiplexedConnection, Error>> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
@@ -86,36 +84,46 @@ impl Server {
         })
     }
 
-    /// Sends a command once, over the connection of this runtime. `asking`: the server is one that ASK named.
-    pub(crate) async fn call(&self, limit: Duration, asking: bool, command: &Cmd) -> Reply {
+    /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
+    pub(crate) async fn send(
+        &self,
+        link: &Link,
+        limit: Duration,
+        commands: Vec<Cmd>,
+    ) -> Vec<Reply> {
+        let (began, count) = (Instant::now(), commands.len());
+        let all = |error: Error| vec![Err(error); count];
         if limit.is_zero() {
-            return Err(Fault::no_reply("no time was left", false));
+            return all(Error::unsent("no time was left"));
         }
         if let Source::StandIn(stand_in) = &self.source {
-            return stand_in.answer(command).await;
+            let answers = commands.iter().map(|command| stand_in.answer(command));
+            return futures_util::future::join_all(answers).await;
         }
-        // The loop gives each call a whole reply timeout, without a timer of its own.
-        if !asking
-            && limit >= self.reply
-            && let Some(reply) = self.crowd.join(command)
-        {
-            let no_answer = |_| Err(Fault::no_reply("the connection was closed", true));
-            return reply.await.unwrap_or_else(no_answer);
-        }
+        let mut connection = if let Some(connection) = link.get() {
+            connection.clone()
+        } else {
+            let connecting = link.get_or_try_init(|| self.connect());
+            match timeout(limit.min(self.reply), connecting).await {
+                Ok(Ok(connection)) => connection.clone(),
+                Ok(Err(error)) => return all(error),
+                Err(_) => return all(Error::unsent("no connection in time")),
+            }
+        };
+        let left = limit.saturating_sub(began.elapsed());
+        let replies = timeout(left, exchange(&mut connection, commands)).await;
+        replies.unwrap_or_else(|_| all(Error::unanswered("no answer in time")))
+    }
+
+    /// Sends a command once, over the connection of this runtime. `is_asking`: the server is one that ASK named.
+    pub(crate) async fn call(&self, limit: Duration, is_asking: bool, command: &Cmd) -> Reply {
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
-        let sending = async {
-            let connection = link.get_or_try_init(|| self.connect()).await?;
-            let asking = asking.then(|| redis::cmd("ASKING"));
-            let commands: Vec<Cmd> = asking.into_iter().chain([command.clone()]).collect();
-            let mut replies = send(&mut connection.clone(), commands).await;
-            replies.pop().expect("a reply to each")
-        };
-        let reply = timeout(limit, sending).await.unwrap_or_else(|_| {
-            let may_arrive = link.initialized();
-            Err(Fault::no_reply("no answer in time", may_arrive))
-        });
-        let is_bad = |fault: &Fault| fault.is_broken() || fault.is("READONLY");
+        let asking = is_asking.then(|| redis::cmd("ASKING"));
+        let commands = asking.into_iter().chain([command.clone()]).collect();
+        let mut replies = self.send(&link, limit, commands).await;
+        let reply = replies.pop().expect("a reply to each");
+        let is_bad = |fault: &Error| fault.is_broken() || fault.is("READONLY");
         if reply.as_ref().is_err_and(is_bad) {
             // It may be dead, or lead to an old primary.
             self.links()
@@ -134,58 +142,7 @@ impl Server {
     }
 }
 
-/// The connection of a session, which only its loop uses.
-pub(crate) struct Poller {
-    server: Arc<Server>,
-    connection: Option<MultiplexedConnection>,
-}
-
-impl Poller {
-    pub(crate) fn new(server: Arc<Server>) -> Self {
-        Self {
-            server,
-            connection: None,
-        }
-    }
-
-    /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
-    pub(crate) async fn send(&mut self, limit: Duration, commands: Vec<Cmd>) -> Vec<Reply> {
-        if let Source::StandIn(stand_in) = &self.server.source {
-            let answers = commands.iter().map(|command| stand_in.answer(command));
-            return futures_util::future::join_all(answers).await;
-        }
-        let count = commands.len();
-        let all = |fault: Fault| vec![Err(fault); count];
-        if self.connection.is_none() {
-            match timeout(self.server.reply, self.server.connect()).await {
-                Ok(Ok(connection)) => self.connection = Some(connection),
-                Ok(Err(fault)) => return all(fault),
-                Err(_) => return all(Fault::no_reply("no connection in time", false)),
-            }
-        }
-        let connection = self.connection.as_mut().expect("connected");
-        let sent = timeout(limit, send(connection, commands)).await;
-        sent.unwrap_or_else(|_| all(Fault::no_reply("no answer in time", true)))
-    }
-
-    /// The calls that go along with the next pipeline.
-    pub(crate) fn crowd(&self) -> &Crowd {
-        &self.server.crowd
-    }
-
-    /// Lets go of the connection.
-    pub(crate) fn close(&mut self) {
-        self.connection = None;
-    }
-}
-
-impl Drop for Poller {
-    fn drop(&mut self) {
-        self.crowd().close();
-    }
-}
-
-async fn send(connection: &mut MultiplexedConnection, commands: Vec<Cmd>) -> Vec<Reply> {
+async fn exchange(connection: &mut MultiplexedConnection, commands: Vec<Cmd>) -> Vec<Reply> {
     if let [command] = &commands[..] {
         return vec![reply_of(connection.send_packed_command(command).await)];
     }
@@ -208,20 +165,20 @@ fn reply_of(reply: Result<Value, RedisError>) -> Reply {
 }
 
 /// What an error of redis-rs means to a call that was sent.
-fn fault_of(error: &RedisError) -> Fault {
+fn fault_of(error: &RedisError) -> Error {
     match error.code() {
-        Some(code) => Fault::reply(&format!("{code} {}", error.detail().unwrap_or_default())),
-        None => Fault::no_reply(error, true),
+        Some(code) => Error::reply(&format!("{code} {}", error.detail().unwrap_or_default())),
+        None => Error::unanswered(error),
     }
 }
 
 /// What an error of redis-rs means to a connection that did not come to be.
-fn not_sent(error: &RedisError) -> Fault {
+fn not_sent(error: &RedisError) -> Error {
     match error.kind() {
         _ if error.code().is_some() => fault_of(error),
         ErrorKind::AuthenticationFailed
         | ErrorKind::InvalidClientConfig
-        | ErrorKind::RESP3NotSupported => Fault::refused(error),
-        _ => Fault::no_reply(error, false),
+        | ErrorKind::RESP3NotSupported => Error::new(LockError::Refused, error.to_string()),
+        _ => Error::unsent(error),
     }
 }

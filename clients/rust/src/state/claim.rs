@@ -1,6 +1,5 @@
 //! One acquire: first a wait, then a grant.
 
-use super::fault::Fault;
 use super::reply::{bytes, text};
 use super::time::{FAR, Time, millis};
 use crate::error::Error;
@@ -53,12 +52,13 @@ impl ToRedisArgs for Mode {
     }
 }
 
-/// How far a claim has come. A wait is asked, in line or over (ended without a grant); a grant is held, lost or
-/// released. A grant that is held and whose time has passed is unsure.
+/// How far a claim has come. A wait is to be asked for, sent (its ACQUIRE is under way), in line, or over (ended without
+/// a grant); a grant is held, lost or released. A grant that is held and whose time has passed is unsure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     #[default]
     Asked,
+    Sent,
     InLine,
     Over,
     Held,
@@ -110,6 +110,8 @@ pub(crate) struct Claim {
     pub(crate) caller: Arc<Caller>,
     /// The server that has the lock.
     pub(crate) node: usize,
+    /// ASK led there.
+    pub(crate) is_asking: bool,
     pub(crate) phase: Phase,
     /// The session of the place, or of the grant; 0: none.
     pub(crate) session: u64,
@@ -125,11 +127,13 @@ pub(crate) struct Claim {
     pub(crate) last: Time,
     /// Acquires without a reply, which the server may still carry out.
     pub(super) open: usize,
-    /// The fault of the last try.
-    pub(super) cause: Option<Fault>,
-    /// The end without a grant.
-    pub(super) failure: Option<Error>,
-    /// The reason of the loss.
+    /// The error of the last try, or the end without a grant.
+    pub(super) cause: Option<Error>,
+    /// The last try has failed.
+    pub(super) has_failed: bool,
+    /// The next try is not sent before.
+    pub(crate) resume: Time,
+    /// The reason of the loss. A grant that is held and has one may be at another node of the cluster.
     pub(super) reason: String,
     /// See `State::sure`.
     pub(super) sure: Time,
@@ -137,8 +141,6 @@ pub(crate) struct Claim {
     pub(super) from: Time,
     /// A RENEW takes it out of its session.
     pub(super) leaves: bool,
-    /// Another node may have it: the reason of its loss if not.
-    pub(super) doubt: Option<String>,
     /// The end of the caller's time.
     pub(super) end: Time,
     queues: bool,
@@ -200,7 +202,7 @@ impl Claim {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.phase, Phase::Asked | Phase::InLine)
+        matches!(self.phase, Phase::Asked | Phase::Sent | Phase::InLine)
     }
 
     pub(super) fn renounce_owner(&self) {

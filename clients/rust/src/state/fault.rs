@@ -1,16 +1,6 @@
-//! Error replies of the server, and replies that did not come.
+//! What the errors of one try mean: error replies of the server, and replies that did not come.
 
-use crate::error::{Error, ErrorKind};
-
-/// An error reply of the server, or a reply that did not come.
-#[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    /// The first word of an error reply; empty without a reply.
-    word: String,
-    text: String,
-    kind: ErrorKind,
-    may_arrive: bool,
-}
+use crate::error::{Error, ErrorKind, Origin};
 
 /// How error replies begin, and what they are. Others are misuse.
 const KINDS: [(ErrorKind, &str); 5] = [
@@ -46,50 +36,48 @@ const HINTS: [(&str, &str); 3] = [
     ),
 ];
 
-impl Fault {
+impl Error {
     /// An error reply.
     pub(crate) fn reply(text: &str) -> Self {
         let is_of = |begins: &str| begins.split('|').any(|begin| text.starts_with(begin));
         let kind = KINDS.iter().find(|(_, begins)| is_of(begins));
         let hint = HINTS.iter().find(|(begin, _)| text.starts_with(begin));
-        Self {
-            word: text.split(' ').next().unwrap_or_default().to_owned(),
-            text: hint.map_or_else(|| text.to_owned(), |(_, hint)| format!("{text}: {hint}")),
-            kind: kind.map_or(ErrorKind::Misuse, |(kind, _)| *kind),
-            may_arrive: false,
-        }
+        let cause = hint.map_or_else(|| text.to_owned(), |(_, hint)| format!("{text}: {hint}"));
+        let mut error = Self::new(kind.map_or(ErrorKind::Misuse, |(kind, _)| *kind), cause);
+        error.origin = Origin::Reply;
+        error
     }
 
-    /// A reply that did not come. `may_arrive`: the server may have got the call, or may get it yet.
-    pub(crate) fn no_reply(cause: impl std::fmt::Display, may_arrive: bool) -> Self {
-        Self {
-            word: String::new(),
-            text: cause.to_string(),
-            kind: ErrorKind::Unavailable,
-            may_arrive,
-        }
+    /// A call that the server did not get.
+    pub(crate) fn unsent(cause: impl std::fmt::Display) -> Self {
+        Self::new(ErrorKind::Unavailable, cause.to_string())
     }
 
-    /// A login or a handshake that failed.
-    pub(crate) fn refused(cause: impl std::fmt::Display) -> Self {
-        Self {
-            kind: ErrorKind::Refused,
-            ..Self::no_reply(cause, false)
-        }
+    /// A reply that did not come: the server may have got the call, or may get it yet.
+    pub(crate) fn unanswered(cause: impl std::fmt::Display) -> Self {
+        let mut error = Self::unsent(cause);
+        error.origin = Origin::Unanswered;
+        error
+    }
+
+    /// The first word of an error reply; empty without a reply.
+    pub(crate) fn word(&self) -> &str {
+        let word = self.cause.split(' ').next().unwrap_or_default();
+        if self.is_broken() { "" } else { word }
     }
 
     pub(crate) fn is(&self, word: &str) -> bool {
-        self.word == word
+        self.word() == word
     }
 
     /// The connection brought no reply.
     pub(crate) fn is_broken(&self) -> bool {
-        self.word.is_empty()
+        self.origin != Origin::Reply
     }
 
     /// The server may still carry out the call.
     pub(crate) fn may_arrive(&self) -> bool {
-        self.may_arrive
+        self.origin == Origin::Unanswered
     }
 
     /// The same call may succeed later.
@@ -105,22 +93,6 @@ impl Fault {
     /// The key is at another node of the cluster: `MOVED` or `ASK`, and the address.
     pub(crate) fn redirection(&self) -> Option<&str> {
         let is_one = self.is("MOVED") || self.is("ASK");
-        is_one.then(|| self.text.split(' ').nth(2)).flatten()
-    }
-
-    /// The word of a grant that is gone.
-    pub(crate) fn word(&self) -> &str {
-        &self.word
-    }
-
-    /// What it means to the user. It names the server.
-    pub(crate) fn failure(&self, server: &str) -> Error {
-        Error::new(self.kind, format!("{server}: {}", self.text))
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
+        is_one.then(|| self.cause.split(' ').nth(2)).flatten()
     }
 }

@@ -1,12 +1,11 @@
 //! The rules of grants.
 
-use super::claim::{Mode, Phase};
+use super::claim::{Mode, Name, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
-use super::{Ended, Fault, Id, Reply, State, Time};
+use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use redis::Cmd;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The outcome of a call about a grant.
@@ -16,16 +15,6 @@ pub(crate) struct Answer {
     pub(crate) reply: Reply,
     /// An earlier try had no reply.
     pub(crate) was_open: bool,
-}
-
-/// How a grant with an end of its own goes on.
-pub(crate) enum End {
-    /// It has ended: send this release, for `ended`.
-    Release(Cmd),
-    /// It lasts for this long.
-    Lasts(Duration),
-    /// It is over already.
-    Over,
 }
 
 impl State {
@@ -56,25 +45,27 @@ impl State {
         }
         self.forget(id);
         let claim = self.claim(id);
-        (claim.phase, claim.reason, claim.doubt) = (Phase::Lost, reason, None);
+        claim.phase = Phase::Lost;
+        if claim.reason.is_empty() {
+            claim.reason = reason;
+        }
         claim.renounce_owner();
         self.changed.push(id);
     }
 
-    fn ended_of(&self, id: Id) -> Ended {
+    pub(super) fn ended_of(&self, id: Id) -> Ended {
         let claim = &self.claims[&id];
         (claim.name.clone(), claim.token)
     }
 
-    /// A reply shows that the grant is lost. Returns the reason: what the server reported, or else that reply.
-    pub(super) fn gone(&mut self, id: Id, fault: &Fault) -> String {
+    /// A reply shows that the grant is lost: for the reason that the server reported, or else by that reply.
+    pub(super) fn gone(&mut self, id: Id, fault: &Error) {
         let reported = self.losses.get(&self.ended_of(id));
-        let reason = reported.map_or_else(
-            || format!("gone ({})", fault.word()),
-            |loss| loss.reason.clone(),
+        let reason = reported.map(|loss| loss.reason.clone());
+        self.lose(
+            id,
+            reason.unwrap_or_else(|| format!("gone ({})", fault.word())),
         );
-        self.lose(id, reason.clone());
-        reason
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
@@ -112,7 +103,7 @@ impl State {
         let at = self.at;
         let fault = answer.reply.as_ref().err();
         let claim = self.claim(id);
-        if fault.is_some_and(Fault::may_arrive) {
+        if fault.is_some_and(Error::may_arrive) {
             claim.renounce_owner();
         } else if claim.from == FAR {
             claim.from = at;
@@ -125,7 +116,7 @@ impl State {
         let claim = self.claims.get_mut(&id).expect("held");
         if let Some(fault) = fault {
             claim.leaves &= claim.from == FAR;
-            return Err(fault.failure(&self.nodes[claim.node].address));
+            return Err(fault.clone().at(&self.nodes[claim.node].address));
         }
         if let Some((_, lease)) = grant_in(&answer.reply) {
             claim.lease = lease;
@@ -163,7 +154,7 @@ impl State {
     pub(crate) fn released(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let fault = answer.reply.as_ref().err();
         let claim = &self.claims[&id];
-        if answer.was_open || fault.is_some_and(Fault::may_arrive) {
+        if answer.was_open || fault.is_some_and(Error::may_arrive) {
             claim.renounce_owner();
         }
         let Some(fault) = fault else { return Ok(()) };
@@ -172,7 +163,8 @@ impl State {
             if holds == 0 && answer.was_open && !self.losses.contains_key(&ended) {
                 return Ok(());
             }
-            return Err(Error::new(ErrorKind::Lost, self.gone(id, fault)));
+            self.gone(id, fault);
+            return Err(Error::new(ErrorKind::Lost, self.claims[&id].reason.clone()));
         }
         if holds > 0 {
             // Its release is not repeated: a re-entry may have come between.
@@ -185,105 +177,80 @@ impl State {
             let node = &mut self.nodes[node];
             node.is_leaving |= session != 0 && session == node.session;
         }
-        Err(fault.failure(&self.nodes[node].address))
+        Err(fault.clone().at(&self.nodes[node].address))
     }
 
-    /// Ends a grant whose maximum time is over, or whose fixed lease is.
-    pub(crate) fn end(&mut self, id: Id, most: Time) -> End {
-        let sure = self.sure(id);
-        let claim = self.claim(id);
-        if claim.phase != Phase::Held {
-            return End::Over;
-        }
-        let (end, reason) = if claim.is_fixed && sure <= most {
+    /// When a grant ends by itself, and why: at this maximum time, or with its fixed lease. None: it has ended.
+    pub(crate) fn end_of(&self, id: Id, most: Time) -> Option<(Time, &'static str)> {
+        let (sure, claim) = (self.sure(id), &self.claims[&id]);
+        let end = if claim.is_fixed && sure <= most {
             (sure, "expired")
         } else {
             (most, "its maximum time is over")
         };
-        if self.at < end {
-            return End::Lasts(end.saturating_sub(self.at));
-        }
-        self.claim(id).holds = 0;
-        let claim = &self.claims[&id];
-        let (node, command, ended) = (claim.node, claim.release_command(), self.ended_of(id));
-        self.finish_later(node, ended, command.clone());
+        (claim.phase == Phase::Held).then_some(end)
+    }
+
+    /// Ends a grant for this reason. It returns the command that releases it, for `released`.
+    pub(crate) fn end(&mut self, id: Id, reason: &str) -> Cmd {
         self.lose(id, reason.to_owned());
-        End::Release(command)
+        let claim = self.claim(id);
+        claim.holds = 0;
+        claim.release_command()
     }
 
-    /// Applies the reply to the release of `end`.
-    pub(crate) fn ended(&mut self, id: Id, reply: &Reply) {
-        let ended = self.ended_of(id);
-        self.finished(&ended, reply);
-    }
-
-    /// Marks a grant that another node of the cluster may have. It is unsure until `found`.
-    pub(super) fn doubtful(&mut self, id: Id, reason: &str) {
+    /// Has the loop ask whether a grant that is reported lost is at another node of the cluster. It is unsure until then.
+    pub(super) fn doubt(&mut self, id: Id, reason: String) {
         let (at, sure) = (self.at, self.sure(id));
         let claim = self.claim(id);
-        claim.sure = if reason == "moved" {
-            sure
-        } else {
-            sure.min(at)
-        };
-        claim.doubt = Some(reason.to_owned());
-        claim.session = 0;
-        self.elsewhere.push(id);
-    }
-
-    /// Applies what became of the RENEW of a grant that another node may have, in this session of it.
-    pub(crate) fn found(&mut self, id: Id, node: usize, session: u64, answer: &Answer) {
-        let at = self.at;
-        let Some(claim) = self.claims.get(&id) else {
-            return;
-        };
-        let Some(doubt) = claim.doubt.clone().filter(|_| claim.phase == Phase::Held) else {
-            return; // it was released meanwhile
-        };
-        let is_lost = self.losses.contains_key(&self.ended_of(id));
-        let claim = self.claims.get_mut(&id).expect("held");
-        match grant_in(&answer.reply) {
-            Some((_, lease)) if !is_lost => {
-                self.nodes[claim.node].grants.remove(&id);
-                (claim.node, claim.doubt, claim.session, claim.from) = (node, None, session, at);
-                claim.sure = claim.sure.max(answer.sent + lease);
-                let node = &mut self.nodes[node];
-                node.grants.insert(id);
-                (node.soonest, node.is_outside) = (node.soonest.min(claim.sure), true);
-            }
-            _ if doubt == "moved" && answer.reply.as_ref().is_err_and(Fault::is_passing) => {
-                claim.doubt = None; // it is asked for again
-                self.nodes[claim.node].is_outside = true;
-            }
-            _ => self.lose(id, doubt),
-        }
-    }
-
-    /// The grants in the session of a node, and the places in line there, with their keys.
-    pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Arc<[u8]>)> {
-        let is_there = |id: Id| {
-            let claim = &self.claims[&id];
-            let is_in_line = claim.phase == Phase::InLine && claim.node == node;
-            is_in_line || self.nodes[node].grants.contains(&id)
-        };
-        let claims = self.names.iter().filter(|(_, id)| is_there(**id));
-        claims
-            .map(|(name, id)| (*id, Arc::clone(&name.key)))
-            .collect()
+        (claim.sure, claim.session, claim.reason) = (sure.min(at), 0, reason);
+        let node = claim.node;
+        self.nodes[node].is_outside = true;
     }
 
     /// Has a claim asked for at another node of the cluster, which has its key now.
-    pub(crate) fn relocate(&mut self, id: Id) {
-        let Some(claim) = self.claims.get(&id) else {
+    pub(crate) fn relocate(&mut self, id: Id, to: usize, is_asking: bool) {
+        if !self.claims.contains_key(&id) {
             return;
-        };
+        }
+        let sure = self.sure(id).max(self.at); // a POLL that began before does not judge it
+        let claim = self.claims.get_mut(&id).expect("known");
+        let from = std::mem::replace(&mut claim.node, to);
+        claim.is_asking = is_asking;
         match claim.phase {
-            Phase::InLine => self.set(id, Phase::Asked, None),
-            Phase::Held if claim.session != 0 && claim.doubt.is_none() => {
-                self.doubtful(id, "moved");
+            Phase::InLine if from != to => self.set(id, Phase::Asked),
+            Phase::Held => {
+                (claim.sure, claim.session) = (sure, 0);
+                self.nodes[from].grants.remove(&id);
+                let node = &mut self.nodes[to];
+                node.grants.insert(id);
+                (node.soonest, node.is_outside) = (node.soonest.min(sure), true);
             }
             _ => {}
         }
+    }
+
+    /// Has a claim of a node of the cluster that does not answer asked for at the node that has its key now: a grant at
+    /// once, as if it were redirected.
+    pub(crate) fn follow(&mut self, id: Id, from: usize, to: usize) {
+        let phase = self.claims.get(&id).map(|claim| claim.phase);
+        if phase == Some(Phase::Held) {
+            self.nodes[from].grants.remove(&id);
+            let fault = Error::unsent("its node does not answer");
+            self.redirected.push((self.ended_of(id), from, fault));
+        } else {
+            self.relocate(id, to, false);
+        }
+    }
+
+    /// The grants in the session of a node, and the waits there.
+    pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Name)> {
+        let claims = self.names.iter().map(|(name, id)| (*id, name.clone()));
+        let is_there = |(id, _): &(Id, Name)| {
+            let claim = &self.claims[id];
+            claim.node == node && (claim.is_waiting() || self.nodes[node].grants.contains(id))
+        };
+        claims.filter(is_there).collect()
     }
 
     /// Follows the reply that has lifted the token of a grant. Its loss may have been reported before.

@@ -13,7 +13,7 @@ macro_rules! command {
 pub(crate) use command;
 
 pub(crate) mod claim;
-pub(crate) mod fault;
+mod fault;
 mod grants;
 mod polling;
 pub(crate) mod reply;
@@ -24,13 +24,15 @@ pub(crate) mod time;
 mod waits;
 
 pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
-pub(crate) use fault::Fault;
-pub(crate) use grants::{Answer, End};
+pub(crate) use grants::Answer;
 pub(crate) use reply::Reply;
-pub(crate) use session::Node;
+pub(crate) use session::{Due, Node};
 pub(crate) use time::Time;
-pub(crate) use waits::{Asked, Step};
+#[cfg(test)]
+use waits::Asked;
+pub(crate) use waits::Step;
 
+use crate::error::Error;
 use redis::Cmd;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -48,10 +50,8 @@ pub(crate) struct State {
     pub(crate) claims: HashMap<Id, Claim>,
     /// Claims whose callers have to look again.
     pub(crate) changed: Vec<Id>,
-    /// Grants that another node of the cluster may have: to be found.
-    pub(crate) elsewhere: Vec<Id>,
-    /// Releases that belong to another node of the cluster.
-    pub(crate) misplaced: Vec<(Arc<[u8]>, Cmd)>,
+    /// Grants and unfinished releases that a node of the cluster has redirected: that node, and its error.
+    pub(crate) redirected: Vec<(Ended, usize, Error)>,
     pub(crate) is_closed: bool,
     lease: Duration,
     reply: Duration,
@@ -69,7 +69,8 @@ pub(crate) struct State {
 pub(crate) type Ended = (Name, u64);
 
 struct Unfinished {
-    node: usize,
+    /// None: it is redirected.
+    node: Option<usize>,
     command: Cmd,
 }
 
@@ -143,6 +144,7 @@ impl State {
 
     /// Has the loop repeat a release.
     fn finish_later(&mut self, node: usize, ended: Ended, command: Cmd) {
+        let node = Some(node);
         self.unfinished.insert(ended, Unfinished { node, command });
     }
 
@@ -155,17 +157,36 @@ impl State {
 
     /// Applies the reply to an unfinished release.
     fn finished(&mut self, ended: &Ended, reply: &Reply) {
-        let Some(how) = self.unfinished.get(ended) else {
+        let Some(how) = self.unfinished.get_mut(ended) else {
             return;
         };
-        let fault = reply.as_ref().err();
-        if fault.is_some_and(Fault::is_passing) {
+        let (node, fault) = (how.node, reply.as_ref().err());
+        if let (Some(node), Some(fault)) = (node, fault)
+            && self.is_cluster
+            && fault.redirection().is_some()
+        {
+            how.node = None;
+            self.redirected.push((ended.clone(), node, fault.clone()));
+        }
+        if fault.is_some_and(Error::is_passing) {
             return;
         }
-        let node = how.node;
         self.unfinished.remove(ended);
-        if ended.1 != 0 && fault.is_some_and(|fault| !fault.is_gone()) {
-            self.nodes[node].is_leaving = true;
+        if let Some(node) = node {
+            let is_refused = fault.is_some_and(|fault| !fault.is_gone());
+            self.nodes[node].is_leaving |= ended.1 != 0 && is_refused;
         }
+    }
+
+    /// Has another node of the cluster asked about what was redirected. It returns a grant that is to be moved there.
+    pub(crate) fn redirect(&mut self, ended: &Ended, node: usize, is_asking: bool) -> Option<Id> {
+        if let Some(how) = self.unfinished.get_mut(ended) {
+            how.node = Some(node);
+            return None;
+        }
+        let id = self.names.get(&ended.0).copied();
+        let id = id.filter(|id| self.claims[id].token == ended.1)?;
+        self.relocate(id, node, is_asking);
+        Some(id)
     }
 }

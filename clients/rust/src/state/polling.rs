@@ -4,7 +4,7 @@ use super::claim::{Claim, Phase};
 use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
-use super::{Fault, Id, Loss, Name, State};
+use super::{Id, Loss, Name, State};
 use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
@@ -90,48 +90,49 @@ impl State {
     }
 
     fn lost(&mut self, node: usize, name: Name, token: u64, reason: String) {
-        let is_it = |id: &Id| {
-            let claim = &self.claims[id];
-            claim.phase == Phase::Held
-                && claim.token == token
-                && claim.doubt.is_none()
-                && claim.node == node
-        };
-        let known = self.names.get(&name).copied().filter(is_it);
-        let ended = (name, token);
+        let known = self.names.get(&name).map(|id| (*id, &self.claims[id]));
+        let known = known.filter(|(_, claim)| {
+            (claim.phase, claim.token, claim.node) == (Phase::Held, token, node)
+        });
+        if let Some((id, claim)) = known
+            && self.is_cluster
+            && reason == "deleted"
+            && claim.reason.is_empty()
+        {
+            return self.doubt(id, reason);
+        }
+        let (id, ended) = (known.map(|(id, _)| id), (name, token));
         self.unfinished.remove(&ended); // nothing is left to release
         if !self.calls.is_empty() {
             let (reason, call) = (reason.clone(), self.last_call);
             self.losses.insert(ended, Loss { reason, call });
         }
-        match known {
-            Some(id) if self.is_cluster && reason == "deleted" => self.doubtful(id, &reason),
-            Some(id) => self.lose(id, reason),
-            None => {}
+        if let Some(id) = id {
+            self.lose(id, reason);
         }
     }
 
     /// Applies the end of a wait without a grant.
     fn wait_ended(&mut self, id: Id, why: &str) {
-        let fault = Fault::reply(why);
+        let fault = Error::reply(why);
         let node = &self.nodes[self.claims[&id].node];
         if why == "timeout" || why == "cancelled" {
             let ended = format!("the wait has ended: {why}");
             self.end_wait(id, Error::new(ErrorKind::Busy, ended));
         } else if fault.is_passing() {
-            self.set(id, Phase::Asked, None);
+            self.set(id, Phase::Asked);
             let at = self.at;
             let wait = self.claim(id);
             (wait.cause, wait.from) = (Some(fault), at);
         } else {
-            let failure = fault.failure(&node.address);
+            let failure = fault.at(&node.address);
             self.end_wait(id, failure);
         }
     }
 
     /// Applies a try to connect or to poll that began at this time and failed. One that failed at once counts only after
     /// a reply timeout of tries.
-    pub(crate) fn failed(&mut self, node: usize, began: Time, fault: &Fault) {
+    pub(crate) fn failed(&mut self, node: usize, began: Time, fault: &Error) {
         let it = &mut self.nodes[node];
         it.tries.push(began);
         it.fault = Some(fault.clone());
@@ -154,7 +155,7 @@ impl State {
         let mut soonest = FAR;
         for id in self.nodes[node].grants.clone() {
             let (sure, claim) = (self.sure(id), &self.claims[&id]);
-            if sure >= since || claim.doubt.is_some() {
+            if sure >= since {
                 soonest = soonest.min(sure);
                 continue;
             }

@@ -1,11 +1,11 @@
 //! What the server's replies say.
 
-use super::fault::Fault;
+use crate::error::Error;
 use redis::Value;
 use std::time::Duration;
 
 /// The answer to one command.
-pub(crate) type Reply = Result<Value, Fault>;
+pub(crate) type Reply = Result<Value, Error>;
 
 /// The token and the lease in the reply of ACQUIRE and RENEW.
 pub(crate) fn grant_in(reply: &Reply) -> Option<(u64, Duration)> {

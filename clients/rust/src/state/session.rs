@@ -3,11 +3,11 @@
 use super::claim::Phase;
 use super::reply::{field, grant_in, list, number};
 use super::time::{FAR, Time};
-use super::waits::Asked;
-use super::{Ended, Fault, Id, Name, Reply, State};
+use super::{Id, Name, Reply, State};
 use crate::error::Error;
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 /// What is known of one server: its session.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     /// When the tries that failed began.
     pub(super) tries: Vec<Time>,
     /// Of the last try.
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<Error>,
     /// A release was refused.
     pub(super) is_leaving: bool,
     /// Sessions that were left, and when.
@@ -53,17 +53,8 @@ impl Node {
     }
 }
 
-/// A command that is sent before a POLL, and what its reply is about, for `State::apply`.
-pub(crate) type Due = (Cmd, Then);
-
-/// What the reply to a command before a POLL is about.
-pub(crate) enum Then {
-    Moved(Id),
-    Queued(Asked),
-    Finished(Ended),
-    Listed(HashSet<Name>),
-    Closed(u64),
-}
+/// A command that is sent before a POLL, and what applies its reply: the time of sending goes in with it.
+pub(crate) type Due = (Cmd, Box<dyn FnOnce(&mut State, Time, &Reply) + Send>);
 
 impl State {
     /// Nothing depends on the session.
@@ -73,7 +64,7 @@ impl State {
             claim.node == node && !(claim.is_fixed && claim.is_handed_over)
         };
         !self.names.values().any(needs)
-            && !self.unfinished.values().any(|how| how.node == node)
+            && !self.unfinished.values().any(|how| how.node == Some(node))
             && self.nodes[node].left.is_empty()
             && self.calls.is_empty()
     }
@@ -113,30 +104,52 @@ impl State {
 
     /// What is due before a POLL of the session, in the order of sending.
     pub(crate) fn due(&mut self, node: usize) -> Vec<Due> {
-        let mut due = Vec::new();
+        let mut due = Vec::<Due>::new();
         let session = self.nodes[node].session;
         if std::mem::take(&mut self.nodes[node].is_outside) {
-            for id in &self.nodes[node].grants {
-                let claim = &self.claims[id];
-                if claim.session != session && claim.doubt.is_none() {
-                    due.push((claim.renew_command(session), Then::Moved(*id)));
+            for &id in &self.nodes[node].grants {
+                let claim = &self.claims[&id];
+                if claim.session == session {
+                    continue;
                 }
+                if claim.is_asking {
+                    due.push((redis::cmd("ASKING"), Box::new(|_, _, _| {})));
+                }
+                let moved = move |state: &mut Self, sent: Time, reply: &Reply| {
+                    state.moved(node, id, session, sent, reply);
+                };
+                due.push((claim.renew_command(session), Box::new(moved)));
             }
             self.queue_again(node, &mut due);
         }
-        for (ended, how) in self.unfinished.iter().filter(|(_, how)| how.node == node) {
-            due.push((how.command.clone(), Then::Finished(ended.clone())));
+        for (ended, how) in &self.unfinished {
+            if how.node == Some(node) {
+                let ended = ended.clone();
+                let finished = move |state: &mut Self, _, reply: &Reply| {
+                    state.finished(&ended, reply);
+                };
+                due.push((how.command.clone(), Box::new(finished)));
+            }
         }
         let it = &self.nodes[node];
         if it.excess.is_some_and(|since| self.at > since + self.lease) {
             let called = self.calls.values().cloned().collect();
+            let listed = move |state: &mut Self, _, reply: &Reply| {
+                state.listed(node, called, reply);
+            };
             let list = command!["LOCK.SESSION", "GRANTS", session];
-            due.push((list, Then::Listed(called)));
+            due.push((list, Box::new(listed)));
         }
         for (&old, &since) in &it.left {
             let has_grants = it.grants.iter().any(|id| self.claims[id].session == old);
             if self.at > since + 2 * self.reply && !has_grants {
-                due.push((command!["LOCK.SESSION", "CLOSE", old], Then::Closed(old)));
+                let closed = move |state: &mut Self, _, reply: &Reply| {
+                    let goes_on = |fault: &Error| fault.is_passing() && !fault.is("NOSESSION");
+                    if !reply.as_ref().is_err_and(goes_on) {
+                        state.nodes[node].left.remove(&old);
+                    }
+                };
+                due.push((command!["LOCK.SESSION", "CLOSE", old], Box::new(closed)));
             }
         }
         due
@@ -156,70 +169,39 @@ impl State {
         waits.sort_unstable();
         for id in waits {
             let asked = self.asked(id);
-            let command = self.claims[&id].acquire_command(session, self.at);
-            due.push((command, Then::Queued(asked)));
-        }
-    }
-
-    /// Applies the reply to a command that was due and sent at this time.
-    pub(crate) fn apply(
-        &mut self,
-        node: usize,
-        session: u64,
-        sent: Time,
-        then: Then,
-        reply: &Reply,
-    ) {
-        match then {
-            Then::Moved(id) => self.moved(node, id, session, sent, reply),
-            Then::Queued(asked) => {
-                self.answered(&asked, reply);
-                self.nodes[node].is_outside |= reply.is_err();
-            }
-            Then::Finished(ended) => {
-                let redirection = reply.as_ref().err().and_then(Fault::redirection);
-                if redirection.is_some() {
-                    let how = self.unfinished.remove(&ended);
-                    let misplaced = how.map(|how| (ended.0.key, how.command));
-                    self.misplaced.extend(misplaced);
-                } else {
-                    self.finished(&ended, reply);
-                }
-            }
-            Then::Listed(called) => self.listed(node, called, reply),
-            Then::Closed(old) => {
-                let goes_on = |fault: &Fault| fault.is_passing() && !fault.is("NOSESSION");
-                if !reply.as_ref().is_err_and(goes_on) {
-                    self.nodes[node].left.remove(&old);
-                }
-            }
+            let command = asked.command.clone();
+            let queued = move |state: &mut Self, _, reply: &Reply| {
+                state.answered(&asked, reply);
+                state.nodes[node].is_outside |= reply.is_err();
+            };
+            due.push((command, Box::new(queued)));
         }
     }
 
     /// Applies the reply to the RENEW of a grant that was not in this session.
-    fn moved(&mut self, node: usize, id: Id, session: u64, sent: Time, reply: &Reply) {
+    pub(crate) fn moved(&mut self, node: usize, id: Id, session: u64, sent: Time, reply: &Reply) {
         if !self.nodes[node].grants.contains(&id) {
             return;
         }
         let at = self.at;
-        if let Some((_, lease)) = grant_in(reply) {
-            let claim = self.claim(id);
-            claim.session = session;
-            if sent > claim.from {
-                // No other RENEW was under way.
-                claim.sure = claim.sure.max(sent + lease);
-                claim.from = at;
-            }
-            return;
-        }
         match reply {
-            Err(fault) if fault.is_gone() => {
-                self.gone(id, fault);
-            }
+            Err(fault) if fault.is_gone() => self.gone(id, fault),
             Err(fault) if self.is_cluster && fault.redirection().is_some() => {
-                self.doubtful(id, "moved");
+                self.nodes[node].grants.remove(&id); // until it is redirected
+                self.redirected
+                    .push((self.ended_of(id), node, fault.clone()));
             }
-            _ => self.nodes[node].is_outside = true,
+            Err(_) => self.nodes[node].is_outside = true,
+            Ok(_) => {
+                let lease = grant_in(reply).map_or(Duration::ZERO, |(_, lease)| lease);
+                let claim = self.claim(id);
+                claim.session = session;
+                claim.reason.clear();
+                if sent > claim.from {
+                    // No other RENEW was under way.
+                    (claim.sure, claim.from) = (claim.sure.max(sent + lease), at);
+                }
+            }
         }
     }
 

@@ -2,33 +2,35 @@
 
 use super::claim::{Claim, Name, Phase};
 use super::reply::grant_in;
-use super::{Fault, Id, Reply, State, Time};
+use super::{Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
-use redis::Value;
+use redis::{Cmd, Value};
 use std::time::Duration;
 
 /// The next step of the caller of an acquire.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Step {
     Done,
-    /// Send the ACQUIRE.
-    Send,
+    /// Send this ACQUIRE.
+    Send(Asked),
+    /// The last try has failed: find out where to ask next, and pause.
+    Retry(Error),
     /// Wait to be woken, no longer than this.
     Rest(Duration),
 }
 
-/// An ACQUIRE that was sent.
-#[derive(Clone, Copy, Debug)]
+/// An ACQUIRE that is sent, for `answered`.
+#[derive(Clone, Debug)]
 pub(crate) struct Asked {
+    pub(crate) command: Cmd,
     pub(crate) id: Id,
     pub(crate) call: u64,
+    pub(crate) name: Name,
     pub(crate) node: usize,
     pub(crate) session: u64,
     pub(crate) sent: Time,
     /// The time for the reply.
     pub(crate) limit: Duration,
-    /// The end of asking without a reply.
-    pub(crate) end: Time,
 }
 
 impl State {
@@ -39,7 +41,7 @@ impl State {
         }
         if self.names.contains_key(&claim.name) {
             return Err(Error::misuse(
-                "this owner waits for the lock, or has it, already",
+                "this owner already waits for the lock or holds it",
             ));
         }
         self.last_id += 1;
@@ -50,95 +52,109 @@ impl State {
 
     /// The next step of the caller of an acquire.
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
-        let at = self.at;
-        let sure = self.sure(id);
-        let wait = &self.claims[&id];
+        let (at, sure) = (self.at, self.sure(id));
+        let wait = self
+            .claims
+            .get_mut(&id)
+            .expect("a claim that its caller has");
         let node = &self.nodes[wait.node];
-        match wait.phase {
-            Phase::Over => return Err(wait.failure.clone().unwrap_or_else(Error::closed)),
+        let end = match wait.phase {
+            Phase::Over => return Err(wait.cause.clone().unwrap_or_else(Error::closed)),
             Phase::Lost | Phase::Released => return self.require_held(id).map(|()| Step::Done),
             Phase::Held if sure > at => {
-                let wait = self.claim(id);
                 wait.is_handed_over = !wait.is_fixed; // else when it has left the session
                 return Ok(Step::Done);
             }
             Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
-            Phase::Asked | Phase::InLine => {}
-        }
+            Phase::InLine => wait.last,
+            Phase::Asked | Phase::Sent => wait.asked_end,
+        };
         let refused = node.fault.as_ref().filter(|fault| !fault.is_passing());
         if let Some(fault) = refused.filter(|_| node.session == 0) {
-            return Err(fault.failure(&node.address));
+            return Err(fault.clone().at(&node.address));
         }
-        let is_in_line = wait.phase == Phase::InLine;
-        let end = if is_in_line {
-            wait.last
-        } else {
-            wait.asked_end
-        };
-        if at >= end && is_in_line && wait.session == node.session {
+        if at >= end && wait.phase == Phase::InLine && wait.session == node.session {
             return Err(Error::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
-            let cause = wait.cause.as_ref().or(node.fault.as_ref());
-            let silence = Fault::no_reply("no answer in time", false);
-            return Err(cause.unwrap_or(&silence).failure(&node.address));
+            let cause = wait.cause.as_ref().or(node.fault.as_ref()).cloned();
+            let cause = cause.unwrap_or_else(|| Error::unsent("no answer in time"));
+            return Err(cause.at(&node.address));
         }
-        if is_in_line || node.session == 0 {
+        if wait.phase != Phase::Asked {
             return Ok(Step::Rest(end.saturating_sub(at)));
         }
-        Ok(Step::Send)
+        if std::mem::take(&mut wait.has_failed) {
+            let cause = wait.cause.clone();
+            return Ok(Step::Retry(cause.unwrap_or_else(Error::closed)));
+        }
+        if node.session == 0 || at < wait.resume {
+            let rest = if at < wait.resume {
+                end.min(wait.resume)
+            } else {
+                end
+            };
+            return Ok(Step::Rest(rest.saturating_sub(at)));
+        }
+        Ok(Step::Send(self.asked(id)))
     }
 
-    /// Registers the ACQUIRE that is sent next, for `answered`.
-    pub(crate) fn asked(&mut self, id: Id) -> Asked {
-        self.claim(id).open += 1;
-        let wait = &self.claims[&id];
-        let (node, end) = (wait.node, wait.asked_end);
-        let limit = wait.limit.min(wait.last.saturating_sub(self.at));
-        let call = self.begin_call(wait.name.clone());
-        let session = self.nodes[node].session;
+    /// Registers the ACQUIRE that is sent next.
+    pub(super) fn asked(&mut self, id: Id) -> Asked {
+        let sent = self.at;
+        let name = self.claims[&id].name.clone();
+        let call = self.begin_call(name.clone());
+        let wait = self.claims.get_mut(&id).expect("a wait");
+        wait.open += 1;
+        if wait.phase == Phase::Asked {
+            wait.phase = Phase::Sent;
+        }
+        let (node, session) = (wait.node, self.nodes[wait.node].session);
         Asked {
+            command: wait.acquire_command(session, sent),
             id,
             call,
+            name,
             node,
             session,
-            sent: self.at,
-            limit,
-            end,
+            sent,
+            limit: wait.limit.min(wait.last.saturating_sub(sent)),
         }
     }
 
     /// Applies the reply to an ACQUIRE, and ends its call.
     pub(crate) fn answered(&mut self, asked: &Asked, reply: &Reply) {
+        if let Some(wait) = self.claims.get_mut(&asked.id) {
+            if reply.as_ref().is_err_and(Error::may_arrive) {
+                wait.renounce_owner();
+            } else {
+                wait.open = wait.open.saturating_sub(1);
+            }
+            if wait.phase == Phase::Sent {
+                wait.phase = Phase::Asked; // unless the reply says more
+            }
+        }
         self.apply_acquire(asked, reply);
         self.end_call(asked.call);
     }
 
     fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
-        let &Asked { id, node, sent, .. } = asked;
-        let Some(name) = self.calls.get(&asked.call).cloned() else {
-            return;
-        };
-        if let Some(wait) = self.claims.get_mut(&id) {
-            if reply.as_ref().is_err_and(Fault::may_arrive) {
-                wait.renounce_owner();
-            } else {
-                wait.open = wait.open.saturating_sub(1);
-            }
-        }
+        let (id, node, session) = (asked.id, asked.node, self.nodes[asked.node].session);
+        let name = asked.name.clone();
         if let Some((token, lease)) = grant_in(reply) {
-            if !self.granted(node, &name, token, asked.session, sent + lease) {
+            if !self.granted(node, &name, token, asked.session, asked.sent + lease) {
                 self.give_back(node, name, token);
             }
             return;
         }
-        let session = self.nodes[node].session;
         match (reply, self.claims.get_mut(&id)) {
             (Ok(Value::Int(_)), Some(wait)) if wait.is_waiting() => {
                 let is_current = asked.session == session && wait.node == node;
-                let has_ended = sent < wait.from; // the place may be the one that has ended since
+                let has_ended = asked.sent < wait.from; // the place may be the one that has ended since
                 if is_current && !has_ended {
                     (wait.phase, wait.session) = (Phase::InLine, session);
+                } else {
+                    self.changed.push(id);
                 }
             }
             (Ok(Value::Int(_)), Some(wait)) if wait.phase == Phase::Held => {}
@@ -146,20 +162,19 @@ impl State {
             (_, None) => {}
             (Ok(_), _) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
             (Err(fault), Some(wait)) if fault.is_passing() => {
-                wait.cause = Some(fault.clone());
-                let is_ended = fault.is("NOSESSION") && asked.session == session;
-                let is_moved = fault.redirection().is_some()
-                    && wait.phase == Phase::InLine
-                    && wait.session != session;
-                if is_ended {
-                    self.session_ended(node);
+                let is_out = wait.phase == Phase::InLine && wait.session != session;
+                if is_out && fault.redirection().is_some() {
+                    wait.phase = Phase::Asked; // its place has gone
                 }
-                if is_moved {
-                    self.set(id, Phase::Asked, None); // its place has gone
+                wait.has_failed = wait.phase == Phase::Asked;
+                wait.cause = Some(fault.clone());
+                self.changed.push(id);
+                if fault.is("NOSESSION") && asked.session == session {
+                    self.session_ended(node);
                 }
             }
             (Err(fault), _) => {
-                let error = fault.failure(&self.nodes[node].address);
+                let error = fault.clone().at(&self.nodes[node].address);
                 self.end_wait(id, error);
             }
         }
@@ -190,15 +205,14 @@ impl State {
     pub(super) fn end_wait(&mut self, id: Id, failure: Error) {
         if self.claims[&id].is_waiting() {
             self.forget(id);
-            self.set(id, Phase::Over, Some(failure));
+            self.set(id, Phase::Over);
+            self.claim(id).cause = Some(failure);
         }
     }
 
-    pub(super) fn set(&mut self, id: Id, phase: Phase, failure: Option<Error>) {
+    pub(super) fn set(&mut self, id: Id, phase: Phase) {
         let wait = self.claim(id);
-        wait.phase = phase;
-        wait.session = 0;
-        wait.failure = failure;
+        (wait.phase, wait.session) = (phase, 0);
         self.changed.push(id);
     }
 
@@ -215,7 +229,7 @@ impl State {
         if self.losses.contains_key(&(name.clone(), token)) {
             // Its loss was reported before: it is no grant.
             if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
-                self.set(id, Phase::Asked, None);
+                self.set(id, Phase::Asked);
             }
             return true;
         }

@@ -19,7 +19,7 @@ impl CallId {
     }
 }
 
-/// What a waiting call asks for, and how long it waits.
+/// The request of a waiting call, and how long it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
     /// The owner that asks.
@@ -45,11 +45,11 @@ pub struct Waiter {
 /// A call in the table.
 #[derive(Debug)]
 pub struct Call<A> {
-    /// What it asks for.
+    /// The request.
     pub waiter: Waiter,
     /// The lock.
     pub lock_id: LockId,
-    /// What the caller of this crate keeps with it while its client is blocked.
+    /// Data of the caller of this crate, kept while the client is blocked.
     pub attached: A,
     /// How many calls stood before it when it joined.
     pub(super) place: usize,
@@ -84,7 +84,7 @@ pub(super) enum Amount {
     UnchangedGrant,
 }
 
-/// What a call took of the lock.
+/// The hold that a call took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The token of the grant.

@@ -1,9 +1,9 @@
-//! What a call gives back whose client has disconnected.
+//! The holds that a call gives back after its client has disconnected.
 
 use super::call::{Amount, Taken};
 use crate::{Holders, Holds, OwnerBuf, ReleaseAmount, Token};
 
-/// What a call gives back.
+/// The holds that a call gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
     /// The owner of the grant.
@@ -21,7 +21,7 @@ impl GiveBack {
         self.taken.token
     }
 
-    /// What the owner releases: nothing if the grant has ended. A narrower limit is not given back.
+    /// The release in the owner's name: none if the grant has ended. A narrower limit is not given back.
     #[must_use]
     pub fn release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
         let holder = holders?.uncapped(self.taken.token)?;

@@ -235,7 +235,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The server has renewed a grant, of which nobody is told: calls that took it have taken the later end.
+    /// The server has renewed a grant, which is not reported to anybody: calls that took it have taken the later end.
     pub fn renewed(
         &mut self,
         (database, key): (i32, &[u8]),

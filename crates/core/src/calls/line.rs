@@ -1,4 +1,4 @@
-//! What is known of each lock: the line of the calls that wait for it, and what is given back.
+//! The state of each lock: the line of the calls that wait for it, and the holds to give back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

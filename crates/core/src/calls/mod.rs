@@ -126,7 +126,7 @@ impl<A> Calls<A> {
         self.table.get(&id).map(|call| &**call)
     }
 
-    /// What is kept with a call.
+    /// The data that is kept with a call.
     pub fn attached_mut(&mut self, id: CallId) -> Option<&mut A> {
         self.table.get_mut(&id).map(|call| &mut call.attached)
     }
@@ -191,7 +191,7 @@ impl<A> Calls<A> {
         Some(call.place.min(others))
     }
 
-    /// What this owner waits for, in all databases.
+    /// The locks that this owner waits for, in all databases.
     #[must_use]
     pub fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
         self.owners.waits_of(owner)

@@ -6,7 +6,7 @@ use super::{CallId, LineId};
 use crate::OwnerBuf;
 use crate::shards::Shards;
 
-/// What an owner waits for.
+/// The locks that an owner waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerWaits {
     /// Nothing.

@@ -41,7 +41,7 @@ impl<A> Calls<A> {
             }
             self.unjudged.remove(&(line, id));
         }
-        // The next look goes on.
+        // The next look continues.
         self.make_ready(database, key);
         None
     }

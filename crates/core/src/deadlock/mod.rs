@@ -11,7 +11,7 @@
 //! calls fails or times out, or a lease expires.
 //!
 //! **The search** follows the waits breadth first, so the shortest circle is found. The holders of a lock
-//! are in its key, which the server opens, and opening a key may come back to the calls. So the search
+//! are in its key, which the server opens, and opening a key may call back into the calls. So the search
 //! is no function that calls for holders: it is a value between two steps. [`Search::begin`] looks at the
 //! lock that is open already; most searches end there, with nothing allocated, for its holders wait for
 //! nothing. Else [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each

@@ -30,14 +30,14 @@ pub struct Search<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Found {
     call: CallId,
-    /// Who waits for it; `None` for the caller.
+    /// The owner that waits for it; `None` for the caller.
     waited_for_by: Option<usize>,
 }
 
 /// Which holders of a lock must go before an owner can get in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MustGo {
-    /// Who has the lock alone with limit 1, if anybody has.
+    /// The exclusive holder (limit 1), if there is one.
     Exclusive,
     /// All.
     All,

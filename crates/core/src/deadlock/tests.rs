@@ -210,7 +210,7 @@ fn a_lock_is_looked_at_again_when_more_holders_must_go() {
 fn what_changes_between_two_steps_is_not_followed() {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller).unwrap();
-    // (who leaves before the search asks for a lock, who before it is told of the holders)
+    // (who leaves before the search asks for a lock, who before it gets the holders)
     for (early, late, found) in [
         (None, None, true),
         (Some(1), None, false),

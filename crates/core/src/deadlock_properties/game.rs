@@ -19,7 +19,7 @@ pub(super) struct Lock {
     pub(super) line: Vec<Party>,
 }
 
-/// What becomes of an acquire.
+/// The result of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Granted,

@@ -49,7 +49,7 @@ pub(super) struct System {
     habits: Habits,
 }
 
-/// What holds for a whole history.
+/// The checks of a whole history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     /// An owner that waits asks for no other lock.
@@ -172,7 +172,7 @@ impl System {
 }
 
 impl Judged {
-    /// No owner stands in line for what it holds: so it is but for a moment after a lock was restored.
+    /// No owner waits for a lock that it holds, except for a moment after a lock was restored.
     pub(super) fn is_settled(&self) -> bool {
         let mut locks = self.locks.iter();
         locks.all(|lock| lock.line.iter().all(|call| !lock.is_held_by(call.owner)))

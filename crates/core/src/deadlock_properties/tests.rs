@@ -17,7 +17,7 @@ fn limits() -> impl Strategy<Value = usize> {
     prop_oneof![4 => Just(1), 2 => Just(NONE), 2 => Just(2), 1 => Just(3), 1 => Just(4)]
 }
 
-/// What owners do that may have several tasks, under an administrator.
+/// The calls of owners that may have several tasks, under an administrator.
 fn anything() -> impl Strategy<Value = Vec<Operation>> {
     let party = || (0..OWNERS, limits()).prop_map(|(owner, limit)| Party { owner, limit });
     // Often the next one's, so that some circles are long.
@@ -56,7 +56,7 @@ fn habits() -> impl Strategy<Value = Habits> {
     })
 }
 
-/// What one task an owner does with readers' and writers' locks.
+/// The calls of owners of one task each, with readers' and writers' locks.
 fn readers_and_writers() -> impl Strategy<Value = Vec<Operation>> {
     let limit = prop_oneof![Just(1), Just(NONE)];
     let party = (0..OWNERS, limit).prop_map(|(owner, limit)| Party { owner, limit });

@@ -1,4 +1,4 @@
-//! What the holders take, and changes that do not fit them. What they are is in the models of locks (`properties`).
+//! Changes of the holders that fit, and that do not. The models of locks (`properties`) test their content.
 
 use super::*;
 use crate::{Grant, Holds, Lease, SharedChange, SharedStep};

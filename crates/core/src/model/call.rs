@@ -2,10 +2,10 @@
 
 use super::lock::{self, Event, Holder, Key};
 
-/// What happens to a server with waiting calls.
+/// An event of a server with waiting calls.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// A lock command. An acquire with a wait stands in line where it has no room.
+    /// A lock command. An acquire with a wait queues if it has no room.
     Call(lock::Call, Option<Wait>),
     Event(Event),
     /// `FLUSHDB`.
@@ -61,7 +61,7 @@ pub(crate) enum End {
     Refused(&'static str),
 }
 
-/// What a waiting call was granted.
+/// The grant of a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     /// The holder as the call left it.
@@ -101,7 +101,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// What it was granted, while the reply is not sent.
+    /// Its grant, while the reply is not sent.
     pub(super) fn pending(&self) -> Option<Granted> {
         match self.stage {
             Stage::Granted(granted) | Stage::Written(granted) => Some(granted),

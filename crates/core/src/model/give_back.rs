@@ -1,4 +1,4 @@
-//! What granted calls give back whose clients were not told.
+//! Grants that are given back because their clients got no reply.
 
 use super::call::{Call, Granted, Stage};
 use super::lock::{self, Amount, Key, Verb};
@@ -13,7 +13,7 @@ impl Queue {
         } else if let Stage::Sent(granted) = call.stage {
             call.stage = Stage::GivesBack(granted, only_unchanged);
         }
-        // What is given back is given back in the order in which the clients went.
+        // Grants are given back in the order in which the clients disconnected.
         self.calls.push(call);
     }
 
@@ -38,7 +38,7 @@ impl Queue {
     }
 
     /// A call whose client was not told of the grant gives back its hold, and the grant itself when no client of
-    /// another call was told of it or is about to be. In that case at least one hold stays.
+    /// another call got it as its reply, or will get it. In that case at least one hold stays.
     fn give_back(&mut self, key: Key, granted: Granted, only_unchanged: bool) {
         let Granted { as_granted, took } = granted;
         let grant = as_granted.grant;

@@ -52,7 +52,7 @@ pub(crate) enum Amount {
     DownTo(u64),
 }
 
-/// What changes locks, the clock or a setting without a lock command.
+/// A change of locks, the clock or a setting without a lock command.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// The wall clock moves to this time, in microseconds.

@@ -17,11 +17,11 @@ pub(crate) struct Queue {
     pub(crate) joined: usize,
     /// The ends of the calls, in order.
     pub(crate) ended: Vec<(usize, End)>,
-    /// The grants that were made for a waiting call and that no client was told of yet.
+    /// The grants for waiting calls whose clients have no reply yet.
     pub(super) unknown: BTreeSet<u64>,
     /// The sessions whose calls are passed over.
     pub(crate) away: BTreeSet<usize>,
-    /// The calls that were passed over and whose lock was not served since they came back.
+    /// The calls that were passed over and whose lock was not served since then.
     returned: BTreeSet<usize>,
     /// The rare cases that were reached.
     pub(crate) cases: BTreeSet<&'static str>,
@@ -114,7 +114,7 @@ impl Queue {
                 let calls = self.waiting().filter(|call| call.session == Some(session));
                 let calls: Vec<_> = calls.map(|call| call.number).collect();
                 if is_back && !calls.is_empty() {
-                    self.cases.insert("a call comes back");
+                    self.cases.insert("a call returns");
                     self.returned.extend(calls);
                 }
             }
@@ -203,7 +203,7 @@ impl Queue {
         reply
     }
 
-    /// The caller was told of its grant.
+    /// The caller got its grant.
     fn told(&mut self, call: lock::Call) {
         if let Some(holder) = self.locks.holder(call.key, call.owner)
             && self.unknown.remove(&holder.grant)
@@ -242,7 +242,7 @@ impl Queue {
                 call.stage = Stage::Sent(granted);
                 self.ended.push((call.number, End::Answered));
                 let grant = granted.as_granted.grant;
-                // What follows about this grant is no news, and what went before was heard.
+                // Later reports about this grant change nothing, and earlier ones have arrived.
                 if !self.unknown.remove(&grant) || self.is_pending(grant) {
                     self.calls.remove(index);
                 }

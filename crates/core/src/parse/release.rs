@@ -30,7 +30,7 @@ pub const RELEASE: &[Argument] = &[
 /// A parsed release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
-    /// What it gives back.
+    /// The holds to release.
     pub request: crate::Release<'a>,
     /// The session of the program that releases.
     pub session: Option<SessionId>,

@@ -18,7 +18,7 @@ pub const RENEW: &[Argument] = &[
 /// A parsed renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
-    /// What it asks of the grant.
+    /// The requested changes of the grant.
     pub request: crate::Renew<'a>,
     /// The session that the grant is moved to, or out of it.
     pub session: Option<SessionMove>,

@@ -71,7 +71,7 @@ pub(super) fn named(moved: Option<SessionMove>) -> Result<Option<SessionId>, Mal
 pub struct SessionOpen<'a> {
     /// How long the program may fail to poll.
     pub timeout: SessionTimeout,
-    /// What operators see.
+    /// The name that operators see.
     pub name: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! What is read of the words of each call, at the limits of what each word may be.
+//! The parsed words of each call, at the limits of the values of each word.
 
 use super::words::Words;
 use super::{self as parsed};

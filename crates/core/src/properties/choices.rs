@@ -54,7 +54,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// What was done, printed when a check fails.
+/// The steps so far, printed when a check fails.
 pub(super) struct Trace<T: Debug>(pub(super) Vec<T>);
 
 impl<T: Debug> Drop for Trace<T> {

@@ -1,4 +1,4 @@
-//! What always holds inside the registry.
+//! The invariants of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a session reports to its program, until the program acknowledges it.
+//! The events that a session reports to its program until the program acknowledges them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ pub struct Event {
     pub key: Arc<[u8]>,
     /// The owner of the grant or call.
     pub owner: OwnerBuf,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
-/// What happened to a grant or a call of a session.
+/// The kinds of events of a grant or a call of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A queued call was granted the lock.
@@ -43,7 +43,7 @@ pub enum EventKind {
     Lost {
         /// The grant's token.
         token: Token,
-        /// What ended it.
+        /// Why it ended.
         reason: LossReason,
     },
     /// A grant left the session.
@@ -55,7 +55,7 @@ pub enum EventKind {
     },
 }
 
-/// What ended a grant.
+/// Why a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReason {
     /// Its lease ended.

@@ -8,7 +8,7 @@ use super::session::SessionId;
 use crate::shards::Shards;
 use crate::{Deadline, Lease, LockId, Monotonic, OwnerBuf, Token};
 
-/// What names a grant: its lock and its token.
+/// The identity of a grant: its lock and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrantName<'a> {
     /// The database's number.

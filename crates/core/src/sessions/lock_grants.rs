@@ -9,7 +9,7 @@ use super::grants::GrantId;
 use super::session::SessionId;
 use crate::{Monotonic, Token};
 
-/// What a lock knows of one grant.
+/// One grant of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: GrantId,

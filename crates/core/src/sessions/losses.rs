@@ -1,4 +1,4 @@
-//! What calls and events change in the grants of sessions.
+//! Changes of the grants of sessions, by calls and events.
 
 use super::clock::Now;
 use super::event::{EventKind, LossReason};

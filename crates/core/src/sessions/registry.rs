@@ -35,7 +35,7 @@ pub struct Sessions {
     pub(super) counts: Counts,
 }
 
-/// What `INFO lock` tells of sessions.
+/// The figures about sessions in `INFO lock`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Open sessions.
@@ -52,7 +52,7 @@ pub struct Counts {
     pub silent: u64,
 }
 
-/// What OPEN says of a new session.
+/// The settings of a new session, from OPEN.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// The ACL user of the connection.
@@ -67,7 +67,7 @@ pub struct Opening<'a> {
     pub timeout: SessionTimeout,
 }
 
-/// What LIST tells of a session.
+/// The description of a session in LIST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Its id.

@@ -49,7 +49,7 @@ impl Sessions {
     ///
     /// * [`renewed`](Sessions::renewed) when it has renewed the grant;
     /// * [`seen`](Sessions::seen) when the lease has no end, or a PERSIST was lifted;
-    /// * [`lost`](Sessions::lost) when the grant is gone;
+    /// * [`lost`](Sessions::lost) when the grant has ended;
     /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
     #[must_use]
     pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {

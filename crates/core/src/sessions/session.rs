@@ -48,7 +48,7 @@ pub struct SessionTimeout {
 }
 
 impl SessionTimeout {
-    /// What OPEN takes without TIMEOUT.
+    /// The timeout of OPEN without TIMEOUT.
     pub const DEFAULT: Self = Self { millis: 30_000 };
 
     /// A timeout of `millis` milliseconds; `None` below one second and above one day.
@@ -72,7 +72,7 @@ impl SessionTimeout {
     }
 }
 
-/// What is left to do for a session.
+/// The work that is left to do for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Live,

@@ -1,4 +1,4 @@
-//! What calls and events do, in the registry and in the model.
+//! The calls and events, in the registry and in the model.
 
 use std::time::Duration;
 

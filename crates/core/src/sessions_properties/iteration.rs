@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// What closed sessions had of this lock is released.
+    /// The grants of closed sessions on this lock are released.
     pub(super) fn release_closed(&mut self, lock: u8) {
         while let Some(grant) = self.sessions.take_to_release_of(database(lock), &[lock]) {
             assert_eq!(name_of(&grant).0, lock);

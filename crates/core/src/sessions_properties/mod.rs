@@ -1,4 +1,4 @@
-//! Sessions against a naive model, over random histories: connections that close and come back, takeovers,
+//! Sessions against a naive model, over random histories: programs that disconnect and reconnect, takeovers,
 //! stalls, pauses, clocks that are set, and changes of locks by hand.
 
 mod calls;

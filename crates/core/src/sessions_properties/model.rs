@@ -81,7 +81,7 @@ pub(super) struct Model {
     pub(super) grants: Vec<Grant>,
     /// The grants of closed sessions.
     pub(super) to_release: Vec<Grant>,
-    /// When each stall was told, and its length.
+    /// When each stall was reported, and its length.
     pub(super) stalls: Vec<(u64, u64)>,
     pub(super) renewals: u64,
     pub(super) losses: u64,
@@ -368,7 +368,7 @@ impl Model {
         (silent.collect(), away.collect())
     }
 
-    /// What is due in attached sessions.
+    /// The renewals that are due in attached sessions.
     pub(super) fn is_due(&self, grant: &Grant) -> bool {
         let mut sessions = self.sessions.iter();
         let of = sessions.find(|session| session.id == grant.session);

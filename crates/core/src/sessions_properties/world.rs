@@ -61,7 +61,7 @@ pub(super) struct Hold {
     pub(super) end: Option<u64>,
 }
 
-/// What a reply to a POLL promised: these grants do not expire before that time.
+/// The promise of a reply to a POLL: these grants do not expire before that time.
 #[derive(Debug)]
 struct Promise {
     until: u64,
@@ -207,7 +207,7 @@ impl World {
                 assert_eq!(event.owner, owner(event.key[0].into()));
             }
             let event = (event.key[0], kind);
-            // What one FLUSHALL ends has no order.
+            // The grants that one FLUSHALL ends have no order.
             let same = events[index..].iter().position(|model| *model == event);
             let at = index + same.expect("the model has this event");
             let is_flush = |event: &Kind| {

@@ -24,9 +24,9 @@ pub(super) fn state(node: &Node) -> Judged {
 pub(super) fn coverage(node: &Node) -> Judged {
     let name = "cluster-require-full-coverage";
     if node.setting(name)? != Some("yes") {
-        return ok("a part that is down does not stop the locks of the others");
+        return ok("if a part is down, locks on the other nodes still work");
     }
-    let seen = "when one primary is down, every lock is, on all nodes";
+    let seen = "when one primary is down, no lock of the cluster is available";
     advice(format!("{name} yes: {seen}"), set(name, "no"))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn reads(node: &Node) -> Judged {
     if node.setting(name)?.unwrap_or("no") == "no" {
         return ok("an isolated node does not answer about locks");
     }
-    let seen = "a node that is cut off tells of locks as they were";
+    let seen = "an isolated node answers with outdated states of locks";
     warning(format!("{name} yes: {seen}"), set(name, "no"))
 }
 
@@ -54,7 +54,7 @@ pub(super) fn tls(node: &Node) -> Judged {
     if server == "Redis" && version < (7, 2, 0) {
         seen.push_str(", and TLS clients are redirected to ports without TLS");
     }
-    // Set while it runs, Redis 7.0 goes on telling the old ports.
+    // If it is set while the server runs, Redis 7.0 keeps announcing the old ports.
     let line = vec![Fix::Conf("tls-cluster yes".to_owned())];
     let restart = act("on all nodes, and restart them: nodes with different values do not connect");
     warning(seen, [line, restart].concat())

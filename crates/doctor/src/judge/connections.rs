@@ -3,11 +3,11 @@
 use crate::facts::{Node, Seen};
 use crate::finding::{Fix, Judged, act, advice, error, ok, ok_or, run, set, warning};
 
-/// What redis.conf at the top of the repository has.
+/// The value in redis.conf at the top of the repository.
 const KEEPALIVE: i64 = 10;
 /// A vanished host is noticed after twice as much: two minutes.
 const LONGEST_KEEPALIVE: i64 = 60;
-/// What the server keeps of its open files for itself.
+/// The open files that the server reserves for itself.
 const OWN_FILES: i64 = 32;
 
 pub(super) fn timeout(node: &Node) -> Judged {

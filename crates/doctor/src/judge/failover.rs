@@ -1,9 +1,9 @@
-//! What happens to grants and tokens when another server takes over.
+//! Grants and tokens when another server takes over.
 
 use crate::facts::{Facts, Node, Seen, Watched};
 use crate::finding::{Judged, act, error, ok, or_ok, run, set, warning};
 
-/// Writes are paused in a planned switch, and Sentinels hear nothing then (docs/operations/switching.md).
+/// Writes are paused in a planned switch, and Sentinels get no answer then (docs/operations/switching.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;
 
 /// How long a server is silent until another takes over, where that is known: in a cluster, or by a Sentinel.

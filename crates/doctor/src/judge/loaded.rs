@@ -86,7 +86,7 @@ pub(super) fn server(node: &Node) -> Judged {
     ok(format!("{seen}: {tested}{crash}"))
 }
 
-/// Other modules are borne, which tests show: they are told of for whoever reads the report.
+/// Other modules do no harm, as tests show: they are listed for the reader of the report.
 pub(super) fn neighbours(node: &Node) -> Judged {
     let modules = node.modules.as_ref().map_err(Clone::clone)?;
     let others = modules.iter().filter(|module| module.name != "lock");

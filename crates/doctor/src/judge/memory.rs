@@ -4,7 +4,7 @@ use super::connections::may_wait;
 use crate::facts::{Node, Seen};
 use crate::finding::{Judged, error, ok, run, set, warning};
 
-/// What a call that waits costs the server, in bytes (docs/operations/memory.md).
+/// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
 pub(super) const WAITER: i64 = 36_000;
 const MEGABYTE: i64 = 1 << 20;
 
@@ -93,7 +93,7 @@ pub(super) fn waiters(node: &Node) -> Judged {
     warning(seen, fix)
 }
 
-/// What counts towards `maxmemory`.
+/// The memory that counts towards `maxmemory`.
 fn used(node: &Node) -> Seen<i64> {
     Ok(node.count("used_memory")? - node.count("mem_not_counted_for_evict")?)
 }

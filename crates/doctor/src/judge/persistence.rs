@@ -1,4 +1,4 @@
-//! What a crash loses, and saves that fail.
+//! Losses in a crash, and saves that fail.
 
 use crate::facts::Node;
 use crate::finding::{Judged, act, advice, error, ok, ok_or, run, set, shell, warning};

@@ -3,7 +3,7 @@
 use crate::facts::{Facts, Node, Write};
 use crate::finding::{Judged, act, advice, error, ok, ok_or, run, set, shell, warning};
 
-/// What docs/operations/switching.md demands of a replica before it takes over.
+/// The condition of docs/operations/switching.md for a replica that takes over.
 const LONGEST_LAG: i64 = 1;
 
 pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
@@ -77,7 +77,7 @@ pub(super) fn enough(node: &Node) -> Judged {
             "a primary without {wanted} replicas grants nothing after {lag} s"
         ));
     }
-    let seen = format!("{name} 0: a primary that is cut off goes on granting locks");
+    let seen = format!("{name} 0: an isolated primary keeps granting locks");
     if replicas > 1 {
         return advice(seen, set(name, 1));
     }

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The rights of users.
 
 use crate::facts::{Node, User};
 use crate::finding::{Fix, Judged, error, ok, ok_or, or_ok, run, set, warning};

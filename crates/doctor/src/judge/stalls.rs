@@ -1,4 +1,4 @@
-//! What holds up the server: while it does one thing, it grants and renews nothing.
+//! Stalls of the server: meanwhile it grants and renews nothing.
 
 use crate::facts::Node;
 use crate::finding::{Judged, act, ok, ok_or, run, set, warning};

@@ -12,7 +12,7 @@ fn a_user_who_lacks_a_command_or_the_name() {
     let server = healthy().start();
     let mut c = server.connection();
     let port = server.port().to_string();
-    // Whoever takes locks is looked at, named or not.
+    // Every user who takes locks is checked, named or not.
     run(
         &mut c,
         "ACL SETUSER app on >secret ~lock:* +ping +lock.acquire +lock.renew",

@@ -1,4 +1,4 @@
-//! What a Sentinel watches.
+//! Servers that a Sentinel watches.
 
 use crate::support::{comes, doctor, gone_by};
 use std::time::Duration;

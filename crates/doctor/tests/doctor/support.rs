@@ -19,7 +19,7 @@ pub(crate) fn healthy() -> Builder {
         .config("lock.max-waiters-total", "5000")
 }
 
-/// What the program says.
+/// The output of the program.
 pub(crate) struct Report {
     pub(crate) exit: i32,
     pub(crate) json: Value,
@@ -72,7 +72,7 @@ impl Report {
         unseen.cloned().map(Finding).collect()
     }
 
-    /// What it says of a check.
+    /// Its verdict on a check.
     pub(crate) fn of(&self, check: &str, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
         let findings = self.json["findings"].as_array().expect("findings");
         let found = findings.iter().filter(|one| {

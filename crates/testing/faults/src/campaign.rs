@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// luck.
 const MOST_FIRST_RUNS: usize = 10;
 
-/// What is to be played, and for how long.
+/// The runs to play, and for how long.
 #[derive(Default)]
 pub struct Choice {
-    /// It goes on until so many seconds have passed and each configuration has had a run.
+    /// It continues until so many seconds have passed and each configuration has had a run.
     pub seconds: u64,
     /// Decides all choices.
     pub seed: u64,

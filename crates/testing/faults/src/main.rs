@@ -24,7 +24,7 @@ enum Program {
 
 #[derive(Args)]
 struct Options {
-    /// Goes on until so many seconds have passed and each configuration has had a run.
+    /// Continues until so many seconds have passed and each configuration has had a run.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Plays so many configurations, drawn by the seed.
@@ -72,7 +72,7 @@ fn play(workload: impl Fn(u64) -> Workload, options: Options) -> ExitCode {
     verdict(faults::play(workload(choice.seconds), &choice), &choice)
 }
 
-/// What a process of a run came to.
+/// The result of a process of a run.
 fn ended(who: &str, worked: Result<(), String>) -> ExitCode {
     match worked {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,7 +22,7 @@ struct Mutant {
     edits: &'static [Edit],
 }
 
-/// What must notice a mutant.
+/// The tests or runs that must notice a mutant.
 #[derive(Clone, Copy)]
 enum ShownBy {
     /// The workload `locks` in this configuration.

@@ -1,4 +1,4 @@
-//! What injects faults.
+//! The nemesis, which injects faults.
 
 use crate::run::Run;
 use rand::RngExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How often it looks after what it has begun.
 const STEP: Duration = Duration::from_millis(5);
 
-/// What injects faults while clients work.
+/// Injects faults while clients work.
 pub(crate) trait Nemesis {
     /// One thing that it can do.
     type Fault: Copy;
@@ -19,16 +19,16 @@ pub(crate) trait Nemesis {
     /// Injects a fault; whether that could be done now.
     fn inject(&mut self, fault: Self::Fault) -> bool;
 
-    /// What is done every few milliseconds between two faults.
+    /// The work every few milliseconds between two faults.
     fn tick(&mut self) {}
 
-    /// Whether everything that was broken for a while has been mended.
+    /// Whether everything that was broken for a while has been repaired.
     fn is_whole(&self) -> bool {
         true
     }
 }
 
-/// Injects each fault once, in any order, and then goes on by their weights until the run is over. About
+/// Injects each fault once, in any order, and then continues by their weights until the run is over. About
 /// `calm` passes between two. In the end everything is whole.
 pub(crate) fn drive<N: Nemesis>(
     nemesis: &mut N,

@@ -1,4 +1,4 @@
-//! What everybody in a run shares, and what comes of it.
+//! The state that all in a run share, and the result of the run.
 
 use crate::clock;
 use crate::register::Sql;
@@ -22,14 +22,14 @@ pub(crate) struct Run {
     findings: Mutex<Findings>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Default)]
 pub struct Findings {
     /// How often each thing happened: operations, their outcomes and faults.
     pub tally: Tally,
-    /// What the checker found.
+    /// The checker's findings.
     pub violations: Vec<Violation>,
-    /// What is wrong besides the history.
+    /// Errors besides those of the history.
     pub troubles: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Run {
         report
     }
 
-    /// What came of it.
+    /// The result.
     pub(crate) fn into_findings(self) -> Findings {
         self.findings.into_inner().expect("no client has panicked")
     }

@@ -136,7 +136,7 @@ impl Row {
         }
     }
 
-    /// What should have happened at least once and has not.
+    /// The events that should have happened at least once and have not.
     fn missing(&self) -> Vec<&'static str> {
         match self.configuration.must_show() {
             _ if self.left_out.is_some() => Vec::new(),

@@ -1,11 +1,11 @@
-//! What a run plays.
+//! The workload of a run.
 
 use crate::run::Findings;
 use history::Kind;
 
-/// What clients do, on several configurations of servers.
+/// The work of clients, on several configurations of servers.
 pub struct Workload {
-    /// What its table shows, from left to right: a heading, and the name of what is counted under it.
+    /// The columns of its table, from left to right: a heading, and the name of the count under it.
     pub columns: Vec<(&'static str, &'static str)>,
     /// In the order in which they are played.
     pub configurations: Vec<Box<dyn Configuration>>,

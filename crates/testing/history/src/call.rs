@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 /// A call on one key. A client has at most one call under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Who called.
+    /// The caller.
     pub client: u32,
     /// The lock.
     pub key: String,
     /// The owner named in the call; of [`Action::Remove`] and [`Action::Look`], nobody.
     pub owner: String,
-    /// What was asked for.
+    /// The request.
     pub action: Action,
     /// Just before the request was written.
     pub sent: Moment,
     /// Just after the reply was read. Of a call without one: a moment after which it can no longer
     /// have any effect, because the server has been seen to know of the connection's end.
     pub ended: Moment,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
     /// The session that it names.
     #[serde(default)]
@@ -53,12 +53,12 @@ impl Call {
     }
 }
 
-/// What a call asks for. Leases are in milliseconds.
+/// The request of a call. Leases are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// `LOCK.ACQUIRE`
     Acquire {
-        /// `SHARED` or `LIMIT`; none where the call named neither, and bears nobody else.
+        /// `SHARED` or `LIMIT`; none where the call named neither, and allows nobody else.
         limit: Option<Limit>,
         /// `PX`; none where the call named no lease.
         lease: Option<u64>,
@@ -106,7 +106,7 @@ pub enum Down {
     To(u32),
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// A grant, of ACQUIRE or RENEW.
@@ -122,7 +122,7 @@ pub enum Outcome {
         /// The limit in force, where the call named one.
         limit: Option<Limit>,
     },
-    /// Who holds the lock, lowest token first, as HOLDERS told.
+    /// The holders of the lock, lowest token first, as HOLDERS returned them.
     Holders(Vec<Holder>),
     /// nil; that nobody holds the lock, as HOLDERS told.
     Nil,
@@ -154,7 +154,7 @@ pub struct Holder {
     pub holds: u32,
     /// The remembered lease.
     pub lease: u64,
-    /// How many holders it bears.
+    /// How many holders it allows.
     pub limit: Limit,
 }
 

@@ -1,4 +1,4 @@
-//! Who is told of a deadlock would have waited in a circle.
+//! A call that fails with DEADLOCK would have closed a cycle.
 //!
 //! This is about several locks. At one moment of the call its owner must have waited for somebody who can
 //! have held the lock, who can have waited for another, and so on, back to the owner. Which of several
@@ -38,7 +38,7 @@ struct Hold<'a> {
     span: Span,
 }
 
-/// Who can have held what, and waited for what.
+/// The locks that each owner can have held, and waited for.
 struct All<'a> {
     holds: HashMap<&'a str, Vec<Hold<'a>>>,
     waits: HashMap<&'a str, Vec<&'a Call>>,

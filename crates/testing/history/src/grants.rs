@@ -145,7 +145,7 @@ pub(crate) fn shown(call: &Call) -> impl Iterator<Item = u64> {
     shown_with_limit(call).map(|(token, _)| token)
 }
 
-/// The same, each with the most that the call tells or asks that the grant bears.
+/// The same, each with the most that the call tells or asks that the grant allows.
 fn shown_with_limit(call: &Call) -> impl Iterator<Item = (u64, Limit)> {
     let one = match (&call.action, &call.outcome) {
         (_, Outcome::Grant { token, .. }) | (Action::Fence(token), Outcome::Done) => Some(*token),

@@ -58,7 +58,7 @@ pub(crate) fn certain(story: &Story<'_>, grants: &Grants<'_>, quiet_times: &[Spa
     holds
 }
 
-/// What shows a grant in a quiet time.
+/// A sighting of a grant in a quiet time.
 struct Witnesses<'s, 'a> {
     story: &'s Story<'a>,
     grants: &'s Grants<'a>,
@@ -78,7 +78,7 @@ impl<'a> Witnesses<'_, 'a> {
         let from = self.shown.iter().map(|call| call.ended).min()?;
         let sent = self.shown.iter().map(|call| call.sent);
         let first = sent.clone().min()?;
-        // What shows it beyond a loss may show one that is back, because its end was lost.
+        // A sighting after a loss may show a grant that is back, because its end was lost.
         let last = sent.filter(|sent| !self.story.loss_between(from, *sent));
         let start = if not_before <= from {
             first.max(not_before)

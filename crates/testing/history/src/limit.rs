@@ -1,14 +1,14 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How many holders a call or a grant bears at once, itself included.
+/// How many holders a call or a grant allows at once, itself included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Limit(u32);
 
 impl Limit {
-    /// It bears nobody else: what a plain acquire asks for.
+    /// It allows nobody else: what a plain acquire asks for.
     pub const ONE: Self = Self(1);
-    /// It bears any number: `SHARED`.
+    /// It allows any number: `SHARED`.
     pub const NONE: Self = Self(u32::MAX);
 
     /// As commands write it: 0 is none.
@@ -20,9 +20,9 @@ impl Limit {
         }
     }
 
-    /// Whether it bears so many.
+    /// Whether it allows so many.
     #[must_use]
-    pub fn bears(self, holders: usize) -> bool {
+    pub fn allows(self, holders: usize) -> bool {
         self == Self::NONE || usize::try_from(self.0).is_ok_and(|limit| holders <= limit)
     }
 

@@ -15,7 +15,7 @@ pub struct Span {
     pub to: Moment,
 }
 
-/// What was recorded.
+/// The recorded calls.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// In any order.
@@ -30,7 +30,7 @@ pub struct History {
     pub renewed: Vec<Renewed>,
     /// How programs polled their sessions.
     pub polls: Vec<Poll>,
-    /// What was done to the servers.
+    /// The faults of the servers.
     pub facts: Facts,
 }
 
@@ -89,7 +89,7 @@ pub struct Trust {
     pub span: Span,
 }
 
-/// What was done to the servers, as far as it bears on what locks may answer.
+/// The faults of the servers that affect the replies of locks.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// A server went down, or another took its place, and what it had acknowledged last may be lost.
@@ -122,7 +122,7 @@ pub struct Write {
     pub sent: Moment,
     /// Just after the answer, or when it can no longer happen.
     pub ended: Moment,
-    /// What came of it.
+    /// The result.
     pub written: Written,
 }
 
@@ -136,7 +136,7 @@ pub enum Register {
     Sql,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Written {
     /// It is there.

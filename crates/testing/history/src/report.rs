@@ -1,4 +1,4 @@
-//! What a check came to.
+//! The result of a check.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub enum Mode {
     Split,
 }
 
-/// What is wrong with a history.
+/// An error in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// A grant stood while another one of the same key certainly did.
@@ -27,7 +27,7 @@ pub enum Kind {
     TokenOrder,
     /// Two grants have one token, or a grant was answered to somebody else.
     TokenShared,
-    /// Who came later was granted first.
+    /// A later call was granted first.
     QueueOrder,
     /// A register took a write after one with a higher token.
     RegisterWentBack,
@@ -35,7 +35,7 @@ pub enum Kind {
     RegisterRefused,
     /// A register took a write, and the token's grant was certainly over.
     RegisterTookStale,
-    /// Who was told of a deadlock would have waited in no circle.
+    /// A call that failed with DEADLOCK would have closed no cycle.
     NoCircle,
     /// A PING was answered on a connection whose grant was lost, or somebody else got the lock too soon
     /// after one, or after a POLL.
@@ -47,7 +47,7 @@ pub enum Kind {
 /// One thing that a correct lock cannot have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is wrong.
+    /// The error.
     pub kind: Kind,
     /// Of which lock.
     pub key: String,
@@ -61,7 +61,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What became of the writes to the registers of one kind.
+/// The results of the writes to the registers of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     /// Writes that are there.
@@ -83,7 +83,7 @@ pub struct Counts {
     pub re_entries: usize,
     /// Acquires that were told of a deadlock.
     pub deadlocks: usize,
-    /// What replies to POLLs promised: each grant that one was sure of.
+    /// The promises in replies to POLLs: each grant that a reply covered.
     pub promises: usize,
     /// Grants that a loss took from their owner: another one was told of while they should have
     /// stood. Always zero in [`Mode::Strict`], where it is a violation.
@@ -109,10 +109,10 @@ impl std::ops::AddAssign<&Counts> for Counts {
     }
 }
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong, key by key.
+    /// The errors, key by key.
     pub violations: Vec<Violation>,
     /// Keys whose search for an order was given up as too long: it is not known whether there is
     /// one, which counts as a failure.

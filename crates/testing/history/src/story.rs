@@ -1,4 +1,4 @@
-//! What happened to one lock.
+//! The story of one lock.
 
 use std::collections::BTreeMap;
 

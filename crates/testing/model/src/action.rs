@@ -1,4 +1,4 @@
-//! What can happen next, and what has to be true for it.
+//! The possible actions, and their conditions.
 
 use crate::setting::{Leases, Memory, Network, Setting, Weakening};
 use crate::state::{GONE, Phase, Server, State, Token, owner};
@@ -22,7 +22,7 @@ pub(crate) enum Action {
         /// Does the acknowledgement arrive?
         heard: bool,
     },
-    /// Enough servers have acknowledged: the attempt comes back with the lock.
+    /// Enough servers have acknowledged: the attempt returns with the lock.
     Return { attempt: usize },
     /// A holder, or one who does not know that it no longer is, writes to the register.
     Write { attempt: usize },
@@ -34,18 +34,18 @@ pub(crate) enum Action {
     Crash { server: usize },
 }
 
-/// What becomes of a grant's reply.
+/// The fate of a grant's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Lost,
     Heard,
-    /// It is heard, and the client goes on to round 2 with this token.
+    /// It is heard, and the client continues to round 2 with this token.
     Enough(Token),
 }
 
 /// Puts everything that can happen into `actions`. Clocks go up to `latest`.
 pub(crate) fn possible(setting: &Setting, state: &State, latest: Token, actions: &mut Vec<Action>) {
-    // To come back later than it can makes only less of what follows begin after it.
+    // To return later than it can makes only less of what follows begin after it.
     if setting.unheard.is_some()
         && let Some(attempt) =
             (0..setting.all_attempts()).find(|&it| may_return(setting, state, it))
@@ -137,7 +137,7 @@ fn acquires(
     }
 }
 
-/// What may become of a reply that tells of the grant `token`, other than being lost.
+/// The possible fates of a reply with the grant `token`, other than being lost.
 fn replies(
     setting: &Setting,
     state: &State,

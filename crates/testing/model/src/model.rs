@@ -13,8 +13,8 @@ use crate::step::step;
 
 /// Names of what must always be so.
 pub(crate) mod rule {
-    pub(crate) const HIGHER: &str = "who begins after another came back has the higher token";
-    pub(crate) const OWN_TOKEN: &str = "no two come back with one token";
+    pub(crate) const HIGHER: &str = "who begins after another returned has the higher token";
+    pub(crate) const OWN_TOKEN: &str = "no two return with one token";
     pub(crate) const REGISTER: &str = "the register takes an undisturbed holder's writes";
     pub(crate) const NO_OVERLAP: &str = "no two hold at once";
     pub(crate) const PROGRESS: &str = "it does not end before somebody has got the lock";
@@ -23,14 +23,13 @@ pub(crate) mod rule {
 /// Names of what must be found possible.
 pub(crate) mod example {
     pub(crate) const LOCKED: &str = "somebody gets the lock";
-    pub(crate) const LOWER_LATER: &str =
-        "overlapping attempts come back in falling order of tokens";
+    pub(crate) const LOWER_LATER: &str = "overlapping attempts return in falling order of tokens";
     pub(crate) const STALE_REFUSED: &str = "the register refuses a former holder";
 }
 
 pub(crate) struct Quorum {
     pub(crate) setting: Setting,
-    /// What must always be so; all that the setting can judge where there are none.
+    /// The invariants; if there are none, all that the setting can judge.
     pub(crate) rules: &'static [&'static str],
     pub(crate) counts: Arc<Counts>,
 }

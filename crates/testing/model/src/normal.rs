@@ -24,7 +24,7 @@ pub(crate) fn normal(setting: &Setting, state: &mut State) {
 /// Frees servers, and sets their clocks back, where that makes nothing impossible.
 ///
 /// The lease may end now, or the memory be lost, so the state without the grant is one of those that
-/// follow; and it can do all that the state with the grant can: nobody who can still come back will
+/// follow; and it can do all that the state with the grant can: nobody who can still return will
 /// hear of this grant, and a clock that is lower can give every token that one that is higher can.
 /// So to look at the former is enough.
 fn free_without_loss(setting: &Setting, state: &mut State) {
@@ -69,7 +69,7 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
     }
 }
 
-/// What a server's clock cannot fall below.
+/// The lowest value of a server's clock.
 fn floor(setting: &Setting, server: &Server) -> u8 {
     match setting.memory {
         Memory::Kept => server.last,
@@ -179,7 +179,7 @@ fn forget_owner(setting: &Setting, attempts: &[Attempt], server: &mut Server) {
     }
 }
 
-/// When nobody can come back any more, only the register is left to watch.
+/// When nobody can return any more, only the register is left to watch.
 fn settle(setting: &Setting, state: &mut State) {
     let attempts = &mut state.attempts[..setting.all_attempts()];
     let open = attempts.iter().any(|attempt| {

@@ -9,7 +9,7 @@ pub(crate) struct Planned {
     /// In which runs it takes part.
     pub(crate) size: Size,
     pub(crate) setting: Setting,
-    /// What is judged; all that the setting can judge where there are none.
+    /// The properties to judge; if there are none, all that the setting can judge.
     pub(crate) rules: &'static [&'static str],
     pub(crate) expected: Expected,
 }

@@ -1,10 +1,10 @@
-//! What is printed.
+//! The printed report.
 
 use crate::plan::{Expected, Planned, Size};
 use crate::search::Outcome;
 use crate::setting::{Leases, Memory, Network, Passed};
 
-/// What a search came to, in words; an error when that is not what it should have come to.
+/// The result of a search, in words; an error if it is not the expected one.
 pub(crate) fn verdict(planned: &Planned, outcome: &Outcome) -> Result<String, String> {
     let broken: Vec<_> = outcome.broken.iter().map(|(rule, _)| *rule).collect();
     match planned.expected {
@@ -53,7 +53,7 @@ pub(crate) fn row(planned: &Planned, outcome: &Outcome, verdict: &Result<String,
     );
 }
 
-/// What each search allowed and took, and the ways to what it found.
+/// The settings and costs of each search, and the steps to its findings.
 pub(crate) fn details(searches: &[(&Planned, Outcome)]) {
     println!("\nsize: servers x clients x attempts of each\n");
     for (planned, outcome) in searches {

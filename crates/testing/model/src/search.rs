@@ -10,7 +10,7 @@ use crate::model::Quorum;
 use crate::setting::Setting;
 use crate::trace;
 
-/// What a search came to.
+/// The result of a search.
 pub(crate) struct Outcome {
     /// States that differ.
     pub(crate) states: usize,
@@ -21,11 +21,11 @@ pub(crate) struct Outcome {
     /// Is there no state left to look at?
     pub(crate) completed: bool,
     pub(crate) took: Duration,
-    /// What went wrong, each with the steps that lead there.
+    /// The violations, each with the steps that lead there.
     pub(crate) broken: Vec<(&'static str, Vec<String>)>,
-    /// What was found possible, with the steps.
+    /// The expected cases that were found, with the steps.
     pub(crate) shown: Vec<(&'static str, Vec<String>)>,
-    /// What was not found possible, and should have been.
+    /// The expected cases that were not found.
     pub(crate) not_shown: Vec<&'static str>,
     /// The faults of the steps.
     pub(crate) faults: String,

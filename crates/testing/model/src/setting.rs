@@ -1,4 +1,4 @@
-//! What a search is about: how many take part, what may go wrong, and which rule is broken.
+//! The setting of a search: how many take part, what may go wrong, and which rule is broken.
 
 /// One way to set the model up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub(crate) enum Leases {
     AfterTrust,
 }
 
-/// What a server keeps when it crashes.
+/// The memory that a server keeps in a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     /// Everything. A crash is then a time in which messages wait or are lost.
     Kept,
-    /// Nothing: the locks are gone, and the token clock goes on from the time alone.
+    /// Nothing: the locks are gone, and the token clock continues from the time alone.
     Lost {
         /// Which tokens the time has passed when the server is back.
         passed: Passed,
@@ -41,7 +41,7 @@ pub(crate) enum Memory {
     },
 }
 
-/// Which of its former tokens a server's time has passed, for certain, when it comes back with
+/// Which of its former tokens a server's time has passed, for certain, when it returns with
 /// nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
@@ -53,7 +53,7 @@ pub(crate) enum Passed {
     Nothing,
 }
 
-/// What may happen to messages.
+/// The possible faults of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// Each arrives at any moment after it was sent, any number of times, in any order, or never.
@@ -77,7 +77,7 @@ pub(crate) enum Weakening {
     TokenOfFewer,
     /// Both of these.
     TokenOfFewerAndLowRaiseCounts,
-    /// A holder goes on counting on a server that has lost its grant.
+    /// A holder continues counting on a server that has lost its grant.
     LossIgnored,
     /// One server fewer than a majority is enough, in both rounds.
     SmallerQuorum,

@@ -15,7 +15,7 @@ pub(crate) type Token = u8;
 /// In [`Server::heard`]: a grant was heard of and is gone for good.
 pub(crate) const GONE: Token = u8::MAX;
 
-/// Who holds the lock of a server.
+/// The holder of the lock of a server.
 pub(crate) mod owner {
     /// Nobody.
     pub(crate) const FREE: u8 = 0;
@@ -37,7 +37,7 @@ pub(crate) struct Server {
     pub(crate) owner: u8,
     /// The token of the current grant.
     pub(crate) token: Token,
-    /// What the time has passed for certain, should the memory be lost.
+    /// The token that the time has certainly passed, in case the memory is lost.
     pub(crate) passed: Token,
     /// Has round 2 been here, and started the lease anew?
     pub(crate) renewed: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Attempt {
     pub(crate) phase: Phase,
     /// T, from round 2 on.
     pub(crate) token: Token,
-    /// The highest token that any attempt had come back with when this one began.
+    /// The highest token that any attempt had returned with when this one began.
     pub(crate) before: Token,
 }
 
@@ -83,27 +83,27 @@ pub(crate) struct Attempt {
 pub(crate) struct State {
     pub(crate) servers: [Server; MOST_SERVERS],
     pub(crate) attempts: [Attempt; MOST_ATTEMPTS],
-    /// The highest token that any attempt has come back with.
+    /// The highest token that any attempt has returned with.
     pub(crate) highest: Token,
     /// The highest token that the register has taken.
     pub(crate) register: Token,
     /// How many requests were taken unheard, where these are numbered.
     pub(crate) unheard: u8,
-    /// What the last step showed: bits of [`seen`].
+    /// The cases that the last step showed: bits of [`seen`].
     pub(crate) seen: u8,
 }
 
-/// What a step may show.
+/// The cases that a step can show.
 pub(crate) mod seen {
-    /// An attempt came back with the lock.
+    /// An attempt returned with the lock.
     pub(crate) const LOCKED: u8 = 1;
-    /// It began after another had come back with as high a token.
+    /// It began after another had returned with as high a token.
     pub(crate) const NOT_HIGHER: u8 = 2;
     /// It has the token of another one.
     pub(crate) const SAME_TOKEN: u8 = 4;
     /// Another one has the lock, too.
     pub(crate) const OVERLAP: u8 = 8;
-    /// It came back after one with a higher token.
+    /// It returned after one with a higher token.
     pub(crate) const LOWER_LATER: u8 = 16;
     /// The register refused a holder whom nobody had disturbed.
     pub(crate) const HOLDER_REFUSED: u8 = 32;

@@ -1,4 +1,4 @@
-//! What an action does.
+//! The effect of an action.
 
 use crate::action::{Action, Reply};
 use crate::normal::normal;

@@ -58,7 +58,7 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
             let then = match reply {
                 Reply::Lost => ", the reply is lost".to_owned(),
                 Reply::Heard => String::new(),
-                Reply::Enough(raise) => format!(", which goes on with T = {raise}"),
+                Reply::Enough(raise) => format!(", which continues with T = {raise}"),
             };
             format!("server {} {does} {token} to {who}{then}", server + 1)
         }
@@ -79,7 +79,7 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
             }
         }
         Action::Return { attempt } => format!(
-            "{} comes back with the lock, token {}",
+            "{} returns with the lock, token {}",
             name(setting, attempt),
             from.attempts[attempt].token
         ),
@@ -99,7 +99,7 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
     }
 }
 
-/// What happens beside an action because nothing is lost by it ([`crate::normal`]).
+/// The steps that happen together with an action, without loss of generality ([`crate::normal`]).
 fn implied(setting: &Setting, from: &State, next: &State, action: Action) -> String {
     let mut text = String::new();
     for server in 0..setting.servers {
@@ -111,7 +111,7 @@ fn implied(setting: &Setting, from: &State, next: &State, action: Action) -> Str
             Action::Crash { server: it } => it == server,
             _ => false,
         };
-        // Of a state in which nobody can come back any more, nothing is kept.
+        // Of a state in which nobody can return any more, nothing is kept.
         if told || next.servers == <[Server; MOST_SERVERS]>::default() {
             continue;
         }

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 pub struct SteppedClock {
     /// The server.
     pub server: Server,
-    /// What sets the clock.
+    /// The hand that sets the clock.
     pub hand: Hand,
 }
 
-/// What sets a server's clock, also when that server is restarted.
+/// Sets a server's clock, also after a restart of that server.
 pub struct Hand {
     file: PathBuf,
     _dir: TempDir,
@@ -27,7 +27,7 @@ impl SteppedClock {
     pub fn start(settings: Builder) -> Result<Self, String> {
         let library =
             library().ok_or("there is no libfaketime here (Debian: apt-get install faketime)")?;
-        if !bears(library) {
+        if !works_with(library) {
             return Err("this server does not start with libfaketime".to_owned());
         }
         if Server::version().is_valkey_from(9, 0) {
@@ -90,9 +90,9 @@ fn library() -> Option<&'static Path> {
 
 /// Whether the server comes up with the library: Debian's Redis hangs, whose allocator asks for the
 /// time before the library is ready to tell it.
-fn bears(library: &Path) -> bool {
-    static BEARS: OnceLock<bool> = OnceLock::new();
-    *BEARS.get_or_init(|| {
+fn works_with(library: &Path) -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
         let program = module::server_program();
         let version = Command::new("timeout")
             .args([

@@ -1,14 +1,14 @@
-//! What `LOCK._APPLY` takes, written without the module's help.
+//! The arguments of `LOCK._APPLY`, written without the module's help.
 
 const VERSION: u8 = 1;
 const WIDE: i64 = 1 << 55;
-/// What the version has besides where nobody is told of the change.
+/// The bit of the version for a quiet change.
 const QUIET: i64 = 128;
 /// The version of a change of shares.
 const SHARES: u8 = 2;
-/// What says that a share comes or changes, at most.
+/// The highest byte for a share that comes or changes.
 const PUT: i64 = 1;
-/// What says besides that there is a cut by hand.
+/// The bit for a lease that was shortened by hand.
 const CUT: i64 = 128;
 
 /// A lock as the one argument of `LOCK._APPLY`; a deadline of -1 is none. What is out of its range
@@ -60,10 +60,10 @@ pub fn packed(words: &[impl AsRef<str>]) -> Vec<Vec<u8>> {
     bytes
 }
 
-/// What an effect says.
+/// The content of an effect.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Who holds the lock.
+    /// The holders of the lock.
     pub owner: Vec<u8>,
     /// The fencing token.
     pub token: i64,

@@ -22,7 +22,7 @@ pub(super) fn slowness() -> Option<u32> {
     })
 }
 
-/// What usually takes no longer than `usual`, on the servers of this run.
+/// Work that usually takes no longer than `usual`, on the servers of this run.
 pub fn patience(usual: Duration) -> Duration {
     usual * slowness().unwrap_or(1)
 }
@@ -114,7 +114,7 @@ impl Load {
         Self { pid, before }
     }
 
-    /// What it came to since then.
+    /// Its result since then.
     pub fn so_far(&self) -> Duration {
         waited(self.pid).saturating_sub(self.before)
     }
@@ -140,7 +140,7 @@ fn waited(pid: Option<u32>) -> Duration {
     threads.sum::<Duration>() + stolen()
 }
 
-/// What the host took from this machine, in hundredths of a second of all its processors.
+/// The time that the host took from this machine, in hundredths of a second of all its processors.
 fn stolen() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields = text.lines().next().unwrap_or_default();

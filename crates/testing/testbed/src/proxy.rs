@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// What becomes of a request, or of the reply to it.
+/// The fate of a request, or of the reply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
@@ -72,11 +72,11 @@ struct Shared {
 struct Pipe {
     client: TcpStream,
     server: TcpStream,
-    /// What is to become of the next reply.
+    /// The fate of the next reply.
     next: Mutex<Option<Fault>>,
     /// Where it is to be cut.
     cut: Mutex<Option<Cut>>,
-    /// It has lost bytes in silence. As TCP never loses any and goes on, it passes no more on.
+    /// It has lost bytes in silence. As TCP never loses any and continues, it passes no more on.
     has_lost: AtomicBool,
     is_reset: AtomicBool,
     /// No byte gets through any more, neither way.
@@ -151,7 +151,7 @@ impl Proxy {
         self.shared.lost.load(SeqCst)
     }
 
-    /// From now on requests get through, and no reply comes back.
+    /// From now on requests get through, and no reply returns.
     pub fn fall_silent(&self) {
         self.shared.is_silent.store(true, SeqCst);
     }
@@ -252,7 +252,7 @@ impl Shared {
         Some(fault)
     }
 
-    /// How much of a request goes on, and whether its connection does.
+    /// How much of a request is passed on, and whether its connection does.
     fn request(&self, request: &[u8], pipe: &Pipe) -> (usize, bool) {
         let fault = self.see(request);
         if self.swallows.load(SeqCst) || pipe.is_forgotten.load(SeqCst) {

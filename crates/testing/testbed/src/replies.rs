@@ -66,7 +66,7 @@ pub struct LockInfo {
     pub holds: i64,
     /// The remembered lease in milliseconds.
     pub lease_ms: i64,
-    /// What is left of the lease; -1 when it never ends.
+    /// The time left of the lease; -1 if it never ends.
     pub ttl_ms: i64,
     /// How long this grant has stood.
     pub held_ms: i64,

@@ -5,7 +5,7 @@ use super::talk::Expect;
 use super::{Builder, Server};
 use std::time::Duration;
 
-/// What the Sentinels call the primary.
+/// The Sentinels' name of the primary.
 pub const NAME: &str = "lock";
 /// How long Sentinels may take to come to an agreement.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -179,7 +179,7 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// What its log says that no server's should: signs of a crash, or of a fault inside the module.
+    /// Lines of its log that no server should write: signs of a crash, or of a fault inside the module.
     pub fn signs_of_a_crash(&self) -> Vec<&'static str> {
         let signs = [
             "BUG REPORT",
@@ -200,7 +200,7 @@ impl Server {
         settings::version()
     }
 
-    /// What to open connections of one's own with (RESP2).
+    /// The address for other connections (RESP2).
     pub fn client(&self) -> redis::Client {
         self.client_of(RedisConnectionInfo::default())
     }

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A database's number and a key's name.
 pub type Place = (i64, Vec<u8>);
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// `DEBUG DIGEST-VALUE`
@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-/// What the key holds; none when it has expired in between.
+/// The content of the key; none if it has expired in between.
 fn stored(c: &mut impl Talk, key: &[u8]) -> Option<Stored> {
     let digest = cmd!(*c, "DEBUG", "DIGEST-VALUE", key).items().remove(0);
     let deadline = cmd!(*c, "PEXPIRETIME", key).int();

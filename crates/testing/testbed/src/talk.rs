@@ -1,5 +1,5 @@
 //! Sending commands and reading replies, in the words of the tests: `cmd!(c, ...)` sends, and the
-//! methods of [`Expect`] say what must come back.
+//! methods of [`Expect`] say what must return.
 
 use super::effect;
 use super::replies::{Grant, LockInfo};
@@ -110,7 +110,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What the server answered: a value or an error.
+/// The server's reply: a value or an error.
 pub type Reply = Result<Value, Refusal>;
 
 /// Sending and receiving. A connection that fails is a failed test.
@@ -147,7 +147,7 @@ impl Talk for Connection {
     }
 }
 
-/// What a test demands of a reply, or of a value within one. Each panics with what came instead.
+/// A test's expectation of a reply, or of a value within one. Each panics with what came instead.
 pub trait Expect: Sized {
     /// As a reply: an error value becomes a [`Refusal`].
     fn reply(self) -> Reply;
@@ -248,7 +248,7 @@ pub trait Expect: Sized {
         Grant::try_from(self.value()).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// What `LOCK.INFO` tells of a held lock.
+    /// The reply of `LOCK.INFO` for a held lock.
     #[track_caller]
     fn lock_info(self) -> LockInfo {
         LockInfo::try_from(self.value()).unwrap_or_else(|e| panic!("{e}"))

@@ -1,4 +1,4 @@
-//! What a fleet of clients and an administrator might send: random commands on a few locks.
+//! Traffic of a fleet of clients and an administrator: random commands on a few locks.
 
 use super::talk::{Expect, Reply, Talk};
 use super::{Grant, Server};
@@ -74,7 +74,7 @@ impl Traffic {
         }
     }
 
-    /// Goes on with a server that is new or was restarted.
+    /// Continues with a server that is new or was restarted.
     #[track_caller]
     pub fn move_to(&mut self, server: &Server) {
         self.connection = server.connection();
@@ -246,7 +246,7 @@ impl Traffic {
         command
     }
 
-    /// What an administrator does to keys of any type.
+    /// An administrator's commands on keys of any type.
     fn administer(&mut self) -> Cmd {
         let (key, other) = (self.key(), self.key());
         let command = |name: &str| redis::cmd(name).arg(key).to_owned();

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-/// What a scenario comes to, or a step of it.
+/// The result of a scenario, or of a step of it.
 pub(crate) type Verdict<T = ()> = Result<T, Failure>;
 
 /// Why not.
@@ -24,7 +24,7 @@ impl Failure {
         }
     }
 
-    /// What the test bed says by a panic.
+    /// The test bed's message in a panic.
     pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

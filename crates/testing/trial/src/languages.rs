@@ -17,7 +17,7 @@ pub(crate) struct Language {
     pub(crate) program: PathBuf,
     /// The scenarios that it cannot do, by its file `without`: one a line.
     without: Vec<String>,
-    /// How many scenarios at once it bears on this machine, by its file `jobs`: a client that starts a process for
+    /// How many of its scenarios this machine can run at once, by its file `jobs`: a client that starts a process for
     /// each step would measure how these wait for each other.
     pub(crate) jobs: usize,
 }

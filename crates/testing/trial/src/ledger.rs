@@ -1,4 +1,4 @@
-//! What the workers of a scenario were told, and whether the servers agree.
+//! The answers of a scenario's workers, and whether the servers agree.
 
 use crate::failure::{Failure, Verdict};
 use crate::limits::wait_for;
@@ -22,7 +22,7 @@ pub(crate) struct Grant {
     pub(crate) token: u64,
 }
 
-/// What a worker knows of its grant.
+/// A worker's knowledge of its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Held,
@@ -50,7 +50,7 @@ struct Told {
     wrongs: Vec<String>,
 }
 
-/// What was told before a look at the servers.
+/// The answers before a look at the servers.
 struct Expected {
     /// By key.
     held: HashMap<String, BTreeSet<String>>,
@@ -138,7 +138,7 @@ impl Ledger {
         let mut told = self.told();
         let wrong = match told.grants.get(&number) {
             Some((grant, State::Lost(_))) => Some(format!(
-                "{} was told as lost, and a check says that it is held",
+                "{} was reported as lost, and a check says that it is held",
                 grant.key
             )),
             _ => None,

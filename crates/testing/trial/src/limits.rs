@@ -10,7 +10,7 @@ pub(crate) const REPLY: Duration = Duration::from_secs(1);
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
 /// A release, and a close.
 pub(crate) const RELEASE: Duration = Duration::from_secs(2);
-/// What a call may take beyond its limit: the runtime's own time, on a machine that has other things to do.
+/// The time that a call may take beyond its limit: the runtime's own, on a busy machine.
 pub(crate) const MARGIN: Duration = Duration::from_millis(750);
 /// How soon a loss is told that the server tells of by closing the connection.
 pub(crate) const TOLD: Duration = Duration::from_millis(500);

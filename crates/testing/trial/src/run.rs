@@ -71,7 +71,7 @@ fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settin
         println!("{}, {}: {figure}", language.name, scenario.name);
     }
     match played {
-        // What was noted meanwhile comes before what followed from it.
+        // Notes of the meantime come before those that follow from them.
         Ok(played) => match (stage.judge_notes(), played) {
             (Err(noted), Err(Failure::Wrong(why))) if noted.to_string() != why => {
                 Err(Failure::Wrong(format!("{noted}; and then: {why}")))

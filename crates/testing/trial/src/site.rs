@@ -83,7 +83,7 @@ impl Site {
         (proxy, site)
     }
 
-    /// What a worker is told.
+    /// The request to a worker.
     pub(crate) fn address(&self) -> Value {
         self.address.clone()
     }
@@ -150,7 +150,7 @@ impl Site {
         sessions.collect()
     }
 
-    /// Waits until so many calls of workers stand in line.
+    /// Waits until so many calls of workers wait in line.
     pub(crate) fn until_waiting(&self, key: &str, count: usize) -> Verdict {
         let keys = [key.to_owned()];
         let waits = || (self.look(&keys)?[0].waiters.len() == count).then_some(());
@@ -178,7 +178,7 @@ impl Site {
         Ok(())
     }
 
-    /// Who holds and waits for these locks, among the workers; none where a server does not answer.
+    /// The workers that hold and wait for these locks; none if a server does not answer.
     pub(crate) fn look(&self, keys: &[String]) -> Option<Vec<Seen>> {
         match &*self.servers {
             Servers::One(_) => look(&self.server(), keys),

@@ -1,4 +1,4 @@
-//! What a scenario works with: workers of one language, servers of its own, and one ledger.
+//! The stage of a scenario: workers of one language, servers of its own, and one ledger.
 
 use crate::failure::{Verdict, ensure};
 use crate::ledger::{Ledger, Shared, Slack};
@@ -128,7 +128,7 @@ impl Stage {
         site.until_free(&self.ledger.keys(), lease + SEEN, why)
     }
 
-    /// What was noted meanwhile.
+    /// The notes of the meantime.
     pub(crate) fn judge_notes(&self) -> Verdict {
         self.ledger.judge()
     }

@@ -1,4 +1,4 @@
-//! What came of it: a line a scenario, a column a language.
+//! The table of results: a line for each scenario, a column for each language.
 
 use crate::failure::{Failure, Verdict};
 use std::time::Duration;

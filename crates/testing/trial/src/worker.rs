@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(20);
 /// A loss that is told too late is waited for, to tell how late.
 const MUCH_LATER: Duration = ms(3000);
-/// What every scenario's first `Locks` is called.
+/// The name of every scenario's first `Locks`.
 pub(crate) const LOCKS: &str = "a";
 
 /// A worker that runs. It is killed with this handle.
@@ -175,7 +175,7 @@ impl Worker {
         Ok(held)
     }
 
-    /// Stands still.
+    /// Freezes.
     pub(crate) fn stall(&self, time: Duration) -> Call {
         self.desk.stalls(time);
         self.call(
@@ -219,12 +219,12 @@ impl Worker {
         Ok(())
     }
 
-    /// A grant of this worker has not been told as lost.
+    /// A grant of this worker has not been reported as lost.
     pub(crate) fn holds(&self, grant: &Grant) -> Verdict {
         let lost = self.ledger.loss(grant, Duration::ZERO);
         ensure!(
             lost.is_none(),
-            "{} was told as lost, and was not",
+            "{} was reported as lost, and was not",
             grant.key
         );
         Ok(())
@@ -248,7 +248,7 @@ impl Worker {
         self.process.signal(rustix::process::Signal::STOP);
     }
 
-    /// It goes on.
+    /// It continues.
     pub(crate) fn thaw(&self) {
         self.process.signal(rustix::process::Signal::CONT);
     }

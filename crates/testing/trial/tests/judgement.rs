@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use testbed::module;
 
-/// What the trial says of the reference worker with a defect; whether it passes.
+/// The trial's output for the reference worker with a defect, and whether it passes.
 fn judge(defect: &str, scenarios: &[&str]) -> (bool, String) {
     let clients = tempfile::tempdir().expect("a folder");
     let folder = clients.path().join("reference/trial");
@@ -87,7 +87,7 @@ fn each_defect_is_found_out() {
         ("forgets-session", "poll-cut", "is not polled again"),
         ("keeps-connection", "poll-taken-over", "is not polled again"),
         ("waits-on", "poll-silent", "the loss of deleted was"),
-        ("gives-up", "session-silent", "held was told as lost"),
+        ("gives-up", "session-silent", "held was reported as lost"),
         ("keeps-session", "session-killed", "the loss of held was"),
         ("loses-place", "stall-order", "stall-order: FAILED"),
         ("blocks", "frozen-waiter", "acquire taken"),

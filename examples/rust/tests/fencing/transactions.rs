@@ -19,7 +19,7 @@ fn end(session: &mut Session, how: &str) {
     session.change(how).expect("an end");
 }
 
-/// What `waits` comes to, which has to wait for a row until `then` is done.
+/// The result of `waits`, which has to wait for a row until `then` is done.
 fn after<T: Send>(
     watcher: &mut Session,
     waits: impl FnOnce() -> T + Send,

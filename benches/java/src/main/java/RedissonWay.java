@@ -16,7 +16,7 @@ final class RedissonWay implements Way {
     RedissonWay(int port, boolean fair) {
         Config config = new Config();
         // A fair lock subscribes for each thread that waits. The default pool, 50 connections of five
-        // subscriptions, is too small for 256 threads: they would wait for ever.
+        // subscriptions, is too small for 256 threads: they would wait forever.
         config.useSingleServer()
                 .setAddress("redis://127.0.0.1:" + port)
                 .setSubscriptionConnectionPoolSize(100);

@@ -1,4 +1,4 @@
-"""What both lock classes have in common: the arguments of redis-py's `Lock`, its state and its errors. No I/O."""
+"""The common part of both lock classes: the arguments of redis-py's `Lock`, its state and its errors. No I/O."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Attempt:
 
     @property
     def causes(self) -> str:
-        """What each server has said."""
+        """The answer of each server."""
         return "; ".join(f"{member.name}: {vote.error or 'granted'}"
                          for member, vote in zip(self.members, self.votes))
 

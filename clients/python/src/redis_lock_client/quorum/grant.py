@@ -79,7 +79,7 @@ class QuorumGrant:
 
     @property
     def lost(self) -> str | None:
-        """What the servers reported of the loss, or None: the grant is not lost."""
+        """The servers' reports of the loss, or None: the grant is not lost."""
         return "; ".join(self._losses) if isinstance(self._failure, LockLost) else None
 
     def on_lost(self, call: Callable[[QuorumGrant], object]) -> None:

@@ -20,7 +20,7 @@ __all__ = ["Quorum"]
 
 
 class _OfServers(Observer):
-    """What the observer of a quorum is notified of by each server: its connection."""
+    """The events of each server for the observer of a quorum: those of its connection."""
 
     def __init__(self, observer: Observer) -> None:
         self.connection = observer.connection  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""What a client of redis-lock knows of one server, and the rules by which it changes. No I/O, threads, timers or clock:
+"""A client's state of one server, and the rules by which it changes. No I/O, threads, timers or clock:
 replies and events go in with the time, and commands that are due come out. Its callers hold a mutex."""
 
 from .claims import Claim, Task, Terms

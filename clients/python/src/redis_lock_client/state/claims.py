@@ -122,6 +122,6 @@ class Claim:
         return ("LOCK.RELEASE", *self.name, "ALL")
 
     def renounce_owner(self) -> None:
-        """The task goes on with a fresh owner."""
+        """The task continues with a fresh owner."""
         if self.task:
             self.task.owner = ""

@@ -62,7 +62,7 @@ class Fault:
         return self.word in GONE
 
     def error(self, key: str) -> LockError:
-        """What an error that does not pass means to the user."""
+        """The meaning of a lasting error for the user."""
         kind = KINDS.get(self.word, LockRefused if self.text.startswith(REFUSALS) else LockMisuse)
         hint = "".join(f" ({hint})" for begin, hint in HINTS if self.text.startswith(begin))
         return made(kind, key, self.text + hint, self.cause)

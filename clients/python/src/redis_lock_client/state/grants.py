@@ -106,13 +106,13 @@ class Grants:
         if self.is_closed:
             raise made(LockMisuse, wait.key, "the client is closed")
         if wait.name in self.waits or self.find(wait.name):
-            raise made(LockMisuse, wait.key, "this owner waits for the lock, or has it, already")
+            raise made(LockMisuse, wait.key, "this owner already waits for the lock or holds it")
         self.waits[wait.name] = wait
         if wait.task:
             wait.task.owner = wait.owner
 
     def step(self, wait: Claim) -> Union[None, float, Ask]:
-        """What the caller of an acquire does next: None: it has the grant; an Ask: sends it; seconds: waits for so long,
+        """The next step of the caller of an acquire: None: it has the grant; an Ask: sends it; seconds: waits for so long,
         or until the claim has changed. Raises if the acquire has failed."""
         phase = wait.phase
         if phase is OVER:
@@ -245,7 +245,7 @@ class Grants:
             raise made(LockMisuse, claim.key, "it was released already")
 
     def lost_error(self, claim: Claim) -> LockLost:
-        """What a lost grant is to its user."""
+        """The error of a lost grant, for its user."""
         error = made(LockLost, claim.key, f"the lock was lost: {claim.reason}. Stop the work under it")
         error.reason = claim.reason
         return error

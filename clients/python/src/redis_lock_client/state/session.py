@@ -32,7 +32,7 @@ def fields(reply: list[Any]) -> dict[str, Any]:
 
 
 class State(Grants):
-    """What is known of one server. Its callers also take care of `elsewhere` and `misplaced`: grants that another node
+    """The state of one server. Its callers also take care of `elsewhere` and `misplaced`: grants that another node
     of the cluster may have, and releases that belong to another node."""
 
     def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
@@ -67,7 +67,7 @@ class State(Grants):
             self.ended()
         self.leaving = False
 
-    # What is due before a POLL.
+    # The calls that are due before a POLL.
 
     def due(self) -> list[Due]:
         """The commands that are due in this session, in the order of sending."""
@@ -143,7 +143,7 @@ class State(Grants):
     # The POLL.
 
     def plan(self) -> tuple[list[Due], Optional[Poll]]:
-        """What is due; if nothing is, the POLL. Neither: a session."""
+        """The calls that are due; if there are none, the POLL. Neither: a session."""
         if self.leaving:
             self._leave()
         due = self.due() if self.session else []

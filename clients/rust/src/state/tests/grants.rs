@@ -1,5 +1,4 @@
 use super::*;
-use crate::state::End;
 use crate::state::time::FAR;
 
 /// † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only.
@@ -102,7 +101,7 @@ fn moving_a_grant() {
             _ => no_reply(),
         };
         let sent = rig.state.at;
-        rig.state.apply(0, 8, sent, due.1, &reply);
+        (due.1)(&mut rig.state, sent, &reply);
     }
     rig.poll(-1, 0, vec![taken("taken", 50, 9)]);
     rig.is(gone, Phase::Lost, "gone (NOTHELD)");
@@ -139,8 +138,8 @@ fn a_fixed_lease() {
     rig.sure_till(id, 100.7);
     rig.end_session();
     rig.at(100.5).is_due(&[]);
-    assert!(matches!(rig.state.end(id, FAR), End::Lasts(rest) if rest == 200 * MS));
-    assert!(matches!(rig.at(100.7).state.end(id, FAR), End::Release(_)));
+    assert_eq!(rig.state.end_of(id, FAR), Some((at(100.7), "expired")));
+    rig.state.end(id, "expired");
     rig.is(id, Phase::Lost, "expired");
 }
 
@@ -169,19 +168,17 @@ fn a_leave_without_an_answer() {
 fn a_maximum_time() {
     let mut rig = Rig::open();
     let id = rig.held("k");
-    assert!(matches!(rig.state.end(id, at(101.0)), End::Lasts(rest) if rest == S));
-    let End::Release(command) = rig.at(101.0).state.end(id, at(101.0)) else {
-        panic!("it lasts")
-    };
-    assert_eq!(
-        line(&command),
-        "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"
-    );
-    rig.is(id, Phase::Lost, "its maximum time is over");
-    rig.is_due(&["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"]);
-    rig.state.ended(id, &Ok(int(0)));
+    let over = "its maximum time is over";
+    assert_eq!(rig.state.end_of(id, at(101.0)), Some((at(101.0), over)));
+    let release = "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7";
+    assert_eq!(line(&rig.at(101.0).state.end(id, over)), release);
+    rig.is(id, Phase::Lost, over);
+    let answer = rig.answer(no_reply(), false);
+    rig.state.released(id, &answer).expect_err("no answer");
+    rig.is_due(&[release]);
+    rig.apply(&[Ok(int(0))]);
     rig.is_due(&[]);
-    assert!(matches!(rig.state.end(id, FAR), End::Over));
+    assert_eq!(rig.state.end_of(id, FAR), None);
 }
 
 /// What another process has detached is adopted by a RENEW. A loss is reported as such.

@@ -47,7 +47,7 @@ fn silence_is_judged_by_a_poll_that_began_after_sure() {
     assert_eq!(rig.state.block(0), 10 * S / 3);
     rig.at(140.0)
         .state
-        .failed(0, at(139.0), &Fault::no_reply("timeout", true));
+        .failed(0, at(139.0), &Error::unanswered("timeout"));
     rig.is(id, Phase::Lost, "silence");
     rig.is_due(&["LOCK.RELEASE k o ALL TOKEN 50"]);
 }
@@ -55,7 +55,7 @@ fn silence_is_judged_by_a_poll_that_began_after_sure() {
 #[test]
 fn a_refused_connection_counts_after_a_second_of_tries() {
     let mut rig = Rig::open();
-    let fault = Fault::no_reply("refused", false);
+    let fault = Error::unsent("refused");
     let (id, other) = (rig.held("k"), rig.held("other"));
     rig.state.claims.get_mut(&other).expect("held").sure = at(132.0);
     rig.at(109.0).state.failed(0, at(109.0), &fault);
@@ -94,21 +94,37 @@ fn a_grant_that_moved_to_another_node() {
         rig.state.nodes.push(Node::new("other"));
         rig.state.opened(1, 9);
         let id = rig.held("k");
+        rig.state.begin_call(name("other"));
         rig.poll(-1, 0, vec![lost("k", 50)]);
-        rig.is(id, Phase::Held, "");
+        rig.is(id, Phase::Held, "deleted");
         assert!(rig.state.sure(id) <= rig.state.at);
-        assert_eq!(rig.state.elsewhere, [id]);
+        let sent = rig.apply(&[says("MOVED 1 b:1")]);
+        assert_eq!(sent, ["LOCK.RENEW k o SESSION 7 TOKEN 50"]);
+        rig.at(101.0).poll(-1, 0, vec![]);
+        rig.is(id, Phase::Held, "deleted");
+        let (ended, ..) = rig.state.redirected.remove(0);
+        rig.state.redirect(&ended, 1, true);
         rig.is_due(&[]);
-        let answer = Answer {
-            sent: at(101.0),
-            reply,
-            was_open: false,
-        };
-        rig.state.found(id, 1, 9, &answer);
+        let mut due = rig.state.due(1);
+        assert_eq!(line(&due[0].0), "ASKING");
+        let (renew, moved) = due.remove(1);
+        assert_eq!(line(&renew), "LOCK.RENEW k o SESSION 9 TOKEN 50");
+        moved(&mut rig.state, at(101.0), &reply);
         assert_eq!(rig.state.claims[&id].reason, reason);
         if reason.is_empty() {
             assert!(rig.state.claims[&id].node == 1 && rig.state.nodes[1].grants.contains(&id));
             rig.sure_till(id, 111.0);
         }
     }
+}
+
+/// The node that reported the loss has it no more, and redirects nobody: it is lost.
+#[test]
+fn a_grant_that_is_deleted_in_a_cluster() {
+    let mut rig = Rig::open();
+    rig.state.is_cluster = true;
+    let id = rig.held("k");
+    rig.poll(-1, 0, vec![lost("k", 50)]);
+    rig.apply(&[says("NOTHELD x")]);
+    rig.is(id, Phase::Lost, "deleted");
 }

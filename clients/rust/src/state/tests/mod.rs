@@ -8,7 +8,7 @@ mod releases;
 mod waits;
 
 use super::claim::{Claim, Name, Phase, TaskOwner};
-use super::{Answer, Asked, Fault, Id, Node, Reply, State, Step, Time};
+use super::{Answer, Asked, Id, Node, Reply, State, Step, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ fn at(seconds: f64) -> Time {
 }
 
 fn no_reply() -> Reply {
-    Err(Fault::no_reply("timeout", true))
+    Err(Error::unanswered("timeout"))
 }
 
 fn says(text: &str) -> Reply {
-    Err(Fault::reply(text))
+    Err(Error::reply(text))
 }
 
 fn int(number: u64) -> Value {
@@ -137,8 +137,10 @@ impl Rig {
     }
 
     fn sent(&mut self, id: Id) -> Asked {
-        assert_eq!(self.state.next_step(id).expect("a step"), Step::Send);
-        self.state.asked(id)
+        match self.state.next_step(id) {
+            Ok(Step::Send(asked)) => asked,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Another ACQUIRE of a wait, with the reply.
@@ -165,7 +167,7 @@ impl Rig {
     }
 
     fn is_done(&mut self, id: Id) {
-        assert_eq!(self.state.next_step(id).expect("held"), Step::Done);
+        assert!(matches!(self.state.next_step(id), Ok(Step::Done)));
     }
 
     fn rests(&mut self, id: Id) -> Duration {
@@ -229,11 +231,11 @@ impl Rig {
 
     /// Sends what is due, and gives it these replies.
     fn apply(&mut self, replies: &[Reply]) -> Vec<String> {
-        let (session, sent) = (self.state.nodes[0].session, self.state.at);
+        let sent = self.state.at;
         let due = self.state.due(0);
         let commands = due.iter().map(|due| line(&due.0)).collect();
         for (due, reply) in due.into_iter().zip(replies) {
-            self.state.apply(0, session, sent, due.1, reply);
+            (due.1)(&mut self.state, sent, reply);
         }
         commands
     }

@@ -15,7 +15,7 @@ fn only_the_users_release_names_the_session() {
     rig.poll(5000, 3, vec![granted("stray", 61)]);
     rig.at(112.0)
         .state
-        .failed(0, at(111.0), &Fault::no_reply("timeout", true));
+        .failed(0, at(111.0), &Error::unanswered("timeout"));
     rig.is(id, Phase::Lost, "silence");
     rig.is_due(&[
         "LOCK.RELEASE cancelled o ALL",
@@ -58,7 +58,7 @@ fn strays_are_released() {
     let reply = Ok(Value::Array(rows.to_vec()));
     for due in due {
         let sent = rig.state.at;
-        rig.state.apply(0, 7, sent, due.1, &reply);
+        (due.1)(&mut rig.state, sent, &reply);
     }
     rig.is_due(&["LOCK.RELEASE stray o ALL TOKEN 60"]);
     rig.poll(9000, 2, vec![]); // the unfinished release explains the second grant
@@ -165,17 +165,21 @@ fn the_session_is_left_for_a_last_hold_only() {
     assert!(rig.state.nodes[0].is_leaving);
 }
 
-/// A release that belongs to another node of the cluster is handed over.
+/// A release that belongs to another node of the cluster is sent there.
 #[test]
 fn a_misplaced_release() {
     let mut rig = Rig::open();
+    rig.state.is_cluster = true;
+    rig.state.nodes.push(Node::new("other"));
     rig.state.give_back(0, name("k"), 50);
     rig.apply(&[says("MOVED 1 b:1")]);
     rig.is_due(&[]);
-    assert_eq!(
-        line(&rig.state.misplaced[0].1),
-        "LOCK.RELEASE k o ALL TOKEN 50"
-    );
+    let (ended, node, fault) = rig.state.redirected.remove(0);
+    assert_eq!((node, fault.redirection()), (0, Some("b:1")));
+    rig.state.redirect(&ended, 1, false);
+    rig.is_due(&[]);
+    let due = rig.state.due(1);
+    assert_eq!(line(&due[0].0), "LOCK.RELEASE k o ALL TOKEN 50");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_grant_of_which_a_call_was_told_or_will_be_keeps_a_hold() {
         write 1; send; abandon 0; abandon 2; tick; = ann holds 1
     ",
     );
-    // A call that did not wait was told too.
+    // A call that did not wait got its reply, too.
     granted(
         &[""],
         "
@@ -111,7 +111,7 @@ fn what_is_given_back_is_a_release() {
     );
     granted(&[""], "del; abandon 0; tick; = free");
     granted(&["shared", "shared"], "
-        bob acquire shared px 90000; abandon 0; pass 30001; tick; = bob # an ended lease does not come back
+        bob acquire shared px 90000; abandon 0; pass 30001; tick; = bob # an ended lease does not return
     ");
     granted(
         &["shared", "limit 2"],
@@ -158,7 +158,7 @@ fn each_holder_gives_back_its_own_grant() {
         &format!("dan acquire; {line} dan release; = ann bob cat"),
         "
         abandon 1; tick; = ann cat; write 0; send; abandon 2; tick; = ann
-        ann renew; abandon 0; abandon 1; tick; = ann cat    # only ann was told
+        ann renew; abandon 0; abandon 1; tick; = ann cat    # only ann got a reply
         bob release; abandon 1; tick; = ann cat             # bob's grant has gone
     ",
     );
@@ -188,7 +188,7 @@ fn a_sent_reply_that_was_not_read_gives_back_an_unchanged_grant() {
         bob acquire shared; pexpire 500; unsent 0; tick; = bob
     ",
     );
-    // Another call of the grant was told, or is about to be.
+    // Another call of the grant got its reply, or will get it.
     granted(
         &[""],
         "ann acquire holds 1; write 0; send; = call 0 Answered",

@@ -111,7 +111,7 @@ impl Locks {
         }
     }
 
-    /// What the server does to keys.
+    /// The server's own changes of keys.
     pub(super) fn apply(&mut self, event: &Event, now: UnixTime) {
         match event {
             Event::Pexpire(key, ms) => self.set_expiry(*key, Deadline::At(now.millis() + ms)),

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct System {
     locks: Locks,
     replica: Locks,
-    /// What the replica has seen.
+    /// The effects that the replica has seen.
     replica_clock: TokenClock,
     clock: TokenClock,
     now: UnixTime,

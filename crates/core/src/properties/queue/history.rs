@@ -14,7 +14,7 @@ pub(super) const OWNERS: usize = 4;
 /// One for each program.
 pub(super) const SESSIONS: usize = 2;
 
-/// What happens next; none where the choice does not fit the state.
+/// The next step; none if the choice does not fit the state.
 pub(super) fn operation(choices: &mut Choices<'_>, model: &Queue) -> Option<Operation> {
     let kind = choices.number(0..=71);
     let nth = |choices: &mut Choices<'_>,

@@ -47,7 +47,7 @@ fn the_histories_reach_every_case() {
     }
     let expected = [
         "NOTALONE",
-        "a call comes back",
+        "a call returns",
         "a call is passed over",
         "a changed grant stays",
         "a hold given back",

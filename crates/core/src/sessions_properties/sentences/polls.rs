@@ -1,4 +1,4 @@
-//! What a POLL is answered, and when.
+//! The replies to a POLL, and their time.
 
 use super::*;
 

@@ -15,7 +15,7 @@ pub(crate) struct Setup {
     pub(crate) name: &'static str,
     /// All of these must happen.
     pub(crate) faults: Vec<Fault>,
-    /// What the history is held to.
+    /// The rules for the history.
     pub(crate) mode: Mode,
     /// Whether grants must get lost, may, or must not.
     pub(crate) losses: Losses,
@@ -40,7 +40,7 @@ impl Setup {
     }
 }
 
-/// What is expected of the number of lost grants.
+/// The expected number of lost grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Losses {
     /// None, ever.
@@ -243,7 +243,7 @@ fn replicated() -> Vec<Setup> {
             },
             ..sentinel("sentinel-wait", killed, START_GUARDED)
         },
-        // The primary comes back, and takes itself for the primary for a moment.
+        // The primary returns, and takes itself for the primary for a moment.
         Setup {
             mode: Mode::Split,
             ..sentinel("sentinel-hangs", hangs, START_GUARDED)
@@ -296,7 +296,7 @@ fn sharded() -> Vec<Setup> {
     ]
 }
 
-/// What can be done to the clients of any server that stands alone, and more.
+/// The faults for the clients of any single server, and more.
 fn against_clients_and(more: &[Fault]) -> Vec<Fault> {
     let mut faults = vec![
         Fault::Stop,

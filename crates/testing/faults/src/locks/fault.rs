@@ -1,4 +1,4 @@
-//! What the nemesis of this workload can do to servers and clients.
+//! The faults of this workload, for servers and clients.
 
 use super::deployment::Loss;
 
@@ -7,7 +7,7 @@ use super::deployment::Loss;
 pub(crate) enum Fault {
     /// `kill -9` and a restart.
     Crash {
-        /// What was acknowledged last may be gone.
+        /// The last acknowledged changes may be lost.
         loses: bool,
     },
     /// `SIGSTOP` for longer than short leases, then `SIGCONT`.
@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     CutRequest,
     /// One that is cut in the middle of a reply.
     CutReply,
-    /// One on which all bytes get lost, and of whose end the server hears nothing.
+    /// One on which all bytes get lost, and whose end the server does not notice.
     HalfOpen,
     /// `CLIENT PAUSE`
     Pause,

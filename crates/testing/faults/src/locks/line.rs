@@ -15,7 +15,7 @@ pub(crate) struct Line {
     is_direct: bool,
 }
 
-/// What a command came to.
+/// The result of a command.
 pub(crate) enum Answer {
     Value(Value),
     Error(Refusal),

@@ -4,7 +4,7 @@ use history::{Action, Down, Holder, Limit, Outcome, Refusal};
 use redis::{Cmd, Value};
 use testbed::{Expect, Grant};
 
-/// Who holds the lock, by its primary: a replica, which may lag behind, answers `READONLY`.
+/// The holders of the lock, by its primary: a replica, which may lag behind, answers `READONLY`.
 const LOOK: &str = "local fenced = redis.pcall('LOCK.FENCE', KEYS[1], 1)
     if fenced.err and string.find(fenced.err, 'READONLY') then return fenced end
     return redis.call('LOCK.HOLDERS', KEYS[1])";
@@ -89,7 +89,7 @@ impl Builder {
     }
 }
 
-/// What a reply says of the lock.
+/// The meaning of a reply for the lock.
 pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
     match (action, value) {
         (_, Value::Nil) => Outcome::Nil,
@@ -154,7 +154,7 @@ fn limit(number: i64) -> Limit {
     Limit::new(u32::try_from(number).expect("a limit"))
 }
 
-/// What an error says of the lock; none of an error that is not about it.
+/// The meaning of an error for the lock; none if the error is not about it.
 pub(crate) fn refusal(code: &str) -> Option<Refusal> {
     match code {
         "NOTHELD" => Some(Refusal::NotHeld),

@@ -23,11 +23,11 @@ pub(crate) struct Stage {
     pub(crate) deployment: Box<dyn Deployment>,
     /// The database with the fenced register.
     pub(crate) sql: Sql,
-    /// Whoever gets a lock now does not touch it for a while.
+    /// Clients that get a lock now do not touch it for a while.
     holders_idle: AtomicBool,
     /// For how many milliseconds servers were stopped so far, and are now.
     stalled: AtomicU64,
-    /// When a server that was stopped went on.
+    /// When a server that was stopped continued.
     resumed: AtomicU64,
     notes: Mutex<Notes>,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Programs {
     Most,
     /// Most, in programs that freeze now and then.
     Freeze,
-    /// Most. Some stand in line while the server stalls, and one program freezes.
+    /// Most. Some wait in line while the server stalls, and one program freezes.
     Stall,
 }
 
@@ -69,7 +69,7 @@ impl Programs {
         self == Self::Freeze
     }
 
-    /// Whether some stand in line while the server stalls.
+    /// Whether some wait in line while the server stalls.
     pub(crate) fn stand_in_stalls(self) -> bool {
         self == Self::Stall
     }
@@ -118,7 +118,7 @@ impl Stage {
         self.resumed.store(self.run.now(), SeqCst);
     }
 
-    /// When a server that was stopped last went on.
+    /// When a server that was stopped last continued.
     pub(crate) fn resumed(&self) -> Moment {
         self.resumed.load(SeqCst)
     }
@@ -160,7 +160,7 @@ impl Stage {
         false
     }
 
-    /// What was acknowledged just before or in this span may be lost.
+    /// Changes that were acknowledged just before or in this span may be lost.
     pub(crate) fn may_have_lost(&self, span: Span) {
         self.notes().facts.losses.push(span);
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a lock that one holder has alone, and with its queue.
+//! Mutants of exclusive locks, and of the queue.
 
 use super::ShownBy::Run;
 use super::{Edit, Mutant};

@@ -1,4 +1,4 @@
-//! What is wrong with sessions, as fault runs notice it.
+//! Mutants of sessions that fault runs notice.
 
 use super::ShownBy::Run;
 use super::{Edit, Mutant};

@@ -1,4 +1,4 @@
-//! What is wrong with queued calls.
+//! Mutants of queued calls.
 
 use super::ShownBy::Tests;
 use super::{Edit, Mutant};
@@ -115,7 +115,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a newcomer passes calls that may be about to come back after a stall",
+        name: "a newcomer passes calls that may be about to return after a stall",
         shown_by: Tests("queued"),
         edits: &[Edit {
             file: "src/waiting/line.rs",

@@ -1,4 +1,4 @@
-//! What is wrong with the grants of sessions: renewals, moves and losses.
+//! Mutants of the grants of sessions: renewals, moves and losses.
 
 use super::ShownBy::Tests;
 use super::{Edit, Mutant};

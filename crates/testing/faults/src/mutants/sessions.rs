@@ -1,4 +1,4 @@
-//! What is wrong with sessions: connections, POLLs, silence, and their ends.
+//! Mutants of sessions: connections, POLLs, silence, and their ends.
 
 use super::ShownBy::Tests;
 use super::{Edit, Mutant};

@@ -1,4 +1,4 @@
-//! What is wrong with a lock that several share.
+//! Mutants of shared locks.
 
 use super::ShownBy::Run;
 use super::{Edit, Mutant};
@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "the queue goes on behind one who has no room",
+        name: "the queue continues behind one who has no room",
         shown_by: Run("dying-waiters"),
         edits: &[Edit {
             file: "crates/core/src/next_in_line.rs",

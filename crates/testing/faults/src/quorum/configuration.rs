@@ -13,7 +13,7 @@ pub(crate) const MOST_AHEAD: Duration = Duration::from_millis(900);
 /// A way to run the servers.
 pub(crate) struct Setup {
     pub(crate) name: &'static str,
-    /// A server that is killed comes back with all that it has acknowledged, or else with nothing.
+    /// A server that is killed returns with all that it has acknowledged, or else with nothing.
     pub(crate) keeps: bool,
     pub(crate) way: Way,
     pub(crate) length: Duration,

@@ -5,7 +5,7 @@ use history::{Call, Moment, Write};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a contender is to do; its one argument.
+/// The task of a contender; its one argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) number: u32,
@@ -62,7 +62,7 @@ pub(crate) enum Event {
     /// It is about to make a call, and is ready to wait for it for so many microseconds. As far as it
     /// knows by now, the call is lost.
     Sends { call: Call, patience: Moment },
-    /// The call came back; an acquire perhaps without the lock for this reason.
+    /// The call returned; an acquire perhaps without the lock for this reason.
     Ends { call: Call, reason: Option<String> },
     /// It may trust its lock until then.
     Trusts { client: u32, until: Moment },

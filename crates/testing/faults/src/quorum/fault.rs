@@ -1,4 +1,4 @@
-//! What the nemesis of this workload can do to servers and contenders.
+//! The faults of this workload, for servers and contenders.
 
 /// One of these things.
 #[derive(Clone, Copy)]

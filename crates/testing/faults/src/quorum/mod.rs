@@ -32,7 +32,7 @@ const LONGEST_RUN: u64 = 15;
 /// The shortest time in which there is some of everything, mostly.
 const SHORTEST_RUN: u64 = 4;
 
-/// What has to happen in every configuration, beside what has to become of the killed.
+/// The events that every configuration must show, besides the fate of the killed.
 const WANTED: [&str; 9] = [
     "kill -9 of servers",
     "SIGSTOP of servers",
@@ -57,7 +57,7 @@ pub fn workload(seconds: u64) -> Workload {
     let right = all.iter().filter(|setup| !setup.is_wrong()).count() as u64;
     let length = (seconds / right).clamp(SHORTEST_RUN, LONGEST_RUN);
     let boxed = |mut setup: Setup| -> Box<dyn Configuration> {
-        // What is wrong with the wrong one shows soon.
+        // The fault of the wrong configuration shows soon.
         let seconds = if setup.is_wrong() {
             SHORTEST_RUN
         } else {

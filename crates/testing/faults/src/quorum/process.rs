@@ -25,7 +25,7 @@ pub(crate) struct Process {
     was_killed: bool,
 }
 
-/// What a contender has left behind.
+/// The state that a contender has left behind.
 pub(crate) struct Record {
     pub(crate) number: u32,
     pub(crate) events: Vec<Event>,
@@ -36,7 +36,7 @@ pub(crate) struct Record {
     pub(crate) has_ended_well: bool,
 }
 
-/// What all contenders together have told so far, for those who choose whom to stop or kill.
+/// The reports of all contenders so far, to choose which one to stop or kill.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// By task: the lock and its token.
@@ -47,7 +47,7 @@ pub(crate) struct Progress {
     pub(crate) obtained: BTreeMap<String, Moment>,
 }
 
-/// What all contenders have told, for them to add to and for the nemesis to read.
+/// The reports of all contenders: they add to it, and the nemesis reads it.
 pub(crate) type Board = Arc<Mutex<Progress>>;
 
 impl Process {
@@ -157,7 +157,7 @@ fn listen(output: ChildStdout, number: u32, events: &Mutex<Vec<Event>>, board: &
     progress(board).forget(number);
 }
 
-/// What is known now.
+/// The present knowledge.
 pub(crate) fn progress(board: &Board) -> MutexGuard<'_, Progress> {
     board.lock().expect("nobody died with the board")
 }

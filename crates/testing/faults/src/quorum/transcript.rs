@@ -1,4 +1,4 @@
-//! What all contenders have told, as a history that can be checked.
+//! The reports of all contenders, as a history that can be checked.
 
 use super::event::Event;
 use super::process::Record;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// How much longer than it was ready to wait a caller may have to, while the machine is busy.
 const SLACK: Moment = 2_500_000;
 
-/// What one contender has told, as it is read.
+/// The reports of one contender, as they are read.
 struct Reading<'a> {
     record: &'a Record,
     run: &'a Run,
@@ -120,7 +120,7 @@ impl Reading<'_> {
         trust.span.to = trust.span.to.min(at);
     }
 
-    /// What is open when all is told: killed contenders hold on to their locks until these end.
+    /// The open grants at the end of all reports: killed contenders hold their locks until these end.
     fn end(self) {
         self.history.trusts.extend(self.trusted.into_values());
         for (call, _) in self.under_way.into_values() {
@@ -129,7 +129,7 @@ impl Reading<'_> {
                 Action::Release { .. } => self.history.calls.push(call),
                 _ if self.record.was_killed => {}
                 _ => {
-                    let text = format!("an acquire of {} never came back", call.key);
+                    let text = format!("an acquire of {} never returned", call.key);
                     self.run.trouble(text);
                 }
             }

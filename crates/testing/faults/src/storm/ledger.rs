@@ -26,7 +26,7 @@ impl Ledger {
     /// where it certainly began with that call. True where nobody had been told of that grant.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Its error.
     pub(crate) fn add(
         &self,
         key: &str,

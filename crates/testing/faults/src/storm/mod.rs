@@ -29,7 +29,7 @@ const KEYS: usize = 20;
 /// given back, and tables that were large once. It is the same after three seconds and after thirty.
 const MEMORY_LEFT: i64 = 3 << 19;
 
-/// What must happen, by the names under which it is counted.
+/// The events that must happen, by the names under which they are counted.
 const WANTED: [&str; 37] = [
     "grants at once",
     "hand-offs",
@@ -89,7 +89,7 @@ struct StormSetup {
     length: Duration,
 }
 
-/// What all in a run share.
+/// The state that all in a run share.
 struct Storm {
     run: Run,
     server: Server,
@@ -133,7 +133,7 @@ fn play(storm: &Storm) {
     let client = |number| Client::new(storm, number).run();
     with_clients(CLIENTS, client, |all_ended| {
         StormNemesis::new(storm).run();
-        // Whoever still waits does so for a lock that somebody holds for long.
+        // A call that still waits does so for a lock that somebody holds for long.
         let mut c = storm.server.connection();
         while !all_ended() {
             cmd!(c, "DEL", storm.run.keys).int();
@@ -143,7 +143,7 @@ fn play(storm: &Storm) {
 }
 
 impl Storm {
-    /// What must hold when all clients have ended. `memory` is what the server used at first.
+    /// The checks when all clients have ended. `memory` is what the server used at first.
     fn check(&self, memory: i64) {
         let Self {
             run,

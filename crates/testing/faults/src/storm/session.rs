@@ -1,4 +1,4 @@
-//! What a client of the storm does with sessions: its own, which it polls on its one connection, and others'.
+//! A storm client's use of sessions: its own, which it polls on its one connection, and others'.
 
 use super::client::{Client, Gone};
 use rand::RngExt;

@@ -104,7 +104,7 @@ fn owes(candidate: &Candidate<'_>, call: usize) -> bool {
     candidate.state.owes(call)
 }
 
-/// What both say of a history.
+/// The verdicts of both on a history.
 fn verdicts(history: &History) -> (bool, bool) {
     let clock = ServerClock::new(&history.facts.steps);
     let stories = Story::all(history, Mode::Strict, &clock, &[]);

@@ -13,7 +13,7 @@ pub(super) struct Candidate<'a> {
     pub(super) times: Times,
 }
 
-/// What a lock may be, but for the times.
+/// A possible state of a lock, without the times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct State<'a> {
     /// By owner; none of a free lock.
@@ -35,7 +35,7 @@ pub(super) struct Held<'a> {
     pub(super) limit: Limit,
     /// The server has answered some call of the grant, whether or not the answer was read.
     pub(super) answered: bool,
-    /// What will be given back.
+    /// The holds that will be given back.
     pub(super) debts: Vec<Debt>,
 }
 
@@ -349,20 +349,20 @@ impl<'a> Candidate<'a> {
         }
         self.state.others = false;
         let count = holders.len();
-        let bear = self
+        let allowed = self
             .state
             .holders
             .iter()
-            .all(|held| held.limit.bears(count));
-        (bear && self.state.holders.len() == count).then_some(self)
+            .all(|held| held.limit.allows(count));
+        (allowed && self.state.holders.len() == count).then_some(self)
     }
 
-    /// There are no others where a holder bears no more than are known.
+    /// There are no others where a holder allows no more than are known.
     pub(super) fn alone_or_not(&mut self) {
         if self.state.others {
             let one_more = self.state.holders.len() + 1;
             let mut holders = self.state.holders.iter();
-            self.state.others = holders.all(|held| held.limit.bears(one_more));
+            self.state.others = holders.all(|held| held.limit.allows(one_more));
         }
     }
 
@@ -439,7 +439,7 @@ impl State<'_> {
     pub(super) fn has_room(&self, limit: Limit) -> bool {
         let count = self.holders.len() + 1;
         let mut limits = self.holders.iter().map(|held| held.limit);
-        limit.bears(count) && limits.all(|limit| limit.bears(count))
+        limit.allows(count) && limits.all(|limit| limit.allows(count))
     }
 
     /// Whether this call's debt is still to be given back.
@@ -470,7 +470,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// What a lock replies.
+/// The reply of a lock.
 pub(super) enum Reply {
     /// The grant as it is then.
     Grant,

@@ -1,4 +1,4 @@
-//! What a lock does, command by command.
+//! The behaviour of a lock, command by command.
 
 use super::candidate::{Candidate, Held, Reply, Token};
 use super::times::Scene;
@@ -143,15 +143,15 @@ impl<'a> Candidate<'a> {
 
     /// The holder's limit becomes the narrower of the two; false where the holders are more than that.
     fn narrow(&mut self, place: usize, limit: Limit) -> bool {
-        let bears = limit.bears(self.state.holders.len());
+        let allows = limit.allows(self.state.holders.len());
         let held = &mut self.state.holders[place];
-        if limit < held.limit && bears {
+        if limit < held.limit && allows {
             held.limit = limit;
         }
         limit >= held.limit
     }
 
-    /// What somebody is told who holds nothing.
+    /// The reply to a caller that holds nothing.
     fn not_a_holder(&self) -> Refusal {
         if self.state.holders.is_empty() {
             Refusal::NotHeld

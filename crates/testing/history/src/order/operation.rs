@@ -1,4 +1,4 @@
-//! What the server did for a call: the pieces that an order is made of.
+//! The server's work for a call: the pieces that an order is made of.
 
 use std::fmt;
 

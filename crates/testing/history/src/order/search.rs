@@ -18,7 +18,7 @@ use crate::story::Story;
 /// How many steps are made for one lock before the search is given up.
 const MOST_STEPS: usize = 4_000_000;
 
-/// What a search came to.
+/// The result of a search.
 pub(super) enum Verdict {
     /// There is an order.
     Explained,

@@ -1,4 +1,4 @@
-//! What replies tell of a lock of which not all is known: it was lost, or an earlier state of it came back.
+//! The information in replies about a lock of which not all is known: it was lost, or an earlier state returned.
 //! For calls of those who are not known to hold it.
 
 use super::candidate::{Candidate, Held, Token};
@@ -7,7 +7,7 @@ use super::times::{End, Scene};
 use crate::{Action, Call, Limit, Outcome, Refusal};
 
 impl<'a> Candidate<'a> {
-    /// What is known after a call; nothing where no lock can have replied so.
+    /// The knowledge after a call; none if no lock can have replied so.
     pub(super) fn found_out(
         &self,
         call: &'a Call,
@@ -19,7 +19,7 @@ impl<'a> Candidate<'a> {
             free.free();
             free
         };
-        // Whoever is known to hold it holds it still.
+        // Known holders still hold it.
         let found_free = || {
             if self.state.holders.is_empty() {
                 vec![free()]
@@ -113,7 +113,7 @@ impl<'a> Candidate<'a> {
             return Vec::new();
         };
         let limit = limit.unwrap_or(Limit::ONE);
-        // Whatever is granted bears no more than was asked for.
+        // No grant allows more holders than its call asked for.
         let in_force = told.unwrap_or(Limit::ONE);
         if !is_own(call) || in_force > limit {
             return Vec::new();

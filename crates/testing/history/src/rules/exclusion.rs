@@ -1,4 +1,4 @@
-//! At no moment stand more grants than any of them bears.
+//! At no moment stand more grants than any of them allows.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +71,7 @@ impl Evidence<'_, '_> {
         clashes
     }
 
-    /// The grants that stand, and another one: a clash where they are more than one of them bears.
+    /// The grants that stand, and another one: a clash where they are more than one of them allows.
     fn too_many<'h>(
         &self,
         standing: impl Iterator<Item = &'h Hold>,
@@ -83,8 +83,8 @@ impl Evidence<'_, '_> {
         standing.dedup();
         let count = standing.len() + 1;
         let least = standing.iter().map(|grant| limit(*grant)).min()?;
-        let bears = least.min(limit(other)).bears(count);
-        (!bears).then_some((standing[0], other))
+        let allows = least.min(limit(other)).allows(count);
+        (!allows).then_some((standing[0], other))
     }
 
     /// When a grant was seen to end: released, removed, or beyond its lease.

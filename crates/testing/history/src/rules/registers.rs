@@ -1,4 +1,4 @@
-//! What a lock guards is written by its holder, and no more by an earlier one.
+//! A register is written by the holder of its lock, and no longer by an earlier holder.
 
 use super::Evidence;
 use crate::grants::Grant;

@@ -1,4 +1,4 @@
-//! What clients are told about how long they hold a lock is so.
+//! The times for which clients were promised a lock are kept.
 
 use super::Evidence;
 use crate::report::{Kind, Violation};

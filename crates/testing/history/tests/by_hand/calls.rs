@@ -63,7 +63,7 @@ pub(crate) fn remove() -> Call {
     call("", Action::Remove)
 }
 
-/// What is said of a call, word by word.
+/// The description of a call, word by word.
 pub(crate) trait Words: Sized {
     fn at(self, sent: u64, ended: u64) -> Self;
     fn by_client(self, client: u32) -> Self;
@@ -240,7 +240,7 @@ pub(crate) fn calls<const COUNT: usize>(calls: [Call; COUNT]) -> History {
     }
 }
 
-/// What else was recorded.
+/// The other records.
 pub(crate) trait Besides: Sized {
     fn writes(self, register: Register, token: u64, sent: u64, written: Written) -> Self;
     fn trusts(self, token: u64, from: u64, to: u64) -> Self;

@@ -1,4 +1,4 @@
-//! Who is told of a deadlock, rightly and wrongly.
+//! DEADLOCK errors, right and wrong ones.
 
 use history::Kind::{NoCircle, NoOrder};
 use history::{Call, History, Mode, Outcome, Refusal};

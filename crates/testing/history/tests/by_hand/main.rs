@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use history::{History, Kind, Mode, check};
 
-/// What a history is an example of, how it is judged, what it is, and what is wrong with it.
+/// The subject of a history, how it is judged, the history, and its errors.
 pub(crate) type Example = (&'static str, Mode, History, Vec<Kind>);
 
 fn judge(examples: Vec<Example>) {

@@ -1,4 +1,4 @@
-//! What a lock may do: nothing of it may be blamed.
+//! Correct behaviour of a lock: none of it may be reported.
 
 use history::{History, Mode, Outcome, Refusal, Register, Written};
 

@@ -59,7 +59,7 @@ pub(crate) fn right() -> Vec<Example> {
             [],
         ),
         example(
-            "a writer goes on as a reader, and others come in",
+            "a writer continues as a reader, and others come in",
             calls([
                 acquire("ann").at(0, 1).granted(10, 1),
                 acquire("bob").shared().block().at(2, 20).granted(15, 1),

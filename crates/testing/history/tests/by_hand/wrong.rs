@@ -1,4 +1,4 @@
-//! What no lock may do, and what it is found out as.
+//! Wrong behaviour of a lock, and the error that is reported.
 
 use history::Kind::{Exclusion, NoOrder, TokenOrder, TokenShared};
 use history::{History, Kind, Mode, Outcome, Refusal};

@@ -1,4 +1,4 @@
-//! What no lock may do to those who wait, to who gets no reply, to what it guards, and in a crash.
+//! Wrong behaviour towards waiters, callers without a reply and registers, and in a crash.
 
 use history::Kind::{
     Exclusion, NoOrder, QueueOrder, RegisterRefused, RegisterTookStale, RegisterWentBack,

@@ -48,7 +48,7 @@ pub(crate) enum Rule {
     LossBeforeGrant,
     /// Grants that nobody knows are released.
     Strays,
-    /// What is waited for, or has a call under way, is no such grant.
+    /// A grant that is waited for, or has a call under way, is no stray.
     WaitsAreNoStrays,
     /// Silence is judged by a try that began after `sure`.
     SilenceAfterSure,
@@ -77,7 +77,7 @@ const OMISSIONS: [Omission; 9] = [
     omission(Rule::SilenceAfterSure, 18, Faults::Freezes),
 ];
 
-/// What fails in a play.
+/// The violation in a play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Faults {
     /// Programs are frozen; the network and the server are sound.

@@ -1,4 +1,4 @@
-//! What a program knows, and the rules by which it changes: the client of docs/client-protocol.md in small.
+//! A program's state, and the rules by which it changes: a small client after docs/client-protocol.md.
 
 mod replies;
 mod turns;
@@ -280,7 +280,7 @@ impl Program {
         }
     }
 
-    /// What is held and in a session.
+    /// The held grants in a session.
     fn in_session(&self) -> impl Iterator<Item = (&u64, &Claim)> {
         let claims = self.claims.iter();
         claims.filter(|(_, claim)| claim.stage == Stage::Held && claim.session.is_some())

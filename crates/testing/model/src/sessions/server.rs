@@ -21,7 +21,7 @@ const USER: &[u8] = b"user";
 /// The wall clock at the start, so that tokens are not 0.
 const START_MS: u64 = 1_000_000;
 
-/// Who holds the lock.
+/// The holders of the lock.
 pub(super) struct Held {
     owner: [u8; 8],
     pub(super) token: u64,
@@ -109,7 +109,7 @@ impl Server {
         Some(token)
     }
 
-    /// What the module's timer does.
+    /// The work of the module's timer.
     pub(super) fn tick(&mut self) {
         self.refresh();
         let now = self.now();

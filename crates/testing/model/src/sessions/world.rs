@@ -43,7 +43,7 @@ struct World {
     /// By time, and by the order of sending.
     messages: BTreeMap<(u64, u64), Message>,
     last_message: u64,
-    /// When the last request of a connection arrives; for ever: it is dead.
+    /// When the last request of a connection arrives; forever: it is dead.
     arrivals: BTreeMap<u64, u64>,
     /// The same of replies.
     replies: BTreeMap<u64, u64>,
@@ -58,7 +58,7 @@ struct World {
 ///
 /// # Errors
 ///
-/// What went wrong.
+/// The violations.
 pub(crate) fn play(seed: u64, faults: Faults, left_out: &[Rule]) -> Result<usize, String> {
     let mut world = World {
         random: Random(seed),
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// A program reads what has come, and goes on; sometimes its timers are first.
+    /// A program reads what has come, and continues; sometimes its timers are first.
     fn run(&mut self, index: usize) {
         let (time, is_over) = (self.time, self.time >= BUSY);
         let timers_first = self.random.one_in(3);
@@ -255,7 +255,7 @@ impl World {
             }
         }
         for connection in closed {
-            // What was lost is lost, but the server hears of the end some day.
+            // The lost bytes are lost, but at some time the server notices the end.
             let last = self.arrivals.remove(&connection).unwrap_or(0);
             let last = if last == u64::MAX { 0 } else { last };
             let delay = self.delay(index).unwrap_or(8000);
@@ -270,7 +270,7 @@ impl World {
             let is_excused = by_silence && self.faults == Faults::All;
             if self.server.has_token(token) && !is_excused {
                 return Err(format!(
-                    "{token} is told as lost at {}, and is held",
+                    "{token} is reported as lost at {}, and is held",
                     self.time
                 ));
             }
@@ -278,7 +278,7 @@ impl World {
         Ok(())
     }
 
-    /// Who believes to hold the lock holds it.
+    /// A program that believes to hold the lock holds it.
     fn judge_believers(&self) -> Result<(), String> {
         for (index, side) in self.sides.iter().enumerate() {
             for claim in side.program.claims.values() {
@@ -311,11 +311,11 @@ impl World {
         let waits = self.sides.iter().flat_map(|side| &side.tasks);
         let waits = waits.filter(|task| !task.is_idle()).count();
         if waits > 0 {
-            format!("{waits} tasks wait for ever")
+            format!("{waits} tasks wait forever")
         } else if self.server.is_free() {
             "a release is never finished".to_owned()
         } else {
-            "the lock is held for ever".to_owned()
+            "the lock is held forever".to_owned()
         }
     }
 }

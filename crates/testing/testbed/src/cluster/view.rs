@@ -1,4 +1,4 @@
-//! What nodes know of each other, and when they agree.
+//! The nodes' views of each other, and when they agree.
 
 use super::{Cluster, PATIENCE, Slots};
 use crate::probe::{poll, within};
@@ -17,11 +17,11 @@ pub struct NodeLine {
     pub primary: Option<String>,
     /// In which epoch it, or its primary, has taken what it serves.
     pub epoch: u64,
-    /// What it serves.
+    /// The slots that it serves.
     pub slots: Slots,
 }
 
-/// What a node thinks of another one.
+/// A node's view of another one.
 #[derive(PartialEq, Eq)]
 struct Picture {
     follows: Option<String>,
@@ -66,7 +66,7 @@ impl NodeLine {
 }
 
 impl Cluster {
-    /// What a node knows of the cluster; none where it is down or does not answer.
+    /// A node's view of the cluster; none if it is down or does not answer.
     pub fn view(&self, node: usize) -> Option<Vec<NodeLine>> {
         let text = self.view_as_told(node)?;
         text.lines().map(NodeLine::parse).collect()

@@ -1,4 +1,4 @@
-//! What a server is started with, and which server it is.
+//! The settings that a server is started with, and which server it is.
 
 use super::Server;
 use crate::module::{self, server_program};

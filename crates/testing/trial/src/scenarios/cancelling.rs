@@ -71,7 +71,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         "of {rounds} waits none was cancelled"
     );
 
-    // In line, and for ever, and where nobody releases.
+    // In line, and forever, and where nobody releases.
     cmd!(server, "LOCK.ACQUIRE", "taken", DRIVER, "PX", 60_000).grant();
     let calls: Vec<_> = (0..20)
         .map(|_| worker.acquire("taken").for_ever().ask())
@@ -82,7 +82,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         call.refused("cancelled")?;
     }
     stage.agree(&site)?;
-    // Before it stands in line.
+    // Before it waits in line.
     for _ in 0..20 {
         let call = worker.acquire("taken").for_ever().ask();
         worker.cancel(&call).answer()?;

@@ -53,7 +53,7 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     let still = stage.ledger().held().len();
     ensure!(
         still == count,
-        "{} of {count} locks were told as lost after a stall",
+        "{} of {count} locks were reported as lost after a stall",
         count - still
     );
     for grant in held.iter().step_by(count / 100) {
@@ -166,7 +166,7 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], lease)
 }
 
-/// What a worker takes, and how many connections it has.
+/// The resources of a worker, and its number of connections.
 fn measure(worker: &Worker, server: &mut testbed::redis::Connection) -> (Usage, usize) {
     let clients = cmd!(*server, "CLIENT", "LIST").text();
     (worker.usage(), clients.lines().count())
@@ -174,7 +174,7 @@ fn measure(worker: &Worker, server: &mut testbed::redis::Connection) -> (Usage, 
 
 /// Thousands of locks and waits, one after the other: nothing grows.
 pub(super) fn growth(stage: &Stage) -> Verdict {
-    /// What a runtime may take by itself, between two looks.
+    /// The CPU time that an idle runtime may take between two looks.
     const MEMORY_KB: u64 = 48 * 1024;
     const THREADS: usize = 16;
     /// Idle ones that a client may keep, the polling one, the user's own, and this program's.

@@ -1,4 +1,4 @@
-//! What the clients are put through.
+//! The scenarios that the clients are put through.
 
 mod addresses;
 mod cancelling;

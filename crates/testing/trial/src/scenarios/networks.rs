@@ -7,19 +7,19 @@ use crate::stage::{LEASE, Stage, silence};
 use std::time::Instant;
 use testbed::{Expect, Fault, Proxy, cmd};
 
-/// The server hears everything, the client nothing.
+/// The server receives everything, the client nothing.
 pub(super) fn silent_replies(stage: &Stage) -> Verdict {
     silent(stage, Proxy::fall_silent)
 }
 
-/// Nobody hears anything.
+/// Nobody receives anything.
 pub(super) fn silent_network(stage: &Stage) -> Verdict {
     silent(stage, Proxy::swallow)
 }
 
 fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     let keep = ms(1000);
-    // The longest silence that the server bears, until it judges it, and the lease that then runs out.
+    // The longest silence that the server tolerates, until it judges it, and the lease that then runs out.
     let all_over = keep + ms(2000) + LEASE;
     let site = Site::start();
     let (proxy, outside) = site.behind_proxy();
@@ -54,7 +54,7 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
         "a check says that a lost lock is held"
     );
     // A lock that was reported as lost is not renewed.
-    stage.all_free(&site, all_over, "all was told as lost")?;
+    stage.all_free(&site, all_over, "all was reported as lost")?;
     proxy.speak();
     worker.works("held", ms(3000))?;
     worker.works("free", ms(3000))?;
@@ -81,7 +81,7 @@ pub(super) fn forgotten(stage: &Stage) -> Verdict {
     proxy.forget();
     let begun = Instant::now();
     for number in 0..waits.len() {
-        // It goes to a connection of which nobody hears any more.
+        // It goes to a connection that is dead.
         cmd!(server, "LOCK.RELEASE", format!("awaited-{number}"), DRIVER).int();
     }
     for (worker, wait) in workers.iter().zip(&waits) {
@@ -109,7 +109,7 @@ pub(super) fn resets_in_request(stage: &Stage) -> Verdict {
     resets(stage, Fault::ResetRequest)
 }
 
-/// The server has done what was asked, and the client does not hear it.
+/// The server has done what was asked, and the client gets no reply.
 pub(super) fn resets_in_reply(stage: &Stage) -> Verdict {
     resets(stage, Fault::Reset)
 }

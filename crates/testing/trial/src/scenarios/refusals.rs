@@ -64,7 +64,7 @@ pub(super) fn missing_module(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], LEASE)
 }
 
-/// What is told by a client that is refused: when it is opened already, or by each call, with a wait and without.
+/// The error of a client that is refused: when it is opened already, or by each call, with a wait and without.
 fn refusals(worker: &Worker, locks: &'static str, opened: Answer) -> Verdict<Vec<String>> {
     match opened {
         Answer::Error { class, text } if class == "refused" => Ok(vec![text]),
@@ -122,7 +122,7 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker, &newcomer], LEASE)
 }
 
-/// A script runs for longer than the server bears.
+/// A script runs for longer than the server tolerates.
 pub(super) fn busy_script(stage: &Stage) -> Verdict {
     let site = Site::start_with(|it| it.config("lua-time-limit", "100"));
     let (proxy, outside) = site.behind_proxy();
@@ -223,7 +223,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
     for wait in [Duration::ZERO, ms(10_000)] {
         refused_at_once(&worker, LOCKS, wait)?;
     }
-    // In that moment its connection ends, and it comes back too early.
+    // In that moment its connection ends, and it returns too early.
     let polling = site.poller_of("held");
     cmd!(server, "CLIENT", "KILL", "ID", polling).int();
     thread::sleep(ms(400));
@@ -233,7 +233,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
     )
     .okay();
     worker.works("other", ms(3000))?;
-    thread::sleep(lease + ms(500)); // renewed again: a right that came back within the lease costs no lock
+    thread::sleep(lease + ms(500)); // renewed again: a right that returned within the lease costs no lock
     worker.holds(&held)?;
     ensure!(
         worker.check(&held)?,

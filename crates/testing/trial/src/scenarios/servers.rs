@@ -1,4 +1,4 @@
-//! The server hangs, is killed, comes back.
+//! The server hangs, is killed, returns.
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, ms};
@@ -40,7 +40,7 @@ pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], lease)
 }
 
-/// Hangs for longer: what was held is told as lost while it does.
+/// Hangs for longer: what was held is reported as lost while it does.
 pub(super) fn hung_long(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let lease = ms(1000);
@@ -93,7 +93,7 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
         "a check says that a lost lock is held"
     );
     worker.close("a").answer()?;
-    // The port is another's to take, so it is the same server that comes back, with nothing.
+    // The port is another's to take, so it is the same server that returns, with nothing.
     site.server().restart();
     stage.end(&site, &[&worker], LEASE)
 }
@@ -124,7 +124,7 @@ fn unreachable(
     Ok(())
 }
 
-/// Comes back with all that it had: nothing is lost.
+/// Returns with all that it had: nothing is lost.
 pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
     let site = Site::start_with(|it| {
         it.config("appendonly", "yes")
@@ -156,7 +156,7 @@ pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], lease)
 }
 
-/// Comes back with nothing: all is lost, and told.
+/// Returns with nothing: all is lost, and told.
 pub(super) fn restart_without_data(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let lease = ms(8000);

@@ -264,7 +264,7 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     stage.end(&site, &[&one, &two], lease)
 }
 
-/// The first in line is frozen, for less than its session bears.
+/// The first in line is frozen, for less than its session's timeout.
 pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
     let (site, one) = stage.pair()?;
     let two = stage.worker(&site)?;
@@ -334,7 +334,7 @@ pub(super) fn late_loss(stage: &Stage) -> Verdict {
         if let crate::worker::Answer::Grant(grant) = call.answer()? {
             ensure!(
                 worker.check(&grant)?,
-                "{key} is told as held, and its loss was reported before"
+                "{key} is reported as held, and its loss was reported before"
             );
             stage.agree(&site)?;
             worker.release(&grant).ok()?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// For how long an answer that is late is still waited for, to tell how late it is.
 const GRACE: Duration = ms(5000);
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Grant(Grant),
@@ -21,7 +21,7 @@ pub(crate) enum Answer {
     Error { class: String, text: String },
 }
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Acquire { locks: String, key: String },

@@ -22,7 +22,7 @@ pub(super) struct Process {
     group: Pid,
 }
 
-/// What a process has taken.
+/// The resources that a process has taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) memory_kb: u64,
@@ -130,7 +130,7 @@ impl Process {
     }
 }
 
-/// What the kernel tells of a process, from its state on; empty when it has gone.
+/// The kernel's figures of a process, from its state on; empty after it has ended.
 fn stat_of(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before it may hold anything but the last bracket.

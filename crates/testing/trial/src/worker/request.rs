@@ -1,4 +1,4 @@
-//! What a worker is asked for when it is asked for a lock.
+//! The request to a worker for a lock.
 
 use super::call::Kind;
 use super::{Call, LOCKS, Worker};

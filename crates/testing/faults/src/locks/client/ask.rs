@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_millis(10);
 /// How often a client lets itself be sent on before it gives a call up.
 const REDIRECTIONS: usize = 5;
 
-/// What was answered, and between which two moments.
+/// The answer, and the two moments between which it was given.
 pub(super) struct Heard {
     pub(super) sent: Moment,
     pub(super) ended: Moment,
@@ -224,7 +224,7 @@ impl Client<'_> {
         }
     }
 
-    /// What an error reply says of the lock.
+    /// The meaning of an error reply for the lock.
     pub(super) fn judge(&mut self, error: &testbed::Refusal) -> Outcome {
         let code = error.code();
         if let Some(refusal) = protocol::refusal(code) {

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// The number of the first client's twin; the others' follow.
 pub(crate) const TWINS: u32 = 500;
 
-/// What a client recorded.
+/// The record of a client.
 pub(crate) struct Record {
     pub(crate) calls: Vec<Call>,
     pub(crate) writes: Vec<Write>,
@@ -62,7 +62,7 @@ impl<'s> Client<'s> {
         }
     }
 
-    /// What it recorded.
+    /// Its record.
     pub(crate) fn into_record(self) -> Record {
         Record {
             calls: self.calls,

@@ -32,7 +32,7 @@ pub(super) struct Asks<'a> {
     unanswered: Vec<(Moment, Place)>,
 }
 
-/// What a try came to.
+/// The result of a try.
 pub(super) enum Asked {
     /// It is answered: what the call came to.
     Over(Moment, Outcome),
@@ -154,7 +154,7 @@ impl Client<'_> {
         }
     }
 
-    /// What an event says of a queued call.
+    /// The meaning of an event for a queued call.
     pub(super) fn outcome_of(&mut self, event: &Event, asks: &Asks<'_>) -> Outcome {
         match &event.what {
             What::Granted {
@@ -305,7 +305,7 @@ impl Client<'_> {
     }
 }
 
-/// What is asked for; as it is recorded, or as it is sent at first.
+/// The request; as it is recorded, or as it is sent at first.
 fn action(asks: &Asks<'_>, block: bool) -> Action {
     Action::Acquire {
         limit: asks.limit,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long its turn may take, on a busy machine.
 const TURN: Duration = Duration::from_secs(5);
 
-/// One that stands in line.
+/// One that waits in line.
 struct Member<'p, 's> {
     program: &'p Program<'s>,
     owner: String,
@@ -26,7 +26,7 @@ struct Member<'p, 's> {
 }
 
 impl Client<'_> {
-    /// Has them stand in line through one stall after the other, until the run is over.
+    /// Has them wait in line through one stall after the other, until the run is over.
     pub(crate) fn stand_in_stalls(&mut self, programs: &[Program<'_>]) {
         while !self.stage.run.is_over() {
             self.tasks += 1;

@@ -1,4 +1,4 @@
-//! What clients do with a lock: work under it, come again, overstay, meddle.
+//! The tasks of clients with a lock: they work under it, re-enter, overstay, meddle.
 
 use super::{Client, TWINS};
 use crate::locks::program::Program;
@@ -19,14 +19,14 @@ const WAIT: Range<u64> = 20..900;
 /// How often an idle holder writes, every tenth of a second.
 const IDLE: usize = 30;
 
-/// What a client knows of its own grant.
+/// A client's knowledge of its own grant.
 pub(super) struct Held {
     pub(super) key: String,
     pub(super) owner: String,
     pub(super) token: u64,
     pub(super) holds: u32,
     pub(super) lease: u64,
-    /// How many holders it bears; none where nobody knows.
+    /// How many holders it allows; none where nobody knows.
     pub(super) limit: Option<Limit>,
 }
 
@@ -47,7 +47,7 @@ impl Client<'_> {
             } else {
                 4
             };
-            // What an event grants was written by another's call: WAIT says nothing of it.
+            // The grant of an event was written by another client's call: WAIT does not cover it.
             let may_queue = !self.stage.habits.wait;
             if may_queue && self.random.random_ratio(1, queues) {
                 self.queue(program);
@@ -100,7 +100,7 @@ impl Client<'_> {
         self.give_back(&first);
     }
 
-    /// Goes on writing to the database, and asks the server nothing: if the grant gets lost
+    /// Continues writing to the database, and asks the server nothing: if the grant gets lost
     /// meanwhile, nobody tells.
     fn idle(&mut self, held: &Held) {
         for _ in 0..IDLE {
@@ -152,7 +152,7 @@ impl Client<'_> {
         }
     }
 
-    /// Takes the lock for a short time, sleeps past it and goes on writing.
+    /// Takes the lock for a short time, sleeps past it and continues writing.
     fn overstay(&mut self) {
         let (key, owner) = (self.key(), self.owner());
         let lease = self.random.random_range(SHORT);
@@ -413,7 +413,7 @@ impl Client<'_> {
         keys.choose(&mut self.random).expect("keys").clone()
     }
 
-    /// What is asked for: to write, to read, or one of a few permits.
+    /// The request: to write, to read, or one of a few permits.
     pub(super) fn limit(&mut self) -> Option<Limit> {
         match self.random.random_range(0..10) {
             0..5 => None,

@@ -11,7 +11,7 @@ pub(crate) struct Alone {
     node: [Node; 1],
     server: Mutex<Server>,
     proxy: Proxy,
-    /// What sets its clock, where that is wanted.
+    /// The hand that sets its clock, if it has one.
     clock: Option<Hand>,
 }
 

@@ -11,7 +11,7 @@ use testbed::{Builder, Sentinels, Server};
 /// what is written after it waits in the primary.
 const BALLAST: usize = 32;
 const BALLAST_BYTES: usize = 1 << 20;
-/// For how long grants are made that no replica hears of.
+/// For how long grants are made that no replica receives.
 const LAG: Duration = Duration::from_millis(300);
 
 /// Three servers under three Sentinels.

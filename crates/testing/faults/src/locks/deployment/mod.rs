@@ -66,7 +66,7 @@ pub(crate) trait Deployment: Send + Sync {
 pub(crate) enum Loss {
     /// Its process is killed. Its replicas may lag behind when that happens.
     Killed,
-    /// It hangs until another has taken its place, and then goes on for a moment.
+    /// It hangs until another has taken its place, and then continues for a moment.
     Hangs,
 }
 

@@ -1,4 +1,4 @@
-//! One server, which may die and come back.
+//! One server, which may die and return.
 
 use crate::connection::connect;
 use redis::Connection;

@@ -23,7 +23,7 @@ const NUMBER: u32 = 1_000;
 /// A clock that was set is an hour off.
 const AN_HOUR: i64 = 3_600;
 
-/// What injects faults, and records what these do to locks.
+/// Injects faults, and records their effect on locks.
 pub(crate) struct LocksNemesis<'s> {
     stage: &'s Stage,
     random: StdRng,

@@ -1,4 +1,4 @@
-//! What is done to clients that wait.
+//! Faults of waiting clients.
 
 use super::LocksNemesis;
 use crate::locks::observer::{client_ids, clients};
@@ -75,7 +75,7 @@ impl LocksNemesis<'_> {
         self.with_first_waiter(|this, connection, key, node, id| {
             let life = this.stage.deployment.nodes()[node].life();
             let seen = this.stage.run.now();
-            // Who was first in line a moment ago is still there now, or this sighting says nothing.
+            // The first waiter of a moment ago is still the first, or this sighting shows nothing.
             let waiters: Value = redis::cmd("LOCK.WAITERS").arg(key).query(connection)?;
             let ids = client_ids(waiters.clone());
             this.sightings.push(Sighting {

@@ -47,7 +47,7 @@ pub(super) struct Place {
     pub(super) session: u64,
 }
 
-/// What a queued call waits for.
+/// The request of a queued call.
 pub(super) enum Next {
     /// An event that granted or ended it.
     Event(Event),
@@ -57,7 +57,7 @@ pub(super) enum Next {
     Late,
 }
 
-/// What is known on one server.
+/// The knowledge about one server.
 #[derive(Default)]
 struct Site {
     told: Mutex<Told>,
@@ -130,7 +130,7 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// What comes of a call that is in line in this session.
+    /// The outcome of a call that is in line in this session.
     pub(super) fn await_end(&self, place: Place, key: &str, owner: &str, until: Instant) -> Next {
         let name = (key.to_owned(), owner.to_owned());
         loop {
@@ -231,5 +231,5 @@ impl<'s> Program<'s> {
 const STEADY: Moment = 20_000;
 /// How long a program may take to poll again.
 const PAUSE: Moment = 500_000;
-/// How long a client waits for news at a time: servers may change their roles meanwhile.
+/// How long a client waits for an event at a time: servers may change their roles meanwhile.
 const POLL: Duration = Duration::from_millis(50);

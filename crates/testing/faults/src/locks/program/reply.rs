@@ -4,7 +4,7 @@ use history::{Limit, Moment};
 use redis::Value;
 use testbed::Expect;
 
-/// What a session was told of a call or a grant.
+/// A session's report about a call or a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) session: u64,

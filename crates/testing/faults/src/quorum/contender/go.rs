@@ -1,4 +1,4 @@
-//! Locks by the Go client's quorum, in a process of its own: it dies, stops and goes on with the contender.
+//! Locks by the Go client's quorum, in a process of its own: it dies, stops and continues with the contender.
 
 use crate::quorum::event::Orders;
 use history::{Outcome, Refusal};
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>;
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Deserialize)]
 struct Answer {
     id: u64,

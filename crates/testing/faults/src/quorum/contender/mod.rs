@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// started this process.
 ///
 /// # Errors
-/// What kept it from working.
+/// Why it could not work.
 pub fn contend(orders: &str) -> Result<(), String> {
     let orders: Orders = serde_json::from_str(orders).map_err(|e| format!("the orders: {e}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// How long a server may take to answer.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// What clocks may differ by.
+/// The largest difference of two clocks.
 const DRIFT: Duration = Duration::from_millis(20);
 
 /// The servers.

@@ -37,7 +37,7 @@ pub(crate) struct QuorumNemesis<'a> {
     due: Vec<(Instant, Due)>,
 }
 
-/// What has been begun and is to be ended.
+/// The faults that have begun and must be ended.
 enum Due {
     Restart(usize),
     StopServer(usize),
@@ -66,7 +66,7 @@ impl<'a> QuorumNemesis<'a> {
         }
     }
 
-    /// Has so many contend while things are done to them and to the servers, mends everything, and ends
+    /// Has so many contend while things are done to them and to the servers, repairs everything, and ends
     /// them. Gives back what they have told.
     pub(crate) fn run(mut self, contenders: usize) -> Vec<Record> {
         for _ in 0..contenders {
@@ -74,7 +74,7 @@ impl<'a> QuorumNemesis<'a> {
         }
         let mut faults = ALL.to_vec();
         if self.setup.is_wrong() {
-            // What the wrong lock does wrong is seen then.
+            // The fault of the wrong lock is seen then.
             faults.push((Fault::PutAhead, 100));
         }
         let (run, mut random) = (self.run, self.run.random(1));

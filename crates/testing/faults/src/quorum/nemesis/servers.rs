@@ -1,4 +1,4 @@
-//! What is done to servers.
+//! Faults of servers.
 
 use super::{Due, QuorumNemesis};
 use crate::quorum::configuration::AHEAD;

@@ -1,4 +1,4 @@
-//! What a few contenders told, and what is made of them. Times are in milliseconds.
+//! Reports of a few contenders, and the history made of them. Times are in milliseconds.
 
 use crate::quorum::event::{Event, trusted_lease};
 use crate::quorum::process::Record;
@@ -6,7 +6,7 @@ use crate::run::Run;
 use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome, Register, Write, Written};
 use std::time::Duration;
 
-/// What was made of it.
+/// The resulting history.
 struct Told {
     history: History,
     troubles: Vec<String>,
@@ -26,7 +26,7 @@ fn at(ms: u64) -> Moment {
     ms * 1000
 }
 
-/// What one contender of one task told that ended as it should.
+/// The reports of one contender of one task that ended as it should.
 fn contender(number: u32, events: impl IntoIterator<Item = Vec<Event>>) -> Record {
     let mut events: Vec<_> = events.into_iter().flatten().collect();
     for event in &mut events {

@@ -4,7 +4,7 @@ use super::super::{LEASE, REPLY, Request, Rule};
 use super::{Call, Outbox, Program, Purpose, Stage};
 
 impl Program {
-    /// Calls without a reply are given up, and the loop goes on.
+    /// Calls without a reply are given up, and the loop continues.
     pub(crate) fn go_on(&mut self, outbox: &mut Outbox, now: u64) {
         let over = self.under_way.iter();
         let over: Vec<_> = over
@@ -66,7 +66,7 @@ impl Program {
         self.send(outbox, now, (purpose, request), on(block + REPLY));
     }
 
-    /// What is to be sent before a POLL.
+    /// The commands to send before a POLL.
     fn due(&mut self, session: u64, now: u64) -> Vec<(Purpose, Request)> {
         let mut due = Vec::new();
         for (owner, claim) in &mut self.claims {

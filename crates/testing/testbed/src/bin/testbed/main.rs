@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
 use std::{env, thread};
 
-/// What a running program hears of.
+/// An event of a running program.
 enum Event {
     /// A line of standard input.
     Line(String),

@@ -16,7 +16,7 @@
 //! | `kill` | the `port` of a server | `{}`, when its process has ended |
 //! | `stop` | the `port` of a server | `{}`, when its process has ended as by SIGTERM |
 //! | `restart` | the `port` of a server | the server |
-//! | `pause`, `resume` | the `port` of a server | `{}`; its process is stopped (SIGSTOP), or goes on |
+//! | `pause`, `resume` | the `port` of a server | `{}`; its process is stopped (SIGSTOP), or continues |
 //! | `fail-over` | the `port` of a replica | `{"port": …}` of the new primary: in a cluster this replica, by Sentinels any |
 //! | `user` | the `port` of a server, `name` | `{}`; it has this user of docs/operations/users.md |
 //! | `inject` | the `port` of a proxy, a `fault`, `words`, `times` (1) | `{}`; so many requests with all these words meet it |
@@ -116,7 +116,7 @@ fn three() -> usize {
     3
 }
 
-/// What one order has started.
+/// The processes that one order has started.
 enum Thing {
     Server(Server),
     Cluster(Cluster),
@@ -263,7 +263,7 @@ fn nothing_at<T>(port: u16) -> T {
     panic!("there is no such thing at port {port}")
 }
 
-/// Who started it stops it, and not the Ctrl-C of a terminal.
+/// The program that started it stops it, and not the Ctrl-C of a terminal.
 fn own_group(settings: Builder) -> Builder {
     settings.own_process_group()
 }

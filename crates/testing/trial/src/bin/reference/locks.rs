@@ -22,7 +22,7 @@ const RELEASE: Duration = Duration::from_secs(2);
 /// How often a call looks at what has changed, if nothing wakes it.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What is wrong with this worker, if anything.
+/// The defect of this worker, if any.
 pub(super) fn is_wrong(defect: &str) -> bool {
     env::var("REFERENCE_DEFECT").is_ok_and(|it| it == defect)
 }

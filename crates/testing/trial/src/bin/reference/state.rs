@@ -1,4 +1,4 @@
-//! What a `Locks` knows, and how replies and events change it: no I/O here.
+//! The state of a `Locks`, and how replies and events change it: no I/O here.
 
 use crate::locks::Name;
 use crate::replies::{Error, token_of};
@@ -9,7 +9,7 @@ use testbed::Expect;
 
 /// One acquire: first a wait, then a grant.
 pub(super) struct Claim {
-    /// What the trial calls the grant.
+    /// The trial's name of the grant.
     number: u64,
     pub(super) stage: Stage,
     /// Where it waits, or what renews it.
@@ -202,7 +202,7 @@ impl State {
                     let token = token_of(&parts[4]);
                     self.losses.insert(token);
                     let claim = self.claims.get(&name);
-                    // What has been taken out for its fixed lease is `taken`, too.
+                    // A grant that was removed from the session for its fixed lease is `taken`, too.
                     let is_ours = claim
                         .is_some_and(|it| it.token() == Some(token) && it.session == Some(session));
                     if is_ours {

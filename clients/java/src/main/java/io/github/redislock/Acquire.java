@@ -7,8 +7,8 @@ import io.github.redislock.state.Failure;
 import io.github.redislock.state.Name;
 import io.github.redislock.state.Node;
 import io.github.redislock.state.Waits.Step;
+import java.util.Objects;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /** One acquire, by the thread that waits for it. */
@@ -36,19 +36,12 @@ final class Acquire {
     Grant by(@Nullable Task owner, long wait) throws InterruptedException {
         Task task = terms.mode().size() > 1 ? null : owner; // each permit is an owner of its own
         Grant held = task == null ? null : task.grant(key);
-        long begun = Core.now();
-        Throwable error = null;
-        try {
+        return Core.observed(core::observe, Core.now(), (observer, took, error) -> observer.acquired(key, took, error), () -> {
             if (isInterruptible && Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            return held != null ? held.enter(terms.mode()) : acquire(task, null, 0, wait);
-        } catch (InterruptedException | RuntimeException e) {
-            error = e;
-            throw e;
-        } finally {
-            core.observe(Core.acquired(key, begun, error));
-        }
+            return held != null && held.isOpen() ? held.enter(terms.mode()) : acquire(task, null, 0, wait);
+        });
     }
 
     Grant adopt(String owner, long token) {
@@ -67,7 +60,10 @@ final class Acquire {
             if (to.loop == null) {
                 throw new Failure(fault.at("cluster"));
             }
-            Grant held = ask(() -> register(task, owner, token, wait));
+            Grant held = ask(core.atomically(() -> {
+                grant = register(task, owner, token, wait);
+                return next(grant.claim);
+            }));
             if (terms.isFixed()) {
                 held.renew("acquire", terms.lease(), true);
             }
@@ -103,37 +99,35 @@ final class Acquire {
         return new Grant(core, claim, this::wake);
     }
 
-    /** Registers it and asks until there is a grant. The loop brings the events of a place in line. */
-    private Grant ask(Supplier<Grant> register) throws InterruptedException {
+    /** Asks until there is a grant. The loop brings the events of a place in line. */
+    private Grant ask(@Nullable Step first) throws InterruptedException {
         Pauses pauses = new Pauses();
-        Step step = core.atomically(() -> {
-            grant = register.get();
-            return next(grant.claim);
-        });
-        Claim claim = grant.claim;
+        Grant asked = Objects.requireNonNull(grant);
+        Claim claim = asked.claim;
+        Step step = first;
         while (step != null) {
-            if (step.words() == null) {
-                sleep(step.rest());
-                step = core.atomically(() -> next(claim));
-                continue;
-            }
-            Step sent = step;
-            Node node = claim.node;
-            long limit = Math.min(claim.limit, claim.last - sent.call());
-            Reply reply = to.send(limit, sent.words());
-            boolean passes = reply.fault().isPassing();
-            step = core.atomically(() -> {
-                core.state.answered(claim, node, sent.session(), sent.call(), reply);
-                core.state.endCall(sent.call());
-                return passes ? sent : next(claim);
-            });
-            if (passes) {
+            long pause = step.rest();
+            if (step.words() != null) {
+                Step sent = step;
+                Node node = claim.node;
+                long limit = Math.min(claim.limit, claim.last - sent.call());
+                Reply reply = to.send(limit, sent.words());
+                boolean passes = reply.fault().isPassing();
+                step = core.atomically(() -> {
+                    core.state.answered(claim, node, sent.session(), sent.call(), reply);
+                    core.state.endCall(sent.call());
+                    return passes ? sent : next(claim);
+                });
+                if (!passes) {
+                    continue;
+                }
                 to.follow(reply.fault(), limit);
-                sleep(Math.min(pauses.next(), claim.askedEnd - Core.now()));
-                step = core.atomically(() -> next(claim));
+                pause = Math.min(pauses.next(), claim.askedEnd - Core.now());
             }
+            sleep(pause);
+            step = core.atomically(() -> next(claim));
         }
-        return grant;
+        return asked;
     }
 
     private @Nullable Step next(Claim claim) {

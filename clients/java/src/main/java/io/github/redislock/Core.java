@@ -2,22 +2,18 @@ package io.github.redislock;
 
 import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.ServerNode;
-import io.github.redislock.state.Answer;
 import io.github.redislock.state.Claim;
-import io.github.redislock.state.Failure;
-import io.github.redislock.state.Name;
 import io.github.redislock.state.State;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
@@ -27,6 +23,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -37,7 +34,15 @@ final class Core {
     private static final long EPOCH = System.nanoTime();
     private static final System.Logger LOG = System.getLogger("io.github.redislock");
 
-    private record Call(String[] words, long number) {}
+    /** What the user attempts. */
+    interface Attempt<T extends @Nullable Object, X extends Exception> {
+        T make() throws X;
+    }
+
+    /** Notifies of the end of an attempt. */
+    interface Ended {
+        void notify(LockObserver observer, Duration took, @Nullable Throwable error);
+    }
 
     final Settings settings;
     final LockServer server;
@@ -85,11 +90,7 @@ final class Core {
                 LOG.log(System.Logger.Level.ERROR, "a callback has failed", e);
             }
         };
-        try {
-            background.execute(logged);
-        } catch (RejectedExecutionException e) { // the client is closed
-            thread("work", logged).start();
-        }
+        background.execute(logged);
     }
 
     void warn(String text) {
@@ -145,16 +146,20 @@ final class Core {
         }
     }
 
-    /** The notification of the end of an acquire. */
-    static Consumer<LockObserver> acquired(String key, long begun, @Nullable Throwable error) {
-        Duration took = Duration.ofNanos(now() - begun);
-        return observer -> observer.acquired(key, took, error);
-    }
-
-    /** The notification of the end of a release. */
-    static Consumer<LockObserver> released(String key, long taken, @Nullable Throwable error) {
-        Duration held = Duration.ofNanos(now() - taken);
-        return observer -> observer.released(key, held, error);
+    /** Does something, and notifies the observer of its end, and of how long ago that time is. */
+    static <T extends @Nullable Object, X extends Exception> T observed(Consumer<Consumer<LockObserver>> observers, long since,
+            Ended ended, Attempt<T, X> attempt) throws X {
+        Throwable error = null;
+        try {
+            return attempt.make();
+        } catch (Throwable e) {
+            error = e;
+            throw e;
+        } finally {
+            Duration took = Duration.ofNanos(now() - since);
+            Throwable why = error;
+            observers.accept(observer -> ended.notify(observer, took, why));
+        }
     }
 
     Loop loopOf(ServerNode node) {
@@ -164,20 +169,6 @@ final class Core {
     /** The end of calls that begin now. */
     long end() {
         return now() + 2 * settings.reply();
-    }
-
-    /** Makes a call in a claim's name. before returns its command, after applies the answer. */
-    void call(String attempted, Name name, Supplier<String[]> before, Consumer<Answer> after) {
-        try {
-            Call call = atomically(() -> new Call(before.get(), state.beginCall(name)));
-            Answer answer = new Route(this, name.key()).call(end(), loop -> call.words);
-            update(() -> {
-                state.endCall(call.number);
-                after.accept(answer);
-            });
-        } catch (Failure e) {
-            throw Errors.of(attempted, name.key(), e.fault);
-        }
     }
 
     /** Sleeps. An interrupt does not end it, and is kept. */
@@ -218,33 +209,29 @@ final class Core {
         Queue<Runnable> calls = new ConcurrentLinkedQueue<>();
         Map<Long, Boolean> closed = new ConcurrentHashMap<>();
         loops.values().forEach(loop -> loop.node.sessions().forEach(session -> calls.add(() -> {
-            String[] words = {"LOCK.SESSION", "CLOSE", String.valueOf(session)};
-            closed.put(session, !new Route(this, loop).call(end, to -> words).reply().isFault());
+            closed.put(session, !new Route(this, loop).call(end, State.closeCommand(session)).reply().isFault());
         })));
         all(calls, end);
         for (Claim grant : grants) {
             if (!closed.getOrDefault(grant.session, false)) {
-                calls.add(() -> new Route(this, grant.name.key()).call(end, to -> grant.releaseCommand()));
+                calls.add(() -> new Route(this, grant.name.key()).call(end, grant.releaseCommand(0)));
             }
         }
         all(calls, end);
         loops.values().forEach(loop -> loop.end(end));
         timer.shutdownNow();
         server.close();
-        background.shutdown();
     }
 
     /** Makes all calls at once, by some threads. */
     private void all(Queue<Runnable> calls, long end) {
-        List<Thread> threads = new ArrayList<>();
-        for (int i = Math.min(calls.size(), 16); i > 0; i--) {
-            threads.add(thread("close", () -> {
-                for (Runnable call = calls.poll(); call != null; call = calls.poll()) {
-                    call.run();
-                }
-            }));
-        }
-        threads.forEach(Thread::start);
-        threads.forEach(thread -> join(thread, end + settings.reply() - now()));
+        Runnable some = () -> {
+            for (Runnable call = calls.poll(); call != null; call = calls.poll()) {
+                call.run();
+            }
+        };
+        CompletableFuture<?>[] threads = Stream.generate(() -> CompletableFuture.runAsync(some, background))
+                .limit(Math.min(calls.size(), 16)).toArray(CompletableFuture<?>[]::new);
+        CompletableFuture.allOf(threads).completeOnTimeout(null, end + settings.reply() - now(), TimeUnit.NANOSECONDS).join();
     }
 }

@@ -11,7 +11,7 @@ final class Errors {
     static LockException of(String attempted, String key, Fault fault) {
         String text = attempted + " " + key + ": " + fault.text();
         Throwable cause = fault.cause();
-        return switch (Objects.requireNonNull(fault.kind())) {
+        LockException error = switch (Objects.requireNonNull(fault.kind())) {
             case BUSY -> new LockBusyException(text, cause);
             case LOST -> new LockLostException(text, cause);
             case DEADLOCK -> new LockDeadlockException(text, cause);
@@ -20,15 +20,12 @@ final class Errors {
             case UNAVAILABLE -> new LockUnavailableException(text, cause);
             case MISUSE -> new LockMisuseException(text, cause);
         };
+        error.kind = fault.kind();
+        return error;
     }
 
     static Kind kindOf(Throwable error) {
-        return error instanceof LockBusyException ? Kind.BUSY
-                : error instanceof LockLostException ? Kind.LOST
-                : error instanceof LockDeadlockException ? Kind.DEADLOCK
-                : error instanceof LockNotAloneException ? Kind.NOT_ALONE
-                : error instanceof LockRefusedException ? Kind.REFUSED
-                : error instanceof LockMisuseException ? Kind.MISUSE : Kind.UNAVAILABLE;
+        return error instanceof LockException known ? known.kind : Kind.UNAVAILABLE;
     }
 
     static LockMisuseException misuse(String text) {

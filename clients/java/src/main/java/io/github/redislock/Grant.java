@@ -1,15 +1,16 @@
 package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
-import io.github.redislock.spi.Reply;
 import io.github.redislock.state.Answer;
 import io.github.redislock.state.Claim;
+import io.github.redislock.state.Failure;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -79,42 +80,60 @@ public final class Grant implements AutoCloseable {
 
     /** Ends it at its maximum time, or at the end of a fixed lease. */
     private void end() {
-        String[] command = core.atomically(() -> core.state.end(claim, most));
-        if (command != null) {
-            Answer answer = new Route(core, key()).call(core.end(), loop -> command);
-            core.update(() -> core.state.ended(claim, answer.reply()));
-        } else {
+        boolean isEnded = send(() -> core.state.end(claim, most), this::repeat,
+                answer -> core.state.finished(claim.name, claim.token, answer.reply()));
+        if (!isEnded) {
             endLater();
         }
     }
 
     /** Asks for it where its key is now: a node of the cluster has deleted or redirected it. */
     private void find() {
-        long number = core.atomically(() -> core.state.beginCall(claim.name));
-        Loop[] at = new Loop[1];
-        long[] session = new long[1];
-        Answer answer = new Route(core, key()).call(core.end(), loop -> loop == null ? null : core.atomically(() -> {
-            at[0] = loop;
-            session[0] = loop.node.session;
-            if (session[0] == 0) {
-                loop.need();
+        Route to = new Route(core, key());
+        send(() -> claim.renewCommand(0), words -> to.call(core.end(), words), answer -> {
+            core.state.found(claim, to.loop == null ? null : to.loop.node, answer);
+            if (to.loop != null) {
+                to.loop.need(); // its session takes the grant in
             }
-            return session[0] == 0 ? null : claim.renewCommand(session[0]);
-        }));
-        core.update(() -> {
-            core.state.found(claim, at[0] == null ? null : at[0].node, session[0], answer);
-            core.state.endCall(number);
         });
     }
 
-    /** Makes a call about the grant. */
-    private void call(String attempted, Supplier<String[]> before, Consumer<Answer> after) {
-        try {
-            synchronized (turn) {
-                core.call(attempted, claim.name, before, after);
+    /** Sends a command in its owner's name, and applies the answer. Returns false if there is none to send. */
+    private boolean send(Supplier<String @Nullable []> command, Function<String[], Answer> send, Consumer<Answer> apply) {
+        long[] number = new long[1];
+        String[] words = core.atomically(() -> {
+            String[] made = command.get();
+            number[0] = made == null ? 0 : core.state.beginCall(claim.name);
+            return made;
+        });
+        if (words == null) {
+            return false;
+        }
+        Answer answer = send.apply(words);
+        core.update(() -> {
+            try {
+                apply.accept(answer);
+            } finally {
+                core.state.endCall(number[0]);
             }
-        } finally {
-            endLater();
+        });
+        return true;
+    }
+
+    private Answer repeat(String[] words) {
+        return new Route(core, key()).call(core.end(), words);
+    }
+
+    /** Makes a call of the user about the grant. */
+    private void call(String attempted, Supplier<String[]> command, Consumer<Answer> apply) {
+        synchronized (turn) {
+            try {
+                send(command, this::repeat, apply);
+            } catch (Failure e) {
+                throw Errors.of(attempted, key(), e.fault);
+            } finally {
+                endLater();
+            }
         }
     }
 
@@ -165,6 +184,11 @@ public final class Grant implements AutoCloseable {
         });
     }
 
+    /** Whether all holds were given back, or left to others. */
+    boolean isGivenBack() {
+        return claim.holds == 0 || claim.phase == Claim.Phase.RELEASED;
+    }
+
     boolean isOpen() {
         return claim.phase == Claim.Phase.HELD;
     }
@@ -205,17 +229,12 @@ public final class Grant implements AutoCloseable {
 
     /** Makes sure that its owner neither holds the lock nor waits for it. The session repeats what is not answered. */
     void giveUp() {
-        long call = core.atomically(() -> core.state.giveUp(claim) ? core.state.beginCall(claim.name) : 0L);
-        if (call != 0) {
+        send(() -> core.state.giveUp(claim), words -> {
             Route to = new Route(core, key());
-            long limit = Math.min(core.settings.reply(), claim.last - call);
+            long limit = Math.min(core.settings.reply(), claim.last - Core.now());
             to.follow(Fault.NONE, limit);
-            Reply reply = to.send(limit, claim.cancelCommand());
-            core.update(() -> {
-                core.state.cancelAnswered(claim, reply);
-                core.state.endCall(call);
-            });
-        }
+            return new Answer(0, to.send(limit, words), false);
+        }, answer -> core.state.finished(claim.name, 0, answer.reply()));
     }
 
     /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
@@ -257,15 +276,11 @@ public final class Grant implements AutoCloseable {
      * thrown.
      */
     public void release() {
-        Throwable error = null;
-        try {
-            call("release", () -> core.state.release(claim), answer -> core.state.released(claim, answer));
-        } catch (RuntimeException e) {
-            error = e;
-            throw e;
-        } finally {
-            core.observe(Core.released(key(), taken, error));
-        }
+        Core.<@Nullable Void, RuntimeException>observed(core::observe, taken,
+                (observer, held, error) -> observer.released(key(), held, error), () -> {
+                    call("release", () -> core.state.release(claim), answer -> core.state.released(claim, answer));
+                    return null;
+                });
     }
 
     /** As {@link #release}, and nothing if it was released or detached. */

@@ -1,6 +1,7 @@
 package io.github.redislock;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** Several locks that were acquired together, sorted by key. */
 public final class Grants implements AutoCloseable {
@@ -15,14 +16,16 @@ public final class Grants implements AutoCloseable {
         return grants;
     }
 
-    /** Asks the server whether all stand, and throws {@link LockLostException} if one does not. */
-    public void check() {
-        grants.forEach(Grant::check);
-    }
-
     /** Gives all back, the last one first. The first error is thrown, with others as suppressed ones. */
     @Override
     public void close() {
+        LockException error = closeAll();
+        if (error != null) {
+            throw error;
+        }
+    }
+
+    @Nullable LockException closeAll() {
         LockException error = null;
         for (int i = grants.size() - 1; i >= 0; i--) {
             try {
@@ -35,16 +38,6 @@ public final class Grants implements AutoCloseable {
                 }
             }
         }
-        if (error != null) {
-            throw error;
-        }
-    }
-
-    void closeQuietly() {
-        try {
-            close();
-        } catch (LockException e) {
-            // Why there are not all of them is reported.
-        }
+        return error;
     }
 }

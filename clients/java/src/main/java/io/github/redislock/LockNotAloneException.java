@@ -2,7 +2,7 @@ package io.github.redislock;
 
 import org.jspecify.annotations.Nullable;
 
-/** The lock has more holders than the call bears: two that share and both want it alone would wait for each other. */
+/** The lock has more holders than the call allows: two sharers that both want it exclusively would wait for each other. */
 public final class LockNotAloneException extends LockException {
     LockNotAloneException(@Nullable String message, @Nullable Throwable cause) {
         super(message, cause);

@@ -2,11 +2,9 @@ package io.github.redislock;
 
 import io.github.redislock.spi.LockServer;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
-import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 
 /**
  * Locks of several processes on a server with the module redis-lock. One for a process and server, for all its threads.
@@ -46,12 +44,7 @@ public final class Locks implements AutoCloseable {
 
     /** The locks of several keys, acquired all or none. */
     public SeveralLocks all(String... keys) {
-        return all(List.of(keys));
-    }
-
-    /** As {@link #all(String...)}. */
-    public SeveralLocks all(Collection<String> keys) {
-        return new SeveralLocks(this, List.copyOf(keys), UnaryOperator.identity(), Lockable.FOREVER);
+        return new SeveralLocks(this, List.of(keys), Lockable.FOREVER);
     }
 
     /** A task: one owner for several locks, which may enter a lock again. */
@@ -134,14 +127,7 @@ public final class Locks implements AutoCloseable {
          * servers in the same order.
          */
         public Quorum quorum(LockServer... others) {
-            return quorum(List.of(others));
-        }
-
-        /** As {@link #quorum(LockServer...)}. */
-        public Quorum quorum(Collection<? extends LockServer> others) {
-            List<LockServer> servers = new ArrayList<>(List.of(server));
-            servers.addAll(others);
-            return new Quorum(servers, settings());
+            return new Quorum(Stream.concat(Stream.of(server), Stream.of(others)).toList(), settings());
         }
 
         private Settings settings() {

@@ -7,8 +7,9 @@ import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
 import io.github.redislock.state.Claim;
-import io.github.redislock.state.Due;
 import io.github.redislock.state.Node;
+import io.github.redislock.state.Round;
+import io.github.redislock.state.State;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -20,16 +21,14 @@ import org.jspecify.annotations.Nullable;
  */
 final class Loop implements Runnable {
     private static final long LEAST = TimeUnit.MILLISECONDS.toNanos(50);
-    private static final long OPEN_TIMES = 500; // as many replies have one reply timeout more
-
-    /** The work of one round, and its time. */
-    private record Plan(long session, List<Due> due, long at, long block) {}
 
     final Node node;
     final ServerNode server;
     private final Core core;
     private @Nullable Thread thread; // while it runs
     private final ServerConnection connection;
+    private final String[] open;
+    private @Nullable Round next; // planned when the last one was applied: callers that were woken compete for the mutex
     volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
@@ -38,6 +37,9 @@ final class Loop implements Runnable {
         this.server = server;
         node = new Node(server.address());
         connection = server.connection();
+        open = Claim.words("LOCK.SESSION", "OPEN", "TIMEOUT", TimeUnit.NANOSECONDS.toMillis(core.settings.silence()),
+                "NAME", core.settings.service());
+        node.resend = command -> core.elsewhere(() -> new Route(core, command[1]).call(core.end(), command));
     }
 
     boolean isRunning() {
@@ -68,27 +70,25 @@ final class Loop implements Runnable {
     @Override
     public void run() {
         Pauses pauses = new Pauses();
-        boolean wasUnknown = false;
         for (;;) {
             long began = Core.now();
-            Fault fault = tried();
-            boolean isUnknown = fault.is("NOSESSION");
-            boolean isBroken = fault != Fault.NONE && !isUnknown;
-            if (isBroken) {
+            Fault fault = round();
+            if (fault != Fault.NONE) {
                 connection.close();
             }
             core.threads.warnOfEnded();
             boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
-            long most = isFine ? 0 : core.atomically(() -> judge(began, isUnknown, isBroken ? fault : Fault.NONE));
+            long most = isFine ? 0 : core.atomically(() -> judge(began, fault));
             if (most < 0) {
                 return;
             }
-            if (fault == Fault.NONE || isUnknown && !wasUnknown) {
-                pauses.reset();
-                wasUnknown = isUnknown;
+            if (fault == Fault.NONE) {
+                if (!node.isNew) {
+                    pauses.reset();
+                }
                 continue;
             }
-            if (isBroken && core.server.isCluster()) {
+            if (core.server.isCluster()) {
                 relocate();
             }
             rest(Math.min(pauses.next(), most));
@@ -96,10 +96,8 @@ final class Loop implements Runnable {
     }
 
     /** Applies the end of a round. Returns the longest pause; below 0: this thread ends. */
-    private long judge(long began, boolean isUnknown, Fault broken) {
-        if (isUnknown) {
-            core.state.sessionEnded(node);
-        } else if (broken != Fault.NONE) {
+    private long judge(long began, Fault broken) {
+        if (broken != Fault.NONE) {
             core.state.failed(node, began, broken);
         }
         boolean ends = core.isClosing || broken != Fault.NONE && core.state.isIdle(node); // until it is needed
@@ -124,95 +122,30 @@ final class Loop implements Runnable {
         }
     }
 
-    /** A round. No fault of a library ends the loop. */
-    private Fault tried() {
+    /** Sends and applies one round. No fault of a library ends the loop. */
+    private Fault round() {
         try {
-            return round();
+            Round round = next != null ? next : core.atomically(() -> core.state.round(node, open));
+            next = null;
+            List<Reply> replies = connection.send(round.limit(), round.commands());
+            Fault broken = core.atomically(() -> {
+                Fault fault = round.apply(replies);
+                next = fault == Fault.NONE ? core.state.round(node, open) : null;
+                return fault;
+            });
+            if (round.commands().get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
+                connection.send(core.settings.reply(), List.<String[]>of(State.closeCommand(node.session)));
+            }
+            return broken;
         } catch (RuntimeException e) {
             return Fault.none(true, e);
         }
-    }
-
-    private Plan plan(boolean sendsDue) {
-        core.state.leaveSession(node);
-        List<Due> due = node.session != 0 && sendsDue ? core.state.due(node) : List.of();
-        return new Plan(node.session, due, core.state.at, core.state.block(node));
-    }
-
-    /** Opens a session if there is none, sends what is due, and polls once. */
-    private Fault round() {
-        Plan plan = core.atomically(() -> plan(true));
-        if (plan.session == 0) {
-            return open();
-        }
-        if (!plan.due.isEmpty()) {
-            Fault broken = send(plan);
-            Plan next = core.atomically(() -> plan(false));
-            if (broken != Fault.NONE || next.session != plan.session) {
-                return broken;
-            }
-            plan = next;
-        }
-        return poll(plan);
-    }
-
-    private Fault poll(Plan plan) {
-        Reply polled = send(core.settings.reply() + plan.block, "LOCK.SESSION", "POLL", plan.session, "BLOCK",
-                TimeUnit.NANOSECONDS.toMillis(plan.block));
-        if (!polled.isFault()) {
-            core.update(() -> {
-                if (node.session == plan.session) {
-                    core.state.polled(node, plan.at, polled.value());
-                }
-            });
-        }
-        return polled.fault();
-    }
-
-    private Fault open() {
-        Reply opened = send(core.settings.reply(), "LOCK.SESSION", "OPEN", "TIMEOUT",
-                TimeUnit.NANOSECONDS.toMillis(core.settings.silence()), "NAME", core.settings.service());
-        long session = Reply.number(opened.value());
-        if (session == 0) {
-            return opened.isFault() ? opened.fault() : Fault.none(false, "OPEN answered no session");
-        }
-        boolean isClosed = core.atomically(() -> {
-            core.state.opened(node, session);
-            return core.isClosing;
-        });
-        if (isClosed) {
-            send(core.settings.reply(), "LOCK.SESSION", "CLOSE", session);
-        }
-        return Fault.NONE;
     }
 
     /** Sends a command once over the user's client. isAsking: ASK led there. */
     Reply call(boolean isAsking, long limit, String[] command) {
         return isAsking ? server.call(limit, List.of(new String[] {"ASKING"}, command)).get(1)
                 : server.call(limit, List.<String[]>of(command)).get(0);
-    }
-
-    private Reply send(long limit, Object... words) {
-        return connection.send(limit, List.<String[]>of(Claim.words(words))).get(0);
-    }
-
-    private Fault send(Plan plan) {
-        List<Due> due = plan.due;
-        long limit = core.settings.reply() * (1 + due.size() / OPEN_TIMES);
-        List<Reply> replies = connection.send(limit, due.stream().map(Due::command).toList());
-        return core.atomically(() -> {
-            Fault broken = Fault.NONE;
-            for (int i = 0; i < due.size(); i++) {
-                Fault fault = replies.get(i).fault();
-                String[] command = due.get(i).command();
-                due.get(i).apply().reply(plan.at, replies.get(i));
-                broken = fault.isSilence() ? fault : broken;
-                if (fault.redirects() && command[0].equals("LOCK.RELEASE")) { // another node has that key now
-                    core.elsewhere(() -> new Route(core, command[1]).call(core.end(), loop -> command));
-                }
-            }
-            return broken;
-        });
     }
 
     /** Sends on what a node of the cluster that does not answer may have lost to another one. */

@@ -119,15 +119,11 @@ public final class QuorumGrant implements AutoCloseable {
      * servers have answered in time.
      */
     public void release() {
-        Throwable error = null;
-        try {
-            ask("release", Grant::release);
-        } catch (RuntimeException e) {
-            error = e;
-            throw e;
-        } finally {
-            quorum.observe(Core.released(key, taken, error));
-        }
+        Core.<@Nullable Void, RuntimeException>observed(quorum::observe, taken,
+                (observer, held, error) -> observer.released(key, held, error), () -> {
+                    ask("release", Grant::release);
+                    return null;
+                });
     }
 
     /** As {@link #release}, and nothing if it was released. */

@@ -43,16 +43,8 @@ public final class QuorumLock extends Lockable<QuorumGrant> {
 
     @Override
     QuorumGrant acquire(long wait, boolean isInterruptible) throws InterruptedException {
-        long begun = Core.now();
         String key = lock.fullKey();
-        Throwable error = null;
-        try {
-            return new QuorumAcquire(new Ballot(quorum, key, lock.terms, isInterruptible), wait).run();
-        } catch (InterruptedException | RuntimeException e) {
-            error = e;
-            throw e;
-        } finally {
-            quorum.observe(Core.acquired(key, begun, error));
-        }
+        return Core.observed(quorum::observe, Core.now(), (observer, took, error) -> observer.acquired(key, took, error),
+                () -> new QuorumAcquire(new Ballot(quorum, key, lock.terms, isInterruptible), wait).run());
     }
 }

@@ -5,7 +5,6 @@ import io.github.redislock.spi.LockServer.Place;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerNode;
 import io.github.redislock.state.Answer;
-import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /** The way of the commands about a key. In a cluster each reply may change it. */
@@ -40,18 +39,16 @@ final class Route {
     }
 
     /** Sends a command once. */
-    Reply send(long limit, String @Nullable [] words) {
-        return loop != null && words != null ? loop.call(isAsking, limit, words)
-                : Reply.of(loop == null ? fault : Fault.none(false, "no session"));
+    Reply send(long limit, String[] words) {
+        return loop != null ? loop.call(isAsking, limit, words) : Reply.of(fault);
     }
 
-    /** Sends a command until it is answered, or this time is over. The command is null while it has no session. */
-    Answer call(long end, Function<@Nullable Loop, String @Nullable []> command) {
+    /** Sends a command until it is answered, or this time is over. */
+    Answer call(long end, String[] words) {
         Pauses pauses = new Pauses();
         Fault last = Fault.NONE;
         for (boolean wasOpen = false;; wasOpen |= last.isSent()) {
             follow(last, Math.min(core.settings.reply(), end - Core.now()));
-            String[] words = command.apply(loop);
             long sent = Core.now();
             Reply reply = send(Math.min(core.settings.reply(), end - sent), words);
             last = reply.fault();

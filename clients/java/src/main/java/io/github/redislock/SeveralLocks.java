@@ -2,10 +2,8 @@ package io.github.redislock;
 
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.TreeSet;
-import java.util.function.UnaryOperator;
 
 /**
  * The locks of several keys, acquired all or none: one after the other in the order of their names, so that two callers
@@ -13,25 +11,18 @@ import java.util.function.UnaryOperator;
  */
 public final class SeveralLocks extends Lockable<Grants> {
     private final Locks locks;
-    private final Collection<String> keys;
-    private final UnaryOperator<RedisLock> each;
+    private final List<String> keys;
     private final long wait;
 
-    SeveralLocks(Locks locks, Collection<String> keys, UnaryOperator<RedisLock> each, long wait) {
+    SeveralLocks(Locks locks, List<String> keys, long wait) {
         this.locks = locks;
         this.keys = keys;
-        this.each = each;
         this.wait = wait;
-    }
-
-    /** How each of them is acquired: {@code lock -> lock.shared()}. */
-    public SeveralLocks each(UnaryOperator<RedisLock> how) {
-        return new SeveralLocks(locks, keys, how, wait);
     }
 
     /** How long {@link #lock} and {@link #lockInterruptibly} wait, for all together; then they are busy. */
     public SeveralLocks waiting(Duration time) {
-        return new SeveralLocks(locks, keys, each, nanos(time));
+        return new SeveralLocks(locks, keys, nanos(time));
     }
 
     @Override
@@ -44,11 +35,10 @@ public final class SeveralLocks extends Lockable<Grants> {
         long end = Core.now() + wait;
         Task task = locks.task();
         List<Grant> grants = new ArrayList<>();
-        boolean isDone = false;
         try {
             for (String key : new TreeSet<>(keys)) {
                 long left = wait <= 0 ? wait : Math.max(0, end - Core.now());
-                grants.add(each.apply(locks.get(key)).by(task).acquire(left, isInterruptible));
+                grants.add(locks.get(key).by(task).acquire(left, isInterruptible));
             }
             for (Grant grant : grants) {
                 LockLostException lost = grant.loss();
@@ -56,12 +46,13 @@ public final class SeveralLocks extends Lockable<Grants> {
                     throw lost;
                 }
             }
-            isDone = true;
             return new Grants(grants);
-        } finally {
-            if (!isDone) {
-                new Grants(grants).closeQuietly();
+        } catch (Throwable e) {
+            LockException failed = new Grants(grants).closeAll();
+            if (failed != null) {
+                e.addSuppressed(failed);
             }
+            throw e;
         }
     }
 }

@@ -3,6 +3,7 @@ package io.github.redislock;
 import io.github.redislock.state.OwnerOfTask;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -12,24 +13,28 @@ import org.jspecify.annotations.Nullable;
 public final class Task {
     final OwnerOfTask state = new OwnerOfTask(); // of the mutex
     private final Core core;
-    private final Map<String, Grant> held = new HashMap<>(); // of the mutex
+    private final Map<String, Grant> grants = new HashMap<>(); // of the mutex
 
     Task(Core core) {
         this.core = core;
     }
 
-    /** What it holds of a key. */
+    /** Its grant of a key: held, or lost and not given back as often as it was acquired. */
     @Nullable Grant grant(String key) {
-        return core.atomically(() -> {
-            Grant grant = held.get(key);
-            return grant != null && grant.isOpen() ? grant : null;
-        });
+        return core.atomically(() -> grants().get(key));
     }
 
     void remember(Grant grant) {
-        core.atomically(() -> {
-            held.values().removeIf(it -> !it.isOpen());
-            return held.put(grant.key(), grant);
-        });
+        core.atomically(() -> grants().put(grant.key(), grant));
+    }
+
+    /** What it has not given back. */
+    Set<String> keys() {
+        return core.atomically(() -> Set.copyOf(grants().keySet()));
+    }
+
+    private Map<String, Grant> grants() {
+        grants.values().removeIf(Grant::isGivenBack);
+        return grants;
     }
 }

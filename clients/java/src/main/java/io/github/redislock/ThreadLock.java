@@ -45,23 +45,17 @@ public final class ThreadLock implements Lock {
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit()));
-    }
-
-    /** As {@link #tryLock(long, TimeUnit)}. */
-    public boolean tryLock(Duration time) throws InterruptedException {
-        return acquire(mine -> mine.tryLock(time));
+        return acquire(mine -> mine.tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit())));
     }
 
     private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
-        Threads.Mine mine = threads.mine();
-        Grant before = mine.of(key);
+        Task mine = threads.mine();
+        Grant before = mine.grant(key);
         LockLostException lost = before == null ? null : before.loss();
         if (lost != null) {
             throw new LockLostException(lost.getMessage(), lost);
         }
-        Optional<Grant> grant = acquiring.acquire(lock.by(mine.task));
-        grant.ifPresent(mine.holds::add);
+        Optional<Grant> grant = acquiring.acquire(lock.by(mine));
         threads.keep(mine);
         return grant.isPresent();
     }
@@ -69,11 +63,12 @@ public final class ThreadLock implements Lock {
     /** @throws IllegalMonitorStateException if this thread does not hold it */
     @Override
     public void unlock() {
-        Threads.Mine mine = threads.mine();
-        Grant grant = grant(mine);
-        mine.holds.remove(grant);
-        threads.keep(mine);
-        grant.release();
+        Task mine = threads.mine();
+        try {
+            grant(mine).release();
+        } finally {
+            threads.keep(mine);
+        }
     }
 
     /** There are none: this lock is one of several processes. */
@@ -87,8 +82,8 @@ public final class ThreadLock implements Lock {
         return grant(threads.mine());
     }
 
-    private Grant grant(Threads.Mine mine) {
-        Grant grant = mine.of(key);
+    private Grant grant(Task mine) {
+        Grant grant = mine.grant(key);
         if (grant == null) {
             throw new IllegalMonitorStateException("this thread does not hold " + key);
         }
@@ -102,12 +97,13 @@ public final class ThreadLock implements Lock {
 
     /** Whether this thread has it, as far as it knows. */
     public boolean isHeldByCurrentThread() {
-        Grant grant = threads.mine().of(key);
+        Grant grant = threads.mine().grant(key);
         return grant != null && grant.isHeld();
     }
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        return threads.mine().count(key);
+        Grant grant = threads.mine().grant(key);
+        return grant == null ? 0 : (int) grant.holds();
     }
 }

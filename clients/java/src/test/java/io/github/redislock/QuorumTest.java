@@ -33,7 +33,7 @@ class QuorumTest extends Bed {
         List<LockServer> all = servers.stream()
                 .map(server -> connect(Client.JEDIS, Client.Topology.SINGLE, server.port, null)).toList();
         return closing(Locks.builder(all.get(0)).service("test").lease(lease).replyTimeout(Duration.ofMillis(300))
-                .quorum(all.subList(1, 3)));
+                .quorum(all.get(1), all.get(2)));
     }
 
     private Quorum quorum() {

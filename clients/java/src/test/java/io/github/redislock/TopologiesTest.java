@@ -10,7 +10,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.FutureTask;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
@@ -70,12 +69,5 @@ class TopologiesTest extends Bed {
         waits.get().release();
         assertTrue(((String) server.run("CLIENT LIST")).contains("name=orders"));
         assertEquals(List.of(), server.run("ACL LOG"));
-    }
-
-    /** The slot of a key, by the reference of the cluster specification. */
-    @Test
-    void slots() {
-        assertEquals(12_739, io.github.redislock.spi.ClusterServer.slot("123456789"));
-        assertEquals(io.github.redislock.spi.ClusterServer.slot("user"), io.github.redislock.spi.ClusterServer.slot("{user}:1"));
     }
 }

@@ -5,50 +5,26 @@ import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.DefaultJedisSocketFactory;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
-import redis.clients.jedis.JedisSocketFactory;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.util.SafeEncoder;
 
 /** A connection of Jedis that is opened when it is used. */
 final class JedisConnection implements ServerConnection {
-    /** Opens what Jedis reads and writes. */
-    private static final class Wire extends Connection {
-        Wire(JedisSocketFactory sockets, JedisClientConfig config) {
-            super(sockets, config);
-        }
-
-        void write(List<String[]> commands) {
-            for (String[] words : commands) {
-                CommandArguments command = new CommandArguments(() -> bytes(words[0]));
-                for (int n = 1; n < words.length; n++) {
-                    command.add((Object) bytes(words[n])); // which every version has
-                }
-                sendCommand(command);
-            }
-            flush();
-        }
-
-        @Nullable Object read() {
-            return readProtocolWithCheckingBroken();
-        }
-    }
-
     private static final int NANOS = 1_000_000;
 
     private final JedisNode.Address address;
     private final JedisClientConfig config;
-    private volatile @Nullable Wire wire;
+    private volatile @Nullable Connection connected;
     private int timeout;
     private volatile boolean isOld;
 
@@ -57,8 +33,12 @@ final class JedisConnection implements ServerConnection {
         this.config = config;
     }
 
-    private static byte[] bytes(String word) {
-        return word.getBytes(StandardCharsets.UTF_8);
+    private static CommandArguments arguments(String[] words) {
+        CommandArguments command = new CommandArguments(() -> SafeEncoder.encode(words[0]));
+        for (int n = 1; n < words.length; n++) {
+            command.add((Object) SafeEncoder.encode(words[n])); // which every version has
+        }
+        return command;
     }
 
     @Override
@@ -70,10 +50,10 @@ final class JedisConnection implements ServerConnection {
             close();
         }
         try {
-            Wire open = wire != null ? wire : connect(end);
+            Connection open = connected != null ? connected : connect(end);
             wait(open, end);
             isSent = true;
-            open.write(commands);
+            commands.forEach(words -> open.sendCommand(arguments(words)));
             for (int n = 0; n < commands.size(); n++) {
                 wait(open, end);
                 replies.add(read(open));
@@ -86,9 +66,9 @@ final class JedisConnection implements ServerConnection {
         return replies;
     }
 
-    private static Reply read(Wire open) {
+    private static Reply read(Connection open) {
         try {
-            return Reply.of(decoded(open.read()));
+            return Reply.of(SafeEncoder.encodeObject(open.getOne())); // bytes as strings
         } catch (JedisDataException e) {
             return error(e);
         }
@@ -99,7 +79,7 @@ final class JedisConnection implements ServerConnection {
     }
 
     /** Limits the next read. */
-    private void wait(Wire open, long end) {
+    private void wait(Connection open, long end) {
         int millis = millis(end);
         if (millis != timeout) {
             open.setSoTimeout(millis);
@@ -111,13 +91,13 @@ final class JedisConnection implements ServerConnection {
         return (int) Math.max(1, (end - System.nanoTime()) / NANOS);
     }
 
-    private Wire connect(long end) {
+    private Connection connect(long end) {
         HostAndPort server = address.find(end - System.nanoTime());
         int millis = millis(end);
         JedisClientConfig limited = limited(config, millis);
-        Wire opened = new Wire(new DefaultJedisSocketFactory(server, limited), limited);
+        Connection opened = new Connection(new DefaultJedisSocketFactory(server, limited), limited);
         timeout = millis;
-        wire = opened;
+        connected = opened;
         return opened;
     }
 
@@ -136,25 +116,6 @@ final class JedisConnection implements ServerConnection {
                 });
     }
 
-    private static @Nullable Object decoded(@Nullable Object value) {
-        if (value instanceof byte[] bytes) {
-            return new String(bytes, StandardCharsets.UTF_8);
-        }
-        if (value instanceof List<?> list) {
-            List<@Nullable Object> decoded = new ArrayList<>(list.size());
-            for (Object one : list) {
-                if (one instanceof Map.Entry<?, ?> field) { // of a map, by RESP3
-                    decoded.add(decoded(field.getKey()));
-                    decoded.add(decoded(field.getValue()));
-                } else {
-                    decoded.add(decoded(one));
-                }
-            }
-            return decoded;
-        }
-        return value;
-    }
-
     /** Has the next call open a new connection. */
     void renew() {
         isOld = true;
@@ -163,8 +124,8 @@ final class JedisConnection implements ServerConnection {
     @Override
     public void close() {
         isOld = false;
-        Wire open = wire;
-        wire = null;
+        Connection open = connected;
+        connected = null;
         if (open != null) {
             try {
                 open.disconnect();

@@ -6,11 +6,11 @@ import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.Reply;
 import java.util.Collection;
 import java.util.List;
-import java.util.function.Supplier;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.util.JedisClusterCRC16;
 
 /**
  * Servers that are reached by Jedis: by connections of their own, with the configuration that you make your client from. A
@@ -26,29 +26,19 @@ public final class JedisServer {
 
     /** One server. */
     public static LockServer of(HostAndPort server, JedisClientConfig config) {
-        return LockServer.of(new JedisNode(server.toString(), limit -> server, config));
-    }
-
-    /** A server whose address is asked for before each connection. */
-    public static LockServer of(Supplier<HostAndPort> server, JedisClientConfig config) {
-        return of("server", server, config);
-    }
-
-    /** The same, with a name for the server in messages. */
-    public static LockServer of(String name, Supplier<HostAndPort> server, JedisClientConfig config) {
-        return LockServer.of(new JedisNode(name, limit -> server.get(), config));
+        return new JedisNode(server.toString(), limit -> server, config);
     }
 
     /** The primary that Sentinels name. The second configuration is for the Sentinels. */
     public static LockServer sentinel(String name, Collection<HostAndPort> sentinels, JedisClientConfig config,
             JedisClientConfig sentinelConfig) {
         List<HostAndPort> all = List.copyOf(sentinels);
-        return LockServer.of(new JedisNode(name + " of " + all, limit -> primary(name, all, sentinelConfig, limit), config));
+        return new JedisNode(name + " of " + all, limit -> primary(name, all, sentinelConfig, limit), config);
     }
 
     /** A cluster, of which these nodes are known. */
     public static LockServer cluster(Collection<HostAndPort> nodes, JedisClientConfig config) {
-        return new ClusterServer(nodes.stream().map(HostAndPort::toString).toList(),
+        return new ClusterServer(nodes.stream().map(HostAndPort::toString).toList(), JedisClusterCRC16::getSlot,
                 address -> new JedisNode(address, limit -> mapped(HostAndPort.from(address), config), config), () -> { });
     }
 

@@ -11,6 +11,7 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.TimeoutOptions;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.resource.ClientResources;
@@ -70,7 +71,7 @@ public final class LettuceServer {
     /** One server, or the primary that Sentinels name: the URI says which. Takes the client's options and resources. */
     public static LockServer of(RedisClient client, RedisURI uri) {
         RedisClient own = own(client.getResources(), client.getOptions());
-        return LockServer.of(new Node(name(uri), limit -> connect(own, uri, limit), () -> shutDown(own)));
+        return new Node(name(uri), limit -> connect(own, uri, limit), () -> shutDown(own));
     }
 
     /** The cluster of this client. Takes its options and resources. */
@@ -79,7 +80,7 @@ public final class LettuceServer {
         RedisURI first = client.getPartitions().getPartition(0).getUri();
         List<String> nodes = client.getPartitions().stream().map(RedisClusterNode::getUri)
                 .map(uri -> uri.getHost() + ":" + uri.getPort()).toList();
-        return new ClusterServer(nodes, address -> {
+        return new ClusterServer(nodes, SlotHash::getSlot, address -> {
             RedisURI uri = copy(first);
             int colon = address.lastIndexOf(':');
             uri.setHost(address.substring(0, colon));
@@ -95,16 +96,13 @@ public final class LettuceServer {
      *
      * <pre>{@code
      * RedisClient client = (RedisClient) factory.getRequiredNativeClient();
-     * LockServer server = LettuceServer.connecting(() -> client.connect(ByteArrayCodec.INSTANCE));
+     * LockServer server = LettuceServer.connecting("redis", () -> client.connect(ByteArrayCodec.INSTANCE));
      * }</pre>
+     *
+     * @param name of the server, in messages
      */
-    public static LockServer connecting(Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return connecting("server", factory);
-    }
-
-    /** The same, with a name for the server in messages. */
     public static LockServer connecting(String name, Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return LockServer.of(new Node(name, limit -> calling(factory), () -> { }));
+        return new Node(name, limit -> calling(factory), () -> { });
     }
 
     private static CompletableFuture<StatefulRedisConnection<byte[], byte[]>> calling(

@@ -1,6 +1,5 @@
 package io.github.redislock.spi;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -10,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
+import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
 /** A cluster, whose nodes tell by {@code CLUSTER SLOTS} who has what. */
@@ -17,15 +17,17 @@ public final class ClusterServer implements LockServer {
     private static final int SLOTS = 16384;
 
     private final List<String> seeds;
+    private final ToIntFunction<String> slot;
     private final Function<String, ServerNode> dial;
     private final Runnable close;
     private final Map<String, ServerNode> nodes = new ConcurrentHashMap<>();
     private volatile String @Nullable [] map; // null: to be read
     private volatile String @Nullable [] old;
 
-    /** Nodes are written {@code host:port}; those to begin with, and how to make one. */
-    public ClusterServer(List<String> seeds, Function<String, ServerNode> dial, Runnable close) {
+    /** Nodes are written {@code host:port}; those to begin with, the slot of a key, and how to make a node. */
+    public ClusterServer(List<String> seeds, ToIntFunction<String> slot, Function<String, ServerNode> dial, Runnable close) {
         this.seeds = List.copyOf(seeds);
+        this.slot = slot;
         this.dial = dial;
         this.close = close;
     }
@@ -47,7 +49,7 @@ public final class ClusterServer implements LockServer {
             fault = read(limit);
             now = map != null ? map : old;
         }
-        String address = now == null ? null : now[slot(key)];
+        String address = now == null ? null : now[slot.applyAsInt(key)];
         if (address == null) {
             map = null;
             return new Place(null, fault != Fault.NONE ? fault : Fault.none(false, "no node has the slot of " + key));
@@ -118,20 +120,5 @@ public final class ClusterServer implements LockServer {
     public void close() {
         nodes.values().forEach(ServerNode::close);
         close.run();
-    }
-
-    /** The slot of a key. */
-    public static int slot(String key) {
-        int open = key.indexOf('{');
-        int end = key.indexOf('}', open + 1);
-        String hashed = open >= 0 && end > open + 1 ? key.substring(open + 1, end) : key;
-        int crc = 0;
-        for (byte one : hashed.getBytes(StandardCharsets.UTF_8)) {
-            crc ^= (one & 0xff) << 8;
-            for (int bit = 0; bit < 8; bit++) {
-                crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
-            }
-        }
-        return (crc & 0xffff) % SLOTS;
     }
 }

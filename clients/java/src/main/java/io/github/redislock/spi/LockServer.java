@@ -12,22 +12,6 @@ public interface LockServer {
      */
     record Place(@Nullable ServerNode node, Fault fault) {}
 
-    /** One server. */
-    static LockServer of(ServerNode node) {
-        Place place = new Place(node, Fault.NONE);
-        return new LockServer() {
-            @Override
-            public Place find(String key, long limit) {
-                return place;
-            }
-
-            @Override
-            public void close() {
-                node.close();
-            }
-        };
-    }
-
     /** Whether a key may move from one node to another. */
     default boolean isCluster() {
         return false;

@@ -38,12 +38,19 @@ public record Reply(@Nullable Object value, Fault fault) {
         return value instanceof Long number ? number : 0;
     }
 
-    /** A list of names and values. */
+    /** A map, as a list of entries or of names and values. */
     public static Map<String, @Nullable Object> fields(@Nullable Object value) {
-        List<@Nullable Object> list = list(value);
         Map<String, @Nullable Object> fields = new HashMap<>();
-        for (int i = 0; i + 1 < list.size(); i += 2) {
-            fields.put(String.valueOf(list.get(i)), list.get(i + 1));
+        Object name = null;
+        for (Object one : list(value)) {
+            if (one instanceof Map.Entry<?, ?> entry) {
+                fields.put(String.valueOf(entry.getKey()), entry.getValue());
+            } else if (name == null) {
+                name = one;
+            } else {
+                fields.put(String.valueOf(name), one);
+                name = null;
+            }
         }
         return fields;
     }

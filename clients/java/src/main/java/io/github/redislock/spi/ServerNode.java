@@ -3,7 +3,7 @@ package io.github.redislock.spi;
 import java.util.List;
 
 /** One server. */
-public interface ServerNode {
+public interface ServerNode extends LockServer {
     /** Its name in messages; of a node of a cluster {@code host:port}. */
     String address();
 
@@ -16,6 +16,9 @@ public interface ServerNode {
     /** A connection for a session. It is not of a pool. */
     ServerConnection connection();
 
-    /** Closes all connections but those for sessions. */
-    void close();
+    /** All keys are here. */
+    @Override
+    default Place find(String key, long limit) {
+        return new Place(this, Fault.NONE);
+    }
 }

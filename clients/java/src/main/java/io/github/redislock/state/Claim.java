@@ -109,20 +109,16 @@ public final class Claim {
                 queues ? List.of("QUEUE", rest) : List.of());
     }
 
-    /** The user's own release. It alone names the session, so that the server reports no loss. */
-    public String[] releaseCommand() {
+    /** The user's own release, after which its owner has so many holds. It alone names the session, so that the server reports no loss. */
+    public String[] releaseCommand(long holds) {
         return words("LOCK.RELEASE", name.key(), name.owner(), "HOLDS", holds, "TOKEN", token,
                 session != 0 ? List.of("SESSION", session) : List.of());
     }
 
-    /** Moves the grant to a session. */
+    /** Renews the grant, and moves it to this session; 0: stays where it is. */
     public String[] renewCommand(long session) {
-        return words("LOCK.RENEW", name.key(), name.owner(), "SESSION", session, "TOKEN", token);
-    }
-
-    /** Makes sure that the owner neither holds the lock nor waits for it. */
-    public String[] cancelCommand() {
-        return words("LOCK.RELEASE", name.key(), name.owner(), "ALL");
+        return words("LOCK.RENEW", name.key(), name.owner(), session != 0 ? List.of("SESSION", session) : List.of(), "TOKEN",
+                token);
     }
 
     boolean isWaiting() {

@@ -118,14 +118,15 @@ public class Grants extends Ledger {
         claim.renounceOwner();
     }
 
-    /** Takes a hold away, and returns the command for it: from here on it is not held. */
+    /** Takes a hold away, also from a grant that is lost. Returns the command for it: from here on it is not held. */
     public String[] release(Claim claim) {
+        claim.holds = Math.max(0, claim.holds - 1);
         requireHeld(claim);
-        if (--claim.holds == 0) {
+        if (claim.holds == 0) {
             forget(claim);
             claim.phase = Claim.Phase.RELEASED;
         }
-        return claim.releaseCommand();
+        return claim.releaseCommand(claim.holds);
     }
 
     /** Applies what became of a release. */
@@ -145,13 +146,13 @@ public class Grants extends Ledger {
         if (claim.holds == 0 && fault.isLasting()) { // the server would go on to renew the grant: leave its session
             claim.node.leaving |= claim.session != 0 && claim.session == claim.node.session;
         } else if (claim.holds == 0) { // else a re-entry may have come between
-            finishLater(claim.node, claim.name, claim.token, claim.releaseCommand());
+            finishLater(claim.node, claim.name, claim.token, claim.releaseCommand(0));
         }
         throw new Failure(fault.at(claim.node.address));
     }
 
     /**
-     * Ends a grant whose maximum time is over, or whose fixed lease is. Returns the release to send, for {@link #ended};
+     * Ends a grant whose maximum time is over, or whose fixed lease is. Returns the release to send, for {@link #finished};
      * or null, and then {@link #rest} says how long the grant lasts.
      */
     public String @Nullable [] end(Claim claim, long most) {
@@ -159,8 +160,7 @@ public class Grants extends Ledger {
             return null;
         }
         boolean isExpired = claim.isFixed && sure(claim) <= most;
-        claim.holds = 0;
-        String[] command = claim.releaseCommand();
+        String[] command = claim.releaseCommand(0);
         finishLater(claim.node, claim.name, claim.token, command);
         lose(claim, isExpired ? "expired" : "its maximum time is over");
         return command;
@@ -169,11 +169,6 @@ public class Grants extends Ledger {
     /** How long a grant lasts that is not renewed, or has a maximum time. */
     public long rest(Claim claim, long most) {
         return (claim.isFixed ? Math.min(sure(claim), most) : most) - at;
-    }
-
-    /** Applies the reply to the release of {@link #end}. */
-    public void ended(Claim claim, Reply reply) {
-        finished(new Release(claim.name, claim.token), reply);
     }
 
     /** Marks a grant that another node of the cluster may have. It is unsure until it is found. */
@@ -187,8 +182,8 @@ public class Grants extends Ledger {
         find(claim);
     }
 
-    /** Applies what became of the RENEW of a grant that another node may have, in this session of it. */
-    public void found(Claim claim, @Nullable Node node, long session, Answer answer) {
+    /** Applies what became of the RENEW of a grant that another node may have. The loop moves it to the session there. */
+    public void found(Claim claim, @Nullable Node node, Answer answer) {
         if (claim.phase != Claim.Phase.HELD || claim.doubt == null) {
             return; // it was released meanwhile
         }
@@ -197,7 +192,6 @@ public class Grants extends Ledger {
             node.grants.add(claim);
             claim.node = node;
             claim.doubt = null;
-            claim.session = session;
             claim.from = at;
             claim.sure = Math.max(claim.sure, answer.sent() + leaseOf(answer.reply()));
             node.soonest = Math.min(node.soonest, claim.sure);

@@ -53,6 +53,10 @@ public class Ledger {
         news.add(claim.find);
     }
 
+    void resend(Node node, String[] command) {
+        news.add(() -> node.resend.accept(command));
+    }
+
     /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
     public long beginCall(Name name) {
         calls.put(++at, name);
@@ -91,16 +95,20 @@ public class Ledger {
 
     /** Has the loop repeat a release, which is of all holds and without the session. A token of 0: of the wait too. */
     void finishLater(Node node, Name name, long token) {
-        finishLater(node, name, token, Claim.words("LOCK.RELEASE", name.key(), name.owner(), "ALL",
-                token != 0 ? List.of("TOKEN", token) : List.of()));
+        finishLater(node, name, token, releaseAll(name, token));
+    }
+
+    static String[] releaseAll(Name name, long token) {
+        return Claim.words("LOCK.RELEASE", name.key(), name.owner(), "ALL", token != 0 ? List.of("TOKEN", token) : List.of());
     }
 
     void finishLater(Node node, Name name, long token, String[] words) {
         unfinished.put(new Release(name, token), new Unfinished(node, words));
     }
 
-    /** Applies the reply to an unfinished release. */
-    void finished(Release of, Reply reply) {
+    /** Applies the reply to an unfinished release of this token; of 0: to the cancel of a wait. */
+    public void finished(Name name, long token, Reply reply) {
+        Release of = new Release(name, token);
         Unfinished how = unfinished.get(of);
         if (how != null && !reply.fault().isPassing()) {
             unfinished.remove(of);

@@ -9,6 +9,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 
 /** What is known of one server: its session. */
 public final class Node {
@@ -19,11 +20,16 @@ public final class Node {
     public final String address;
     /** 0: none. */
     public long session;
+    /** No POLL of the session has been answered. */
+    public boolean isNew;
+    /** Called, without the mutex, to send a release to the node of the cluster that has its key; must not block. */
+    public Consumer<String[]> resend = command -> { };
 
     final Set<Claim> grants = new LinkedHashSet<>(); // that the session renews, or will
     long seen; // the number of the last event that was applied
     final List<Sure> sures = new ArrayList<>(); // by POLL; each reaches less far than those before it
     long soonest = Claim.FAR; // no grant's time ends before
+    boolean polls; // in the next round
     boolean isOutside; // a grant or place may belong to an earlier session
     long excess = -1; // since when every reply shows more grants than are known; below 0: it does not
     final Deque<Long> tries = new ArrayDeque<>(); // that failed

@@ -9,10 +9,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /** What is known of all servers, and the rules of their sessions. Its callers hold a mutex. */
 public final class State extends Waits {
+    private static final int OPEN_TIMES = 500; // as many replies have one reply timeout more
+
     /** lease is that of the sessions, reply how long a reply may take. */
     public State(long lease, long reply, boolean isCluster) {
         super(lease, reply, isCluster);
@@ -25,9 +28,13 @@ public final class State extends Waits {
                 && node.left.isEmpty() && calls.isEmpty();
     }
 
-    /** Begins a session. */
-    public void opened(Node node, long session) {
+    /** Begins a session; 0: there is none yet. */
+    void opened(Node node, long session) {
+        if (session == 0) {
+            return;
+        }
         node.session = session;
+        node.isNew = true;
         node.seen = 0;
         node.excess = -1;
         node.fault = Fault.NONE;
@@ -39,8 +46,41 @@ public final class State extends Waits {
         claims.values().stream().filter(it -> it.node == node && it.isWaiting()).forEach(this::wake);
     }
 
+    /** The next round: OPEN without a session, what is due, or a POLL. */
+    public Round round(Node node, String[] open) {
+        leaveSession(node);
+        if (node.session == 0) {
+            return session(open, 0, fault -> true, (sent, reply) -> opened(node, Reply.number(reply.value())));
+        }
+        List<Due> due = node.polls ? List.of() : due(node);
+        node.polls = !due.isEmpty(); // next, whatever the replies are
+        if (!due.isEmpty()) {
+            return new Round(due, at, reply * (1 + due.size() / OPEN_TIMES), Fault::isSilence);
+        }
+        long block = block(node);
+        long session = node.session;
+        String[] poll = Claim.words("LOCK.SESSION", "POLL", session, "BLOCK", TimeUnit.NANOSECONDS.toMillis(block));
+        boolean isNew = node.isNew;
+        return session(poll, block, fault -> isNew || !fault.is("NOSESSION"), (sent, reply) -> {
+            if (reply.fault().is("NOSESSION")) {
+                sessionEnded(node);
+            } else if (!reply.isFault() && node.session == session) {
+                polled(node, sent, reply.value());
+            }
+        });
+    }
+
+    private Round session(String[] command, long block, Predicate<Fault> breaks, Due.Apply apply) {
+        return new Round(List.of(new Due(command, apply)), at, reply + block, breaks);
+    }
+
+    /** Closes a session. */
+    public static String[] closeCommand(long session) {
+        return Claim.words("LOCK.SESSION", "CLOSE", session);
+    }
+
     /** Leaves a session with a grant whose release was refused, so that the grant is not renewed forever. */
-    public void leaveSession(Node node) {
+    void leaveSession(Node node) {
         if (node.leaving && node.session != 0) {
             node.left.put(node.session, at);
             sessionEnded(node);
@@ -49,7 +89,7 @@ public final class State extends Waits {
     }
 
     /** What is due before a POLL of the session, in the order of sending. */
-    public List<Due> due(Node node) {
+    List<Due> due(Node node) {
         long session = node.session;
         List<Due> due = new ArrayList<>();
         if (node.isOutside) {
@@ -65,9 +105,10 @@ public final class State extends Waits {
         unfinished.forEach((of, how) -> {
             if (how.node() == node) {
                 due.add(new Due(how.words(), (sent, reply) -> {
-                    finished(of, reply);
-                    if (reply.fault().redirects()) {
-                        unfinished.remove(of); // the loop sends it to the other node
+                    finished(of.name(), of.token(), reply);
+                    if (reply.fault().redirects()) { // another node has that key now
+                        unfinished.remove(of);
+                        resend(node, how.words());
                     }
                 }));
             }
@@ -79,7 +120,7 @@ public final class State extends Waits {
         }
         node.left.forEach((old, since) -> {
             if (at > since + 2 * reply && !node.hasGrantIn(old)) {
-                due.add(new Due(Claim.words("LOCK.SESSION", "CLOSE", old), (sent, reply) -> {
+                due.add(new Due(closeCommand(old), (sent, reply) -> {
                     if (!reply.fault().isPassing() || reply.fault().is("NOSESSION")) {
                         node.left.remove(old);
                     }
@@ -141,7 +182,7 @@ public final class State extends Waits {
     }
 
     /** How long a POLL that is sent now may block. */
-    public long block(Node node) {
+    long block(Node node) {
         return isUnsure(node) ? TimeUnit.MILLISECONDS.toNanos(100) : lease / 3;
     }
 
@@ -154,7 +195,7 @@ public final class State extends Waits {
     }
 
     /** Applies the reply to a POLL that was sent at this time. */
-    public void polled(Node node, long sent, @Nullable Object value) {
+    void polled(Node node, long sent, @Nullable Object value) {
         Map<String, @Nullable Object> parts = Reply.fields(value);
         long ms = Reply.number(parts.get("sure-ms"));
         long till = sent + (ms >= 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : lease);
@@ -169,6 +210,7 @@ public final class State extends Waits {
             node.excess = sent;
         }
         node.fault = Fault.NONE;
+        node.isNew = false;
         node.tries.clear();
         silent(node, sent);
     }
@@ -221,6 +263,7 @@ public final class State extends Waits {
      * a reply timeout of tries.
      */
     public void failed(Node node, long began, Fault fault) {
+        node.polls = false;
         node.tries.add(began);
         node.fault = fault;
         while (!node.tries.isEmpty() && at >= node.tries.peek() + reply) {
@@ -259,7 +302,6 @@ public final class State extends Waits {
             }
             forget(claim);
             claim.phase = Claim.Phase.RELEASED;
-            claim.holds = 0;
             wake(claim);
             grants.add(claim);
         }

@@ -31,7 +31,7 @@ public class Waits extends Grants {
             throw new Failure(Failure.CLOSED);
         }
         if (claims.putIfAbsent(wait.name, wait) != null) {
-            throw new Failure(Fault.of(Kind.MISUSE, "this owner waits for the lock, or has it, already"));
+            throw new Failure(Fault.of(Kind.MISUSE, "this owner already waits for the lock or holds it"));
         }
         wait.order = ++asked;
     }
@@ -106,8 +106,8 @@ public class Waits extends Grants {
         }
     }
 
-    /** Forgets a wait. Returns true if the server may know it: then its cancel is sent, for {@link #cancelAnswered}. */
-    public boolean giveUp(Claim wait) {
+    /** Forgets a wait. Returns its cancel, for {@link #finished}, if the server may know it; or null. */
+    public String @Nullable [] giveUp(Claim wait) {
         boolean isKnown = wait.open > 0 || wait.phase == Claim.Phase.IN_LINE || wait.phase == Claim.Phase.HELD;
         if (wait.phase != Claim.Phase.LOST && wait.phase != Claim.Phase.RELEASED) {
             forget(wait);
@@ -117,12 +117,7 @@ public class Waits extends Grants {
             finishLater(wait.node, wait.name, 0);
             wait.renounceOwner(); // an event of this wait may arrive after the cancel
         }
-        return isKnown;
-    }
-
-    /** Applies the reply to the cancel of a wait that was given up. */
-    public void cancelAnswered(Claim wait, Reply reply) {
-        finished(new Release(wait.name, 0), reply);
+        return isKnown ? releaseAll(wait.name, 0) : null;
     }
 
     /** Applies the end of a wait without a grant. */

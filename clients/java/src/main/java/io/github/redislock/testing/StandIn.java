@@ -77,7 +77,7 @@ public final class StandIn {
 
     /** For {@code Locks.of}; for any number of clients. */
     public LockServer server() {
-        return LockServer.of(new Node());
+        return new Node();
     }
 
     /**

@@ -169,6 +169,20 @@ class GrantsTest {
         assertTrue(rig.run().woken.isEmpty());
     }
 
+    /** OPEN, then what is due, whatever its reply is, then POLL. Of successive NOSESSION only the first breaks nothing. */
+    @Test
+    void roundsOfTheLoop() {
+        rig.held("k");
+        rig.poll(-1, 1);
+        assertSame(Fault.NONE, rig.round("LOCK.SESSION POLL 7 BLOCK 3333", says("NOSESSION x")));
+        assertTrue(rig.round("LOCK.SESSION OPEN", says("LOADING x")).is("LOADING"));
+        for (long session = 8; session < 10; session++) {
+            assertSame(Fault.NONE, rig.round("LOCK.SESSION OPEN", number(session)));
+            assertSame(Fault.NONE, rig.round("LOCK.RENEW k o SESSION " + session + " TOKEN 50", says("LOADING x")));
+            assertTrue(rig.round("LOCK.SESSION POLL " + session + " BLOCK 3333", says("NOSESSION x")).is("NOSESSION"));
+        }
+    }
+
     /** NOTHELD to a RENEW is a loss, any other error is not. A grant that was taken is left alone. */
     @Test
     void movingAGrant() {
@@ -228,7 +242,7 @@ class GrantsTest {
         assertEquals("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7", release);
         rig.has(claim, Claim.Phase.LOST, "its maximum time is over");
         rig.isDue(release);
-        rig.state.ended(claim, number(0));
+        rig.state.finished(claim.name, 50, number(0));
         rig.isDue();
     }
 
@@ -256,7 +270,7 @@ class GrantsTest {
         }
         rig.state.endCall(call);
         rig.has(before, Claim.Phase.LOST, "deleted");
-        assertEquals("60", claim.releaseCommand()[6]);
+        assertEquals("60", claim.releaseCommand(0)[6]);
         rig.poll(-1, 2, lost("k", 50)); // of an earlier grant
         rig.poll(-1, 1, lost("both", 60));
         rig.has(claim, Claim.Phase.HELD, null);
@@ -275,7 +289,7 @@ class GrantsTest {
             rig.has(claim, Claim.Phase.HELD, null);
             assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().sought.contains(claim));
             rig.isDue();
-            rig.state.found(claim, other, 9, new Answer(101_000 * MS, reply, false));
+            rig.state.found(claim, other, new Answer(101_000 * MS, reply, false));
             if (reply.isFault()) {
                 rig.has(claim, Claim.Phase.LOST, "deleted");
             } else {

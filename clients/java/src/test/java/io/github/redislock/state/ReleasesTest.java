@@ -28,7 +28,7 @@ class ReleasesTest {
     @Test
     void onlyTheUsersReleaseNamesTheSession() {
         Claim grant = rig.held("k");
-        assertEquals("LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7", String.join(" ", grant.releaseCommand()));
+        assertEquals("LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7", String.join(" ", grant.releaseCommand(1)));
         rig.state.giveUp(rig.inLine("cancelled"));
         Claim late = rig.asked("late", null);
         rig.state.giveUp(late);
@@ -145,6 +145,6 @@ class ReleasesTest {
         rig.step(wait, "closed");
         fails(Kind.MISUSE, () -> rig.state.release(grant));
         fails(Kind.MISUSE, () -> rig.state.ask(wait));
-        assertEquals("LOCK.RELEASE held o HOLDS 0 TOKEN 50 SESSION 7", String.join(" ", grant.releaseCommand()));
+        assertEquals("LOCK.RELEASE held o HOLDS 0 TOKEN 50 SESSION 7", String.join(" ", grant.releaseCommand(0)));
     }
 }

@@ -178,6 +178,13 @@ final class Rig {
         return due.stream().map(one -> String.join(" ", one.command())).toList();
     }
 
+    /** Plays a round of one command. Returns what breaks it. */
+    Fault round(String command, Reply reply) {
+        Round round = state.round(node, new String[] {"LOCK.SESSION", "OPEN"});
+        assertEquals(List.of(command), round.commands().stream().map(words -> String.join(" ", words)).toList());
+        return round.apply(List.of(reply));
+    }
+
     void sureTill(Claim claim, long ms) {
         assertEquals(ms, Math.round((double) state.sure(claim) / MS));
     }

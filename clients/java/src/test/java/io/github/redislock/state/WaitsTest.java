@@ -10,7 +10,6 @@ import static io.github.redislock.state.Rig.lost;
 import static io.github.redislock.state.Rig.number;
 import static io.github.redislock.state.Rig.says;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -47,7 +46,7 @@ class WaitsTest {
                 "no reply", (rig, claim) -> rig.answered(claim, NO_REPLY),
                 "given up", (rig, claim) -> {
                     rig.state.giveUp(claim);
-                    rig.state.cancelAnswered(claim, number(0));
+                    rig.state.finished(claim.name, 0, number(0));
                 },
                 "lost", (rig, claim) -> rig.answered(claim, grants(50, 1, 10_000)).poll(9000, 0, lost("k", 50)),
                 "released", (rig, claim) -> {
@@ -131,7 +130,7 @@ class WaitsTest {
     void aWaitThatIsOver() {
         Claim wait = rig.inLine("k");
         rig.state.giveUp(wait);
-        rig.state.cancelAnswered(wait, says("NOTHELD x"));
+        rig.state.finished(wait.name, 0, says("NOTHELD x"));
         rig.isDue();
         rig.answered(wait, number(0)).isDue("LOCK.RELEASE k o ALL");
         Claim grant = rig.held("held");
@@ -211,17 +210,17 @@ class WaitsTest {
     void givingUpCancelsWhatTheServerMayKnow() {
         Claim unsent = rig.claim("u", 5000);
         rig.state.ask(unsent);
-        assertFalse(rig.state.giveUp(unsent));
+        assertNull(rig.state.giveUp(unsent));
         assertTrue(rig.state.claims.isEmpty() && rig.state.unfinished.isEmpty());
         Claim refused = rig.asked("refused", null);
         rig.answered(refused, Reply.of(Fault.none(false, "refused")));
-        assertFalse(rig.state.giveUp(refused));
+        assertNull(rig.state.giveUp(refused));
         Claim wait = rig.asked("k", null);
         rig.answered(wait, NO_REPLY);
-        assertTrue(rig.state.giveUp(wait));
-        rig.state.cancelAnswered(wait, says("LOADING x"));
+        assertEquals("LOCK.RELEASE k o ALL", String.join(" ", rig.state.giveUp(wait)));
+        rig.state.finished(wait.name, 0, says("LOADING x"));
         rig.isDue("LOCK.RELEASE k o ALL");
-        rig.state.cancelAnswered(wait, says("NOTHELD x"));
+        rig.state.finished(wait.name, 0, says("NOTHELD x"));
         rig.isDue();
     }
 

@@ -12,11 +12,16 @@ import io.github.redislock.LockLostException;
 import io.github.redislock.Locks;
 import io.github.redislock.RedisLock;
 import io.github.redislock.Task;
+import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Reply;
+import io.github.redislock.spi.ServerConnection;
+import io.github.redislock.spi.ServerNode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -72,6 +77,55 @@ class StandInTest {
             locks.get("fixed").fixed(Duration.ofMillis(50)).onLost(lost::add).lock();
             assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("expired"));
             eventually("it is free", () -> standIn.holders("fixed") == 0);
+        }
+    }
+
+    /** A release has no reply, and a loss is reported before its next try: the release reports the loss. */
+    @Test
+    void aLossDuringARelease() {
+        ServerNode real = (ServerNode) standIn.server();
+        Semaphore rounds = new Semaphore(0);
+        class Node implements ServerNode {
+            private boolean isLost;
+
+            @Override
+            public List<Reply> call(long limit, List<String[]> commands) {
+                if (commands.get(0)[0].equals("LOCK.RELEASE")) {
+                    if (!isLost) {
+                        isLost = standIn.lose("k");
+                        rounds.drainPermits();
+                        return List.of(Reply.of(Fault.none(true, "no reply")));
+                    }
+                    rounds.acquireUninterruptibly(2); // the event has been applied
+                }
+                return real.call(limit, commands);
+            }
+
+            @Override
+            public ServerConnection connection() {
+                return new ServerConnection() {
+                    @Override
+                    public List<Reply> send(long limit, List<String[]> commands) {
+                        rounds.release();
+                        return real.call(limit, commands);
+                    }
+
+                    @Override
+                    public void close() {}
+                };
+            }
+
+            @Override
+            public String address() {
+                return "stand-in";
+            }
+
+            @Override
+            public void close() {}
+        }
+        try (Locks locks = Locks.builder(new Node()).lease(Duration.ofSeconds(1)).build()) {
+            Grant grant = locks.get("k").lock();
+            assertTrue(assertThrows(LockLostException.class, grant::release).getMessage().contains("deleted"));
         }
     }
 

@@ -9,6 +9,7 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.StaticCredentialsProvider;
 import io.lettuce.core.TimeoutOptions;
+import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.masterreplica.MasterReplica;
 import java.time.Duration;
@@ -53,7 +54,7 @@ final class LettuceServers implements AutoCloseable {
         RedisClusterConfiguration cluster = factory.getClusterConfiguration();
         if (cluster != null) {
             List<String> nodes = cluster.getClusterNodes().stream().map(node -> node.getHost() + ":" + node.getPort()).toList();
-            return new ClusterServer(nodes, address -> node(address, cluster), () -> { });
+            return new ClusterServer(nodes, SlotHash::getSlot, address -> node(address, cluster), () -> { });
         }
         RedisSentinelConfiguration sentinel = factory.getSentinelConfiguration();
         if (sentinel != null) {
@@ -68,7 +69,7 @@ final class LettuceServers implements AutoCloseable {
         if (configuration() instanceof RedisStaticMasterReplicaConfiguration replicas) {
             List<RedisURI> all = replicas.getNodes().stream()
                     .map(node -> uri(node.getHostName(), node.getPort(), replicas)).toList();
-            return LettuceServer.connecting(() -> MasterReplica.connect(client, ByteArrayCodec.INSTANCE, all));
+            return LettuceServer.connecting("redis", () -> MasterReplica.connect(client, ByteArrayCodec.INSTANCE, all));
         }
         RedisStandaloneConfiguration single = Objects.requireNonNull(factory.getStandaloneConfiguration());
         return LettuceServer.of(client, uri(single.getHostName(), single.getPort(), single));
