@@ -1,9 +1,9 @@
 #!/bin/sh
-# Starts a server with the built module, a replica, and the usual exporter beside them as the user that
-# the manual gives it, lets things happen to locks, and scrapes. Every metric that the alert rules and
-# the dashboard name must be in the scrape, and have moved where it should, and the user must have been
-# refused nothing. The alerts that the manuals list must be those of the rules, and each must have its
-# tests; then promtool checks and runs these. Says what it leaves out, and why.
+# Starts a server with the built module, a replica, the usual exporter as the user that the manual gives it, and Prometheus
+# with the scrape of the manual and the rules, and lets things happen to locks. Every metric of the server that the rules and
+# the dashboard name must be there, and have moved where it should; the alerts must fire for a lost lock, not for one that
+# its holder left to expire; and the user must have been refused nothing. The metrics of clients must be those that each
+# client names. Each alert must have its instructions and its tests, which promtool runs. Says what it leaves out, and why.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -11,13 +11,10 @@ docs=$root/docs/monitoring
 "$tools/setup.sh" exporter promtool || true # what is missing is left out below
 
 folder=$(mktemp -d)
-server_pid=
-replica_pid=
-exporter_pid=
+pids=
 finish() {
-    [ -z "$exporter_pid" ] || kill "$exporter_pid" 2>/dev/null || true
-    [ -z "$replica_pid" ] || kill "$replica_pid" 2>/dev/null || true
-    [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+    # shellcheck disable=SC2086 # a list of numbers
+    [ -z "$pids" ] || kill $pids 2>/dev/null || true
     wait
     rm -rf "$folder"
 }
@@ -38,41 +35,54 @@ eventually() {
 
 client() { redis-cli -p "$port" "$@"; }
 answers() { [ "$(redis-cli -p "$1" PING 2>/dev/null)" = PONG ]; }
-scrape() {
-    {
-        curl -fsS "http://127.0.0.1:$web/metrics" &&
-            curl -fsS "http://127.0.0.1:$web/scrape?target=redis://127.0.0.1:$replica" |
-            grep '^redis_master_link_up'
-    } 2>/dev/null >"$folder/raw" || return 1
-    # Newer exporters also tell the script's name.
-    sed 's/script_values{filename="[^"]*",/script_values{/' "$folder/raw" >"$folder/scrape"
-}
-# The value of a field of INFO lock in the last scrape.
-field() { sed -n "s/^redis_script_values{key=\"$1\"} //p" "$folder/scrape"; }
-has_moved() {
-    scrape && awk -v value="$(field "$1")" 'BEGIN { exit !(value > 0) }'
-}
 waits() { [ "$(client LOCK.WAITERS "$1" | grep -c client-id)" = "$2" ]; }
 
-# Every metric that a file names, one a line: with the key where that is what tells them apart.
+# What Prometheus answers to an expression, as JSON.
+query() { curl -fsS --data-urlencode "query=$1" "http://127.0.0.1:$prometheus/api/v1/query" 2>/dev/null; }
+has_series() { query "$1" | grep -q '"result":\[{'; }
+has_none() { query "$1" | grep -q '"result":\[\]'; }
+
+# The server's metrics that a file names, one a line.
 metrics_in() {
-    sed 's/\\"/"/g' "$1" |
-        grep -oE 'redis_script_values\{key="[a-z0-9_]+"|redis_[a-z_]+' |
-        grep -vx redis_script_values | sort -u
+    grep -oE 'redis_[a-z0-9_]+' "$1" | grep -vE '^redis_lock_client_|^redis_lock_(waits|wait_timeouts)$' | sort -u
+}
+
+# The dashboard's expressions, with Grafana's variables filled in.
+expressions() {
+    grep -oE '"expr": "(\\.|[^"\])*"' "$docs/dashboard.json" | sed -e 's/^"expr": "//' -e 's/"$//' -e 's/\\"/"/g' \
+        -e 's/\$__rate_interval/10s/' -e 's/\$instance/.*/g' -e 's/\$job/.*/g'
+}
+
+start_prometheus() {
+    # The manual's scrape, more often than it says, of this exporter; and its replica.
+    sed -n '/^```yaml$/,/^```$/p' "$docs/README.md" | sed -e '/^```/d' -e "s/127\.0\.0\.1:9121/127.0.0.1:$web/" \
+        -e "s,/etc/redis-lock/,$docs/," >"$folder/manual.yml"
+    {
+        printf 'global: { scrape_interval: 1s, evaluation_interval: 1s }\n'
+        sed '/^rule_files:/,$d' "$folder/manual.yml"
+        printf '  - job_name: replica\n    metrics_path: /scrape\n    params: { target: ["redis://127.0.0.1:%s"] }\n' "$replica"
+        printf '    static_configs: [{ targets: ["127.0.0.1:%s"] }]\n' "$web"
+        sed -n '/^rule_files:/,$p' "$folder/manual.yml"
+    } >"$folder/prometheus.yml"
+    promtool check config "$folder/prometheus.yml" >"$folder/out" || die "monitoring: $(cat "$folder/out")"
+    prometheus --config.file "$folder/prometheus.yml" --storage.tsdb.path "$folder/prometheus" \
+        --web.listen-address "127.0.0.1:$prometheus" >"$folder/log" 2>&1 &
+    pids="$pids $!"
 }
 
 check_scrape() {
     # Neither of a test bed (crates/testing/testbed) nor of what goes out from here.
-    port=$((31000 + $$ % 500 * 3))
+    port=$((31000 + $$ % 400 * 4))
     web=$((port + 1))
     replica=$((port + 2))
+    prometheus=$((port + 3))
     mkdir "$folder/replica"
     "${REDIS_SERVER:-redis-server}" --port "$port" --bind 127.0.0.1 --save '' --dir "$folder" \
-        --loadmodule "$(module_path)" >"$folder/log" 2>&1 &
-    server_pid=$!
+        --loadmodule "$(module_path)" >"$folder/primary" 2>&1 &
+    pids="$pids $!"
     "${REDIS_SERVER:-redis-server}" --port "$replica" --bind 127.0.0.1 --save '' --dir "$folder/replica" \
         --replicaof 127.0.0.1 "$port" --loadmodule "$(module_path)" >"$folder/replica/log" 2>&1 &
-    replica_pid=$!
+    pids="$pids $!"
     rule=$(grep '^ACL SETUSER exporter ' "$docs/README.md")
     for server in "$port" "$replica"; do
         eventually "the server" answers "$server"
@@ -82,16 +92,22 @@ check_scrape() {
     client CONFIG SET lock.max-waiters 1 >"$folder/out"
     prometheus-redis-exporter -redis.addr "redis://127.0.0.1:$port" -script "$docs/lock.lua" \
         -redis.user exporter -redis.password secret -web.listen-address "127.0.0.1:$web" >"$folder/exporter" 2>&1 &
-    exporter_pid=$!
-    eventually "a scrape" scrape
-    for moving in expirations max_waiters_rejections wait_timeouts forced_removals; do
-        [ "$(field $moving)" = 0 ] || die "monitoring: $moving is '$(field $moving)' before anything happened"
+    pids="$pids $!"
+    start_prometheus
+    for still in session_losses expirations max_waiters_rejections wait_timeouts forced_removals; do
+        eventually "$still" has_series "redis_lock_${still}_total == 0"
     done
 
-    # An expiration, a removal, a refusal, a wait that times out, a full queue, a hand-off.
-    client LOCK.ACQUIRE gone shop:host-1:7:a EX 60 >"$folder/out"
-    client DEL gone >"$folder/out"
-    client LOCK.ACQUIRE short shop:host-1:7:a PX 50 >"$folder/out"
+    # A lock that is left for an at-least time, a refusal, a wait that times out, a full queue, a hand-off.
+    mkfifo "$folder/commands"
+    client <"$folder/commands" >"$folder/session" &
+    pids="$pids $!"
+    exec 3>"$folder/commands" # a session ends some time after its connection
+    echo LOCK.SESSION OPEN NAME shop >&3
+    eventually "a session" test -s "$folder/session"
+    session=$(cat "$folder/session")
+    client LOCK.ACQUIRE job shop:host-1:7:a EX 60 SESSION "$session" >"$folder/out"
+    client LOCK.RENEW job shop:host-1:7:a PX 50 SESSION 0 >"$folder/out"
     client LOCK.ACQUIRE busy shop:host-1:7:a EX 60 >"$folder/out"
     client LOCK.ACQUIRE busy shop:host-2:8:b >"$folder/out"
     client LOCK.ACQUIRE busy shop:host-2:8:b BLOCK 20 >"$folder/out"
@@ -101,9 +117,20 @@ check_scrape() {
     client LOCK.ACQUIRE busy shop:host-3:9:c BLOCK 0 >"$folder/out"
     client LOCK.RELEASE busy shop:host-1:7:a >"$folder/out"
     wait "$granted"
-    for moving in held grants releases refusals hand_offs wait_timeouts expirations \
-        max_waiters_rejections forced_removals last_token wait_ms_max; do
-        eventually "$moving to move" has_moved "$moving"
+    for moving in held last_token wait_max_seconds grants_total releases_total refusals_total hand_offs_total \
+        wait_timeouts_total expirations_total max_waiters_rejections_total; do
+        eventually "$moving to move" has_series "redis_lock_$moving > 0"
+    done
+    eventually "the alert of what was refused" has_series 'ALERTS{alertname="LockWaitersRejected"}'
+    for alert in LockLost LockRemovedByForce LockSessionsSilent LockWaitsLong LockWaitsTimedOut; do
+        has_none "ALERTS{alertname=\"$alert\"}" || die "monitoring: $alert fires, but every job is healthy"
+    done
+
+    # A removal.
+    client LOCK.ACQUIRE gone shop:host-1:7:a EX 60 SESSION "$session" >"$folder/out"
+    client DEL gone >"$folder/out"
+    for alert in LockLost LockRemovedByForce; do
+        eventually "$alert" has_series "ALERTS{alertname=\"$alert\"}"
     done
     for server in "$port" "$replica"; do
         refused=$(redis-cli -p "$server" ACL LOG)
@@ -114,22 +141,49 @@ check_scrape() {
         metrics_in "$docs/$file" >"$folder/named"
         [ -s "$folder/named" ] || die "monitoring: $file names no metric"
         while read -r metric; do
-            grep -q "^$metric[ {,}]" "$folder/scrape" ||
-                die "monitoring: $file names $metric, which the scrape does not have"
+            eventually "$metric, which $file names" has_series "$metric"
         done <"$folder/named"
-        say "$file: all $(wc -l <"$folder/named") metrics are in the scrape"
+        say "$file: all $(wc -l <"$folder/named") metrics of the server are there"
     done
+    expressions >"$folder/expressions"
+    while read -r expression; do
+        query "$expression" >"$folder/out" || die "monitoring: dashboard.json: not an expression: $expression"
+    done <"$folder/expressions"
+    say "dashboard.json: $(wc -l <"$folder/expressions") expressions are valid"
+
+    # Only the gauges of the manual are without _total.
+    sed -n '/^## Gauges/,/^## Counters/s/^| `\(lock_[a-z_]*\)` .*/redis_\1/p' "$root/docs/operations/info.md" | sort >"$folder/gauges"
+    query '{__name__=~"redis_lock_.*", job="redis-lock"}' | grep -oE '"__name__":"[a-z0-9_]+"' | cut -d '"' -f 4 |
+        grep -vE '_(total|seconds)$' | sort >"$folder/named"
+    diff "$folder/gauges" "$folder/named" || die "monitoring: the gauges of info.md are not those of lock.lua"
 }
 
-# The alerts that a file names where a line matches, sorted.
-alerts_in() { sed -n "s/$2/\1/p" "$1" | sort; }
+# The metrics of the manual are those of each client, and the rules and the dashboard name no others.
+check_clients() {
+    sed -n 's/^| `\(redis_lock[.]client[a-z.]*\)` .*/\1/p' "$docs/README.md" | sort >"$folder/named"
+    for file in clients/go/otel/otel.go clients/node/src/otel/index.ts clients/python/src/redis_lock_client/otel.py \
+        clients/rust/src/otel.rs \
+        clients/java/adapters/micrometer/src/main/java/io/github/redislock/micrometer/MicrometerObserver.java; do
+        grep -oE '"redis_lock[.][a-z.]+"' "$root/$file" | tr -d '"' | sort -u | diff "$folder/named" - ||
+            die "monitoring: $file does not have the metrics of docs/monitoring/README.md"
+    done
+    grep -ohE 'redis_lock_client_[a-z_]+' "$docs/alerts.yml" "$docs/dashboard.json" | sort -u | while read -r metric; do
+        name=$(printf '%s\n' "$metric" | sed -E -e 's/_(bucket|count|sum)$//' -e 's/_(seconds|total)$//')
+        [ "$name" = redis_lock_client_acquires ] || tr . _ <"$folder/named" | grep -qx "$name" ||
+            die "monitoring: no client has $metric"
+    done
+    say "the clients: $(wc -l <"$folder/named") metrics, the same in each"
+}
 
 check_lists() {
-    alerts_in "$docs/alerts.yml" '^ *- alert: \(.*\)$' >"$folder/rules"
-    alerts_in "$docs/README.md" '^| `\(Lock[A-Za-z]*\)` |.*' >"$folder/explained"
-    diff "$folder/rules" "$folder/explained" ||
-        die "monitoring: the alerts explained are not those of alerts.yml"
+    sed -n 's/^ *- alert: \(.*\)$/\1/p' "$docs/alerts.yml" | sort >"$folder/rules"
+    sed -n 's/^## \(Lock[A-Za-z]*\)$/\1/p' "$docs/alerts.md" | sort >"$folder/explained"
+    diff "$folder/rules" "$folder/explained" || die "monitoring: the alerts of alerts.md are not those of alerts.yml"
+    page=https://github.com/redis-lock/redis-lock/blob/main/docs/monitoring/alerts.md
     while read -r alert; do
+        anchor=$(printf '%s\n' "$alert" | tr '[:upper:]' '[:lower:]')
+        sed -n "/- alert: $alert\$/,/^\$/p" "$docs/alerts.yml" | grep -qx " *runbook_url: $page#$anchor" ||
+            die "monitoring: the runbook_url of $alert is not $page#$anchor"
         grep -q "alertname: $alert, exp_alerts: \[\] }" "$docs/alerts_test.yml" ||
             die "monitoring: no test that $alert is quiet"
         grep -A 1 "^ *alertname: $alert\$" "$docs/alerts_test.yml" | grep -q 'exp_alerts:$' ||
@@ -138,30 +192,17 @@ check_lists() {
     say "alerts.yml: $(wc -l <"$folder/rules") alerts, each explained and tested"
 }
 
-check_rules() {
+check_lists
+check_clients
+if has promtool; then
     promtool check rules "$docs/alerts.yml"
     (cd "$docs" && promtool test rules alerts_test.yml)
-    # The dashboard's expressions, with Grafana's variables filled in, as rules.
-    {
-        printf 'groups:\n  - name: dashboard\n    rules:\n'
-        sed -n 's/^ *"expr": "\(.*\)",\{0,1\}$/\1/p' "$docs/dashboard.json" |
-            sed -e 's/\\"/"/g' -e 's/\$__rate_interval/1m/' -e "s/.*/'&'/" |
-            awk '{ printf "      - record: dashboard:expression%d\n        expr: %s\n", NR, $0 }'
-    } >"$folder/dashboard.yml"
-    promtool check rules "$folder/dashboard.yml"
-    if has python3; then
-        python3 -m json.tool "$docs/dashboard.json" >"$folder/out"
-    fi
-}
-
-check_lists
-if has prometheus-redis-exporter && has curl && has redis-cli; then
-    check_scrape
-else
-    say "left out: the scrape, for lack of prometheus-redis-exporter, curl or redis-cli"
-fi
-if has promtool; then
-    check_rules
+    ! has python3 || python3 -m json.tool "$docs/dashboard.json" >"$folder/out"
 else
     say "left out: the check of the rules, for lack of promtool (Debian: prometheus)"
+fi
+if has prometheus && has prometheus-redis-exporter && has curl && has redis-cli; then
+    check_scrape
+else
+    say "left out: the scrape, for lack of prometheus, prometheus-redis-exporter, curl or redis-cli"
 fi

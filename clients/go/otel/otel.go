@@ -40,15 +40,15 @@ func Observer(meter metric.Meter, options ...Option) (redislock.Observer, error)
 	}
 	seconds := metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
 	var errs [5]error
-	i.acquires, errs[0] = meter.Float64Histogram("redislock.acquire.duration", metric.WithUnit("s"), seconds,
+	i.acquires, errs[0] = meter.Float64Histogram("redis_lock.client.acquire.duration", metric.WithUnit("s"), seconds,
 		metric.WithDescription("How long acquires took, their wait included, by outcome."))
-	i.held, errs[1] = meter.Float64Histogram("redislock.held.duration", metric.WithUnit("s"), seconds,
+	i.held, errs[1] = meter.Float64Histogram("redis_lock.client.hold.duration", metric.WithUnit("s"), seconds,
 		metric.WithDescription("How long locks were held until their release, by its outcome."))
-	i.losses, errs[2] = meter.Int64Counter("redislock.losses", metric.WithUnit("{lock}"),
+	i.losses, errs[2] = meter.Int64Counter("redis_lock.client.losses", metric.WithUnit("{lock}"),
 		metric.WithDescription("Locks that ended otherwise than by their release."))
-	i.ends, errs[3] = meter.Int64Counter("redislock.session.cuts", metric.WithUnit("{connection}"),
+	i.ends, errs[3] = meter.Int64Counter("redis_lock.client.session.disconnects", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections of sessions that were lost."))
-	i.down, errs[4] = meter.Int64UpDownCounter("redislock.session.down", metric.WithUnit("{server}"),
+	i.down, errs[4] = meter.Int64UpDownCounter("redis_lock.client.session.detached", metric.WithUnit("{server}"),
 		metric.WithDescription("Servers without such a connection now."))
 	return redislock.Observer{Acquired: i.acquired, Released: i.released, Lost: i.lost, Connection: i.connection},
 		errors.Join(errs[:]...)
@@ -88,7 +88,7 @@ func (i *instruments) lost(key string, _ error) {
 }
 
 func (i *instruments) connection(address string, err error) {
-	server, change := metric.WithAttributes(attribute.String("server.address", address)), int64(-1)
+	server, change := metric.WithAttributes(attribute.String("server", address)), int64(-1)
 	if err != nil {
 		change = 1
 		i.ends.Add(context.Background(), 1, server)

@@ -81,17 +81,17 @@ func TestMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Run("CLIENT KILL TYPE normal SKIPME yes")
-	down := "redislock.session.down server.address=" + server.Address
+	down := "redis_lock.client.session.detached server=" + server.Address
 	bed.Eventually(t, "the loss and the return of the connection", func() bool {
 		now := read(t, reader)
-		return now["redislock.losses kind=stock"] == 1 && now[down] == 0 &&
-			now["redislock.session.cuts server.address="+server.Address] >= 1 // more on a busy machine
+		return now["redis_lock.client.losses kind=stock"] == 1 && now[down] == 0 &&
+			now["redis_lock.client.session.disconnects server="+server.Address] >= 1 // more on a busy machine
 	})
 	for name, want := range map[string]int64{
-		"redislock.acquire.duration kind=order,outcome=done": 1,
-		"redislock.acquire.duration kind=order,outcome=busy": 1,
-		"redislock.acquire.duration kind=stock,outcome=done": 1,
-		"redislock.held.duration kind=order,outcome=done":    1,
+		"redis_lock.client.acquire.duration kind=order,outcome=done": 1,
+		"redis_lock.client.acquire.duration kind=order,outcome=busy": 1,
+		"redis_lock.client.acquire.duration kind=stock,outcome=done": 1,
+		"redis_lock.client.hold.duration kind=order,outcome=done":    1,
 	} {
 		if got := read(t, reader)[name]; got != want {
 			t.Fatal(name, got, read(t, reader))
@@ -102,7 +102,7 @@ func TestMeasures(t *testing.T) {
 	_, _ = locks.TryAcquire(background, "order:2")
 	_ = locks.Close(background)
 	bed.Eventually(t, "the server is not counted any more", func() bool { return read(t, reader)[down] == 0 })
-	if read(t, reader)["redislock.acquire.duration kind=order,outcome=unavailable"] != 1 {
+	if read(t, reader)["redis_lock.client.acquire.duration kind=order,outcome=unavailable"] != 1 {
 		t.Fatal(read(t, reader))
 	}
 }
@@ -126,7 +126,7 @@ func TestAttributesOfTheUserStayAsTheyAre(t *testing.T) {
 	}
 	all.Wait()
 	for _, outcome := range []string{"done", "busy"} {
-		if got := read(t, reader)["redislock.acquire.duration kind=order,outcome="+outcome]; got != many {
+		if got := read(t, reader)["redis_lock.client.acquire.duration kind=order,outcome="+outcome]; got != many {
 			t.Error(outcome, got)
 		}
 	}

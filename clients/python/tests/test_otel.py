@@ -43,8 +43,8 @@ def read(reader):
 
 def test_it_measures(server, reader, meter):
     observer = Metrics(meter, attributes=lambda key: {"kind": key.split(":")[0]})
-    place = f"server.address=localhost:{server.port}"
-    down = f"redislock.session.down {place}"
+    place = f"server=localhost:{server.port}"
+    down = f"redis_lock.client.session.detached {place}"
     with Locks(redis.Redis(port=server.port), observer=observer) as locks:
         grant = locks.lock("order:1")
         with pytest.raises(LockBusy):
@@ -52,7 +52,7 @@ def test_it_measures(server, reader, meter):
         grant.release()
         locks.lock("stock:1")
         server.redis.delete("stock:1")
-        eventually(lambda: read(reader).get("redislock.losses kind=stock") == 1, "the loss")
+        eventually(lambda: read(reader).get("redis_lock.client.losses kind=stock") == 1, "the loss")
         fixed = locks.lock("stock:2", lease=30)
         server.redis.delete("stock:2")
         with pytest.raises(LockLost):
@@ -63,14 +63,14 @@ def test_it_measures(server, reader, meter):
             locks.lock("order:2", wait=0)
         eventually(lambda: read(reader).get(down) == 1, "the server to be down")
         assert read(reader) == {
-            "redislock.acquire.duration kind=order,outcome=done": 1,
-            "redislock.acquire.duration kind=order,outcome=busy": 1,
-            "redislock.acquire.duration kind=order,outcome=unavailable": 1,
-            "redislock.acquire.duration kind=stock,outcome=done": 3,
-            "redislock.held.duration kind=order,outcome=done": 1,
-            "redislock.held.duration kind=stock,outcome=lost": 1,
-            "redislock.losses kind=stock": 2,
-            f"redislock.session.cuts {place}": 1,
+            "redis_lock.client.acquire.duration kind=order,outcome=done": 1,
+            "redis_lock.client.acquire.duration kind=order,outcome=busy": 1,
+            "redis_lock.client.acquire.duration kind=order,outcome=unavailable": 1,
+            "redis_lock.client.acquire.duration kind=stock,outcome=done": 3,
+            "redis_lock.client.hold.duration kind=order,outcome=done": 1,
+            "redis_lock.client.hold.duration kind=stock,outcome=lost": 1,
+            "redis_lock.client.losses kind=stock": 2,
+            f"redis_lock.client.session.disconnects {place}": 1,
             down: 1,
         }
 
@@ -78,7 +78,8 @@ def test_it_measures(server, reader, meter):
 def test_no_metric_tells_of_keys(server, reader, meter):
     with Locks(redis.Redis(port=server.port), observer=Metrics(meter)) as locks:
         locks.lock("order:1").release()
-    assert read(reader) == {"redislock.acquire.duration outcome=done": 1, "redislock.held.duration outcome=done": 1}
+    assert read(reader) == {
+        "redis_lock.client.acquire.duration outcome=done": 1, "redis_lock.client.hold.duration outcome=done": 1}
 
 
 def test_the_metrics_are_those_of_the_client_of_go(reader, meter):

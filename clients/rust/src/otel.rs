@@ -12,11 +12,11 @@
 //!
 //! | metric | what | attributes |
 //! | --- | --- | --- |
-//! | `redislock.acquire.duration` | histogram, seconds: acquires, their wait included | `outcome`: `done`, `busy`, `unavailable`, `refused`, `deadlock`, `not-alone`, `lost`, `misuse`, `cancelled` |
-//! | `redislock.held.duration` | histogram, seconds: from the grant to the release | `outcome` of the release |
-//! | `redislock.losses` | locks that ended otherwise than by their release | |
-//! | `redislock.session.cuts` | connections of sessions that were lost | `server.address` |
-//! | `redislock.session.down` | servers without such a connection now | `server.address` |
+//! | `redis_lock.client.acquire.duration` | histogram, seconds: acquires, their wait included | `outcome`: `done`, `busy`, `unavailable`, `refused`, `deadlock`, `not-alone`, `lost`, `misuse`, `cancelled` |
+//! | `redis_lock.client.hold.duration` | histogram, seconds: from the grant to the release | `outcome` of the release |
+//! | `redis_lock.client.losses` | locks that ended otherwise than by their release | |
+//! | `redis_lock.client.session.disconnects` | connections of sessions that were lost | `server` |
+//! | `redis_lock.client.session.detached` | servers without such a connection now | `server` |
 
 use crate::{Error, ErrorKind, Observer};
 use opentelemetry::KeyValue;
@@ -56,25 +56,25 @@ impl Metrics {
             let counter = meter.u64_counter(name).with_description(what);
             counter.with_unit(unit).build()
         };
-        let down = meter.i64_up_down_counter("redislock.session.down");
+        let down = meter.i64_up_down_counter("redis_lock.client.session.detached");
         let down = down.with_description("Servers without such a connection now.");
         Self {
             attributes: None,
             acquires: seconds(
-                "redislock.acquire.duration",
+                "redis_lock.client.acquire.duration",
                 "How long acquires took, their wait included, by outcome.",
             ),
             held: seconds(
-                "redislock.held.duration",
+                "redis_lock.client.hold.duration",
                 "How long locks were held until their release, by its outcome.",
             ),
             losses: counter(
-                "redislock.losses",
+                "redis_lock.client.losses",
                 "{lock}",
                 "Locks that ended otherwise than by their release.",
             ),
             cuts: counter(
-                "redislock.session.cuts",
+                "redis_lock.client.session.disconnects",
                 "{connection}",
                 "Connections of sessions that were lost.",
             ),
@@ -129,7 +129,7 @@ impl Observer for Metrics {
     }
 
     fn connection(&self, server: &str, broken: Option<&str>) {
-        let address = [KeyValue::new("server.address", server.to_owned())];
+        let address = [KeyValue::new("server", server.to_owned())];
         if broken.is_some() {
             self.cuts.add(1, &address);
         }

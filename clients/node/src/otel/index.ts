@@ -24,15 +24,15 @@ export interface LockMetricsOptions {
 /** The `observer` of `Locks` and `QuorumLocks` that measures, by this meter. docs/monitoring/README.md lists the metrics. */
 export function lockMetrics(meter: Meter, { attributes }: LockMetricsOptions = {}): Observer {
   const seconds = { unit: "s", advice: { explicitBucketBoundaries: SECONDS } };
-  const acquires = meter.createHistogram("redislock.acquire.duration",
+  const acquires = meter.createHistogram("redis_lock.client.acquire.duration",
     { ...seconds, description: "How long acquires took, their wait included, by outcome." });
-  const held = meter.createHistogram("redislock.held.duration",
+  const held = meter.createHistogram("redis_lock.client.hold.duration",
     { ...seconds, description: "How long locks were held until their release, by its outcome." });
-  const losses = meter.createCounter("redislock.losses",
+  const losses = meter.createCounter("redis_lock.client.losses",
     { unit: "{lock}", description: "Locks that ended otherwise than by their release." });
-  const cuts = meter.createCounter("redislock.session.cuts",
+  const cuts = meter.createCounter("redis_lock.client.session.disconnects",
     { unit: "{connection}", description: "Connections of sessions that were lost." });
-  const down = meter.createUpDownCounter("redislock.session.down",
+  const down = meter.createUpDownCounter("redis_lock.client.session.detached",
     { unit: "{server}", description: "Servers without such a connection now." });
 
   const measure = (key: string, record: (of: Attributes) => void): void => {
@@ -47,8 +47,8 @@ export function lockMetrics(meter: Meter, { attributes }: LockMetricsOptions = {
     released: (key, ms, error) => measure(key, (of) => held.record(ms / 1000, { ...of, outcome: outcomeOf(error) })),
     lost: (key) => measure(key, (of) => losses.add(1, of)),
     connection(server, error) {
-      if (error !== undefined) cuts.add(1, { "server.address": server });
-      down.add(error === undefined ? -1 : 1, { "server.address": server });
+      if (error !== undefined) cuts.add(1, { server });
+      down.add(error === undefined ? -1 : 1, { server });
     },
   };
 }

@@ -50,30 +50,31 @@ test("acquires, waits, refusals, losses, releases and outages are measured as by
   await eventually(() => lost.lost, "the loss");
   await assert.rejects(lost.release(), LockLost);
 
-  const down = `redislock.session.down 127.0.0.1:${server.port}`;
+  const down = `redis_lock.client.session.detached 127.0.0.1:${server.port}`;
   await locks.lock("order:2").acquire();
   await server.order("kill");
   await eventually(async () => (await reader.counts())[down] === 1, "the outage");
   await assert.rejects(locks.lock("order:3", { wait: 0 }).acquire(), LockUnavailable);
   await server.order("restart");
   await eventually(async () => (await reader.counts())[down] === 0, "its end");
-  await eventually(async () => (await reader.counts())["redislock.losses order"] === 1, "the loss of what it forgot");
+  await eventually(async () => (await reader.counts())["redis_lock.client.losses order"] === 1,
+    "the loss of what it forgot");
   await locks.close();
   await assert.rejects(locks.lock("order:3").acquire(), LockMisuse);
 
-  const { [`redislock.session.cuts 127.0.0.1:${server.port}`]: cuts, ...counts } = await reader.counts();
+  const { [`redis_lock.client.session.disconnects 127.0.0.1:${server.port}`]: cuts, ...counts } = await reader.counts();
   assert(Number(cuts) >= 1, String(cuts));
   assert.deepEqual(counts, {
-    "redislock.acquire.duration done order": 3,
-    "redislock.acquire.duration busy order": 1,
-    "redislock.acquire.duration cancelled order": 1,
-    "redislock.acquire.duration order unavailable": 1,
-    "redislock.acquire.duration misuse order": 1,
-    "redislock.acquire.duration done stock": 1,
-    "redislock.held.duration done order": 2,
-    "redislock.held.duration lost stock": 1,
-    "redislock.losses order": 1,
-    "redislock.losses stock": 1,
+    "redis_lock.client.acquire.duration done order": 3,
+    "redis_lock.client.acquire.duration busy order": 1,
+    "redis_lock.client.acquire.duration cancelled order": 1,
+    "redis_lock.client.acquire.duration order unavailable": 1,
+    "redis_lock.client.acquire.duration misuse order": 1,
+    "redis_lock.client.acquire.duration done stock": 1,
+    "redis_lock.client.hold.duration done order": 2,
+    "redis_lock.client.hold.duration lost stock": 1,
+    "redis_lock.client.losses order": 1,
+    "redis_lock.client.losses stock": 1,
     [down]: 0,
   });
 });
@@ -84,9 +85,9 @@ test("no metric depends on keys, and times are in seconds", async () => {
   const locks = newLocks(server, { observer });
   await locks.lock("order:1").run(() => assert.rejects(locks.lock("order:1", { wait: 300 }).acquire(), LockBusy));
   const series = await reader.read();
-  assert.deepEqual(Object.keys(series).sort(),
-    ["redislock.acquire.duration busy", "redislock.acquire.duration done", "redislock.held.duration done"]);
-  for (const name of ["redislock.acquire.duration busy", "redislock.held.duration done"]) {
+  assert.deepEqual(Object.keys(series).sort(), ["redis_lock.client.acquire.duration busy",
+    "redis_lock.client.acquire.duration done", "redis_lock.client.hold.duration done"]);
+  for (const name of ["redis_lock.client.acquire.duration busy", "redis_lock.client.hold.duration done"]) {
     const { sum } = series[name] as { sum: number };
     assert(sum >= .3 && sum < 10, `${name}: ${sum}`);
   }

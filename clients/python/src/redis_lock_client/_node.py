@@ -192,7 +192,7 @@ class Node:
         if fault:
             log.warning("%s: the connection that polls the session is lost: %s", address, fault.text)
         else:
-            log.info("%s: the session is polled again", address)
+            log.info("%s: the session is polled again, or not needed any more", address)
         if observer:
             error = (fault.cause or ConnectionError(fault.text)) if fault else None
             self.world.notify([lambda: observer.connection(address, error)])

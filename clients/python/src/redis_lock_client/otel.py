@@ -44,17 +44,17 @@ class Metrics(Observer):
                  attributes: Callable[[str], Mapping[str, AttributeValue]] | None = None) -> None:
         self._attributes = attributes
         self._acquires = meter.create_histogram(
-            "redislock.acquire.duration", "s", "How long acquires took, their wait included, by outcome.",
+            "redis_lock.client.acquire.duration", "s", "How long acquires took, their wait included, by outcome.",
             explicit_bucket_boundaries_advisory=_SECONDS)
         self._held = meter.create_histogram(
-            "redislock.held.duration", "s", "How long locks were held until their release, by its outcome.",
+            "redis_lock.client.hold.duration", "s", "How long locks were held until their release, by its outcome.",
             explicit_bucket_boundaries_advisory=_SECONDS)
         self._losses = meter.create_counter(
-            "redislock.losses", "{lock}", "Locks that ended otherwise than by their release.")
+            "redis_lock.client.losses", "{lock}", "Locks that ended otherwise than by their release.")
         self._cuts = meter.create_counter(
-            "redislock.session.cuts", "{connection}", "Connections of sessions that were lost.")
+            "redis_lock.client.session.disconnects", "{connection}", "Connections of sessions that were lost.")
         self._down = meter.create_up_down_counter(
-            "redislock.session.down", "{server}", "Servers without such a connection now.")
+            "redis_lock.client.session.detached", "{server}", "Servers without such a connection now.")
 
     def acquired(self, key: str, seconds: float, error: BaseException | None) -> None:
         self._acquires.record(seconds, self._of(key, _outcome(error)))
@@ -67,8 +67,8 @@ class Metrics(Observer):
 
     def connection(self, server: str, error: BaseException | None) -> None:
         if error is not None:
-            self._cuts.add(1, {"server.address": server})
-        self._down.add(-1 if error is None else 1, {"server.address": server})
+            self._cuts.add(1, {"server": server})
+        self._down.add(-1 if error is None else 1, {"server": server})
 
     def _of(self, key: str, outcome: str | None = None) -> dict[str, AttributeValue]:
         of_key = self._attributes(key) if self._attributes else {}

@@ -121,10 +121,10 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
     let reader = Reader::new();
     let metrics = reader.metrics().attributes(kind_of);
     let locks = locks_at(server.port(), settings().observer(metrics));
-    let place = format!("server.address=127.0.0.1:{}", server.port());
+    let place = format!("server=127.0.0.1:{}", server.port());
     let (down, ends) = (
-        format!("redislock.session.down {place}"),
-        format!("redislock.session.cuts {place}"),
+        format!("redis_lock.client.session.detached {place}"),
+        format!("redis_lock.client.session.disconnects {place}"),
     );
     let guard = locks.lock("order:1").acquire().await.expect("a lock");
     assert!(locks.lock("order:1").try_acquire().await.is_err());
@@ -137,7 +137,7 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
     delete(&server, "stock:1");
     guard.lost().await;
     is(guard.release().await, ErrorKind::Lost);
-    eventually(|| reader.is("redislock.losses kind=stock", 1), "the loss");
+    eventually(|| reader.is("redis_lock.client.losses kind=stock", 1), "the loss");
 
     let guard = locks.lock("order:3").acquire().await.expect("a lock");
     let lock = locks.lock("order:3");
@@ -153,19 +153,19 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
         ErrorKind::Unavailable,
     );
     let wanted = [
-        ("redislock.acquire.duration kind=order,outcome=busy", 1),
-        ("redislock.acquire.duration kind=order,outcome=cancelled", 1),
-        ("redislock.acquire.duration kind=order,outcome=done", 4),
+        ("redis_lock.client.acquire.duration kind=order,outcome=busy", 1),
+        ("redis_lock.client.acquire.duration kind=order,outcome=cancelled", 1),
+        ("redis_lock.client.acquire.duration kind=order,outcome=done", 4),
         (
-            "redislock.acquire.duration kind=order,outcome=unavailable",
+            "redis_lock.client.acquire.duration kind=order,outcome=unavailable",
             1,
         ),
-        ("redislock.acquire.duration kind=stock,outcome=done", 1),
-        ("redislock.held.duration kind=order,outcome=done", 3),
-        ("redislock.held.duration kind=stock,outcome=lost", 1),
+        ("redis_lock.client.acquire.duration kind=stock,outcome=done", 1),
+        ("redis_lock.client.hold.duration kind=order,outcome=done", 3),
+        ("redis_lock.client.hold.duration kind=stock,outcome=lost", 1),
         (&down, 1),
         (&ends, 1),
-        ("redislock.losses kind=stock", 1),
+        ("redis_lock.client.losses kind=stock", 1),
     ];
     let wanted = wanted.map(|(name, value)| (name.to_owned(), value));
     assert_eq!(reader.read().series, BTreeMap::from(wanted));

@@ -69,7 +69,7 @@ pub(super) const CHECKS: &[Check] = &[
         "a user who may acquire a lock, but not release or renew it, blocks all others for a lease, and loses the lock"),
     check("same-users", Follower(rights::same_users), "docs/operations/users.md",
         "users are not replicated: after a failover programs cannot log in"),
-    check("link", Among(replication::link), "docs/monitoring/README.md#alerts",
+    check("link", Among(replication::link), "docs/monitoring/alerts.md#lockreplicacutoff",
         "a failover to a replica without a link loses the grants of that time"),
     check("lag", Server(replication::lag), "docs/operations/switching.md",
         "a failover loses the changes that the replica has not received"),

@@ -13,7 +13,7 @@ use redis_lock_tool::{Names, Program};
 const INFO: &str = "config_file:/etc/redis.conf redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
     aof_enabled:1 aof_last_write_status:ok aof_last_bgrewrite_status:ok rdb_last_bgsave_status:ok \
     maxmemory:1000000000 maxmemory_policy:noeviction used_memory:1000000 evicted_keys:0 maxclients:10000 \
-    connected_clients:10 rejected_connections:0 lock_held:1 lock_waiting:0 lock_queued:0 \
+    connected_clients:10 rejected_connections:0 lock_held:1 lock_waiting:0 lock_queued:0 lock_longest_queue:0 \
     master_failover_state:no-failover";
 const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protected-mode:no tls-port:0 \
     tls-cluster:no cluster-node-timeout:15000 cluster-require-full-coverage:no \
@@ -275,6 +275,8 @@ fn programs_that_do_not_poll_are_told_of_one_by_one() {
     assert!(found[0].seen.contains("is frozen"), "{found:?}");
     assert!(found[1].seen.contains("is detached") && found[1].seen.contains("holds 1 (lock:a)"));
     assert!(found[10].seen.starts_with("2 more programs"), "{found:?}");
+    // Nobody may acquire locks on this server.
+    assert!(found[1].seen.ends_with("lacks LOCK.ACQUIRE"), "{found:?}");
 }
 
 #[test]

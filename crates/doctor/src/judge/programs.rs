@@ -1,6 +1,6 @@
 //! Programs that hold locks or wait for some, and are not heard from.
 
-use crate::facts::Node;
+use crate::facts::{Node, User};
 use crate::finding::{Judged, act, ok, run, warning};
 use crate::programs::REPORTED;
 use redis_lock_tool::{State, words};
@@ -28,8 +28,13 @@ pub(super) fn programs(node: &Node) -> Judged {
             State::Detached => "is detached, so its locks are not renewed",
             _ => "is frozen, so its calls are passed over",
         };
+        let lacks = if may_acquire(node, &program.user) {
+            ""
+        } else {
+            ". Its user may not acquire locks here: it is deleted or off, or lacks LOCK.ACQUIRE"
+        };
         let seen = format!(
-            "the program {} (session {}, user {}) {state}: not heard from for {}, holds {}{}, waits for {}{}",
+            "the program {} (session {}, user {}) {state}: not heard from for {}, holds {}{}, waits for {}{}{lacks}",
             words::name(&program.name),
             program.id,
             words::name(&program.user),
@@ -49,6 +54,18 @@ pub(super) fn programs(node: &Node) -> Judged {
         found.extend(warning(seen, run(["LOCK.SESSION LIST"]))?);
     }
     Ok(found)
+}
+
+/// Whether a user may acquire locks; yes, where that is not known.
+fn may_acquire(node: &Node, name: &[u8]) -> bool {
+    node.users.as_ref().map_or(true, |users| {
+        let able =
+            |user: &&User| user.exists && user.enabled && !user.denied.contains("LOCK.ACQUIRE");
+        users
+            .iter()
+            .filter(able)
+            .any(|user| user.name.as_bytes() == name)
+    })
 }
 
 fn named(locks: &[String]) -> String {

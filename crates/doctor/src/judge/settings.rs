@@ -1,7 +1,7 @@
 //! The module's own settings.
 
 use crate::facts::Node;
-use crate::finding::{Judged, error, ok, or_ok, set, warning};
+use crate::finding::{Judged, act, error, or_ok, set, warning};
 
 /// The shortest lease in a session.
 const SHORTEST_LEASE: i64 = 1000;
@@ -10,6 +10,7 @@ const LONGEST_LEASE: i64 = 600_000;
 
 /// The range of `lock.max-queued` ends here.
 const MOST_QUEUED: i64 = 100_000_000;
+const MOST_WAITERS: i64 = 1_000_000;
 
 /// Settings that should not have a value: the setting, that value, what it does, and another value.
 const NEVER: [(&str, &str, &str, &str); 7] = [
@@ -91,23 +92,44 @@ pub(super) fn values(node: &Node) -> Judged {
     or_ok(found, "the lock.* settings are fine")
 }
 
-/// How many more calls may queue.
+/// How many more calls may queue, on the server and for the lock with the longest queue.
 pub(super) fn queued(node: &Node) -> Judged {
-    let name = "lock.max-queued";
-    let Some(most) = node.number(name)?.filter(|most| *most > 0) else {
-        return Ok(vec![]);
-    };
-    let queued = node.count("lock_queued")?;
-    let seen = format!("{queued} queued calls of {name} {most}");
-    let more = set(name, most.saturating_mul(2).min(MOST_QUEUED));
-    if queued >= most {
-        let seen = format!("{seen}: a further call with QUEUE fails with MAXWAITERS");
-        return error(seen, more);
+    let (mut found, mut fine) = (Vec::new(), Vec::new());
+    for (name, highest, field, what) in [
+        (
+            "lock.max-queued",
+            MOST_QUEUED,
+            "lock_queued",
+            "queued calls",
+        ),
+        (
+            "lock.max-waiters",
+            MOST_WAITERS,
+            "lock_longest_queue",
+            "calls wait for one lock",
+        ),
+    ] {
+        let Some(most) = node.number(name)?.filter(|most| *most > 0) else {
+            continue;
+        };
+        let now = node.count(field)?;
+        let seen = format!("{now} {what}, of {name} {most}");
+        let look =
+            act("see whether the holder of the longest queue is alive: redis-lock-top locks");
+        let more = [look, set(name, most.saturating_mul(2).min(highest))].concat();
+        if now >= most {
+            let seen = format!("{seen}: further ones fail with MAXWAITERS");
+            found.extend(error(seen, more)?);
+        } else if now > most - most / 10 {
+            found.extend(warning(seen, more)?);
+        } else {
+            fine.push(seen);
+        }
     }
-    if queued > most - most / 10 {
-        return warning(seen, more);
+    if fine.is_empty() {
+        return Ok(found);
     }
-    ok(seen)
+    or_ok(found, fine.join("; "))
 }
 
 /// `CONFIG SET` is not replicated: who takes over must have what its primary has.

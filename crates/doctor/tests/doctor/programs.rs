@@ -1,7 +1,7 @@
 //! Programs that hold locks or wait for some, and do not poll.
 
 use crate::login::rule;
-use crate::support::{doctor, gone, healthy};
+use crate::support::{doctor, gone, healthy, look};
 use testbed::{Expect, cmd, eventually, post, run};
 
 #[test]
@@ -53,7 +53,30 @@ fn a_frozen_and_a_detached_program_with_their_locks() {
         assert!(detached.seen().contains(part), "{part}: {detached:?}");
     }
     for finding in [frozen, detached] {
+        assert!(!finding.seen().contains("Its user"), "{finding:?}");
         finding.run_all(&mut c);
     }
     gone(&server, "programs");
+}
+
+#[test]
+fn a_program_whose_user_is_deleted() {
+    let server = healthy().start();
+    let mut c = server.connection();
+    run(&mut c, "ACL SETUSER shop on >secret ~lock:* +@all").okay();
+    let mut shop = server.connection();
+    run(&mut shop, "AUTH shop secret").okay();
+    let session = cmd!(shop, "LOCK.SESSION", "OPEN", "NAME", "shop").int();
+    cmd!(shop, "LOCK.ACQUIRE", "lock:a", "a", "SESSION", session).grant();
+    run(&mut c, "ACL DELUSER shop").int();
+    let found = || look(&server).bad("programs");
+    eventually(|| !found().is_empty(), "the program to be found");
+    let seen = found()[0].seen().to_owned();
+    for part in [
+        "user shop) is detached",
+        "holds 1 (lock:a)",
+        "Its user may not acquire locks here",
+    ] {
+        assert!(seen.contains(part), "{part}: {seen}");
+    }
 }

@@ -58,6 +58,9 @@ fn each_limit_is_where_the_page_says() {
         ("lock_queued:900", "queued", Ok),
         ("lock_queued:901", "queued", Warning),
         ("lock_queued:1000", "queued", Error),
+        ("lock_longest_queue:9000", "queued", Ok),
+        ("lock_longest_queue:9001", "queued", Warning),
+        ("lock_longest_queue:10000", "queued", Error),
         ("connected_slaves:1", "enough-replicas", Ok),
         ("connected_slaves:2", "enough-replicas", Advice),
         (

@@ -94,7 +94,7 @@ class SeatsAreSoldOnceTest {
         told.forEach((seat, buyer) -> assertThat(database.sql("SELECT buyer FROM sales WHERE seat = ?").param(seat)
                 .query(String.class).list()).containsExactly(buyer));
         assertThat(two.send("/actuator/health", "GET").body()).contains("UP");
-        assertThat(two.send("/actuator/metrics/redislock.acquire.duration", "GET").body()).contains("done");
+        assertThat(two.send("/actuator/metrics/redis_lock.client.acquire.duration", "GET").body()).contains("done");
         two.process.destroy(); // SIGTERM
         two.process.waitFor();
         assertThat(holdsALock(two)).as("a shutdown leaves no lock").isFalse();

@@ -53,31 +53,33 @@ public final class MicrometerObserver implements LockObserver {
 
     @Override
     public void acquired(String key, Duration took, @Nullable Throwable error) {
-        record("redislock.acquire.duration", "How long acquires took, their wait included, by outcome.", key, took, error);
+        record("redis_lock.client.acquire.duration", "How long acquires took, their wait included, by outcome.",
+                key, took, error);
     }
 
     @Override
     public void released(String key, Duration held, @Nullable Throwable error) {
-        record("redislock.held.duration", "How long locks were held until their release, by its outcome.", key, held, error);
+        record("redis_lock.client.hold.duration", "How long locks were held until their release, by its outcome.",
+                key, held, error);
     }
 
     @Override
     public void lost(String key, LockLostException error) {
-        Counter.builder("redislock.losses").description("Locks that ended otherwise than by their release.")
+        Counter.builder("redis_lock.client.losses").description("Locks that ended otherwise than by their release.")
                 .tags(tags.apply(key)).register(registry).increment();
     }
 
     @Override
     public void connection(String server, @Nullable Throwable error) {
-        Tags of = Tags.of("server.address", server);
+        Tags of = Tags.of("server", server);
         AtomicInteger gauge = down.computeIfAbsent(server, it ->
-                registry.gauge("redislock.session.down", of, new AtomicInteger()));
+                registry.gauge("redis_lock.client.session.detached", of, new AtomicInteger()));
         if (error == null) {
             gauge.decrementAndGet();
         } else {
             gauge.incrementAndGet();
-            Counter.builder("redislock.session.cuts").description("Connections of sessions that were lost.")
-                    .tags(of).register(registry).increment();
+            Counter.builder("redis_lock.client.session.disconnects")
+                    .description("Connections of sessions that were lost.").tags(of).register(registry).increment();
         }
     }
 }

@@ -68,30 +68,31 @@ class MicrometerObserverTest {
             Thread.sleep(300);
             order.release();
             Grant held = waiting.get();
-            assertThat(registry.get("redislock.held.duration").timer().totalTime(TimeUnit.MILLISECONDS)).isGreaterThan(290);
+            assertThat(registry.get("redis_lock.client.hold.duration").timer().totalTime(TimeUnit.MILLISECONDS))
+                    .isGreaterThan(290);
             Grant lost = locks.get("lock:stock:1").lock();
             server.run("DEL lock:stock:1");
-            eventually("the loss", () -> read().containsKey("redislock.losses stock"));
+            eventually("the loss", () -> read().containsKey("redis_lock.client.losses stock"));
             assertThatThrownBy(lost::release).isInstanceOf(LockLostException.class);
             server.order("kill");
-            eventually("the cut", () -> read().containsKey("redislock.session.cuts " + place));
-            assertThat(read()).containsEntry("redislock.session.down " + place, 1);
+            eventually("the cut", () -> read().containsKey("redis_lock.client.session.disconnects " + place));
+            assertThat(read()).containsEntry("redis_lock.client.session.detached " + place, 1);
             server.order("restart");
-            eventually("the next connection", () -> read().get("redislock.session.down " + place) == 0);
-            eventually("the loss by the restart", () -> read().containsKey("redislock.losses order"));
+            eventually("the next connection", () -> read().get("redis_lock.client.session.detached " + place) == 0);
+            eventually("the loss by the restart", () -> read().containsKey("redis_lock.client.losses order"));
             assertThatThrownBy(held::release).isInstanceOf(LockLostException.class);
         }
         assertThat(read()).containsOnly(
-                Map.entry("redislock.acquire.duration order done", 2),
-                Map.entry("redislock.acquire.duration order busy", 1),
-                Map.entry("redislock.acquire.duration stock done", 1),
-                Map.entry("redislock.held.duration order done", 1),
-                Map.entry("redislock.held.duration order lost", 1),
-                Map.entry("redislock.held.duration stock lost", 1),
-                Map.entry("redislock.losses order", 1),
-                Map.entry("redislock.losses stock", 1),
-                Map.entry("redislock.session.cuts " + place, 1),
-                Map.entry("redislock.session.down " + place, 0));
+                Map.entry("redis_lock.client.acquire.duration order done", 2),
+                Map.entry("redis_lock.client.acquire.duration order busy", 1),
+                Map.entry("redis_lock.client.acquire.duration stock done", 1),
+                Map.entry("redis_lock.client.hold.duration order done", 1),
+                Map.entry("redis_lock.client.hold.duration order lost", 1),
+                Map.entry("redis_lock.client.hold.duration stock lost", 1),
+                Map.entry("redis_lock.client.losses order", 1),
+                Map.entry("redis_lock.client.losses stock", 1),
+                Map.entry("redis_lock.client.session.disconnects " + place, 1),
+                Map.entry("redis_lock.client.session.detached " + place, 0));
     }
 
     @Test
@@ -102,8 +103,8 @@ class MicrometerObserverTest {
         assertThatThrownBy(() -> locks.get("lock:b").tryLock(Duration.ofSeconds(9))).isInstanceOf(InterruptedException.class);
         locks.close();
         assertThat(read()).containsOnly(
-                Map.entry("redislock.acquire.duration done", 1),
-                Map.entry("redislock.acquire.duration cancelled", 1),
-                Map.entry("redislock.held.duration done", 1));
+                Map.entry("redis_lock.client.acquire.duration done", 1),
+                Map.entry("redis_lock.client.acquire.duration cancelled", 1),
+                Map.entry("redis_lock.client.hold.duration done", 1));
     }
 }

@@ -60,7 +60,7 @@ class HealthAndMetricsTest extends Applications {
         var context = web(Empty.class, server());
         context.getBean(Locks.class).get("lock:k").lock().release();
         MeterRegistry meters = context.getBean(MeterRegistry.class);
-        assertThat(meters.get("redislock.acquire.duration").tag("outcome", "done").timer().count()).isEqualTo(1);
-        assertThat(meters.get("redislock.held.duration").tag("outcome", "done").timer().count()).isEqualTo(1);
+        assertThat(meters.get("redis_lock.client.acquire.duration").tag("outcome", "done").timer().count()).isEqualTo(1);
+        assertThat(meters.get("redis_lock.client.hold.duration").tag("outcome", "done").timer().count()).isEqualTo(1);
     }
 }
