@@ -132,6 +132,22 @@ export abstract class Claim {
   }
 }
 
+/** A call about a claim, from before its sending until its reply has been applied. */
+export interface Call {
+  readonly claim: Claim;
+  /** Where the last try went, and in which session. */
+  server: SessionState;
+  session: number;
+  /** When the last try was sent. */
+  sent: number;
+  /** The last reply, or its Fault. */
+  reply: unknown;
+  /** An earlier try had no reply. */
+  wasOpen: boolean;
+  /** The losses of grants of the claim that were reported meanwhile, by token: the reply may name one of them. */
+  readonly losses: Map<number, string>;
+}
+
 /** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */
 export class SessionState {
   /** How errors name the server. */
