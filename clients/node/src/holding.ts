@@ -5,7 +5,7 @@ import type { LockLost } from "./errors.ts";
 import type { Held } from "./grant.ts";
 import { type Terms, guard, time } from "./options.ts";
 import type { Server } from "./server.ts";
-import { type Call, Claim, LEAST_LEASE, type TaskOwner, type Words } from "./state/claim.ts";
+import { type Call, Claim, LEAST_LEASE, type Words } from "./state/claim.ts";
 import { misuse, releaseOf } from "./state/claims.ts";
 import { Fault } from "./state/fault.ts";
 import type { State } from "./state/state.ts";
@@ -21,16 +21,13 @@ export class Holding extends Claim implements Held {
   #timer: NodeJS.Timeout | undefined;
   /** The call about the grant that is under way. */
   #busy: Promise<unknown> | undefined;
-  /** A search for it in the cluster is under way. */
-  #isSought = false;
   readonly #listeners = new Set<(loss: LockLost) => void>();
   /** The loss that was reported. */
   loss: LockLost | undefined;
 
   /** Registers a wait at the server of the key. */
-  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms, task: TaskOwner | undefined,
-    adopted: number) {
-    super(key, owner, terms, server, core.settings.replyTimeout, now(), task, adopted);
+  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms) {
+    super(key, owner, terms, server, core.settings.replyTimeout, now());
     this.#core = core;
     if (terms.onLost) this.onLost(terms.onLost);
   }
@@ -48,7 +45,6 @@ export class Holding extends Claim implements Held {
 
   override changed(): void {
     this.#sleeper.wake();
-    if (this.doubt) void this.#seek();
     if (this.phase !== "lost" || !this.isHandedOver || this.loss) return;
     const loss = (this.loss = this.failure as LockLost);
     const { observer } = this.#core.settings;
@@ -168,25 +164,20 @@ export class Holding extends Claim implements Held {
   }
 
   /** Asks for the grant where its key is now: a node of the cluster has deleted or redirected it. */
-  async #seek(): Promise<void> {
-    if (this.#isSought) return;
-    this.#isSought = true;
+  async seek(): Promise<void> {
     const call = this.#core.state.beginCall(this);
     await this.#core.repeat(this.key, (server) => {
       if (server.session) return this.renewCommand("SESSION", server.session);
       server.run();
       return undefined;
     }, call);
-    this.#isSought = false;
     this.#core.state.moved(call);
   }
 }
 
-/** Acquires a lock for an owner; by default for a fresh one. `adopted`: the token of a grant to adopt, or 0. */
-export function hold(core: Core, key: string, terms: Terms, owner = "", adopted = 0, task?: TaskOwner): Promise<Holding> {
-  const at = (server: Server | Fault): Promise<Holding> => {
-    if (server instanceof Fault) return Promise.reject(server.error(key, core.library.address));
-    return new Holding(core, server, key, owner || core.freshOwner(), terms, task, adopted).acquire();
-  };
-  return core.only ? at(core.only) : core.route(key).then(at);
+/** Acquires a lock for an owner; by default for a fresh one. */
+export async function hold(core: Core, key: string, terms: Terms, owner = ""): Promise<Holding> {
+  const server = core.only ?? await core.route(key);
+  if (server instanceof Fault) throw server.error(key, core.library.address);
+  return new Holding(core, server, key, owner || core.freshOwner(), terms).acquire();
 }

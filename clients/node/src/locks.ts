@@ -23,7 +23,7 @@ export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedi
 /** @internal */
 export function libraryOf(client: Client): Library {
   if (typeof client === "function") return ofFactory(client);
-  if ("open" in client && "fault" in client) return client;
+  if ("open" in client && "address" in client) return client;
   if ("isCluster" in client && client.isCluster === true) return ofIoredisCluster(client as IoredisCluster);
   if ("masters" in client) return ofNodeRedisCluster(client);
   if ("call" in client && "duplicate" in client) return ofIoredis(client as IoredisClient);
@@ -78,7 +78,7 @@ async function enter(core: Core, task: TaskHolds, key: string, terms: Terms): Pr
   if (holding?.phase === "held") {
     await holding.enter(terms.mode);
   } else {
-    holding = await hold(core, key, terms, core.state.usableOwner(task), 0, task);
+    holding = await hold(core, key, { ...terms, task }, core.state.usableOwner(task));
     for (const [of, it] of task.held) if (it.phase !== "held") task.held.delete(of);
     task.held.set(key, holding);
   }
@@ -109,7 +109,7 @@ export class Locks extends Maker {
    */
   adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
     return new Lock(this.prefix, key, [], { ...options, wait: 0 }, this.core.settings,
-      (name, terms) => hold(this.core, name, terms, owner, token)).acquire();
+      (name, terms) => hold(this.core, name, { ...terms, adopted: token }, owner)).acquire();
   }
 
   /**

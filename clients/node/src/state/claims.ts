@@ -87,7 +87,7 @@ export class Claims {
     if (this.isClosed) throw misuse(wait.key, "the locks are closed");
     if (this.claims.has(wait.name)) throw misuse(wait.key, "this owner waits for the lock, or has it, already");
     this.claims.set(wait.name, wait);
-    if (wait.task) wait.task.name = wait.owner;
+    if (wait.terms.task) wait.terms.task.name = wait.owner;
   }
 
   /**
@@ -202,7 +202,6 @@ export class Claims {
     claim.sure = Math.max(claim.sure, till);
     claim.from = Math.max(claim.from, this.at);
     server.isUnsure ||= claim.sure <= this.at;
-    if (session !== server.session) server.moves.add(claim);
     claim.changed();
     return true;
   }
@@ -306,10 +305,10 @@ export class Claims {
     if (reason !== "moved") claim.sure = Math.min(claim.sure, this.at);
     claim.doubt = reason;
     claim.session = 0;
-    claim.changed();
+    claim.seek();
   }
 
-  /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. */
+  /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. The loop repeats it. */
   moved(call: Call): void {
     const { claim, server, session, sent, reply, losses } = call;
     const { doubt } = claim;
@@ -330,7 +329,6 @@ export class Claims {
     } else if (this.isCluster && fault?.redirects && !doubt) {
       this.suspect(claim, "moved");
     }
-    claim.server.moves.add(claim); // unless it is in the session, again before the next POLL
   }
 
   /** The grant or wait does not count any more. */

@@ -17,9 +17,6 @@ export interface Due {
 
 /** How long a POLL blocks while a grant is unsure. */
 const BRIEF = 100;
-/** More claims than so many are gone through this often at most. */
-const MANY = 50;
-const SWEEP = 50;
 
 /** A field of a map, which RESP2 sends as a flat array. */
 function fieldOf(map: unknown, name: string): unknown {
@@ -43,7 +40,6 @@ export class State extends Claims {
     server.seen = 0;
     server.excess = undefined;
     server.fault = undefined;
-    for (const claim of this.claimsOn(server)) server.moves.add(claim);
     this.#wakeWaits(server);
   }
 
@@ -60,25 +56,20 @@ export class State extends Claims {
   due(server: SessionState): Due[] {
     const due: Due[] = [];
     const { session } = server;
-    for (const claim of server.moves) {
+    for (const claim of this.claims.values()) {
       if (claim.server !== server || claim.session === session) continue;
       if (claim.phase === "in line" && claim.end > this.at) { // its place went with the earlier session
         claim.open += 1;
-        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => {
-          this.answered(call);
-          if (call.reply instanceof Fault) server.moves.add(claim);
-        }));
+        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => this.answered(call)));
       } else if (claim.isRenewed && !claim.doubt) {
         due.push(this.#dueCall(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call)));
       }
     }
-    server.moves.clear();
     for (const [release, how] of this.unfinished) {
       if (how.server === server) due.push({ words: how.words, release, apply: (reply) => this.finished(release, reply) });
     }
     if (server.excess !== undefined && this.at > server.excess + this.lease) {
-      const called = [...this.calls];
-      due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, called, reply) });
+      due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, reply) });
     }
     for (const [old, since] of server.left) {
       if (this.at <= since + 2 * this.reply || this.claimsOn(server).some((it) => it.isRenewed && it.session === old)) continue;
@@ -97,15 +88,15 @@ export class State extends Claims {
     } };
   }
 
-  /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
-  #listed(server: SessionState, called: readonly Call[], reply: unknown): void {
+  /** Releases the grants of the session that nobody knows. A grant that was released meanwhile is not harmed. */
+  #listed(server: SessionState, reply: unknown): void {
     server.excess = undefined;
     for (const row of listOf(reply)) {
       const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
       const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
-      const isKnown = this.claims.has(name) || this.isCalled(name) || called.some(({ claim }) => claim.name === name);
-      if (!isKnown && !this.unfinished.has(releaseOf(name, token))) this.finishLater(server, key, owner, token);
+      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(releaseOf(name, token));
+      if (!isKnown) this.finishLater(server, key, owner, token);
     }
   }
 
@@ -126,11 +117,9 @@ export class State extends Claims {
     }
     server.fault = undefined;
     server.tries = [];
-    if (this.claims.size <= MANY || server.isUnsure || this.at >= server.swept + SWEEP) {
-      const known = this.#sweep(server, sent, till);
-      if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
-      else server.excess ??= sent;
-    }
+    const known = this.#sweep(server, sent, till);
+    if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
+    else server.excess ??= sent;
   }
 
   #event(server: SessionState, [, kind, key, owner, detail, more]: unknown[], till: number): void {
@@ -191,7 +180,6 @@ export class State extends Claims {
    */
   #sweep(server: SessionState, sent: number, till: number): number {
     let known = 0;
-    server.swept = this.at;
     server.isUnsure = false;
     for (const claim of this.claims.values()) {
       if (claim.server !== server || !claim.isRenewed) continue;
@@ -223,16 +211,13 @@ export class State extends Claims {
   /** Ends all waits and grants. Returns the grants. */
   close(): Claim[] {
     this.isClosed = true;
-    const grants: Claim[] = [];
-    for (const claim of [...this.claims.values()]) {
-      if (claim.isWaiting) {
-        this.endWait(claim, misuse(claim.key, "the locks are closed"));
-        continue;
-      }
+    const claims = [...this.claims.values()];
+    for (const claim of claims) {
+      this.endWait(claim, misuse(claim.key, "the locks are closed"));
+      if (claim.phase !== "held") continue;
       this.letGo(claim);
       claim.holds = 0;
-      grants.push(claim);
     }
-    return grants;
+    return claims.filter(({ phase }) => phase === "released");
   }
 }
