@@ -109,14 +109,15 @@ export class Grant {
    * Gives this hold back. Rejects with LockLost if the lock was lost before, with LockUnavailable without an answer in two
    * reply timeouts (then the session repeats the release), and with LockMisuse the second time.
    */
-  async release(): Promise<void> {
-    const released = this.#hold.release();
+  release(): Promise<void> {
+    if (this.isReleased) return Promise.reject(misuse(this.key, "it was released already"));
+    const released = this.#held.release();
     this.#end();
     if (this.#observer?.released) {
       const end = (error?: unknown): void => guard(() => this.#observer?.released?.(this.key, now() - this.#taken, error));
       released.then(() => end(), end);
     }
-    await released;
+    return released;
   }
 
   /**

@@ -15,13 +15,13 @@ export class Holding extends Claim implements Held {
   declare readonly terms: Terms;
   declare server: Server;
   readonly #core: Core;
-  readonly #sleeper = new Sleeper();
+  #sleeper: Sleeper | undefined;
   /** When the user got it. */
   #taken = 0;
   #timer: NodeJS.Timeout | undefined;
   /** The call about the grant that is under way. */
   #busy: Promise<unknown> | undefined;
-  readonly #listeners = new Set<(loss: LockLost) => void>();
+  #listeners: Set<(loss: LockLost) => void> | undefined;
   /** The loss that was reported. */
   loss: LockLost | undefined;
 
@@ -39,18 +39,18 @@ export class Holding extends Claim implements Held {
 
   /** Calls back when the grant is lost. Returns a function that takes the listener away. */
   onLost(listener: (loss: LockLost) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    (this.#listeners ??= new Set()).add(listener);
+    return () => this.#listeners?.delete(listener);
   }
 
   override changed(): void {
-    this.#sleeper.wake();
+    this.#sleeper?.wake();
     if (this.phase !== "lost" || !this.isHandedOver || this.loss) return;
     const loss = (this.loss = this.failure as LockLost);
     const { observer } = this.#core.settings;
     clearTimeout(this.#timer);
     queueMicrotask(() => { // the loop runs no code of the user
-      for (const listener of this.#listeners) guard(() => listener(loss));
+      for (const listener of this.#listeners ?? []) guard(() => listener(loss));
       guard(() => observer?.lost?.(this.key, loss));
     });
   }
@@ -69,7 +69,7 @@ export class Holding extends Claim implements Held {
         const { server } = this;
         if (!server.isRunning || (typeof step === "number" && this.phase === "asked")) server.run();
         if (typeof step === "number") {
-          await this.#sleeper.sleep(step, signal);
+          await (this.#sleeper ??= new Sleeper()).sleep(step, signal);
           continue;
         }
         const { session, sent } = step;
@@ -81,7 +81,7 @@ export class Holding extends Claim implements Held {
         if (this.phase !== "asked") continue;
         if (!(to instanceof Fault)) this.server = to;
         tries += 1;
-        await this.#sleeper.sleep(Math.min(pauseAfter(tries), this.askedEnd - now()), signal);
+        await (this.#sleeper ??= new Sleeper()).sleep(Math.min(pauseAfter(tries), this.askedEnd - now()), signal);
       }
       if (isFixed) await this.#renew(lease);
     } catch (error) {

@@ -3,7 +3,7 @@
 import type { Address, Connection, Library } from "./library.ts";
 import type { Words } from "./state/claim.ts";
 import { Fault, understood } from "./state/fault.ts";
-import { later } from "./time.ts";
+import { later, now } from "./time.ts";
 
 export class Line {
   /** It takes no more calls. */
@@ -16,8 +16,11 @@ export class Line {
   #isCorked = false;
   /** A call had no reply in time. */
   #isLate = false;
-  /** How many calls have no reply yet. */
-  #open = 0;
+  /** When the calls under way are to be answered, in the order of the replies. */
+  readonly #ends: number[] = [];
+  /** One timer for all calls, at the earliest end. */
+  #timer: NodeJS.Timeout | undefined;
+  #due = Infinity;
 
   constructor(library: Library, at: Address | undefined, limit: number) {
     this.#connection = library.open(at, limit, () => { this.isOver = true; });
@@ -30,36 +33,43 @@ export class Line {
    * Sends a command once. Resolves with the reply, or a Fault. A call that has no reply in time ends the connection, with
    * the other calls.
    */
-  async call(limit: number, words: Words): Promise<unknown> {
-    let isAnswered = false;
-    const timer = later(limit, () => {
-      this.#isLate ||= !isAnswered;
-      if (!isAnswered) this.close();
-    });
-    this.#open += 1;
-    try {
-      if (!this.#isOpen) await this.#ready;
-      return await this.#send(words);
-    } catch (error) {
-      const fault = this.#isLate ? Fault.none(`no ${this.#isOpen ? "reply" : "connection"} in time`, this.#isOpen, error)
-        : understood(error, this.#isOpen);
-      // The address may lead to a new primary.
-      if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
-      return fault;
-    } finally {
-      isAnswered = true;
-      clearTimeout(timer);
-      this.#open -= 1;
-      if (this.isOver && this.#open === 0) this.close();
-    }
+  call(limit: number, words: Words): Promise<unknown> {
+    const end = now() + limit;
+    this.#ends.push(end);
+    if (end < this.#due) this.#watch();
+    const reply = this.#isOpen ? this.#send(words) : this.#ready.then(() => this.#send(words));
+    return reply.then(this.#answered, this.#failed);
   }
 
   #send(words: Words): Promise<unknown> {
-    if (this.#open > 1 && !this.#isCorked) { // what comes together is sent together
+    if (this.#ends.length > 1 && !this.#isCorked) { // what comes together is sent together
       this.cork();
       process.nextTick(() => this.uncork());
     }
     return this.#connection.send(words);
+  }
+
+  readonly #answered = (reply: unknown): unknown => {
+    this.#ends.shift();
+    if (this.isOver && this.#ends.length === 0) this.close();
+    return reply;
+  };
+
+  readonly #failed = (error: unknown): unknown => {
+    const fault = this.#isLate ? Fault.none(`no ${this.#isOpen ? "reply" : "connection"} in time`, this.#isOpen, error)
+      : understood(error, this.#isOpen);
+    // The address may lead to a new primary.
+    if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
+    return this.#answered(fault);
+  };
+
+  /** Ends the connection if the time of a call is over, or looks again at the next end. */
+  #watch(): void {
+    clearTimeout(this.#timer);
+    this.#due = this.#ends.reduce((one, other) => Math.min(one, other), Infinity);
+    this.#isLate ||= this.#due <= now();
+    if (this.#isLate) this.close();
+    else if (this.#due < Infinity) this.#timer = later(this.#due - now(), () => this.#watch());
   }
 
   /** What is sent from now on is sent together, at `uncork`. */
@@ -75,6 +85,7 @@ export class Line {
 
   close(): void {
     this.isOver = true;
+    clearTimeout(this.#timer);
     this.#abandon(new Error("the connection was closed"));
     this.#connection.close();
   }

@@ -145,7 +145,7 @@ export interface Call {
   /** An earlier try had no reply. */
   wasOpen: boolean;
   /** The losses of grants of the claim that were reported meanwhile, by token: the reply may name one of them. */
-  readonly losses: Map<number, string>;
+  losses: Map<number, string> | undefined;
 }
 
 /** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */

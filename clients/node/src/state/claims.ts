@@ -26,7 +26,7 @@ function grantOf(reply: unknown): { readonly token: number; readonly lease: numb
 const faultOf = (reply: unknown): Fault | undefined => (reply instanceof Fault ? reply : undefined);
 
 /** Why a grant is lost: what the server has reported, or else its reply. */
-const reasonOf = ({ claim, losses }: Call, fault: Fault): string => losses.get(claim.token) ?? `gone (${fault.word})`;
+const reasonOf = ({ claim, losses }: Call, fault: Fault): string => losses?.get(claim.token) ?? `gone (${fault.word})`;
 
 export class Claims {
   /** The time of this call, in ms of a monotonic clock: the caller sets it, each time later. */
@@ -51,7 +51,7 @@ export class Claims {
   /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
   beginCall(claim: Claim): Call {
     const { server } = claim;
-    const call = { claim, server, session: server.session, sent: this.at, reply: undefined, wasOpen: false, losses: new Map() };
+    const call: Call = { claim, server, session: server.session, sent: this.at, reply: undefined, wasOpen: false, losses: undefined };
     this.calls.add(call);
     return call;
   }
@@ -125,7 +125,7 @@ export class Claims {
     if (fault) {
       this.#failed(call, fault);
     } else if (grant) {
-      if (call.losses.has(grant.token)) { // its loss was reported before: it is no grant
+      if (call.losses?.has(grant.token)) { // its loss was reported before: it is no grant
         if (wait.isWaiting) this.set(wait, "asked");
       } else if (!this.granted(server, wait.name, grant.token, session, sent + grant.lease)) {
         this.finishLater(server, wait.key, wait.owner, grant.token);
@@ -242,7 +242,7 @@ export class Claims {
       claim.lease = grant.lease;
       claim.token = grant.token;
       claim.sure = Math.max(claim.sure, sent + grant.lease);
-      const loss = call.losses.get(grant.token); // of a raised token, reported before the reply
+      const loss = call.losses?.get(grant.token); // of a raised token, reported before the reply
       if (loss) this.lose(claim, loss);
       this.requireHeld(claim);
     }
@@ -274,7 +274,7 @@ export class Claims {
     if (wasOpen || fault?.noReply) claim.renounceOwner();
     if (!fault) return;
     if (fault.gone) {
-      if (claim.holds === 0 && wasOpen && !call.losses.has(claim.token)) return;
+      if (claim.holds === 0 && wasOpen && !call.losses?.has(claim.token)) return;
       this.lose(claim, reasonOf(call, fault));
       throw claim.failure;
     }
@@ -317,8 +317,8 @@ export class Claims {
     this.calls.delete(call);
     if (!claim.isRenewed || (claim.server !== server && !doubt)) return; // it was released or moved meanwhile
     claim.doubt = "";
-    if (fault?.gone || losses.has(claim.token) || (doubt === "deleted" && !grant)) {
-      this.lose(claim, doubt || losses.get(claim.token) || `gone (${fault?.word ?? ""})`);
+    if (fault?.gone || losses?.has(claim.token) || (doubt === "deleted" && !grant)) {
+      this.lose(claim, doubt || losses?.get(claim.token) || `gone (${fault?.word ?? ""})`);
     } else if (grant) {
       claim.server = server;
       claim.session = session;

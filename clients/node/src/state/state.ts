@@ -138,7 +138,7 @@ export class State extends Claims {
       const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
       if (known?.leaves && kind === "taken" && Number(more) === 0) return; // by this client
       const reason = kind === "lost" ? String(more) : kind;
-      for (const call of this.calls) if (call.claim.name === name) call.losses.set(token, reason);
+      for (const call of this.calls) if (call.claim.name === name) (call.losses ??= new Map()).set(token, reason);
       this.unfinished.delete(releaseOf(name, token)); // nothing is left to release
       if (!known || known.doubt || known.server !== server) return;
       if (this.isCluster && reason === "deleted") this.suspect(known, reason);
