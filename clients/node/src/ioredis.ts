@@ -1,6 +1,6 @@
 /** Connections of ioredis. */
 
-import { type Address, type Connection, type Library, refused, textOf } from "./library.ts";
+import { type Address, type Connection, type Library, textOf } from "./library.ts";
 
 /** A `Redis` of ioredis: on one server, or by Sentinels. */
 export interface IoredisClient {
@@ -102,7 +102,9 @@ export function ofIoredisCluster(client: IoredisCluster): Library {
     },
     open(at, limit, closed) {
       nodes();
-      return source ? openFrom(source, at, limit, closed) : refused("the client of the cluster knows no node");
+      if (source) return openFrom(source, at, limit, closed);
+      const ready = Promise.reject(new Error("the client of the cluster knows no node"));
+      return { ready, send: () => ready, close: () => {} };
     },
   };
 }

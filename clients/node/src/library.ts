@@ -35,9 +35,3 @@ export interface Library {
   /** `limit`: how long connecting may take. `closed` is called when it closes. */
   open(at: Address | undefined, limit: number, closed: (error: unknown) => void): Connection;
 }
-
-/** A connection that cannot be opened. */
-export function refused(why: string): Connection {
-  const ready = Promise.reject(new Error(why));
-  return { ready, send: () => ready, close: () => {} };
-}
