@@ -156,6 +156,10 @@ export class SessionState {
   session = 0;
   /** The number of the last event that was applied. */
   seen = 0;
+  /** Grants or places may belong to an earlier session. */
+  isMoving = false;
+  /** When the grants were last gone through. */
+  swept = 0;
   /** The time of a grant has passed: the next reply decides. */
   isUnsure = false;
   /** Since when every reply shows more grants than are known. */

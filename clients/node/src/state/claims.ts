@@ -202,6 +202,7 @@ export class Claims {
     claim.sure = Math.max(claim.sure, till);
     claim.from = Math.max(claim.from, this.at);
     server.isUnsure ||= claim.sure <= this.at;
+    server.isMoving ||= session !== server.session;
     claim.changed();
     return true;
   }
@@ -308,7 +309,7 @@ export class Claims {
     claim.seek();
   }
 
-  /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. The loop repeats it. */
+  /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. */
   moved(call: Call): void {
     const { claim, server, session, sent, reply, losses } = call;
     const { doubt } = claim;
@@ -329,6 +330,7 @@ export class Claims {
     } else if (this.isCluster && fault?.redirects && !doubt) {
       this.suspect(claim, "moved");
     }
+    claim.server.isMoving = true; // unless it is in the session, it is asked for again before the next POLL
   }
 
   /** The grant or wait does not count any more. */

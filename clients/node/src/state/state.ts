@@ -17,6 +17,9 @@ export interface Due {
 
 /** How long a POLL blocks while a grant is unsure. */
 const BRIEF = 100;
+/** More claims than so many are gone through this often at most. */
+const MANY = 50;
+const SWEEP = 50;
 
 /** A field of a map, which RESP2 sends as a flat array. */
 function fieldOf(map: unknown, name: string): unknown {
@@ -40,6 +43,7 @@ export class State extends Claims {
     server.seen = 0;
     server.excess = undefined;
     server.fault = undefined;
+    server.isMoving = true;
     this.#wakeWaits(server);
   }
 
@@ -56,11 +60,16 @@ export class State extends Claims {
   due(server: SessionState): Due[] {
     const due: Due[] = [];
     const { session } = server;
-    for (const claim of this.claims.values()) {
-      if (claim.server !== server || claim.session === session) continue;
+    const claims = server.isMoving ? this.claimsOn(server) : [];
+    server.isMoving = false;
+    for (const claim of claims) {
+      if (claim.session === session) continue;
       if (claim.phase === "in line" && claim.end > this.at) { // its place went with the earlier session
         claim.open += 1;
-        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => this.answered(call)));
+        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => {
+          this.answered(call);
+          server.isMoving = true;
+        }));
       } else if (claim.isRenewed && !claim.doubt) {
         due.push(this.#dueCall(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call)));
       }
@@ -117,6 +126,7 @@ export class State extends Claims {
     }
     server.fault = undefined;
     server.tries = [];
+    if (this.claims.size > MANY && !server.isUnsure && this.at < server.swept + SWEEP) return;
     const known = this.#sweep(server, sent, till);
     if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
     else server.excess ??= sent;
@@ -180,6 +190,7 @@ export class State extends Claims {
    */
   #sweep(server: SessionState, sent: number, till: number): number {
     let known = 0;
+    server.swept = this.at;
     server.isUnsure = false;
     for (const claim of this.claims.values()) {
       if (claim.server !== server || !claim.isRenewed) continue;
