@@ -29,6 +29,11 @@ export class Line {
     this.#ready.then(() => { this.#isOpen = true; }, () => { this.isOver = true; });
   }
 
+  /** Calls are under way. */
+  get isBusy(): boolean {
+    return this.#ends.length > 0;
+  }
+
   /**
    * Sends a command once. Resolves with the reply, or a Fault. A call that has no reply in time ends the connection, with
    * the other calls.

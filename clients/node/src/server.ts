@@ -142,7 +142,7 @@ export class Server extends SessionState {
     await new Promise(process.nextTick); // callers that were woken send their calls along with the POLL
     this.#shared = undefined;
     const { state } = this.#common;
-    const block = this.isDown ? 0 : state.block(this);
+    const block = this.isDown || line.isBusy ? 0 : state.block(this); // calls in the pipeline often bring the next event
     const sent = state.at;
     const polling = line.call(replyTimeout + block, ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])]);
     line.uncork();
