@@ -1,43 +1,46 @@
-/** What all locks of one client have in common: the state, the servers, and calls that are repeated. */
+/** What all locks of one client have in common: the state, its server or the nodes of its cluster, and repeated calls. */
 
-import { type Library } from "./library.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, processName } from "./options.ts";
-import type { Common, Server } from "./server.ts";
-import { Servers } from "./servers.ts";
-import type { Words } from "./state/claim.ts";
-import type { Answer } from "./state/claims.ts";
+import { type Common, Server } from "./server.ts";
+import type { Call, Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import { State } from "./state/state.ts";
-import { Pauses, now } from "./time.ts";
+import { now, pauseAfter } from "./time.ts";
 
-/** Where the next try of a call goes. */
-export interface Target {
-  readonly server: Server | undefined;
-  /** ASK led there. */
-  readonly isAsking: boolean;
-  /** Why no server is known. */
-  readonly fault?: Fault;
-}
+const SLOTS = 16_384;
 
-/** What became of a command that was repeated, and the server that was asked last. */
-export interface Outcome extends Answer {
-  readonly server: Server | undefined;
+/** CRC16 of the key, or of its part in braces, as Redis Cluster takes it (XMODEM). */
+export function slotOf(key: string): number {
+  const tag = /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
+  let crc = 0;
+  for (const byte of Buffer.from(tag ?? key)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+    crc &= 0xffff;
+  }
+  return crc % SLOTS;
 }
 
 export class Core implements Common {
   readonly library: Library;
   readonly settings: Settings;
-  readonly servers: Servers;
+  /** The server, unless it is a cluster. */
+  readonly only: Server | undefined;
   readonly #state: State;
   readonly #process: string;
+  readonly #servers = new Map<string, Server>();
+  #slots: (Server | undefined)[] = [];
+  #reading: Promise<Fault | undefined> | undefined;
   #owners = 0;
 
   constructor(library: Library, settings: Settings) {
     this.library = library;
     this.settings = settings;
     this.#state = new State(settings.lease, settings.replyTimeout, library.cluster !== undefined);
-    this.servers = new Servers(this);
     this.#process = processName(settings.service);
+    if (!library.cluster) this.#servers.set("", (this.only = new Server(this)));
   }
 
   /** An owner that nobody has had before: a late call then meets only its own grant. */
@@ -51,47 +54,107 @@ export class Core implements Common {
     return this.#state;
   }
 
-  resend(words: Words): void {
-    void this.repeat(String(words[1]), () => words);
+  get servers(): Server[] {
+    return [...this.#servers.values()];
   }
 
-  /** Finds where the next try of a call about a key goes: where the last reply leads, or else to the server that has it. */
-  async route(key: string, last?: Server, reply?: unknown): Promise<Target> {
-    const to = this.servers.redirected(last, reply);
-    if (to) return { server: to, isAsking: (reply as Fault).word === "ASK" };
-    const server = await this.servers.find(key);
-    return server instanceof Fault ? { server: undefined, isAsking: false, fault: server } : { server, isAsking: false };
+  /** The server for the next call about a key: where the last reply leads, or else the one that has the key. */
+  async route(key: string, last?: Server, reply?: unknown): Promise<Server | Fault> {
+    if (this.only) return this.only;
+    if (last && reply instanceof Fault && reply.redirects) {
+      const [word, slot, address = ""] = reply.text.split(" ");
+      const colon = address.lastIndexOf(":");
+      const to = this.#at({ host: address.slice(0, colon) || last.host, port: Number(address.slice(colon + 1)) });
+      void this.#refresh();
+      if (word === "MOVED") this.#slots[Number(slot)] = to;
+      return to;
+    }
+    const slot = slotOf(key);
+    const fault = this.#slots[slot] ? undefined : await this.#refresh();
+    return this.#slots[slot] ?? fault ?? Fault.none("no node of the cluster serves the key", false);
   }
 
   /**
-   * Sends a command about a key until it is answered, for two reply timeouts. The command is undefined while there is no
-   * session for it.
+   * Sends a command about a key until it is answered, for two reply timeouts. Resolves with the last reply, and writes what
+   * became of it to the call. The command is undefined while there is no session for it.
    */
-  async repeat(key: string, command: (server: Server) => Words | undefined, end = now() + 2 * this.settings.replyTimeout,
-    only = this.servers.only): Promise<Outcome> {
-    let target: Target = { server: only, isAsking: false };
-    let pauses: Pauses | undefined;
-    for (let wasOpen = false, reply: unknown; ;) {
-      if (!only) target = await this.route(key, target.server, reply);
-      const { server, isAsking, fault } = target;
-      const sent = now();
-      const words = server && command(server);
-      const limit = Math.min(this.settings.replyTimeout, end - sent);
-      reply = words ? await server.call(limit, words, isAsking) : fault ?? Fault.none("no session", false);
-      if (!(reply instanceof Fault && reply.passing)) return { reply, sent, wasOpen, server };
-      const pause = (pauses ??= new Pauses()).next();
-      if (now() + pause >= end || (key === "" && reply.word === "NOSESSION")) return { reply, sent, wasOpen, server };
-      wasOpen ||= reply.noReply;
-      if (pause > 0) await new Promise((resolve) => { setTimeout(resolve, pause); });
+  async repeat(key: string, command: (server: Server) => Words | undefined, call: Partial<Call> = {},
+    end = now() + 2 * this.settings.replyTimeout, only = this.only): Promise<unknown> {
+    let server = only;
+    for (let tries = 1, reply: unknown; ; tries += 1) {
+      const to = only ?? await this.route(key, server, reply);
+      call.sent = now();
+      if (to instanceof Fault) {
+        reply = to;
+      } else {
+        call.server = server = to;
+        call.session = to.session;
+        const words = command(to);
+        const limit = Math.min(this.settings.replyTimeout, end - call.sent);
+        reply = words ? await to.call(limit, words, reply) : Fault.none("no session", false);
+      }
+      call.reply = reply;
+      const rest = pauseAfter(tries);
+      if (!(reply instanceof Fault && reply.passing) || now() + rest >= end) return reply;
+      if (key === "" && reply.word === "NOSESSION") return reply;
+      call.wasOpen ||= reply.noReply;
+      if (rest > 0) await pause(rest);
     }
   }
 
+  /** Sends a release that is unfinished to where its key is. */
+  async finish(release: string, words: Words, end?: number): Promise<void> {
+    const reply = await this.repeat(String(words[1]), () => words, {}, end);
+    this.state.finished(release, reply);
+  }
+
+  /** A server may have lost claims to other nodes of the cluster. */
   async relocate(server: Server): Promise<void> {
     const claims = this.state.claimsOn(server);
-    await this.servers.refresh();
+    await this.#refresh();
     for (const claim of claims) {
-      const at = await this.servers.find(claim.key);
-      if (!(at instanceof Fault) && at !== server) this.state.relocate(claim);
+      const to = await this.route(claim.key);
+      if (to instanceof Server && to !== server) this.state.relocate(claim);
+    }
+  }
+
+  #at(address: Address): Server {
+    const seen = this.library.cluster?.seen(address) ?? address;
+    const name = textOf(seen);
+    const server = this.#servers.get(name) ?? new Server(this, seen);
+    this.#servers.set(name, server);
+    return server;
+  }
+
+  /** Reads the map of the cluster again, once for all who want it now. */
+  #refresh(): Promise<Fault | undefined> {
+    this.#reading ??= this.#read().finally(() => { this.#reading = undefined; });
+    return this.#reading;
+  }
+
+  /** Asks all nodes that are known at once: one that hangs holds up nothing. */
+  async #read(): Promise<Fault | undefined> {
+    const { replyTimeout: limit } = this.settings;
+    for (const end = now() + limit; ;) {
+      for (const seed of this.library.cluster?.seeds() ?? []) this.#at(seed);
+      if (this.#servers.size > 0 || now() >= end) break;
+      await pause(10); // the user's client is about to learn its first nodes
+    }
+    const ask = async (server: Server): Promise<void> => {
+      const reply = await server.call(limit, ["CLUSTER", "SLOTS"]);
+      if (!Array.isArray(reply)) throw reply;
+      const slots = new Array<Server | undefined>(SLOTS);
+      for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {
+        slots.fill(this.#at({ host: host || server.host, port: Number(port) }), Number(first), Number(last) + 1);
+      }
+      this.#slots = slots;
+    };
+    try {
+      await Promise.any(this.servers.map(ask));
+      return undefined;
+    } catch (error) {
+      const [fault] = (error as AggregateError).errors;
+      return fault instanceof Fault ? fault : Fault.none("the cluster's client knows no node", false);
     }
   }
 
@@ -102,13 +165,13 @@ export class Core implements Common {
     const grants = this.state.close();
     const closed = new Set<number>();
     const closeSession = async (server: Server, session: number): Promise<void> => {
-      const { reply } = await this.repeat("", () => ["LOCK.SESSION", "CLOSE", session], end, server);
+      const reply = await this.repeat("", () => ["LOCK.SESSION", "CLOSE", session], {}, end, server);
       if (!(reply instanceof Fault)) closed.add(session);
     };
-    await Promise.all(this.servers.all.flatMap((server) => [...server.left.keys(), server.session]
+    await Promise.all(this.servers.flatMap((server) => [...server.left.keys(), server.session]
       .filter((session) => session > 0).map((session) => closeSession(server, session))));
     const left = grants.filter(({ session }) => !closed.has(session));
-    await Promise.all(left.map((claim) => this.repeat(claim.key, () => claim.releaseCommand(), end)));
-    await Promise.all(this.servers.all.map((server) => server.close()));
+    await Promise.all(left.map((claim) => this.repeat(claim.key, () => claim.releaseCommand(), {}, end)));
+    await Promise.all(this.servers.map((server) => server.close()));
   }
 }

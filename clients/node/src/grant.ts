@@ -1,8 +1,9 @@
 /** What an acquire returns: one hold of a lock. */
 
 import type { LockLost } from "./errors.ts";
-import { guard } from "./options.ts";
-import { misuse } from "./state/ledger.ts";
+import { type Observer, guard } from "./options.ts";
+import { misuse } from "./state/claims.ts";
+import { now } from "./time.ts";
 
 /** What an owner holds: on one server, or on a majority of several. */
 export interface Held {
@@ -20,30 +21,28 @@ export interface Held {
 
 /** A hold of a lock, until its release or the loss of the lock. */
 export class Grant {
+  /** The key of the lock, with the prefix. */
+  readonly key: string;
+  /** The holder, to the server. */
+  readonly owner: string;
+  /** The fencing token, to be sent with each write: later grants of the lock have higher ones. */
+  readonly token: number;
+  /** @internal Whether this hold was given back, or detached. */
+  isReleased = false;
   readonly #held: Held;
-  #isReleased = false;
+  readonly #observer: Observer | undefined;
+  readonly #taken = now();
   #abort: AbortController | undefined;
   /** What takes this hold's listeners away from a grant that the owner may hold for longer. */
-  #offs: (() => void)[] | undefined;
+  readonly #offs: (() => void)[] = [];
 
   /** @internal */
-  constructor(held: Held) {
+  constructor(held: Held, observer: Observer | undefined) {
+    this.key = held.key;
+    this.owner = held.owner;
+    this.token = held.token;
     this.#held = held;
-  }
-
-  /** The key of the lock, with the prefix. */
-  get key(): string {
-    return this.#held.key;
-  }
-
-  /** The holder, to the server. */
-  get owner(): string {
-    return this.#held.owner;
-  }
-
-  /** The fencing token, to be sent with each write: later grants of the lock have higher ones. */
-  get token(): number {
-    return this.#held.token;
+    this.#observer = observer;
   }
 
   /** Whether nobody else has the lock, by the clock alone. False also while the server is silent. */
@@ -51,14 +50,9 @@ export class Grant {
     return this.remaining > 0;
   }
 
-  /** @internal Whether this hold was given back, or detached. */
-  get isReleased(): boolean {
-    return this.#isReleased;
-  }
-
   /** For how many ms `held` stays true without another reply of the server. */
   get remaining(): number {
-    return this.#isReleased ? 0 : this.#held.remaining;
+    return this.isReleased ? 0 : this.#held.remaining;
   }
 
   /** The loss of the lock, with its reason; undefined if it is not lost. */
@@ -82,26 +76,24 @@ export class Grant {
    */
   onLost(listener: (loss: LockLost) => void): () => void {
     const { lost } = this;
-    if (this.#isReleased) return () => {};
+    if (this.isReleased) return () => {};
     if (lost) {
       queueMicrotask(() => guard(() => listener(lost)));
       return () => {};
     }
     const off = this.#held.onLost(listener);
-    (this.#offs ??= []).push(off);
+    this.#offs.push(off);
     return off;
   }
 
   /** Asks the server whether the grant stands. Use it before a step that matters. Rejects with LockLost if it does not. */
   async check(): Promise<void> {
-    this.#requireHold();
-    await this.#held.check();
+    await this.#hold.check();
   }
 
   /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
   async extend(lease: number): Promise<void> {
-    this.#requireHold();
-    await this.#held.extend(lease);
+    await this.#hold.extend(lease);
   }
 
   /**
@@ -109,8 +101,7 @@ export class Grant {
    * `Locks.adopt` with its key, owner and token.
    */
   async detach(lease: number): Promise<void> {
-    this.#requireHold();
-    await this.#held.detach(lease);
+    await this.#hold.detach(lease);
     this.#end();
   }
 
@@ -119,9 +110,14 @@ export class Grant {
    * reply timeouts (then the session repeats the release), and with LockMisuse the second time.
    */
   release(): Promise<void> {
-    if (this.#isReleased) return Promise.reject(misuse(this.key, "it was released already"));
+    if (this.isReleased) return Promise.reject(misuse(this.key, "it was released already"));
+    const released = this.#held.release();
     this.#end();
-    return this.#held.release();
+    if (this.#observer?.released) {
+      const end = (error?: unknown): void => guard(() => this.#observer?.released?.(this.key, now() - this.#taken, error));
+      released.then(() => end(), end);
+    }
+    return released;
   }
 
   /**
@@ -129,17 +125,17 @@ export class Grant {
    * the work. End the block with `await grant.release()` where a loss is to be thrown.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#isReleased) await this.release().catch(() => {});
+    if (!this.isReleased) await this.release().catch(() => {});
+  }
+
+  get #hold(): Held {
+    if (this.isReleased) throw misuse(this.key, "it was released already");
+    return this.#held;
   }
 
   /** From now on this hold hears of nothing. */
   #end(): void {
-    this.#isReleased = true;
-    for (const off of this.#offs ?? []) off();
-    this.#offs = undefined;
-  }
-
-  #requireHold(): void {
-    if (this.#isReleased) throw misuse(this.key, "it was released already");
+    this.isReleased = true;
+    for (const off of this.#offs) off();
   }
 }

@@ -1,12 +1,10 @@
 /** Connections of ioredis. */
 
-import { type Address, type Connection, type Library, refused, textOf } from "./library.ts";
-import { type Fault, understood } from "./state/fault.ts";
+import { type Address, type Connection, type Library, textOf } from "./library.ts";
 
 /** A `Redis` of ioredis: on one server, or by Sentinels. */
 export interface IoredisClient {
   readonly options: object;
-  readonly status: string;
   readonly stream?: { cork?(): void; uncork?(): void; destroy?(): void };
   duplicate(override?: object): IoredisClient;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
@@ -50,26 +48,15 @@ function settings({ sentinels }: Options, at: Address | undefined, limit: number
     blockingTimeout: undefined,
     retryStrategy: null,
     reconnectOnError: null,
-    maxRetriesPerRequest: null,
-    autoResendUnfulfilledCommands: false,
-    autoResubscribe: false,
     enableAutoPipelining: false,
     enableReadyCheck: count > 0, // asks whether it is the primary
-    keepAlive: 10_000,
-    disconnectTimeout: 100,
-    keyPrefix: "",
     readOnly: false,
-    monitor: false,
     failoverDetector: false,
     sentinelRetryStrategy: null,
     sentinelReconnectStrategy: null,
     sentinelCommandTimeout: part,
-    scripts: undefined,
   };
 }
-
-const faultOf = (error: unknown, isSent: boolean): Fault =>
-  understood(error, error instanceof Error && error.name === "ReplyError", isSent);
 
 function openFrom(source: IoredisClient, at: Address | undefined, limit: number, closed: (error: unknown) => void): Connection {
   const redis = source.duplicate(settings(optionsOf(source), at, limit));
@@ -94,7 +81,6 @@ export function ofIoredis(client: IoredisClient): Library {
     address: sentinels?.length ? (name ?? "") : (path ?? textOf({ host, port })),
     prefix: keyPrefix,
     open: (at, limit, closed) => openFrom(client, at, limit, closed),
-    fault: faultOf,
   };
 }
 
@@ -116,8 +102,9 @@ export function ofIoredisCluster(client: IoredisCluster): Library {
     },
     open(at, limit, closed) {
       nodes();
-      return source ? openFrom(source, at, limit, closed) : refused("the client of the cluster knows no node");
+      if (source) return openFrom(source, at, limit, closed);
+      const ready = Promise.reject(new Error("the client of the cluster knows no node"));
+      return { ready, send: () => ready, close: () => {} };
     },
-    fault: faultOf,
   };
 }

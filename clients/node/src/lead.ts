@@ -1,38 +1,32 @@
 /** Leader election. */
 
+import { setTimeout as pause } from "node:timers/promises";
 import { LockLost, LockUnavailable } from "./errors.ts";
 import type { Grant } from "./grant.ts";
 import type { Lock } from "./lock.ts";
-import { Pauses, Sleeper } from "./time.ts";
+import { pauseAfter } from "./time.ts";
 
 /** Works whenever it holds the lock, until the signal is aborted, the work fails by itself, or the lock is refused. */
 export async function lead(lock: Lock, work: (grant: Grant) => unknown, signal: AbortSignal | undefined): Promise<void> {
-  const sleeper = new Sleeper();
-  const wake = (): void => sleeper.wake();
-  signal?.addEventListener("abort", wake);
-  try {
-    for (let pauses = new Pauses(); !signal?.aborted;) {
-      let lost: LockLost | undefined;
-      let failure: unknown; // of the work, by itself
-      try {
-        await lock.run(async (grant) => {
-          pauses = new Pauses();
-          try {
-            await work(grant);
-          } catch (error) {
-            ({ lost } = grant);
-            if (!lost || !isOf(error, lost)) failure = error;
-            throw error;
-          }
-        }, { wait: Infinity, signal });
-      } catch (error) {
-        if (signal?.aborted && isOf(error, signal.reason)) return;
-        if (error === failure || !(lost || error instanceof LockLost || error instanceof LockUnavailable)) throw error;
-      }
-      await sleeper.sleep(signal?.aborted ? 0 : pauses.next());
+  for (let tries = 1; !signal?.aborted; tries += 1) {
+    let lost: LockLost | undefined; // by which the work has failed
+    let failure: unknown; // of the work, by itself
+    try {
+      await lock.run(async (grant) => {
+        tries = 1;
+        try {
+          await work(grant);
+        } catch (error) {
+          if (grant.lost && isOf(error, grant.lost)) lost = grant.lost;
+          else failure = error;
+          throw error;
+        }
+      }, { wait: Infinity, signal });
+    } catch (error) {
+      if (signal?.aborted && isOf(error, signal.reason)) return;
+      if (error === failure || !(lost || error instanceof LockLost || error instanceof LockUnavailable)) throw error;
     }
-  } finally {
-    signal?.removeEventListener("abort", wake);
+    await pause(pauseAfter(tries), undefined, { signal }).catch(() => {}); // the signal ends it
   }
 }
 

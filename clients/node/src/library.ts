@@ -1,7 +1,6 @@
 /** What this package needs of a client library: connections with the settings of the user's client. */
 
 import type { Words } from "./state/claim.ts";
-import type { Fault } from "./state/fault.ts";
 
 /** Where a server is. */
 export interface Address {
@@ -35,12 +34,4 @@ export interface Library {
   };
   /** `limit`: how long connecting may take. `closed` is called when it closes. */
   open(at: Address | undefined, limit: number, closed: (error: unknown) => void): Connection;
-  /** What an error of the library means. `isSent`: the server may have received the call. */
-  fault(error: unknown, isSent: boolean): Fault;
-}
-
-/** A connection that cannot be opened. */
-export function refused(why: string): Connection {
-  const ready = Promise.reject(new Error(why));
-  return { ready, send: () => ready, close: () => {} };
 }

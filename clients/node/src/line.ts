@@ -2,13 +2,12 @@
 
 import type { Address, Connection, Library } from "./library.ts";
 import type { Words } from "./state/claim.ts";
-import { Fault } from "./state/fault.ts";
+import { Fault, understood } from "./state/fault.ts";
 import { later, now } from "./time.ts";
 
 export class Line {
   /** It takes no more calls. */
   isOver = false;
-  readonly #library: Library;
   readonly #connection: Connection;
   readonly #ready: Promise<unknown>;
   /** Ends the opening. */
@@ -24,23 +23,25 @@ export class Line {
   #due = Infinity;
 
   constructor(library: Library, at: Address | undefined, limit: number) {
-    this.#library = library;
     this.#connection = library.open(at, limit, () => { this.isOver = true; });
-    this.#ready = new Promise((resolve, reject) => {
-      this.#abandon = reject;
-      this.#connection.ready.then(resolve, reject);
-    });
+    const abandoned = new Promise((_, reject) => { this.#abandon = reject; });
+    this.#ready = Promise.race([this.#connection.ready, abandoned]);
     this.#ready.then(() => { this.#isOpen = true; }, () => { this.isOver = true; });
+  }
+
+  /** Calls are under way. */
+  get isBusy(): boolean {
+    return this.#ends.length > 0;
   }
 
   /**
    * Sends a command once. Resolves with the reply, or a Fault. A call that has no reply in time ends the connection, with
-   * the calls behind it.
+   * the other calls.
    */
   call(limit: number, words: Words): Promise<unknown> {
     const end = now() + limit;
     this.#ends.push(end);
-    if (end < this.#due) this.#watch(end);
+    if (end < this.#due) this.#watch();
     const reply = this.#isOpen ? this.#send(words) : this.#ready.then(() => this.#send(words));
     return reply.then(this.#answered, this.#failed);
   }
@@ -61,28 +62,19 @@ export class Line {
 
   readonly #failed = (error: unknown): unknown => {
     const fault = this.#isLate ? Fault.none(`no ${this.#isOpen ? "reply" : "connection"} in time`, this.#isOpen, error)
-      : this.#library.fault(error, this.#isOpen);
+      : understood(error, this.#isOpen);
     // The address may lead to a new primary.
     if (fault.word === "READONLY" || fault.word === "UNBLOCKED" || fault.word === "MASTERDOWN") this.isOver = true;
     return this.#answered(fault);
   };
 
-  #watch(end: number): void {
+  /** Ends the connection if the time of a call is over, or looks again at the next end. */
+  #watch(): void {
     clearTimeout(this.#timer);
-    this.#due = end;
-    this.#timer = later(end - now(), () => this.#expire());
-  }
-
-  /** Ends the connection if the time of a call is over. */
-  #expire(): void {
-    const next = this.#ends.reduce((one, other) => Math.min(one, other), Infinity);
-    this.#due = Infinity;
-    if (next > now()) {
-      if (next < Infinity) this.#watch(next);
-      return;
-    }
-    this.#isLate = true;
-    this.close();
+    this.#due = this.#ends.reduce((one, other) => Math.min(one, other), Infinity);
+    this.#isLate ||= this.#due <= now();
+    if (this.#isLate) this.close();
+    else if (this.#due < Infinity) this.#timer = later(this.#due - now(), () => this.#watch());
   }
 
   /** What is sent from now on is sent together, at `uncork`. */

@@ -1,7 +1,7 @@
 /** A lock: a key, a mode and options. Making one calls nothing. */
 
 import { LockBusy, attach } from "./errors.ts";
-import type { Grant } from "./grant.ts";
+import { Grant, type Held } from "./grant.ts";
 import { type LockOptions, type Settings, type Terms, checkKey, guard, termsOf } from "./options.ts";
 import type { Words } from "./state/claim.ts";
 import { now } from "./time.ts";
@@ -14,33 +14,37 @@ export class Lock {
   readonly #options: LockOptions;
   readonly #settings: Settings;
   readonly #terms: Terms;
-  readonly #acquire: (terms: Terms) => Promise<Grant>;
+  readonly #hold: (key: string, terms: Terms) => Promise<Held>;
 
   /** @internal */
   constructor(prefix: string, key: string, mode: Words, options: LockOptions, settings: Settings,
-    acquire: (key: string, terms: Terms) => Promise<Grant>) {
+    hold: (key: string, terms: Terms) => Promise<Held>) {
     this.key = prefix + checkKey(key);
     this.#mode = mode;
     this.#options = options;
     this.#settings = settings;
     this.#terms = termsOf(options, mode, settings.lease);
-    this.#acquire = (terms) => acquire(this.key, terms);
+    this.#hold = hold;
   }
 
   /**
    * Acquires the lock: waits in line until the time to wait is over (LockBusy) or the signal is aborted (its reason).
    * Whatever it rejects with, neither a hold nor a wait is left.
    */
-  acquire(options?: LockOptions): Promise<Grant> {
+  async acquire(options?: LockOptions): Promise<Grant> {
     const { observer, lease } = this.#settings;
     const terms = options ? termsOf({ ...this.#options, ...options }, this.#mode, lease) : this.#terms;
-    if (terms.signal?.aborted) return Promise.reject(terms.signal.reason);
-    if (!observer?.acquired) return this.#acquire(terms);
+    terms.signal?.throwIfAborted();
     const begun = now();
-    const end = (error?: unknown): void => guard(() => observer.acquired?.(this.key, now() - begun, error));
-    const acquired = this.#acquire(terms);
-    acquired.then(() => end(), end);
-    return acquired;
+    const ended = (error?: unknown): void => guard(() => observer?.acquired?.(this.key, now() - begun, error));
+    try {
+      const held = await this.#hold(this.key, terms);
+      ended();
+      return new Grant(held, observer);
+    } catch (error) {
+      ended(error);
+      throw error;
+    }
   }
 
   /** Acquires the lock if it is free now; undefined if others hold it or wait for it. */

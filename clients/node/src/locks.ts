@@ -1,7 +1,7 @@
 /** The locks of a process. */
 
 import { Core } from "./core.ts";
-import { Grant } from "./grant.ts";
+import type { Grant } from "./grant.ts";
 import { type Holding, hold } from "./holding.ts";
 import { type IoredisClient, type IoredisCluster, ofIoredis, ofIoredisCluster } from "./ioredis.ts";
 import type { Library } from "./library.ts";
@@ -10,7 +10,7 @@ import { type NodeRedisClient, type NodeRedisCluster, ofFactory, ofNodeRedis, of
 import { lead } from "./lead.ts";
 import { type LockOptions, type LocksOptions, type Terms, permits, settingsOf } from "./options.ts";
 import type { TaskOwner, Words } from "./state/claim.ts";
-import { misuse } from "./state/ledger.ts";
+import { misuse } from "./state/claims.ts";
 import { now } from "./time.ts";
 
 /**
@@ -23,7 +23,7 @@ export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedi
 /** @internal */
 export function libraryOf(client: Client): Library {
   if (typeof client === "function") return ofFactory(client);
-  if ("open" in client && "fault" in client) return client;
+  if ("open" in client && "address" in client) return client;
   if ("isCluster" in client && client.isCluster === true) return ofIoredisCluster(client as IoredisCluster);
   if ("masters" in client) return ofNodeRedisCluster(client);
   if ("call" in client && "duplicate" in client) return ofIoredis(client as IoredisClient);
@@ -67,23 +67,22 @@ abstract class Maker {
   }
 
   #make(key: string, mode: Words, options: LockOptions, task: TaskHolds | undefined): Lock {
-    const take = task ? (name: string, terms: Terms) => enter(this.core, task, name, terms)
-      : (name: string, terms: Terms) => hold(this.core, name, terms).then((holding) => new Grant(holding));
-    return new Lock(this.prefix, key, mode, options, this.core.settings, take);
+    return new Lock(this.prefix, key, mode, options, this.core.settings,
+      (name, terms) => (task ? enter(this.core, task, name, terms) : hold(this.core, name, terms)));
   }
 }
 
 /** Acquires a lock for a task, or adds a hold to the one that it has. */
-async function enter(core: Core, task: TaskHolds, key: string, terms: Terms): Promise<Grant> {
+async function enter(core: Core, task: TaskHolds, key: string, terms: Terms): Promise<Holding> {
   let holding = task.held.get(key);
   if (holding?.phase === "held") {
     await holding.enter(terms.mode);
   } else {
-    holding = await hold(core, key, terms, core.state.usableOwner(task), 0, task);
+    holding = await hold(core, key, { ...terms, task }, core.state.usableOwner(task));
     for (const [of, it] of task.held) if (it.phase !== "held") task.held.delete(of);
     task.held.set(key, holding);
   }
-  return new Grant(holding);
+  return holding;
 }
 
 /**
@@ -109,9 +108,8 @@ export class Locks extends Maker {
    * release gives back all its holds. Rejects with LockLost if it is gone. The key is without the prefix.
    */
   adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
-    const take = (name: string, terms: Terms): Promise<Grant> =>
-      hold(this.core, name, { ...terms, wait: 0 }, owner, token).then((holding) => new Grant(holding));
-    return new Lock(this.prefix, key, [], options, this.core.settings, take).acquire();
+    return new Lock(this.prefix, key, [], { ...options, wait: 0 }, this.core.settings,
+      (name, terms) => hold(this.core, name, { ...terms, adopted: token }, owner)).acquire();
   }
 
   /**

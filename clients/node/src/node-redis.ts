@@ -1,7 +1,6 @@
 /** Connections of node-redis (the packages redis and @redis/client). */
 
 import { type Address, type Connection, type Library, textOf } from "./library.ts";
-import { type Fault, understood } from "./state/fault.ts";
 
 /** A client of `createClient`. */
 export interface NodeRedisClient {
@@ -34,8 +33,7 @@ function settings({ options }: Source, at: Address | undefined, limit: number): 
   return {
     ...(at && { url: undefined }),
     // Each call has its own limit, and a process that was suspended would take this one as passed.
-    socket: { ...options?.socket, ...at, reconnectStrategy: false, connectTimeout: 10 * limit, socketTimeout: undefined,
-      keepAlive: true, keepAliveInitialDelay: 10_000 },
+    socket: { ...options?.socket, ...at, reconnectStrategy: false, connectTimeout: 10 * limit, socketTimeout: undefined },
     keyPrefix: undefined,
     readonly: false,
     pingInterval: undefined,
@@ -46,14 +44,6 @@ function settings({ options }: Source, at: Address | undefined, limit: number): 
     maintNotifications: "disabled",
     commandOptions: {},
   };
-}
-
-function faultOf(error: unknown, isSent: boolean): Fault {
-  let isReply = false; // the library's classes of error replies are its own
-  for (let it: object | null = Object(error) as object; it && !isReply; it = Object.getPrototypeOf(it) as object | null) {
-    isReply = it.constructor.name === "ErrorReply";
-  }
-  return understood(error, isReply, isSent);
 }
 
 function openFrom(make: () => NodeRedisClient | Promise<NodeRedisClient>, closed: (error: unknown) => void): Connection {
@@ -86,7 +76,6 @@ export function ofNodeRedis(client: NodeRedisClient): Library {
     address: path ?? textOf({ host, port }),
     prefix: text(source.options?.keyPrefix),
     open: (at, limit, closed) => openFrom(() => source.duplicate(settings(source, at, limit)), closed),
-    fault: faultOf,
   };
 }
 
@@ -106,11 +95,10 @@ export function ofNodeRedisCluster(cluster: NodeRedisCluster): Library {
       if (!source) throw new Error("the client of the cluster knows no node: is it connected?");
       return source.duplicate(settings(source, at, limit));
     }, closed),
-    fault: faultOf,
   };
 }
 
 /** A client of node-redis that the user makes for each connection. */
 export function ofFactory(make: () => NodeRedisClient | Promise<NodeRedisClient>): Library {
-  return { address: "the server", prefix: "", open: (_at, _limit, closed) => openFrom(make, closed), fault: faultOf };
+  return { address: "the server", prefix: "", open: (_at, _limit, closed) => openFrom(make, closed) };
 }

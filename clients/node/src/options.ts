@@ -51,10 +51,8 @@ export interface Observer {
 }
 
 /** How a lock is acquired, in full. */
-export interface Terms extends ClaimTerms {
+export interface Terms extends ClaimTerms, Pick<LockOptions, "signal" | "onLost"> {
   readonly maxHold: number;
-  readonly signal: AbortSignal | undefined;
-  readonly onLost: LockOptions["onLost"];
 }
 
 /** Throws unless the value is a time of at least so many ms. */
@@ -83,12 +81,11 @@ export function termsOf(options: LockOptions, mode: Words, lease: number): Terms
 }
 
 /** The options of a `Locks`, in full. */
-export interface Settings {
+export interface Settings extends Pick<LocksOptions, "observer"> {
   readonly service: string;
   readonly lease: number;
   readonly silence: number;
   readonly replyTimeout: number;
-  readonly observer: Observer | undefined;
 }
 
 export function settingsOf({ service, lease = 10_000, silence = 30_000, replyTimeout = 1000, observer }: LocksOptions): Settings {

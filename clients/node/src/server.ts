@@ -1,12 +1,13 @@
 /** One server: the loop that polls its session, and calls to it. */
 
+import { setTimeout as pause } from "node:timers/promises";
 import { Line } from "./line.ts";
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, guard } from "./options.ts";
 import { SessionState, type Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 import type { State } from "./state/state.ts";
-import { Pauses, Sleeper, now } from "./time.ts";
+import { Sleeper, now, pauseAfter } from "./time.ts";
 
 /** What the servers of one client have in common. */
 export interface Common {
@@ -14,8 +15,8 @@ export interface Common {
   readonly settings: Settings;
   /** At the time of this call. */
   readonly state: State;
-  /** Sends a release that belongs to another node of the cluster. */
-  resend(words: Words): void;
+  /** Sends a release that is unfinished to where its key is. */
+  finish(release: string, words: Words): Promise<void>;
   /** A server may have lost claims to other nodes of the cluster. */
   relocate(server: Server): Promise<void>;
 }
@@ -31,10 +32,8 @@ export class Server extends SessionState {
   #poller: Line | undefined;
   #loop: Promise<void> | undefined;
   readonly #rest = new Sleeper();
-  /** The last POLL has woken callers. */
-  #hasWoken = false;
-  /** Calls share the pipeline of the next POLL; so many do. */
-  #collected: number | undefined;
+  /** The session's connection, while calls share the pipeline of the next POLL. */
+  #shared: Line | undefined;
 
   constructor(common: Common, at?: Address) {
     super(at ? textOf(at) : common.library.address);
@@ -46,13 +45,11 @@ export class Server extends SessionState {
     return this.#at?.host ?? "";
   }
 
-  /** Sends a command once. Resolves with the reply, or a Fault. `isAsking`: ASK led here. */
-  call(limit: number, words: Words, isAsking = false): Promise<unknown> {
+  /** Sends a command once. Resolves with the reply, or a Fault. `last`: the reply that led here. */
+  call(limit: number, words: Words, last?: unknown): Promise<unknown> {
     if (!(limit > 0)) return Promise.resolve(Fault.none("no time was left", false));
-    if (this.#collected !== undefined && !isAsking) {
-      this.#collected += 1;
-      return this.#session.call(limit, words);
-    }
+    const isAsking = last instanceof Fault && last.word === "ASK";
+    if (this.#shared && !isAsking) return this.#shared.call(limit, words);
     const line = (this.#calls = this.#usable(this.#calls));
     if (isAsking) void line.call(limit, ["ASKING"]);
     return line.call(limit, words);
@@ -79,7 +76,7 @@ export class Server extends SessionState {
   /** Polls the session. It alone uses the session's connection, and runs no code of the user. */
   async #run(): Promise<void> {
     const { settings, library } = this.#common;
-    let pauses = new Pauses();
+    let tries = 0;
     for (let wasUnknown = false; !this.#common.state.isClosed;) {
       const began = now();
       const fault = await this.#round();
@@ -87,23 +84,23 @@ export class Server extends SessionState {
       if (isUnknown) this.session = 0;
       if (!fault || (isUnknown && !wasUnknown)) {
         this.#observe(undefined);
-        pauses = new Pauses();
+        tries = 0;
         wasUnknown = isUnknown;
         continue;
       }
       if (!isUnknown) {
         this.#poller?.close();
-        this.#hasWoken = false;
         const { state } = this.#common;
         state.failed(this, began, fault);
         if (state.isClosed || state.isIdle(this)) break; // until it is needed
         this.#observe(fault);
         if (library.cluster) void this.#common.relocate(this);
       }
-      const pause = Math.min(pauses.next(), this.isUnsure ? settings.replyTimeout / 10 : Infinity);
-      const least = Math.min(pause, 50); // a call that needs a session ends the rest
-      if (least > 0) await new Promise((resolve) => { setTimeout(resolve, least); });
-      if (!this.#common.state.isClosed) await this.#rest.sleep(pause - least);
+      tries += 1;
+      const rest = Math.min(pauseAfter(tries), this.isUnsure ? settings.replyTimeout / 10 : Infinity);
+      const least = Math.min(rest, 50); // a call that needs a session ends the rest
+      if (least > 0) await pause(least);
+      if (!this.#common.state.isClosed) await this.#rest.sleep(rest - least);
     }
     this.#observe(undefined);
     this.#poller?.close();
@@ -120,42 +117,38 @@ export class Server extends SessionState {
 
   /** Opens a session if there is none, sends what is due, and polls once. */
   async #round(): Promise<Fault | undefined> {
-    const { replyTimeout } = this.#common.settings;
+    const { settings: { replyTimeout } } = this.#common;
     this.#common.state.leaveSession(this);
     if (!this.session) {
       const fault = await this.#open();
       if (fault || this.#common.state.isClosed) return fault;
     }
     const { session } = this;
-    const before = this.#common.state;
-    const due = before.due(this);
+    const due = this.#common.state.due(this);
     if (due.length > 0) {
-      const sent = before.at;
       const limit = replyTimeout * (1 + Math.floor(due.length / 500)); // so that each reply has its time
       const replies = await Promise.all(due.map(({ words }) => this.#session.call(limit, words)));
       const { state } = this.#common;
-      due.forEach(({ apply }, i) => apply(replies[i], sent));
-      for (const words of state.misplaced.splice(0)) this.#common.resend(words);
+      due.forEach(({ words, apply, release }, i) => {
+        const reply = replies[i];
+        apply(reply);
+        if (release && state.isCluster && reply instanceof Fault && reply.redirects) void this.#common.finish(release, words);
+      });
       const broken = replies.find((it): it is Fault => it instanceof Fault && it.word === "");
       if (broken || this.session !== session) return broken;
     }
-    let collected = 0;
-    if (this.#hasWoken) { // what callers that were woken call at once is sent along with the POLL
-      this.#collected = 0;
-      this.#session.cork();
-      await new Promise(setImmediate);
-      collected = this.#collected;
-      this.#collected = undefined;
-    }
+    const line = (this.#shared = this.#session);
+    line.cork();
+    await new Promise(process.nextTick); // callers that were woken send their calls along with the POLL
+    this.#shared = undefined;
     const { state } = this.#common;
-    const block = collected > 0 || this.isDown ? 0 : state.block(this);
+    const block = this.isDown || line.isBusy ? 0 : state.block(this); // calls in the pipeline often bring the next event
     const sent = state.at;
-    const poll = ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])];
-    const polling = this.#session.call(replyTimeout + block, poll);
-    this.#session.uncork();
+    const polling = line.call(replyTimeout + block, ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])]);
+    line.uncork();
     const polled = await polling;
     if (polled instanceof Fault) return polled;
-    if (this.session === session) this.#hasWoken = this.#common.state.polled(this, sent, polled);
+    if (this.session === session) this.#common.state.polled(this, sent, polled);
     return undefined;
   }
 

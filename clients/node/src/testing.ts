@@ -91,11 +91,6 @@ export class TestServer implements Library {
     return { ready: Promise.resolve(), close: () => {}, send: (words) => this.#command(words) };
   }
 
-  /** @internal */
-  fault(error: unknown): Fault {
-    return error instanceof Fault ? error : Fault.none(String(error), false, error);
-  }
-
   async #command(words: Words): Promise<unknown> {
     await Promise.resolve(); // no reply comes before its call has returned
     const [command, first, second] = words.map(String) as [string, string, string];

@@ -13,15 +13,9 @@ export function later(ms: number, callback: () => void): NodeJS.Timeout {
   return setTimeout(() => setImmediate(callback), Math.min(ms, LONGEST_DELAY));
 }
 
-/** The times between tries: none at first, then from 50 ms growing to 1 s, with jitter. */
-export class Pauses {
-  #tries = 0;
-
-  next(): number {
-    this.#tries += 1;
-    if (this.#tries === 1) return 0;
-    return Math.min(50 * 2 ** (this.#tries - 2), 1000) * (0.5 + Math.random() / 2);
-  }
+/** The pause after so many tries: none after the first, then from 50 ms growing to 1 s, with jitter. */
+export function pauseAfter(tries: number): number {
+  return tries <= 1 ? 0 : Math.min(50 * 2 ** (tries - 2), 1000) * (0.5 + Math.random() / 2);
 }
 
 /** A pause that can be ended early. */
@@ -32,15 +26,18 @@ export class Sleeper {
     this.#wake?.();
   }
 
-  sleep(ms: number): Promise<void> {
-    if (ms <= 0) return Promise.resolve();
+  /** An aborted signal ends it too. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (ms <= 0 || signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = ms < Infinity ? later(ms, () => this.wake()) : undefined;
-      this.#wake = () => {
+      const wake = (this.#wake = () => {
         clearTimeout(timer);
+        signal?.removeEventListener("abort", wake);
         this.#wake = undefined;
         resolve();
-      };
+      });
+      const timer = ms < Infinity ? later(ms, wake) : undefined;
+      signal?.addEventListener("abort", wake);
     });
   }
 }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { createClient, createCluster } from "@redis/client";
 import { Cluster, Redis } from "ioredis";
 import { type Client, LockLost } from "../src/index.ts";
-import { slotOf } from "../src/servers.ts";
+import { slotOf } from "../src/core.ts";
 import { ends, eventually, nodeOf, startCluster, startSentinels } from "./servers.ts";
 import { newLocks } from "./support.ts";
 

@@ -10,7 +10,8 @@ import { beforeEach, test } from "node:test";
 import {
   LockBusy, LockDeadlock, type LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable,
 } from "../src/errors.ts";
-import { Claim, type ClaimTerms, SessionState, type TaskOwner } from "../src/state/claim.ts";
+import { type Call, Claim, type ClaimTerms, SessionState } from "../src/state/claim.ts";
+import { releaseOf } from "../src/state/claims.ts";
 import { Fault } from "../src/state/fault.ts";
 import { State } from "../src/state/state.ts";
 
@@ -38,35 +39,50 @@ beforeEach(() => start());
 
 /** Those that have changed. */
 let changed: Claim[] = [];
+/** Those to be asked for where their keys are now. */
+const sought: Claim[] = [];
 
 class TestClaim extends Claim {
   override changed(): void { changed.push(this); }
+  override seek(): void { sought.push(this); }
 }
 
 interface Words extends Partial<ClaimTerms> {
   readonly owner?: string;
-  readonly task?: TaskOwner;
-  readonly adopted?: number;
 }
 
 /** Later, since each call of the state has a time of its own. */
 const tick = (): void => { s.at += 0.001; };
 
-function claimOf(key: string, { owner = "o", task, adopted, ...terms }: Words = {}): Claim {
+function claimOf(key: string, { owner = "o", ...terms }: Words = {}): Claim {
   const all = { mode: [], lease: 10 * S, isFixed: false, wait: 5 * S, ...terms };
-  const claim = new TestClaim(key, owner, all, server, s.reply, s.at, task, adopted);
+  const claim = new TestClaim(key, owner, all, server, s.reply, s.at);
   s.ask(claim);
   return claim;
+}
+
+/** The last ACQUIRE of each claim. */
+const asked = new Map<Claim, Call>();
+
+/** The next step of the claim is an ACQUIRE. */
+function sends(claim: Claim): void {
+  const step = s.step(claim);
+  assert(typeof step === "object");
+  asked.set(claim, step);
 }
 
 /** A wait whose ACQUIRE is under way. */
 function underWay(key = "k", words: Words = {}): Claim {
   const claim = claimOf(key, words);
-  assert.equal(s.step(claim), "send");
+  sends(claim);
   return claim;
 }
 
-const answer = (claim: Claim, reply: unknown, sent = s.at, session = 7): void => s.answered(claim, server, session, sent, reply);
+const answer = (claim: Claim, reply: unknown, sent = s.at): void => {
+  const call = asked.get(claim);
+  assert(call);
+  s.answered(Object.assign(call, { reply, sent }));
+};
 
 function inLine(key = "k", words: Words = {}): Claim {
   const claim = underWay(key, words);
@@ -100,17 +116,18 @@ const poll = (...events: unknown[][]): void => polling()(10 * S, undefined, ...e
 /** Sends what is due; gives each command its reply, the last one to the rest. */
 function sendDue(...replies: unknown[]): string[] {
   const due = s.due(server);
-  const sent = s.at;
   tick();
-  due.forEach(({ apply }, i) => { if (replies.length) apply(replies[Math.min(i, replies.length - 1)], sent); });
+  due.forEach(({ apply }, i) => { if (replies.length) apply(replies[Math.min(i, replies.length - 1)]); });
   return due.map(({ words }) => words.join(" "));
 }
 
 const sure = (claim: Claim): number => Math.round(claim.sure / 100) / 10;
 const remaining = (claim: Claim): number => Math.max(0, claim.sure - s.at);
 const reason = ({ failure }: Claim): string => (failure as LockLost).reason;
-const about = (claim: Claim, reply: unknown, sent = s.at): void => s.confirmed(claim, { reply, sent, wasOpen: false });
-const released = (claim: Claim, reply: unknown, wasOpen = false): void => s.released(claim, { reply, sent: s.at, wasOpen });
+const called = (claim: Claim, reply: unknown, more: Partial<Call> = {}): Call => Object.assign(s.beginCall(claim), { reply, ...more });
+const about = (claim: Claim, reply: unknown, sent = s.at): void => s.confirmed(called(claim, reply, { sent }));
+const released = (claim: Claim, reply: unknown, wasOpen = false): void => s.released(called(claim, reply, { wasOpen }));
+const canceled = (claim: Claim): void => s.finished(releaseOf(claim.name, 0), 0);
 
 // Owners and tasks.
 
@@ -121,8 +138,7 @@ test("an owner is not used while a call in its name is unanswered †", () => {
   s.release(claim);
   assert.equal(s.usableOwner(task), "");
   task.name = "o";
-  released(claim, 0);
-  s.endCall(call);
+  s.released(Object.assign(call, { reply: 0 }));
   assert.equal(s.usableOwner(task), "o");
 });
 
@@ -132,7 +148,7 @@ for (const what of ["no reply", "loss", "gave up", "unfinished"]) {
     if (what === "gave up") {
       const claim = inLine("k", { task });
       assert(s.giveUp(claim));
-      s.finished(claim, 0, 0);
+      canceled(claim);
     } else {
       const claim = taken("k", 50, { task });
       if (what === "loss") poll(lost("k", 50));
@@ -239,23 +255,20 @@ test("a grant with sure-ms 0 is polled for once more", () => {
 
 test("a loss may come before the reply that names the grant †", () => {
   const claim = underWay();
-  const call = s.beginCall(claim);
   poll(lost("k", 50));
   answer(claim, grant(50));
-  s.endCall(call);
   assert.equal(claim.phase, "asked");
-  assert.equal(s.step(claim), "send");
+  sends(claim);
 });
 
-test("a loss is forgotten when the calls of its time are answered", () => {
+test("a loss counts for the calls of its time", () => {
   const claim = underWay();
-  const other = s.beginCall(claim);
+  const before = asked.get(claim);
   poll(lost("k", 50));
-  const later = s.beginCall(claim);
-  s.endCall(other); // no later reply can name it
-  answer(claim, grant(50));
+  sends(claim);
+  answer(claim, grant(50)); // of a call that was sent after the loss
   assert.equal(claim.phase, "held");
-  s.endCall(later);
+  assert.deepEqual([...(before?.losses ?? [])], [[50, "deleted"]]);
 });
 
 test("a shorter lease counts at once, and no POLL until its reply", () => {
@@ -367,7 +380,7 @@ test("a place in an earlier session is no place", () => {
   s.opened(server, 8);
   answer(claim, 3);
   assert.equal(claim.phase, "asked");
-  assert.equal(s.step(claim), "send");
+  sends(claim);
 });
 
 test("NOSESSION waits for the next session", () => {
@@ -378,7 +391,7 @@ test("NOSESSION waits for the next session", () => {
   changed = [];
   s.opened(server, 8);
   assert.deepEqual(changed, [claim]);
-  assert.equal(s.step(claim), "send");
+  sends(claim);
 });
 
 const endings: [unknown, typeof LockError][] = [
@@ -405,7 +418,7 @@ test("ends of waits", () => {
   }
   const moved = inLine("moved");
   poll(ended("moved", "MOVED 1 x:1"));
-  assert.equal(s.step(moved), "send");
+  sends(moved);
 });
 
 test("the end of a place may come before its reply", () => {
@@ -414,7 +427,7 @@ test("the end of a place may come before its reply", () => {
   tick();
   poll(ended("k", "MOVED 1 x:1"));
   answer(claim, 0, sent);
-  assert.equal(s.step(claim), "send");
+  sends(claim);
   answer(claim, 0);
   assert.equal(claim.phase, "in line");
 });
@@ -423,7 +436,7 @@ test("a wait that is over", () => {
   const claim = underWay();
   assert(s.giveUp(claim));
   assert.deepEqual(sendDue(), ["LOCK.RELEASE k o ALL"]);
-  s.finished(claim, 0, 0);
+  canceled(claim);
   assert.deepEqual(sendDue(), []);
   answer(claim, 3); // a place: the cancel came before
   assert.deepEqual(sendDue(Fault.reply("NOTHELD x")), ["LOCK.RELEASE k o ALL"]);
@@ -484,10 +497,9 @@ test("a release that finds no grant", () => {
       const call = s.beginCall(claim);
       s.release(claim);
       if (isReported) poll(lost("k", 50));
-      const release = (): void => released(claim, Fault.reply(reply), wasOpen);
+      const release = (): void => s.released(Object.assign(call, { reply: Fault.reply(reply), wasOpen }));
       if (wasOpen && !isReported) release();
       else assert.throws(release, LockLost);
-      s.endCall(call);
     }
   }
 });
@@ -571,7 +583,7 @@ test("a maximum time", () => {
   assert.equal((s.endByTime(claim, 104 * S) as unknown[]).join(" "), "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7");
   assert.equal(claim.phase, "lost");
   assert.equal(sendDue().length, 1);
-  s.finished(claim, 50, 0);
+  s.finished(releaseOf(claim.name, 50), 0);
   assert.deepEqual(sendDue(), []);
 });
 
@@ -579,8 +591,7 @@ test("the loss of a raised token may come before the reply that names it", () =>
   const claim = taken();
   const call = s.beginCall(claim);
   poll(lost("k", 60));
-  assert.throws(() => about(claim, grant(60)), LockLost);
-  s.endCall(call);
+  assert.throws(() => s.confirmed(Object.assign(call, { reply: grant(60) })), LockLost);
 });
 
 // Clusters.
@@ -592,15 +603,15 @@ test("a grant that moved to another node", () => {
   const claim = taken();
   poll(lost("k", 50));
   assert.equal(claim.doubt, "deleted");
-  assert.deepEqual(changed.slice(-1), [claim]);
+  assert.deepEqual(sought, [claim]);
   assert.equal(claim.phase, "held");
   assert.equal(remaining(claim), 0);
-  s.found(claim, node, 9, { reply: grant(50), sent: 100.5 * S, wasOpen: false });
+  s.moved(called(claim, grant(50), { server: node, session: 9, sent: 100.5 * S }));
   assert.equal(claim.server, node);
   assert(remaining(claim) > 10 * S);
   const other = taken("other", 60);
   poll(lost("other", 60));
-  s.found(other, node, 9, { reply: Fault.reply("NOTHELD x"), sent: s.at, wasOpen: false });
+  s.moved(called(other, Fault.reply("NOTHELD x"), { server: node, session: 9 }));
   assert.equal(reason(other), "deleted");
 });
 
@@ -609,14 +620,17 @@ test("a wait on a node that has lost its slot is asked again", () => {
   const claim = inLine();
   assert.deepEqual(s.claimsOn(server), [claim]);
   s.relocate(claim);
-  assert.equal(s.step(claim), "send");
+  sends(claim);
 });
 
 test("a release for a node that has lost its slot goes to another", () => {
   start(true);
   s.giveUp(inLine());
-  assert.equal(sendDue(Fault.reply("MOVED 1 x:1")).length, 1);
-  assert.deepEqual(s.misplaced.map(String), ["LOCK.RELEASE,k,o,ALL"]);
+  const [due] = s.due(server);
+  assert.equal(due?.release, releaseOf("k\0o", 0)); // what the client then sends there
+  due.apply(Fault.reply("MOVED 1 x:1"));
+  assert.equal(sendDue().length, 1); // until that is answered
+  s.finished(due.release, 0);
   assert.deepEqual(sendDue(), []);
 });
 

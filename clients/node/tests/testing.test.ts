@@ -56,13 +56,15 @@ test("sharing, permits, tasks, fixed leases, adoption and cancelling", async () 
   }));
   const task = locks.task();
   await task.lock("k").run(() => task.lock("k").run(() => assert.equal(server.holders("k").length, 1)));
-  const fixed = await locks.lock("k", { fixed: 30 }).acquire();
+  const holder = await locks.lock("k").acquire();
   const abort = new AbortController();
   const cancelled = assert.rejects(locks.lock("k").acquire({ signal: abort.signal }), { name: "AbortError" });
   while (server.waiters("k").length === 0) await new Promise(setImmediate);
   abort.abort();
   await cancelled;
   assert.deepEqual(server.waiters("k"), []);
+  await holder.release();
+  const fixed = await locks.lock("k", { fixed: 30 }).acquire();
   await (await locks.lock("k").acquire()).release(); // when the fixed lease has ended
   while (!fixed.lost) await new Promise(setImmediate);
   assert.equal(fixed.lost.reason, "expired");

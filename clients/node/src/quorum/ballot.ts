@@ -40,7 +40,7 @@ export class Vote {
 
   /** Whether the connection of a session there has broken. */
   get isDown(): boolean {
-    return this.member.core.servers.all.some((server) => server.isDown);
+    return this.member.core.servers.some((server) => server.isDown);
   }
 
   /** By its last answer. */
@@ -77,7 +77,6 @@ export class Ballot {
   readonly #key: string;
   readonly #terms: Terms;
   readonly #sleeper = new Sleeper();
-  readonly #wake = (): void => this.#sleeper.wake();
   /** What follows each reply when the acquire has ended. */
   #after: (() => void) | undefined;
 
@@ -86,7 +85,6 @@ export class Ballot {
     this.majority = Math.floor(members.length / 2) + 1;
     this.#key = key;
     this.#terms = terms;
-    terms.signal?.addEventListener("abort", this.#wake);
   }
 
   count(is: (vote: Vote) => boolean): number {
@@ -106,7 +104,7 @@ export class Ballot {
   async next(over: number): Promise<boolean> {
     const rest = over - now();
     if (rest <= 0 || this.#terms.signal?.aborted) return false;
-    await this.#sleeper.sleep(rest);
+    await this.#sleeper.sleep(rest, this.#terms.signal);
     return now() < over && !this.#terms.signal?.aborted;
   }
 
@@ -149,7 +147,7 @@ export class Ballot {
   #call(applied: Promise<void>): void {
     void applied.then(() => {
       this.#after?.();
-      this.#wake();
+      this.#sleeper.wake();
     });
   }
 
@@ -239,7 +237,6 @@ export class Ballot {
    * Gives back the rest, in the background. `hand` takes what the lock can use; raises that are answered late still join it.
    */
   finish(hand: ((vote: Vote) => void) | undefined): void {
-    this.#terms.signal?.removeEventListener("abort", this.#wake);
     this.leaveLines();
     if (!hand) for (const vote of this.votes) vote.leave.abort();
     this.#after = () => {

@@ -4,8 +4,7 @@ import { type LockError, LockLost, LockUnavailable } from "../errors.ts";
 import type { Held } from "../grant.ts";
 import type { Holding } from "../holding.ts";
 import { type Observer, guard } from "../options.ts";
-import { misuse } from "../state/ledger.ts";
-import { now } from "../time.ts";
+import { misuse } from "../state/claims.ts";
 import type { Vote } from "./ballot.ts";
 
 /** The parts of a lock that are not lost. It is held while they are a majority. */
@@ -19,7 +18,6 @@ export class QuorumHolding implements Held {
   readonly #parts = new Map<Holding, string>();
   readonly #losses: LockLost[] = [];
   readonly #listeners = new Set<(loss: LockLost) => void>();
-  readonly #taken = now();
   #isReleased = false;
 
   constructor(key: string, owner: string, token: number, majority: number, observer: Observer | undefined) {
@@ -78,18 +76,10 @@ export class QuorumHolding implements Held {
   }
 
   /** Resolves when a majority has answered; the sessions repeat what the others have not. */
-  async release(): Promise<void> {
-    let failure: unknown;
-    try {
-      const released = this.#ask((part) => part.release());
-      this.#isReleased = true;
-      await released;
-    } catch (error) {
-      failure = error;
-      throw error;
-    } finally {
-      if (this.#observer?.released) guard(() => this.#observer?.released?.(this.key, now() - this.#taken, failure));
-    }
+  release(): Promise<void> {
+    const released = this.#ask((part) => part.release());
+    this.#isReleased = true;
+    return released;
   }
 
   /** Makes a call about each part at once, until a majority has agreed, or all have answered. */

@@ -2,12 +2,12 @@
 
 import { Core } from "../core.ts";
 import { LockBusy, type LockError, LockMisuse, LockRefused, LockUnavailable } from "../errors.ts";
-import { Grant } from "../grant.ts";
+import type { Grant } from "../grant.ts";
 import { lead } from "../lead.ts";
 import { Lock } from "../lock.ts";
 import { type Client, libraryOf } from "../locks.ts";
 import { type LockOptions, type LocksOptions, type Settings, type Terms, settingsOf } from "../options.ts";
-import { Pauses, now } from "../time.ts";
+import { now, pauseAfter } from "../time.ts";
 import { Ballot, type Member, PATIENCE } from "./ballot.ts";
 import { QuorumHolding } from "./grant.ts";
 
@@ -60,13 +60,13 @@ export class QuorumLocks {
    * that answers. Only the first in that line keeps what it has while it waits for the other servers, so no two callers
    * wait for each other. Where callers disagree about the first server, the end of their turns parts them.
    */
-  async #acquire(key: string, terms: Terms): Promise<Grant> {
+  async #acquire(key: string, terms: Terms): Promise<QuorumHolding> {
     const { signal } = terms;
     const end = now() + terms.wait;
     const left = (): number => Math.max(0, end - now());
     const ballot = new Ballot(this.#members, key, terms);
     let lock: QuorumHolding | undefined;
-    let pauses = new Pauses();
+    let tries = 0;
     try {
       for (let isStuck = terms.wait === 0; ;) {
         await ballot.askRest(0);
@@ -83,7 +83,7 @@ export class QuorumLocks {
           lock = new QuorumHolding(key, owner, token, ballot.majority, this.#settings.observer);
           for (const vote of ballot.votes) lock.join(vote);
           if (terms.onLost) lock.onLost(terms.onLost);
-          return new Grant(lock);
+          return lock;
         }
         const failure = failureOf(ballot, key, left() === 0);
         await ballot.giveBack();
@@ -93,9 +93,10 @@ export class QuorumLocks {
         if (!first || isTurn) { // too few servers answer, or the turn is over
           first = undefined;
           isStuck = false;
-          rest = Math.min(pauses.next(), left());
+          tries += 1;
+          rest = Math.min(pauseAfter(tries), left());
         } else {
-          pauses = new Pauses();
+          tries = 0;
           isStuck = true;
           if (!first.isInLine) {
             ballot.leaveLines();

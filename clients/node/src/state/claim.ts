@@ -30,6 +30,9 @@ export interface ClaimTerms {
   readonly isFixed: boolean;
   /** 0: it does not wait; Infinity: without a limit. */
   readonly wait: number;
+  readonly task?: TaskOwner | undefined;
+  /** The token of a grant to adopt, instead of a new one. */
+  readonly adopted?: number | undefined;
 }
 
 /** One acquire. The fields are changed by `State`, `server` and `holds` by its `Holding` too. */
@@ -38,9 +41,6 @@ export abstract class Claim {
   readonly owner: string;
   readonly name: string;
   readonly terms: ClaimTerms;
-  readonly task: TaskOwner | undefined;
-  /** The token of a grant to adopt, instead of a new one; 0: none. */
-  readonly adopted: number;
   /** The server that has the lock. */
   server: SessionState;
   phase: Phase = "asked";
@@ -76,14 +76,11 @@ export abstract class Claim {
   /** Another node of the cluster may have it: the reason of its loss if not. */
   doubt = "";
 
-  constructor(key: string, owner: string, terms: ClaimTerms, server: SessionState, reply: number, at: number,
-    task?: TaskOwner, adopted = 0) {
+  constructor(key: string, owner: string, terms: ClaimTerms, server: SessionState, reply: number, at: number) {
     this.key = key;
     this.owner = owner;
     this.name = nameOf(key, owner);
     this.terms = terms;
-    this.task = task;
-    this.adopted = adopted;
     this.server = server;
     this.lease = terms.lease;
     const asking = Math.max(terms.wait, reply);
@@ -96,6 +93,9 @@ export abstract class Claim {
   /** It has changed: its caller looks again, when the state has done its work. */
   abstract changed(): void;
 
+  /** It is to be asked for by RENEW where its key is now. What becomes of that is for `moved`. */
+  abstract seek(): void;
+
   get isWaiting(): boolean {
     return this.phase === "asked" || this.phase === "in line";
   }
@@ -107,9 +107,9 @@ export abstract class Claim {
 
   /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
   acquireCommand(session: number, at: number): Words {
-    const { mode, wait } = this.terms;
+    const { mode, wait, adopted } = this.terms;
     const lease = Math.ceil(Math.max(this.lease, LEAST_LEASE));
-    if (this.adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", this.adopted];
+    if (adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted];
     const words = ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", lease, "SESSION", session, "HOLDS", 1];
     if (wait > 0) words.push("QUEUE", wait === Infinity ? 0 : Math.max(1, Math.floor(Math.min(this.end - at, TEN_YEARS))));
     return words;
@@ -128,8 +128,24 @@ export abstract class Claim {
 
   /** The task goes on with a fresh owner. */
   renounceOwner(): void {
-    if (this.task) this.task.name = "";
+    if (this.terms.task) this.terms.task.name = "";
   }
+}
+
+/** A call about a claim, from before its sending until its reply has been applied. */
+export interface Call {
+  readonly claim: Claim;
+  /** Where the last try went, and in which session. */
+  server: SessionState;
+  session: number;
+  /** When the last try was sent. */
+  sent: number;
+  /** The last reply, or its Fault. */
+  reply: unknown;
+  /** An earlier try had no reply. */
+  wasOpen: boolean;
+  /** The losses of grants of the claim that were reported meanwhile, by token: the reply may name one of them. */
+  losses: Map<number, string> | undefined;
 }
 
 /** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */
@@ -140,12 +156,12 @@ export class SessionState {
   session = 0;
   /** The number of the last event that was applied. */
   seen = 0;
-  /** Grants and places that may belong to an earlier session. */
-  readonly moves = new Set<Claim>();
-  /** The time of a grant has passed: the next reply decides. */
-  isUnsure = false;
+  /** Grants or places may belong to an earlier session. */
+  isMoving = false;
   /** When the grants were last gone through. */
   swept = 0;
+  /** The time of a grant has passed: the next reply decides. */
+  isUnsure = false;
   /** Since when every reply shows more grants than are known. */
   excess: number | undefined;
   /** When the failed tries of the last reply timeout began. */

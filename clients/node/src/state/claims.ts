@@ -1,38 +1,100 @@
 /** The rules of a claim: of a wait until it is granted, and of the grant that the user has. */
 
-import { LockBusy, type LockError } from "../errors.ts";
-import type { Claim, Phase, SessionState, Words } from "./claim.ts";
+import { LockBusy, type LockError, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
+import { type Call, type Claim, type Phase, type SessionState, type TaskOwner, type Words, nameOf } from "./claim.ts";
 import { Fault } from "./fault.ts";
-import { Ledger, misuse } from "./ledger.ts";
 
-/** The outcome of a call about a grant. */
-export interface Answer {
-  /** The last reply, or its Fault, and when that try was sent. */
-  readonly reply: unknown;
-  readonly sent: number;
-  /** An earlier try had no reply. */
-  readonly wasOpen: boolean;
+/** A release that the loop repeats until it is answered. Without a token, it cancels a wait too. */
+interface Unfinished {
+  readonly server: SessionState;
+  readonly owner: string;
+  readonly token: number;
+  readonly words: Words;
 }
+
+/** Names a grant, or with token 0 all that its owner has, a wait too. */
+export const releaseOf = (name: string, token: number): string => `${token} ${name}`;
+
+/** The error of a wrong call. */
+export const misuse = (key: string, what: string): LockMisuse => new LockMisuse(`${key}: ${what}`, { key });
 
 /** The token and the lease of a reply that is a grant. */
 function grantOf(reply: unknown): { readonly token: number; readonly lease: number } | undefined {
   return Array.isArray(reply) && reply.length > 3 ? { token: Number(reply[0]), lease: Number(reply[3]) } : undefined;
 }
 
-export class Claims extends Ledger {
+const faultOf = (reply: unknown): Fault | undefined => (reply instanceof Fault ? reply : undefined);
+
+/** Why a grant is lost: what the server has reported, or else its reply. */
+const reasonOf = ({ claim, losses }: Call, fault: Fault): string => losses?.get(claim.token) ?? `gone (${fault.word})`;
+
+export class Claims {
+  /** The time of this call, in ms of a monotonic clock: the caller sets it, each time later. */
+  at = 0;
+  isClosed = false;
+  readonly lease: number;
+  readonly reply: number;
+  readonly isCluster: boolean;
+  /** Waits, and grants that are held, in the order of their asking. */
+  protected readonly claims = new Map<string, Claim>();
+  protected readonly unfinished = new Map<string, Unfinished>();
+  /** Those under way. */
+  protected readonly calls = new Set<Call>();
+
+  /** `lease` is that of the sessions, `reply` how long a reply may take. */
+  constructor(lease: number, reply: number, isCluster: boolean) {
+    this.lease = lease;
+    this.reply = reply;
+    this.isCluster = isCluster;
+  }
+
+  /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
+  beginCall(claim: Claim): Call {
+    const { server } = claim;
+    const call: Call = { claim, server, session: server.session, sent: this.at, reply: undefined, wasOpen: false, losses: undefined };
+    this.calls.add(call);
+    return call;
+  }
+
+  protected isCalled(name: string): boolean {
+    return [...this.calls].some(({ claim }) => claim.name === name);
+  }
+
+  /** The owner that the task may use for another call; empty: it needs a fresh one. */
+  usableOwner(task: TaskOwner): string {
+    const owners = [...this.unfinished.values(), ...[...this.calls].map(({ claim }) => claim)];
+    if (owners.some(({ owner }) => owner === task.name)) task.name = "";
+    return task.name;
+  }
+
+  /** The loop repeats this release; by default of all holds, and without the session. Returns it. */
+  protected finishLater(server: SessionState, key: string, owner: string, token: number,
+    words: Words = ["LOCK.RELEASE", key, owner, "ALL", ...(token ? ["TOKEN", token] : [])]): Words {
+    this.unfinished.set(releaseOf(nameOf(key, owner), token), { server, owner, token, words });
+    return words;
+  }
+
+  /** Applies the reply to a release that is unfinished. */
+  finished(release: string, reply: unknown): void {
+    const how = this.unfinished.get(release);
+    if (!how || (reply instanceof Fault && reply.passing)) return;
+    this.unfinished.delete(release);
+    how.server.isLeaving ||= how.token > 0 && reply instanceof Fault && !reply.gone;
+  }
+
   /** Registers a wait before its call is sent: its event may arrive before its reply. */
   ask(wait: Claim): void {
     if (this.isClosed) throw misuse(wait.key, "the locks are closed");
     if (this.claims.has(wait.name)) throw misuse(wait.key, "this owner already waits for the lock or holds it");
     this.claims.set(wait.name, wait);
-    if (wait.task) wait.task.name = wait.owner;
+    if (wait.terms.task) wait.terms.task.name = wait.owner;
   }
 
   /**
-   * What the caller of an acquire does next: it has the grant, sends the ACQUIRE, or waits for so long or until the claim
-   * has changed. Throws if the acquire has failed.
+   * What the caller of an acquire does next: it has the grant, sends the ACQUIRE of this call, or waits for so long or until
+   * the claim has changed. Throws if the acquire has failed.
    */
-  step(wait: Claim): "done" | "send" | number {
+  step(wait: Claim): "done" | Call | number {
     const { phase, server } = wait;
     if (phase === "over") throw wait.failure ?? misuse(wait.key, "it was given up");
     if (!wait.isWaiting) {
@@ -45,23 +107,29 @@ export class Claims extends Ledger {
     const end = phase === "asked" ? wait.askedEnd : wait.last;
     if (this.at >= end) {
       if (phase === "in line" && wait.session === server.session) throw this.busy(wait, "the time to wait is over");
-      throw this.unavailable(wait);
+      const fault = wait.cause ?? server.fault ?? Fault.none("no answer in time", false);
+      throw new LockUnavailable(`${wait.key}: ${server.address}: ${fault.text}`, { key: wait.key, cause: fault.cause });
     }
     if (phase === "in line" || !server.session) return end - this.at;
     wait.open += 1;
-    return "send";
+    return this.beginCall(wait);
   }
 
-  /** Applies the reply to an ACQUIRE that was sent at this time to this server, in this session. */
-  answered(wait: Claim, server: SessionState, session: number, sent: number, reply: unknown): void {
+  /** Applies the reply to an ACQUIRE. */
+  answered(call: Call): void {
+    const { claim: wait, server, session, sent, reply } = call;
+    const fault = faultOf(reply);
     const grant = grantOf(reply);
-    if (!(reply instanceof Fault && reply.noReply)) wait.open -= 1;
-    if (grant) {
-      if (!this.granted(server, wait.name, grant.token, session, sent + grant.lease)) {
+    this.calls.delete(call);
+    if (!fault?.noReply) wait.open -= 1;
+    if (fault) {
+      this.#failed(call, fault);
+    } else if (grant) {
+      if (call.losses?.has(grant.token)) { // its loss was reported before: it is no grant
+        if (wait.isWaiting) this.set(wait, "asked");
+      } else if (!this.granted(server, wait.name, grant.token, session, sent + grant.lease)) {
         this.finishLater(server, wait.key, wait.owner, grant.token);
       }
-    } else if (reply instanceof Fault) {
-      this.#failed(wait, server, session, reply);
     } else if (reply === null) {
       this.endWait(wait, this.busy(wait, "it is not free"));
     } else if (wait.isWaiting) {
@@ -75,7 +143,7 @@ export class Claims extends Ledger {
     }
   }
 
-  #failed(wait: Claim, server: SessionState, session: number, fault: Fault): void {
+  #failed({ claim: wait, server, session }: Call, fault: Fault): void {
     if (!fault.passing) {
       this.endWait(wait, fault.error(wait.key, server.address));
       return;
@@ -86,18 +154,16 @@ export class Claims extends Ledger {
     if (fault.redirects && wait.phase === "in line" && wait.session !== server.session) this.set(wait, "asked");
   }
 
-  /** Forgets a wait. True if the server may know it: then its cancel is sent, for `finished`. */
-  giveUp(wait: Claim): boolean {
+  /** Forgets a wait. If the server may know it, returns its cancel, for `finished`. */
+  giveUp(wait: Claim): Words | undefined {
     const isKnown = wait.open > 0 || wait.phase === "in line" || wait.phase === "held";
     if (wait.phase !== "lost" && wait.phase !== "released") {
       this.forget(wait);
       wait.phase = "over";
     }
-    if (isKnown) {
-      this.finishLater(wait.server, wait.key, wait.owner, 0);
-      wait.renounceOwner(); // an event of this wait may arrive after the cancel
-    }
-    return isKnown;
+    if (!isKnown) return undefined;
+    wait.renounceOwner(); // an event of this wait may arrive after the cancel
+    return this.finishLater(wait.server, wait.key, wait.owner, 0);
   }
 
   protected busy({ key }: Claim, why: string): LockError {
@@ -121,10 +187,6 @@ export class Claims extends Ledger {
   /** Applies a grant. Returns false if it has to be given back. */
   protected granted(server: SessionState, name: string, token: number, session: number, till: number): boolean {
     const claim = this.claims.get(name);
-    if (this.lossOf(name, token) !== undefined) { // its loss was reported before: it is no grant
-      if (claim?.isWaiting) this.set(claim, "asked");
-      return true;
-    }
     if (!claim) return false;
     if (claim.phase !== "held" || (token > claim.token && !claim.isHandedOver)) {
       claim.phase = "held";
@@ -140,9 +202,16 @@ export class Claims extends Ledger {
     claim.sure = Math.max(claim.sure, till);
     claim.from = Math.max(claim.from, this.at);
     server.isUnsure ||= claim.sure <= this.at;
-    if (session !== server.session) server.moves.add(claim);
+    server.isMoving ||= session !== server.session;
     claim.changed();
     return true;
+  }
+
+  /** Throws if the grant has ended. */
+  requireHeld({ key, phase, failure }: Claim): void {
+    if (phase === "lost") throw failure;
+    if (this.isClosed) throw misuse(key, "the locks are closed");
+    if (phase !== "held") throw misuse(key, "it was released already");
   }
 
   /**
@@ -150,7 +219,6 @@ export class Claims extends Ledger {
    * Until it is answered, no POLL counts.
    */
   renew(claim: Claim, lease: number, leaves: boolean): Words {
-    this.requireHeld(claim);
     claim.sure = Math.min(claim.sure, this.at + lease);
     claim.from = Infinity;
     claim.leaves = leaves;
@@ -158,22 +226,24 @@ export class Claims extends Ledger {
   }
 
   /** Applies what became of a check, a re-entry, a renewal or a raise. Throws unless it succeeded. */
-  confirmed(claim: Claim, { reply, sent }: Answer): void {
-    const fault = reply instanceof Fault ? reply : undefined;
+  confirmed(call: Call): void {
+    const { claim, sent, reply } = call;
+    const fault = faultOf(reply);
+    const grant = grantOf(reply);
+    this.calls.delete(call);
     if (fault?.noReply) claim.renounceOwner();
     else if (claim.from === Infinity) claim.from = this.at;
-    if (fault?.gone) this.lose(claim, this.reasonOf(claim, fault));
+    if (fault?.gone) this.lose(claim, reasonOf(call, fault));
     this.requireHeld(claim);
     if (fault) {
       claim.leaves &&= claim.session === 0 || claim.from === Infinity;
       throw fault.error(claim.key, claim.server.address);
     }
-    const grant = grantOf(reply);
     if (grant) {
       claim.lease = grant.lease;
       claim.token = grant.token;
       claim.sure = Math.max(claim.sure, sent + grant.lease);
-      const loss = this.lossOf(claim.name, grant.token); // of a raised token, reported before the reply
+      const loss = call.losses?.get(grant.token); // of a raised token, reported before the reply
       if (loss) this.lose(claim, loss);
       this.requireHeld(claim);
     }
@@ -198,13 +268,15 @@ export class Claims extends Ledger {
   }
 
   /** Applies what became of a release. Throws unless it succeeded. */
-  released(claim: Claim, { reply, wasOpen }: Answer): void {
-    const fault = reply instanceof Fault ? reply : undefined;
+  released(call: Call): void {
+    const { claim, reply, wasOpen } = call;
+    const fault = faultOf(reply);
+    this.calls.delete(call);
     if (wasOpen || fault?.noReply) claim.renounceOwner();
     if (!fault) return;
     if (fault.gone) {
-      if (claim.holds === 0 && wasOpen && this.lossOf(claim.name, claim.token) === undefined) return;
-      this.lose(claim, this.reasonOf(claim, fault));
+      if (claim.holds === 0 && wasOpen && !call.losses?.has(claim.token)) return;
+      this.lose(claim, reasonOf(call, fault));
       throw claim.failure;
     }
     if (claim.holds === 0) { // an inner hold's release is not repeated: a re-entry may have come between
@@ -225,58 +297,56 @@ export class Claims extends Ledger {
     if (claim.phase !== "held") return Infinity;
     if (this.at < end) return end - this.at;
     claim.holds = 0;
-    const command = claim.releaseCommand();
-    this.finishLater(claim.server, claim.key, claim.owner, claim.token, command);
     this.lose(claim, sure <= most ? "expired" : "its maximum time is over");
-    return command;
+    return this.finishLater(claim.server, claim.key, claim.owner, claim.token, claim.releaseCommand());
   }
 
-  /** Another node of the cluster may have this grant. It is unsure until `found`. */
+  /** Another node of the cluster may have this grant. It is unsure until a RENEW there is answered. */
   protected suspect(claim: Claim, reason: string): void {
     if (reason !== "moved") claim.sure = Math.min(claim.sure, this.at);
     claim.doubt = reason;
     claim.session = 0;
-    claim.changed();
+    claim.seek();
   }
 
-  /** Applies what became of the RENEW of a grant that this server may have, in this session of it. */
-  found(claim: Claim, server: SessionState, session: number, { reply, sent }: Answer): void {
+  /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. */
+  moved(call: Call): void {
+    const { claim, server, session, sent, reply, losses } = call;
+    const { doubt } = claim;
+    const fault = faultOf(reply);
     const grant = grantOf(reply);
-    if (claim.phase !== "held" || !claim.doubt) return; // it was released meanwhile
-    if (grant && this.lossOf(claim.name, claim.token) === undefined) {
+    this.calls.delete(call);
+    if (!claim.isRenewed || (claim.server !== server && !doubt)) return; // it was released or moved meanwhile
+    claim.doubt = "";
+    if (fault?.gone || losses?.has(claim.token) || (doubt === "deleted" && !grant)) {
+      this.lose(claim, doubt || losses?.get(claim.token) || `gone (${fault?.word ?? ""})`);
+    } else if (grant) {
       claim.server = server;
-      claim.doubt = "";
       claim.session = session;
-      claim.from = this.at;
-      claim.sure = Math.max(claim.sure, sent + grant.lease);
-    } else if (claim.doubt === "moved" && reply instanceof Fault && reply.passing) { // it is asked for again
-      claim.doubt = "";
-    } else {
-      this.lose(claim, claim.doubt);
-    }
-    claim.server.moves.add(claim);
-  }
-
-  /** Applies the reply to the RENEW by which the loop moves a grant into this session. */
-  protected moved(claim: Claim, server: SessionState, session: number, sent: number, reply: unknown): void {
-    if (!claim.isRenewed || claim.server !== server) return;
-    const grant = grantOf(reply);
-    if (grant) {
-      claim.session = session;
-      if (sent <= claim.from) return; // another RENEW was under way
-      claim.sure = Math.max(claim.sure, sent + grant.lease);
-      claim.from = this.at;
-    } else if (reply instanceof Fault && reply.gone) {
-      this.lose(claim, this.reasonOf(claim, reply));
-    } else if (this.isCluster && reply instanceof Fault && reply.redirects) {
+      if (sent > claim.from) { // else another RENEW was under way
+        claim.sure = Math.max(claim.sure, sent + grant.lease);
+        claim.from = this.at;
+      }
+    } else if (this.isCluster && fault?.redirects && !doubt) {
       this.suspect(claim, "moved");
-    } else {
-      server.moves.add(claim);
     }
+    claim.server.isMoving = true; // unless it is in the session, it is asked for again before the next POLL
   }
 
-  /** Of a loss: what the server reported, or else its reply. */
-  protected reasonOf(claim: Claim, fault: Fault): string {
-    return this.lossOf(claim.name, claim.token) ?? `gone (${fault.word})`;
+  /** The grant or wait does not count any more. */
+  protected forget(claim: Claim): void {
+    if (this.claims.get(claim.name) === claim) this.claims.delete(claim.name);
+  }
+
+  /** The grant ended otherwise than by its release. That is reported once. */
+  protected lose(claim: Claim, reason: string): void {
+    if (claim.phase === "lost") return;
+    const { key } = claim;
+    this.forget(claim);
+    claim.phase = "lost";
+    claim.failure = new LockLost(`${key}: the lock was lost: ${reason}. Stop the work under it`, { key, reason });
+    claim.doubt = "";
+    claim.renounceOwner();
+    claim.changed();
   }
 }

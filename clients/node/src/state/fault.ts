@@ -35,23 +35,22 @@ export class Fault {
   /** Without a reply: the server may still carry out the call. */
   readonly noReply: boolean;
 
-  private constructor(text: string, cause: unknown, word: string, kind: Kind | undefined, noReply: boolean) {
+  private constructor(text: string, cause: unknown, kind: Kind | undefined, noReply: boolean) {
     this.text = text;
     this.cause = cause;
-    this.word = word;
+    this.word = kind ? (text.split(" ", 1)[0] || "ERR") : "";
     this.#kind = kind;
     this.noReply = noReply;
   }
 
   /** An error reply. */
   static reply(text: string, cause?: unknown): Fault {
-    const kind = KINDS.find(([, begins]) => begins.test(text))?.[0] ?? LockMisuse;
-    return new Fault(text, cause, text.split(" ", 1)[0] || "ERR", kind, false);
+    return new Fault(text, cause, KINDS.find(([, begins]) => begins.test(text))?.[0] ?? LockMisuse, false);
   }
 
   /** No reply. `isSent`: the server may have received the call, or may yet. */
   static none(text: string, isSent: boolean, cause?: unknown): Fault {
-    return new Fault(text, cause, "", undefined, isSent);
+    return new Fault(text, cause, undefined, isSent);
   }
 
   /** Whether the same call may succeed later. */
@@ -77,11 +76,13 @@ export class Fault {
   }
 }
 
-/** What an error of a client library means. `isReply`: it is an error reply. */
-export function understood(error: unknown, isReply: boolean, isSent: boolean): Fault {
-  const text = error instanceof Error && error.message ? error.message : String(error);
-  if (isReply) return Fault.reply(text, error);
-  const { code } = Object(error) as { readonly code?: unknown };
-  const isCertificate = typeof code === "string" && /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code);
+/** What an error of a client library means. `isSent`: the server may have received the call. */
+export function understood(error: unknown, isSent: boolean): Fault {
+  if (error instanceof Fault) return error;
+  const { name, message, code } = Object(error) as { readonly name?: string; readonly message?: string; readonly code?: unknown };
+  const text = message || String(error);
+  const className = Object(error).constructor.name as string; // of node-redis; ioredis gives its errors a name
+  if (name === "ReplyError" || /^(Simple|Blob)Error$|ErrorReply$/.test(className)) return Fault.reply(text, error);
+  const isCertificate = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(String(code));
   return isCertificate ? Fault.reply(`CERTIFICATE ${text}`, error) : Fault.none(text, isSent, error);
 }

@@ -3,15 +3,16 @@
  * go in with the time, and commands that are due come out.
  */
 
-import { type Claim, type SessionState, type Words, nameOf } from "./claim.ts";
-import { Claims } from "./claims.ts";
+import { type Call, type Claim, type SessionState, type Words, nameOf } from "./claim.ts";
+import { Claims, misuse, releaseOf } from "./claims.ts";
 import { Fault } from "./fault.ts";
-import { misuse, releaseOf } from "./ledger.ts";
 
-/** A command that is sent before a POLL, and what its reply, to a sending at this time, changes. */
+/** A command that is sent before a POLL, and what its reply changes. */
 export interface Due {
   readonly words: Words;
-  readonly apply: (reply: unknown, sent: number) => void;
+  readonly apply: (reply: unknown) => void;
+  /** It is this release, which is unfinished. */
+  readonly release?: string;
 }
 
 /** How long a POLL blocks while a grant is unsure. */
@@ -42,7 +43,7 @@ export class State extends Claims {
     server.seen = 0;
     server.excess = undefined;
     server.fault = undefined;
-    for (const claim of this.claimsOn(server)) server.moves.add(claim);
+    server.isMoving = true;
     this.#wakeWaits(server);
   }
 
@@ -59,31 +60,25 @@ export class State extends Claims {
   due(server: SessionState): Due[] {
     const due: Due[] = [];
     const { session } = server;
-    for (const claim of server.moves) {
-      if (claim.server !== server || claim.session === session) continue;
-      if (claim.phase === "in line" && claim.end > this.at) {
-        due.push(this.#place(claim, server));
+    const claims = server.isMoving ? this.claimsOn(server) : [];
+    server.isMoving = false;
+    for (const claim of claims) {
+      if (claim.session === session) continue;
+      if (claim.phase === "in line" && claim.end > this.at) { // its place went with the earlier session
+        claim.open += 1;
+        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => {
+          this.answered(call);
+          server.isMoving = true;
+        }));
       } else if (claim.isRenewed && !claim.doubt) {
-        due.push({ words: claim.renewCommand("SESSION", session),
-          apply: (reply, sent) => this.moved(claim, server, session, sent, reply) });
+        due.push(this.#dueCall(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call)));
       }
     }
-    server.moves.clear();
-    for (const [of, how] of this.unfinished) {
-      if (how.server !== server) continue;
-      due.push({ words: how.words, apply: (reply) => {
-        if (this.unfinished.get(of) !== how) return;
-        if (reply instanceof Fault && reply.redirects) {
-          this.unfinished.delete(of);
-          this.misplaced.push(how.words);
-        } else {
-          this.endRelease(of, reply);
-        }
-      } });
+    for (const [release, how] of this.unfinished) {
+      if (how.server === server) due.push({ words: how.words, release, apply: (reply) => this.finished(release, reply) });
     }
     if (server.excess !== undefined && this.at > server.excess + this.lease) {
-      const called = [...this.calls.values()];
-      due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, called, reply) });
+      due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, reply) });
     }
     for (const [old, since] of server.left) {
       if (this.at <= since + 2 * this.reply || this.claimsOn(server).some((it) => it.isRenewed && it.session === old)) continue;
@@ -94,27 +89,23 @@ export class State extends Claims {
     return due;
   }
 
-  /** Asks for a place that went with an earlier session. */
-  #place(wait: Claim, server: SessionState): Due {
-    const { session } = server;
-    const call = this.beginCall(wait);
-    wait.open += 1;
-    return { words: wait.acquireCommand(session, this.at), apply: (reply, sent) => {
-      this.answered(wait, server, session, sent, reply);
-      if (reply instanceof Fault) server.moves.add(wait);
-      this.endCall(call);
+  #dueCall(claim: Claim, words: Words, apply: (call: Call) => void): Due {
+    const call = this.beginCall(claim);
+    return { words, apply: (reply) => {
+      call.reply = reply;
+      apply(call);
     } };
   }
 
-  /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
-  #listed(server: SessionState, called: readonly Claim[], reply: unknown): void {
+  /** Releases the grants of the session that nobody knows. A grant that was released meanwhile is not harmed. */
+  #listed(server: SessionState, reply: unknown): void {
     server.excess = undefined;
     for (const row of listOf(reply)) {
       const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
       const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
-      const isKnown = this.claims.has(name) || this.isCalled(name) || called.some((claim) => claim.name === name);
-      if (!isKnown && !this.unfinished.has(releaseOf(name, token))) this.finishLater(server, key, owner, token);
+      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(releaseOf(name, token));
+      if (!isKnown) this.finishLater(server, key, owner, token);
     }
   }
 
@@ -123,12 +114,11 @@ export class State extends Claims {
     return server.isUnsure ? BRIEF : Math.floor(this.lease / 3);
   }
 
-  /** Applies the reply to a POLL that was sent at this time. Returns whether there were events. */
-  polled(server: SessionState, sent: number, reply: unknown): boolean {
+  /** Applies the reply to a POLL that was sent at this time. */
+  polled(server: SessionState, sent: number, reply: unknown): void {
     const sure = Number(fieldOf(reply, "sure-ms"));
     const till = sent + (sure >= 0 ? sure : this.lease);
-    const events = listOf(fieldOf(reply, "events")) as unknown[][];
-    for (const event of events) {
+    for (const event of listOf(fieldOf(reply, "events")) as unknown[][]) {
       const number = Number(event[0]);
       if (number <= server.seen) continue; // answered before
       server.seen = number;
@@ -136,12 +126,10 @@ export class State extends Claims {
     }
     server.fault = undefined;
     server.tries = [];
-    if (this.claims.size <= MANY || server.isUnsure || this.at >= server.swept + SWEEP) {
-      const known = this.#sweep(server, sent, till);
-      if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
-      else server.excess ??= sent;
-    }
-    return events.length > 0;
+    if (this.claims.size > MANY && !server.isUnsure && this.at < server.swept + SWEEP) return;
+    const known = this.#sweep(server, sent, till);
+    if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
+    else server.excess ??= sent;
   }
 
   #event(server: SessionState, [, kind, key, owner, detail, more]: unknown[], till: number): void {
@@ -160,9 +148,8 @@ export class State extends Claims {
       const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
       if (known?.leaves && kind === "taken" && Number(more) === 0) return; // by this client
       const reason = kind === "lost" ? String(more) : kind;
-      const release = releaseOf(name, token);
-      this.recordLoss(release, reason);
-      this.unfinished.delete(release); // nothing is left to release
+      for (const call of this.calls) if (call.claim.name === name) (call.losses ??= new Map()).set(token, reason);
+      this.unfinished.delete(releaseOf(name, token)); // nothing is left to release
       if (!known || known.doubt || known.server !== server) return;
       if (this.isCluster && reason === "deleted") this.suspect(known, reason);
       else this.lose(known, reason);
@@ -235,16 +222,13 @@ export class State extends Claims {
   /** Ends all waits and grants. Returns the grants. */
   close(): Claim[] {
     this.isClosed = true;
-    const grants: Claim[] = [];
-    for (const claim of [...this.claims.values()]) {
-      if (claim.isWaiting) {
-        this.endWait(claim, misuse(claim.key, "the locks are closed"));
-        continue;
-      }
+    const claims = [...this.claims.values()];
+    for (const claim of claims) {
+      this.endWait(claim, misuse(claim.key, "the locks are closed"));
+      if (claim.phase !== "held") continue;
       this.letGo(claim);
       claim.holds = 0;
-      grants.push(claim);
     }
-    return grants;
+    return claims.filter(({ phase }) => phase === "released");
   }
 }
