@@ -114,7 +114,7 @@ cd "$work/html"
 find . -type f | sed 's/^\.\///' >"$work/files"
 find . -name '*.html' | sed 's/^\.\///' | sort >"$work/htmls"
 # shellcheck disable=SC2046
-awk -f "$root/site/paths.awk" -f "$root/site/check.awk" - $(cat "$work/htmls") <"$work/files"
+awk -f "$root/site/paths.awk" -f "$root/site/check.awk" "$work/files" $(cat "$work/htmls")
 
 if [ "${FORM:-}" != short ]; then
     browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || :)

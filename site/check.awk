@@ -1,9 +1,8 @@
 # Checks the links of a built site: each leads to a file of it, and to an anchor where it names one.
 #
-# usage: find * -type f | awk -f paths.awk -f check.awk - page.html ...
+# usage: awk -f paths.awk -f check.awk list page.html ...     list: all files of the site, a path on a line
 
-BEGIN { FS = "\n" }
-FILENAME == "-" { files[$0]; next }
+FILENAME == ARGV[1] { files[$0]; next }
 FNR == 1 { page = FILENAME; RS = "<" }
 {
     while (match($0, /[ \n](id|name|href|src)="[^"]*"/)) {
