@@ -27,7 +27,9 @@ cat >"$book/api.md" <<'END'
 END
 
 rust() {
-    cargo doc --quiet --no-deps --package redis-lock-client --features opentelemetry --target-dir "$work/rust"
+    # The documentation alone, and on what was built before.
+    CARGO_BUILD_BUILD_DIR=$(target_path) cargo doc --quiet --no-deps --package redis-lock-client --features opentelemetry \
+        --target-dir "$work/rust"
     mv "$work/rust/doc" "$api/rust"
     row Rust redis_lock_client api/rust/redis_lock_client/index.html
 }
@@ -107,7 +109,7 @@ done <"$work/pictures"
     [ ! -e "$work/go" ] || cat "$work/go"
 } >>"$book/SUMMARY.md"
 
-cp site/book.toml site/site.css "$work/"
+cp site/book.toml site/site.css site/site.js "$work/"
 mdbook build "$work"
 cp -R "$api" "$work/html/"
 cd "$work/html"

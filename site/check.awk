@@ -5,6 +5,7 @@
 FILENAME == ARGV[1] { files[$0]; next }
 FNR == 1 { page = FILENAME; RS = "<" }
 {
+    if (/^base /) next
     while (match($0, /[ \n](id|name|href|src)="[^"]*"/)) {
         tag = substr($0, RSTART + 1, RLENGTH - 2)
         $0 = substr($0, RSTART + RLENGTH)

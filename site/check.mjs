@@ -58,7 +58,7 @@ for (let presses = 0; presses < 150; presses++) {
   reached.add(is);
   if (!seen && !is.startsWith("BODY")) failures.push(`keyboard: no focus is seen on ${is}`);
 }
-for (const button of ["BUTTON mdbook-theme-toggle", "BUTTON mdbook-search-toggle"]) {
+for (const button of ["LABEL mdbook-sidebar-toggle", "BUTTON mdbook-theme-toggle", "BUTTON mdbook-search-toggle"]) {
   if (!reached.has(button)) failures.push(`keyboard: ${button} is not reached`);
 }
 await page.evaluate("document.activeElement.blur()");
@@ -68,6 +68,9 @@ await page.waitForSelector("#mdbook-searchresults a");
 await page.keyboard.press("ArrowDown");
 await page.keyboard.press("Enter");
 await page.waitForURL(/highlight=/);
+await page.focus("#mdbook-sidebar-toggle");
+await page.keyboard.press("Enter");
+await page.waitForSelector("#mdbook-sidebar[aria-hidden=true]", { state: "attached" });
 await page.focus("#mdbook-theme-toggle");
 await page.keyboard.press("Enter");
 await page.keyboard.press("End");
