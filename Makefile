@@ -21,7 +21,7 @@
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,sessions; --only contention
 #                      (bench-full writes a page when all that is on it was measured)
-#   LANGUAGES="..."    fewer for clients and adapters: python node go ...
+#   LANGUAGES="..."    fewer for clients, adapters and site: python node go ...
 #   REQUIRE_ALL=1      for clients, adapters and site: what is left out is a failure
 #   JOBS=n             so many languages at once in clients and adapters (1), each with its output at its end
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt

@@ -2,7 +2,7 @@
 # Builds the site in target/site/html: the documents as a book, with the API references of the languages that are installed,
 # and checks its links. Names what was left out.
 #
-# usage: [FORM=short] [REQUIRE_ALL=1] [REF=main] site.sh
+# usage: [FORM=short] [LANGUAGES="rust python ..."] [REQUIRE_ALL=1] [REF=main] site.sh
 #        short: without the API references, which take the tools of all languages, and the browser
 #        REF: the branch or tag that links to files of the repository lead to
 set -eu
@@ -71,6 +71,7 @@ go() {
 all=true
 for needs in rust:cargo python:python3 node:npm java:mvn go:go; do
     language=${needs%:*}
+    case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
     if [ "${FORM:-}" = short ]; then
         say "site: the reference of $language is left out in the short form"
     elif has "${needs#*:}"; then

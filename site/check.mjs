@@ -58,7 +58,7 @@ for (let presses = 0; presses < 150; presses++) {
   reached.add(is);
   if (!seen && !is.startsWith("BODY")) failures.push(`keyboard: no focus is seen on ${is}`);
 }
-for (const button of ["LABEL mdbook-sidebar-toggle", "BUTTON mdbook-theme-toggle", "BUTTON mdbook-search-toggle"]) {
+for (const button of ["BUTTON mdbook-sidebar-toggle", "BUTTON mdbook-theme-toggle", "BUTTON mdbook-search-toggle"]) {
   if (!reached.has(button)) failures.push(`keyboard: ${button} is not reached`);
 }
 await page.evaluate("document.activeElement.blur()");
