@@ -39,21 +39,27 @@ python() {
     pip="$kept/venv/bin/pip --quiet --disable-pip-version-check"
     $pip install --require-hashes --requirement clients/python/requirements.txt
     $pip install pdoc==16.0.0
-    (cd clients/python/src && "$kept/venv/bin/pdoc" --output-directory "$api/python" redis_lock_client)
+    (cd clients/python/src && "$kept/venv/bin/pdoc" --template-directory "$root/site/pdoc" --output-directory "$api/python" redis_lock_client)
     row Python redis_lock_client api/python/redis_lock_client.html
 }
 
+npm_tools() {
+    npm install --prefix "$kept" --silent --no-audit --no-fund \
+        typedoc@0.28.20 typescript@5.9.3 playwright-core@1.65.1 axe-core@4.14.1
+}
+
 node() {
+    npm_tools
     npm ci --prefix clients/node --silent --no-audit --no-fund
-    npx --yes --package typedoc@0.28.20 --package typescript@5.9.3 typedoc --logLevel Warn --out "$api/node" \
-        --tsconfig clients/node/tsconfig.json --name redis-lock-client --readme none \
+    "$kept/node_modules/.bin/typedoc" --logLevel Warn --validation.notExported false --readme none --out "$api/node" \
+        --name redis-lock-client --tsconfig clients/node/tsconfig.json \
         clients/node/src/index.ts clients/node/src/testing.ts clients/node/src/*/index.ts
     row 'Node, TypeScript' redis-lock-client api/node/index.html
 }
 
 java() {
-    mvn -B -ntp -q -f clients/java/pom.xml org.apache.maven.plugins:maven-javadoc-plugin:3.12.0:javadoc \
-        -DoutputDirectory="$api/java"
+    mvn -B -ntp -q -Dstyle.color=never -f clients/java/pom.xml org.apache.maven.plugins:maven-javadoc-plugin:3.12.0:javadoc
+    cp -R clients/java/target/reports/apidocs "$api/java"
     row Java io.github.redislock api/java/index.html
 }
 
@@ -123,9 +129,9 @@ if [ "${FORM:-}" != short ]; then
     browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || :)
     if [ -n "$browser" ] && has npm; then
         say "==> browser"
-        npm install --prefix "$kept" --silent --no-audit --no-fund playwright-core@1.65.1 axe-core@4.14.1
+        npm_tools
         mkdir "$work/screenshots"
-        (cd "$kept" && node "$root/site/check.mjs" "$browser" "$work/html" "$work/screenshots")
+        (cd "$kept" && command node "$root/site/check.mjs" "$browser" "$work/html" "$work/screenshots")
     else
         say "site: the browser's look is left out, for want of Chromium or of npm"
         all=false

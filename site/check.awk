@@ -22,7 +22,7 @@ END {
         path = resolve(at[1], at[2])
         if (path ~ /\/$/) path = path "index.html"
         anchor = match(at[2], /#./) ? substr(at[2], RSTART) : ""
-        if (!(path in files) || (anchor != "" && !(path anchor in anchors))) {
+        if (!(path in files) || (path ~ /\.html$/ && anchor != "" && !(path anchor in anchors))) {
             broken++
             print at[1] ": " at[2] | "sort >&2"
         }
