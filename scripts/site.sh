@@ -39,7 +39,13 @@ python() {
     pip="$kept/venv/bin/pip --quiet --disable-pip-version-check"
     $pip install --require-hashes --requirement clients/python/requirements.txt
     $pip install pdoc==16.0.0
-    (cd clients/python/src && "$kept/venv/bin/pdoc" --template-directory "$root/site/pdoc" --output-directory "$api/python" redis_lock_client)
+    # What has a name without a leading line is public, but for what __init__.py has already.
+    modules=$(cd clients/python/src && grep -l '^__all__' redis_lock_client/[a-z]*.py redis_lock_client/*/__init__.py \
+        redis_lock_client/lock_class/asyncio.py |
+        sed 's/\/__init__//; s/\.py$//; y/\//./' | grep -vE '\.(errors|observer|threads|state)$')
+    # shellcheck disable=SC2086 # a list of words
+    (cd clients/python/src && "$kept/venv/bin/pdoc" --template-directory "$root/site/pdoc" --output-directory "$api/python" \
+        redis_lock_client $modules)
     row Python redis_lock_client api/python/redis_lock_client.html
 }
 
@@ -88,8 +94,9 @@ for needs in rust:cargo python:python3 node:npm java:mvn go:go; do
         all=false
     fi
 done
-for language in php ruby shell; do
-    row "$language" "clients/$language" "clients/$language/README.md"
+for language in PHP Ruby shell; do
+    folder=clients/$(echo "$language" | tr '[:upper:]' '[:lower:]')
+    row "$language" "$folder" "$folder/README.md"
 done
 row 'any other' 'the commands' docs/commands/README.md
 

@@ -7,7 +7,7 @@ FNR == 1 { page = FILENAME; pages[page] }
 /^ *```/ { code = !code }
 code { next }
 /^# / && !(page in heading) { heading[page] = substr($0, 3) }
-page == ARGV[1] && / \| \|$/ { links[page, ++count[page]] = $0 }
+page == ARGV[1] && / \| \|$/ && !/\]\(/ { links[page, ++count[page]] = $0 }
 page == ARGV[1] || /^\|/ {
     while (match($0, /\]\([^)#:]*\.md[)#]/)) {
         links[page, ++count[page]] = resolve(page, substr($0, RSTART + 2, RLENGTH - 3))

@@ -42,8 +42,9 @@ fn a_link_leads_to_a_page_of_the_site_or_to_the_repository() {
         ("page", text),
     ]);
     let copied = |to: &str| {
-        let to = format!("to={to}");
-        let words = ["page=docs/more/x.md", &to, "repository=https://r.example", "list", "page"];
+        let words =
+            format!("-vpage=docs/more/x.md -vto={to} -vrepository=https://r.example list page");
+        let words: Vec<_> = words.split(' ').collect();
         awk("links.awk", &words, folder.path())
     };
     let expected = |up: &str| {
@@ -65,9 +66,15 @@ fn the_contents_are_what_the_tables_link_to() {
             "# All\n\n| to begin | |\n| --- | --- |\n| [one](one.md) | |\n| [two](two/README.md), [three](three.md) | |\n\n\
              | more | |\n| --- | --- |\n| [log](../LOG.md) | |\n",
         ),
-        ("docs/one.md", "# First\n\n| [a](one/a.md) | [log](../LOG.md) |\n"),
+        (
+            "docs/one.md",
+            "# First\n\n| [a](one/a.md) | [log](../LOG.md) |\n",
+        ),
         ("docs/one/a.md", "# Inner\n"),
-        ("docs/two/README.md", "# Second\n\n[not in a table](../../c/README.md)\n\n| [inner](../one/a.md) |\n"),
+        (
+            "docs/two/README.md",
+            "# Second\n\n[not in a table](../../c/README.md)\n\n| [inner](../one/a.md) |\n",
+        ),
         ("docs/three.md", "# Third\n\n| [c](../c/README.md#c) |\n"),
         ("c/README.md", "# Client\n"),
         ("LOG.md", "# Changes\n"),
@@ -90,14 +97,28 @@ fn a_broken_link_of_the_site_is_found() {
     let page = |links: &str| format!("<h1 id=\"top\">A</h1>\n{links}\n");
     let folder = files(&[
         ("list", "a.html\nb/index.html\nc.svg\n"),
-        ("a.html", &page("<a href=\"b/#top\">b</a><img src=\"c.svg\"><a\nhref=\"#top\"><a href=\"https://x.example\">")),
+        (
+            "a.html",
+            &page(
+                "<a href=\"b/#top\">b</a><img src=\"c.svg\"><a\nhref=\"#top\"><a href=\"https://x.example\">",
+            ),
+        ),
         ("b/index.html", &page("<a href=\"../a.html#top\">a</a>")),
     ]);
-    let check = || awk("check.awk", &["list", "a.html", "b/index.html"], folder.path());
+    let check = || {
+        awk(
+            "check.awk",
+            &["list", "a.html", "b/index.html"],
+            folder.path(),
+        )
+    };
     assert_eq!(check(), (true, "4 links, 0 broken\n".to_owned()));
     let broken = page("<a href=\"../a.html#bottom\">a</a><a href=\"../d.html\">d</a>");
     fs::write(folder.path().join("b/index.html"), broken).expect("a file");
     let (passed, said) = check();
-    assert!(!passed && said.contains("b/index.html: ../a.html#bottom"), "{said}");
+    assert!(
+        !passed && said.contains("b/index.html: ../a.html#bottom"),
+        "{said}"
+    );
     assert!(said.contains("b/index.html: ../d.html"), "{said}");
 }
