@@ -12,7 +12,7 @@ FNR == 1 { page = FILENAME; RS = "<" }
         value = tag
         sub(/^[a-z]*="/, "", value)
         if (tag ~ /^(id|name)/) anchors[page "#" value]
-        else if (value !~ /^([a-z]+:|\/\/)/) links[page SUBSEP value]
+        else if (value !~ /^([a-z]+:|\/\/|\$)/) links[page SUBSEP value]
     }
 }
 END {
