@@ -32,7 +32,7 @@ class Grant(Holding):
         run(self._check())
 
     def extend(self, lease: float) -> None:
-        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if it is fixed. The server goes on
+        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server goes on
         to renew it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
         run(self._extend(lease))
 
