@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -77,7 +76,7 @@ func anchor(name string) string { return strings.ToLower(strings.ReplaceAll(name
 
 func (p *printer) entry(level, name string, decl ast.Node, text string, examples []*doc.Example) {
 	fmt.Printf("%s %s\n\n", level, name)
-	p.code(decl)
+	p.code(p.format(decl))
 	p.comment(text)
 	p.examples(examples)
 }
@@ -104,15 +103,20 @@ func (p *printer) funcs(funcs []*doc.Func) {
 
 func (p *printer) examples(examples []*doc.Example) {
 	for _, example := range examples {
-		fmt.Printf("Example %s\n\n", example.Suffix)
-		p.code(cmp.Or[ast.Node](example.Play, example.Code))
+		fmt.Println("Example:")
+		fmt.Println()
+		// Without the braces of the function, and what they indent.
+		body := strings.TrimSpace(strings.Trim(p.format(example.Code), "{}"))
+		p.code(strings.ReplaceAll(body, "\n\t", "\n"))
 	}
 }
 
-func (p *printer) code(node ast.Node) {
-	fmt.Print("```go\n")
-	check(format.Node(os.Stdout, p.files, node))
-	fmt.Print("\n```\n\n")
+func (p *printer) code(text string) { fmt.Printf("```go\n%s\n```\n\n", text) }
+
+func (p *printer) format(node ast.Node) string {
+	var text strings.Builder
+	check(format.Node(&text, p.files, node))
+	return text.String()
 }
 
 func check(err error) {
