@@ -22,6 +22,7 @@ const errors = [];
 
 async function open(viewport, colorScheme, path) {
   const page = await browser.newPage({ viewport, colorScheme });
+  page.setDefaultTimeout(120_000);
   page.on("pageerror", (error) => errors.push(`${path}: ${error.message}`));
   await page.goto(url(path));
   return page;
