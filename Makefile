@@ -14,14 +14,15 @@
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
 #   MUTANTS="..."      words of the names of the mutants for mutants (all)
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
-#   FORM=short         for matrix, clients, adapters and miri: what says most in little time
+#   FORM=short         for matrix, clients, adapters, miri and site: what says most in little time
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,sessions; --only contention
 #                      (bench-full writes a page when all that is on it was measured)
-#   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
+#   LANGUAGES="..."    fewer for clients, adapters and site: python node go ...
+#   REQUIRE_ALL=1      for clients, adapters and site: what is left out is a failure
 #   JOBS=n             so many languages at once in clients and adapters (1), each with its output at its end
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
 #   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no Rust is needed
@@ -46,7 +47,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 .PHONY: help help-all run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
 	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check \
 	bench-keep lint fmt ci build-all build dist dist-test dist-again packages packages-test container-test release-rehearsal \
-	server-suite install docs clean setup-build setup-server setup-cli setup-counts
+	server-suite install site docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 # For newcomers.
@@ -223,6 +224,10 @@ packages-test: build ## the packages on machines made of bare roots of Debian an
 
 install: ## install what was built in /usr/local (PREFIX=); builds nothing, so sudo is fine
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
+
+site: ## the site in target/site/html: documents, API references, links checked, looked at in a browser (FORM=short)
+	@$(TOOLS)/setup.sh build mdbook
+	@$(TOOLS)/site.sh
 
 docs: setup-build ## the code's documentation (target/doc/redis_lock)
 	cargo doc --no-deps --document-private-items

@@ -3,7 +3,7 @@
 # It installs nothing when nothing is missing.
 #
 # usage: setup.sh build|server|cli|nextest|coverage|mutants|lint|deny|fuzz|address|valgrind|faketime|pip|make|
-#                 exporter|promtool|postgres|php|ruby|dist|dist-test ...
+#                 mdbook|exporter|promtool|postgres|php|ruby|dist|dist-test ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -91,6 +91,7 @@ survey() {
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
                 ;;
             nextest | mutants | deny) cargo "$group" --version >/dev/null 2>&1 || echo "cargo-$group" ;;
+            mdbook) has mdbook || any "${CARGO_HOME:-$HOME/.cargo}/bin/mdbook" || echo mdbook ;;
             dist)
                 cmp -s "$tools/dist/tools.txt" "$root/target/tools/zig/tools.txt" || echo zig
                 has_targets || echo targets
@@ -180,7 +181,7 @@ install_packages() {
 # others: half the work.
 install_program() {
     say "installing with cargo: $1"
-    env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug "$1" >&2 || true
+    env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug "$@" >&2 || true
 }
 
 # A folder of its own, and whole or not at all.
@@ -212,6 +213,7 @@ provide() {
                 ;;
             zig) install_zig ;;
             cargo-cyclonedx) install_program "$thing@0.5.9" ;;
+            mdbook) install_program mdbook@0.5.4 --no-default-features --features search ;;
             cargo-mutants) install_program "$thing@27.1.0" ;;
         esac
     done
@@ -231,7 +233,7 @@ advice() {
         rustfmt | clippy | llvm-tools) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
         targets) say "missing: Rust's standard library for the targets in scripts/dist/targets.txt - get rustup from https://rustup.rs, and run: rustup target add <target>" ;;
         zig) say "missing: Zig and cargo-zigbuild of the versions in scripts/dist/tools.txt - install python3 with pip (Debian: python3-pip), which fetches them" ;;
-        cargo-*) say "missing: $1 - run: cargo install --locked $1" ;;
+        cargo-* | mdbook) say "missing: $1 - run: cargo install --locked $1" ;;
         dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built - only on Debian and derivatives (dpkg-dev)" ;;
         qemu) say "missing: qemu-aarch64-static, in which servers for arm64 run - install it (Debian: qemu-user-static)" ;;
         readelf) say "missing: readelf - install binutils" ;;

@@ -8,7 +8,7 @@ const NO_CHECKS: &str = "help help-all run cluster sentinel top doctor bench-ful
     setup-build setup-server setup-cli setup-counts";
 
 /// Where each check runs: in `.ci/run` (R), for each change (C), each night (N).
-const CHECKS: [(&str, &str); 32] = [
+const CHECKS: [(&str, &str); 33] = [
     ("test", "RC"),
     ("coverage", "N"),
     ("matrix", "RC"),
@@ -31,6 +31,7 @@ const CHECKS: [(&str, &str); 32] = [
     ("bench", "N"),
     ("bench-check", "RC"),
     ("lint", "RC"),
+    ("site", "RC"),
     ("build", "N"),
     ("build-all", "R"),
     ("dist", "N"),

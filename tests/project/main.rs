@@ -4,6 +4,7 @@
 mod checks;
 mod installation;
 mod scripts;
+mod site;
 mod tasks;
 mod versions;
 

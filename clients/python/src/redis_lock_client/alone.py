@@ -28,9 +28,15 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, at
           named: Callable[[str], str] = str) -> Callable[[F], F]:
     """A decorator: the function runs under the lock `key`, in which ``{name}`` is the argument of that name.
 
-    If others hold the lock for all of `wait`, LockBusy is raised. `at_least` is for work that several callers request
-    at nearly the same time: after a run that succeeded, the function does not run again until so many seconds have
-    passed since that run began. A run that failed leaves no such mark.
+    If others hold the lock for all of `wait` seconds, LockBusy is raised. `at_least` is for work that several callers
+    request at nearly the same time: after a run that succeeded, the function does not run again until so many seconds
+    have passed since that run began (RanAlready). A run that failed leaves no such mark. Other errors: as `Locks.lock`.
+
+    >>> @alone(locks, "lock:reports:{day}", wait=10)
+    ... def report(day):
+    ...     return f"{day}: fenced" if grant().token else day
+    >>> report("monday")
+    'monday: fenced'
     """
 
     def enter(stack: ExitStack, name: str) -> None:

@@ -36,12 +36,13 @@ class Grant(Holding):
         self._on_lost(call)
 
     async def check(self) -> None:
-        """Asks the server whether the grant stands. Raises LockLost if it does not; use it before a step that matters."""
+        """Asks the server whether the grant stands; use it before a step that matters. Raises LockLost if it does not,
+        LockUnavailable without an answer."""
         await self._check()
 
     async def extend(self, lease: float) -> None:
-        """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
-        lease is fixed. Raises LockLost, LockUnavailable."""
+        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server goes on
+        to renew it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
         await self._extend(lease)
 
     async def release(self) -> None:
@@ -50,8 +51,9 @@ class Grant(Holding):
         await self._release()
 
     async def detach(self, lease: float) -> None:
-        """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, for a caller of
-        `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on."""
+        """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, in seconds, for a
+        caller of `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on. Raises LockLost,
+        LockUnavailable."""
         await self._detach(lease)
 
     async def __aenter__(self) -> Grant:
@@ -172,7 +174,8 @@ class Locks(Locking):
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
                  on_lost: Callable[[Grant], object] | None = None) -> Acquiring[Grants]:
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
-        for each other. They have one owner (unless they are permits) and one time to wait."""
+        for each other. They have one owner (unless they are permits) and one time to wait. The rest, and what it
+        raises: as `lock`. If one of them is not granted, none is held."""
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
 
         async def acquire() -> Grants:
@@ -183,7 +186,8 @@ class Locks(Locking):
     async def adopt(self, key: str | bytes, owner: str, token: int, *, lease: float | None = None,
                     max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
-        on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
+        on. One release gives back all its holds. The key is without the prefix; the rest: as in `lock`. Raises LockLost
+        if it is gone, LockUnavailable, LockRefused."""
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
         grant: Grant = await self._adopt(self._full(key), owner, token, terms)
         return grant

@@ -9,9 +9,10 @@ __all__ = [
 
 
 class LockError(Exception):
-    """The base class of all errors of this package. `key` is the lock's, with the client's prefix."""
+    """The base class of all errors of this package."""
 
     key: str = ""
+    """The key of the lock, with the client's prefix."""
 
 
 class LockBusy(LockError):
@@ -19,9 +20,10 @@ class LockBusy(LockError):
 
 
 class LockLost(LockError):
-    """The grant ended otherwise than by its release: stop the work under the lock. `reason` is one word or a few."""
+    """The grant ended otherwise than by its release: stop the work under the lock."""
 
     reason: str = ""
+    """Why, in one word or a few: expired, deleted, silence, …"""
 
 
 class LockDeadlock(LockError):

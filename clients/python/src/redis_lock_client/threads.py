@@ -27,12 +27,13 @@ class Grant(Holding):
         self._on_lost(call)
 
     def check(self) -> None:
-        """Asks the server whether the grant stands. Raises LockLost if it does not; use it before a step that matters."""
+        """Asks the server whether the grant stands; use it before a step that matters. Raises LockLost if it does not,
+        LockUnavailable without an answer."""
         run(self._check())
 
     def extend(self, lease: float) -> None:
-        """Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless the
-        lease is fixed. Raises LockLost, LockUnavailable."""
+        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server goes on
+        to renew it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
         run(self._extend(lease))
 
     def release(self) -> None:
@@ -41,8 +42,9 @@ class Grant(Holding):
         run(self._release())
 
     def detach(self, lease: float) -> None:
-        """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, for a caller of
-        `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on."""
+        """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, in seconds, for a
+        caller of `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on. Raises LockLost,
+        LockUnavailable."""
         run(self._detach(lease))
 
     def __enter__(self) -> Grant:
@@ -89,7 +91,14 @@ class Locks(Locking):
         grant is returned with another hold, and takes one more release. With permits the task is not used.
         on_lost: as `Grant.on_lost`. stop: ends the wait when it is set, within 10 ms (LockBusy).
 
-        Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
+        Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost.
+
+        >>> with locks.lock("lock:orders:42", wait=10) as grant:
+        ...     grant.held
+        True
+        >>> with locks.lock("lock:exports", permits=3, wait=0):  # one of three
+        ...     pass
+        """
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)
         grant: Grant = run(self._acquire(self._full(key), terms, task))
         return grant
@@ -98,14 +107,28 @@ class Locks(Locking):
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
                  on_lost: Callable[[Grant], object] | None = None, stop: threading.Event | None = None) -> Grants:
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
-        for each other. They have one owner (unless they are permits) and one time to wait."""
+        for each other. They have one owner (unless they are permits) and one time to wait. The rest, and what it
+        raises: as `lock`. If one of them is not granted, none is held.
+
+        >>> with locks.lock_all(["lock:seat:2", "lock:seat:1"], wait=10) as grants:
+        ...     [grant.key for grant in grants]
+        ['lock:seat:1', 'lock:seat:2']
+        """
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)
         return Grants(run(self._acquire_all(keys, terms)))
 
     def adopt(self, key: str | bytes, owner: str, token: int, *, lease: float | None = None,
               max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
-        on. One release gives back all its holds. Raises LockLost if it is gone. The key is without the prefix."""
+        on. One release gives back all its holds. The key is without the prefix; the rest: as in `lock`. Raises LockLost
+        if it is gone, LockUnavailable, LockRefused.
+
+        >>> grant = locks.lock("lock:upload:7")
+        >>> grant.detach(60)
+        >>> with locks.adopt("lock:upload:7", grant.owner, grant.token) as adopted:
+        ...     adopted.token == grant.token
+        True
+        """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
         grant: Grant = run(self._adopt(self._full(key), owner, token, terms))
         return grant
@@ -116,7 +139,11 @@ class Locks(Locking):
         """Elects a leader: waits for the lock as long as it takes, calls `work` with the grant, and begins again when
         the work has returned or the lock was lost. It ends when `stop` is set, with an error of the work that does
         not stem from the loss, and with an error of the lock that does not pass. The work should look at
-        `grant.held` and `stop`."""
+        `grant.held` and `stop`. The rest: as in `lock`.
+
+        >>> stop = threading.Event()
+        >>> locks.lead("lock:leader", lambda grant: stop.set(), stop=stop)
+        """
         terms = self._terms(None, shared, permits, lease, max_hold, None, stop.is_set if stop else None)
 
         async def call(grant: Grant) -> None:
