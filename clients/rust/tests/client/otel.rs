@@ -137,7 +137,10 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
     delete(&server, "stock:1");
     guard.lost().await;
     is(guard.release().await, ErrorKind::Lost);
-    eventually(|| reader.is("redis_lock.client.losses kind=stock", 1), "the loss");
+    eventually(
+        || reader.is("redis_lock.client.losses kind=stock", 1),
+        "the loss",
+    );
 
     let guard = locks.lock("order:3").acquire().await.expect("a lock");
     let lock = locks.lock("order:3");
@@ -153,14 +156,26 @@ async fn what_is_taken_waited_for_refused_lost_and_released() {
         ErrorKind::Unavailable,
     );
     let wanted = [
-        ("redis_lock.client.acquire.duration kind=order,outcome=busy", 1),
-        ("redis_lock.client.acquire.duration kind=order,outcome=cancelled", 1),
-        ("redis_lock.client.acquire.duration kind=order,outcome=done", 4),
+        (
+            "redis_lock.client.acquire.duration kind=order,outcome=busy",
+            1,
+        ),
+        (
+            "redis_lock.client.acquire.duration kind=order,outcome=cancelled",
+            1,
+        ),
+        (
+            "redis_lock.client.acquire.duration kind=order,outcome=done",
+            4,
+        ),
         (
             "redis_lock.client.acquire.duration kind=order,outcome=unavailable",
             1,
         ),
-        ("redis_lock.client.acquire.duration kind=stock,outcome=done", 1),
+        (
+            "redis_lock.client.acquire.duration kind=stock,outcome=done",
+            1,
+        ),
         ("redis_lock.client.hold.duration kind=order,outcome=done", 3),
         ("redis_lock.client.hold.duration kind=stock,outcome=lost", 1),
         (&down, 1),
