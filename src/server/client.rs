@@ -46,8 +46,8 @@ impl Context<'_> {
     }
 
     /// True when the reply to a client's last command is unsent, at least in part: the command was
-    /// `command`, and the server has output left for the client. False for a client that gets more than
-    /// replies, or whose last command has not run.
+    /// `command`, and the server has output left that the client's socket did not take. False for a client that gets
+    /// more than replies, or whose last command has not run.
     pub(crate) fn reply_is_unsent(self, client: u64, command: &str) -> bool {
         let Some(line) = self.client_lines(&[client]) else {
             return false;
@@ -58,6 +58,7 @@ impl Context<'_> {
         !more_than_replies
             && field(&line, "cmd") == Some(command)
             && (has_output("obl") || has_output("oll"))
+            && waits_for_socket(&line)
     }
 
     /// True when the caller is a client of a connection: no script, function or call of another module.
@@ -77,6 +78,13 @@ impl Context<'_> {
                 && field(&line, "flags").is_some_and(|flags| !flags.contains('b'))
         })
     }
+}
+
+/// True when the server waits until the client's socket takes more output. On Valkey, output without such an event may
+/// have been sent by an I/O thread; on Redis, whose lines name the thread, a thread that closes removes the event.
+fn waits_for_socket(line: &str) -> bool {
+    field(line, "events").is_some_and(|events| events.contains('w'))
+        || field(line, "io-thread").is_some()
 }
 
 /// The client and the socket in a line of `CLIENT LIST`.

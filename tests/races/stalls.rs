@@ -20,7 +20,7 @@ fn key(number: usize) -> String {
 }
 
 /// A server that runs commands in one thread, and one that reads and writes with others.
-fn servers() -> [Server; 2] {
+pub(crate) fn servers() -> [Server; 2] {
     let mut threads = Server::builder().config("io-threads", "3");
     if !Server::version().is_redis_from(8, 0) && !Server::version().is_valkey_from(8, 0) {
         threads = threads.config("io-threads-do-reads", "yes");
@@ -211,13 +211,7 @@ fn runs_once(server: &Server, c: &mut Connection) -> std::thread::JoinHandle<Str
 
 #[test]
 fn who_prints_its_grant_and_exits_keeps_the_lock() {
-    // Not with I/O threads on Valkey, where this is not promised: see docs/guarantees.md.
-    let is_promised = if Server::version().is_valkey_from(8, 0) {
-        1
-    } else {
-        2
-    };
-    for server in servers().into_iter().take(is_promised) {
+    for server in servers() {
         let mut c = server.connection();
         let mut holder = server.connection();
         for round in 0..40 {

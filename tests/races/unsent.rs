@@ -1,7 +1,7 @@
 //! Grants whose reply lies unsent behind other output of a client that closes, and those that only
 //! look so.
 
-use crate::stalls::connect;
+use crate::stalls::{connect, servers};
 use crate::support::{info, line, nobody_waits, owner, queue, run, wait_as};
 use redis::Connection;
 use std::io::Write;
@@ -26,22 +26,24 @@ fn slow(server: &Server, c: &mut Connection) -> TcpStream {
 
 #[test]
 fn a_grant_that_was_never_sent_is_given_back() {
-    let (server, mut c) = held();
-    much(&mut c);
-    for _ in 0..3 {
-        let slow = slow(&server, &mut c);
-        let [mut next] = wait_as(&server, ["c"]);
-        assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-        assert_eq!(owner(&mut c), "b");
-        for _ in 0..50 {
-            run(&mut c, "PING").value();
+    for server in servers() {
+        let mut c = server.connection();
+        much(&mut c);
+        for _ in 0..3 {
+            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let slow = slow(&server, &mut c);
+            let [mut next] = wait_as(&server, ["c"]);
+            assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+            assert_eq!(owner(&mut c), "b");
+            for _ in 0..50 {
+                run(&mut c, "PING").value();
+            }
+            slow.shutdown(Shutdown::Both).expect("closed");
+            assert_eq!(next.granted().owner, b"c");
+            assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
         }
-        slow.shutdown(Shutdown::Both).expect("closed");
-        assert_eq!(next.granted().owner, b"c");
-        assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        nobody_waits(&server);
     }
-    nobody_waits(&server);
 }
 
 #[test]
