@@ -27,6 +27,8 @@ use crate::ways::Way;
 
 /// The server's cron runs by the clock, so counts differ by up to this.
 const TOLERANCE: f64 = 0.03;
+/// On a busy machine a hand-off takes more or fewer iterations of the server's event loop.
+const TOLERANCE_OF_HAND_OFF: f64 = 0.08;
 const CORE_PAIRS: u32 = 20_000;
 const RING: usize = 65;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,26 +44,27 @@ pub(crate) struct Counts {
     figures: BTreeMap<String, u64>,
 }
 
-/// A count: its name in the file, its name in the table, and the function that counts.
+/// A count: its name in the file, its name in the table, by how much it may grow, and the function that counts.
 type Counted = (
     &'static str,
     &'static str,
+    f64,
     fn(&Program, &Path) -> Result<u64, String>,
 );
 
 /// A pair is a `LOCK.ACQUIRE PX` and a `LOCK.RELEASE`: reading, running, replying.
 #[rustfmt::skip]
 const COUNTED: [Counted; 7] = [
-    ("core_pair", "core", |_, built| core_pair(built)),
-    ("server_pair", "server",
+    ("core_pair", "core", TOLERANCE, |_, built| core_pair(built)),
+    ("server_pair", "server", TOLERANCE,
         |program, built| pair(program, Setting::Plain, Way::Module, built)),
-    ("server_pair_aof", "with AOF",
+    ("server_pair_aof", "with AOF", TOLERANCE,
         |program, built| pair(program, Setting::AppendOnly, Way::Module, built)),
-    ("server_pair_replica", "replica",
+    ("server_pair_replica", "replica", TOLERANCE,
         |program, built| pair(program, Setting::Replica, Way::Module, built)),
-    ("server_pair_session", "session", pair_in_session),
-    ("server_hand_off", "hand-off", server_hand_off),
-    ("server_hand_off_queued", "queued", server_hand_off_queued),
+    ("server_pair_session", "session", TOLERANCE, pair_in_session),
+    ("server_hand_off", "hand-off", TOLERANCE_OF_HAND_OFF, server_hand_off),
+    ("server_hand_off_queued", "queued", TOLERANCE_OF_HAND_OFF, server_hand_off_queued),
 ];
 
 /// The result of the check.
@@ -136,11 +139,11 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     let mut lines = vec!["instructions of a pair, and of a hand-off: kept, now, change".to_owned()];
     let mut grown = false;
     let mut fallen = false;
-    for (kept_as, name, _) in COUNTED {
+    for (kept_as, name, tolerance, _) in COUNTED {
         let [kept, now] = [kept, now].map(|all| all.figures.get(kept_as).copied().unwrap_or(0));
         let (before, after) = (kept as f64, now as f64);
-        grown |= after > before * (1.0 + TOLERANCE);
-        fallen |= after < before * (1.0 - TOLERANCE);
+        grown |= after > before * (1.0 + tolerance);
+        fallen |= after < before * (1.0 - tolerance);
         let change = 100.0 * (after / before - 1.0);
         lines.push(format!("  {name:8} {kept:8} {now:8} {change:+7.1} %"));
     }
@@ -153,8 +156,10 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     }
     if grown {
         lines.push(format!(
-            "FAILED: one has grown by more than {:.0} %. If that is meant to be: make bench-keep",
-            TOLERANCE * 100.0
+            "FAILED: one has grown by more than {:.0} % (a hand-off by {:.0} %). If that is meant to be: \
+             make bench-keep",
+            TOLERANCE * 100.0,
+            TOLERANCE_OF_HAND_OFF * 100.0
         ));
         return Verdict::Failed(lines.join("\n"));
     }
