@@ -79,7 +79,7 @@ impl CommandError {
                 c"MAXWAITERS the limit of calls that wait for this lock is reached: lock.max-waiters"
             }
             Self::CannotWait => {
-                c"ERR on this server a client with subscriptions cannot wait: use another connection, or \
+                c"ERR on this server a subscribed client cannot wait: use another connection, or \
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
