@@ -84,7 +84,7 @@ func (c *Claim) AcquireCommand(session int64, at Time) []any {
 	case c.Last == far:
 		return append(command, "QUEUE", 0)
 	}
-	return append(command, "QUEUE", max(1, min(c.end-at, tenYears).Milliseconds()))
+	return append(command, "QUEUE", max(1, Milliseconds(min(c.end-at, tenYears))))
 }
 
 // EnterCommand adds a hold.
