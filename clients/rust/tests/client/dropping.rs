@@ -43,7 +43,7 @@ async fn an_acquire_that_is_dropped_leaves_nothing() {
     testbed::eventually(|| proxy.held_back() > 0, "the call");
     acquiring.abort();
     proxy.let_go();
-    testbed::eventually(|| calls(&server, "lock.release") == 2, "the cancel");
+    testbed::eventually(|| calls(&server, "lock.release") >= 2, "the cancel");
     await_free(&server, "k");
 }
 
