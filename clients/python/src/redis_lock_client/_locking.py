@@ -34,12 +34,14 @@ class Locking:
 
     def __init__(self, client: Any, *, name: Optional[str] = None, lease: float = 10.0, silence: float = 30.0,
                  reply: float = 1.0, prefix: str = "", observer: Optional[Observer] = None) -> None:
-        """client: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
-        name: begins each owner and names the session; by default the name of the program.
-        lease: how long others wait for a lock when this process has died; seconds, at least 1.
-        silence: how long the process may be suspended and keep its locks; seconds, at least 1.
-        reply: how long one reply of the server may take, connecting included; seconds.
-        prefix: begins the key of each lock. observer: is notified of what happens, for metrics.
+        """- `client`: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
+        - `name`: begins each owner and names the session; by default the name of the program.
+        - `lease`: how long others wait for a lock when this process has died; seconds, at least 1.
+        - `silence`: how long the process may be suspended and keep its locks; seconds, at least 1.
+        - `reply`: how long one reply of the server may take, connecting included; seconds.
+        - `prefix`: begins the key of each lock.
+        - `observer`: is notified of what happens, for metrics.
+
         Raises LockMisuse for another kind of client, or a time that is too short."""
         if lease < LEAST_LEASE or silence < LEAST_LEASE:
             raise LockMisuse("lease and silence are at least 1 second")

@@ -102,13 +102,15 @@ class Locks(Locking):
              on_lost: Callable[[Grant], object] | None = None, stop: threading.Event | None = None) -> Grant:
         """Acquires a lock and returns its Grant: `with locks.lock("orders:42", wait=10) as grant`.
 
-        wait: seconds to wait in line; 0: now or never; None: without a limit.
-        shared: together with other shared holders. permits: one of so many, if all callers give the same number.
-        lease: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
-        max_hold: the grant ends after so many seconds: then it is lost.
-        task: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
-        grant is returned with another hold, and takes one more release. With permits the task is not used.
-        on_lost: as `Grant.on_lost`. stop: ends the wait when it is set, within 10 ms (LockBusy).
+        - `wait`: seconds to wait in line; 0: now or never; None: without a limit.
+        - `shared`: together with other shared holders.
+        - `permits`: one of so many, if all callers give the same number.
+        - `lease`: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
+        - `max_hold`: the grant ends after so many seconds: then it is lost.
+        - `task`: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
+          grant is returned with another hold, and takes one more release. With permits the task is not used.
+        - `on_lost`: as `Grant.on_lost`.
+        - `stop`: ends the wait when it is set, within 10 ms (LockBusy).
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost.
 
