@@ -7,8 +7,8 @@
     ...         with locks.lock("lock:orders:42"):
     ...             lost = server.lose("lock:orders:42")
     ...     except LockLost as error:
-    ...         print(error.reason)  # what does your program do then?
-    deleted
+    ...         print("lost:", error.key)  # what does your program do then?
+    lost: lock:orders:42
 
 Waiting calls are served first come, first served, and tokens rise. Leases do not end by time: only `lose` ends a grant.
 Deadlocks are not found. Its one port is on the loopback address.
