@@ -57,8 +57,8 @@ npm_tools() {
 node() {
     npm_tools
     npm ci --prefix clients/node --silent --no-audit --no-fund
-    "$kept/node_modules/.bin/typedoc" --logLevel Warn --treatValidationWarningsAsErrors --excludeInternal --readme none --out "$api/node" \
-        --name redis-lock-client --tsconfig clients/node/tsconfig.json \
+    "$kept/node_modules/.bin/typedoc" --logLevel Warn --treatWarningsAsErrors --excludeInternal --readme none \
+        --out "$api/node" --name redis-lock-client --tsconfig clients/node/tsconfig.json \
         clients/node/src/index.ts clients/node/src/testing.ts clients/node/src/*/index.ts
     row 'Node, TypeScript' redis-lock-client api/node/index.html
 }

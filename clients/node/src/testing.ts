@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 
-import type { Connection, Library } from "./library.ts";
+import type { Connection } from "./library.ts";
 import type { Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 
@@ -59,7 +59,7 @@ const grantOf = ({ token, owner, holds, lease, limit }: Call): unknown[] => [tok
  * await locks.close();
  * ```
  */
-export class TestServer implements Library {
+export class TestServer {
   /** How errors name it. */
   readonly address = "the server in memory";
   /** Begins no key. */
@@ -95,7 +95,7 @@ export class TestServer implements Library {
     return lost.length > 0;
   }
 
-  /** @internal */
+  /** @internal As a `Library`, for the locks. */
   open(): Connection {
     return { ready: Promise.resolve(), close: () => {}, send: (words) => this.#command(words) };
   }

@@ -131,7 +131,7 @@ function moduleOf({ name, isGlobal = true }: LocksModuleExtras, providers: Provi
  * ```
  */
 export class LocksModule {
-  /** With these options. The application does not start with wrong ones ({@link LocksOptions}). */
+  /** With these options. The application does not start with wrong ones. */
   static forRoot({ name, isGlobal, ...options }: LocksModuleOptions & LocksModuleExtras): DynamicModule {
     return moduleOf({ name, isGlobal }, [{ provide: optionsToken(name), useValue: options }]);
   }
