@@ -9,10 +9,13 @@ import { now } from "./time.ts";
 /**
  * A lock of one key. Making one calls nothing, and it may be used any number of times.
  *
- * Whatever an acquire rejects with, it leaves neither a hold nor a wait. Besides {@link LockBusy} that can be
- * {@link LockUnavailable} (no answer within the time to wait, which is at least one reply timeout here),
- * {@link LockRefused}, {@link LockLost} (lost before it was handed over), {@link LockMisuse} (the locks are closed, the key is
- * of another type), and in a {@link Task} {@link LockDeadlock} and {@link LockNotAlone}.
+ * An acquire that fails leaves neither a hold nor a wait. Besides {@link LockBusy} it may reject with
+ *
+ * - {@link LockUnavailable} if the server does not answer within the time to wait, which is at least one reply timeout here;
+ * - {@link LockRefused} if the server refuses it, for example for want of a right or of the module;
+ * - {@link LockLost} if the lock was lost before it was handed over;
+ * - {@link LockDeadlock} and {@link LockNotAlone}, which only a {@link Task} meets that holds a lock already;
+ * - {@link LockMisuse} if the locks are closed, or the key is of another type.
  *
  * @example
  * ```ts

@@ -64,8 +64,8 @@ export interface LocksOptions {
 }
 
 /**
- * Is notified of what happens to locks, for metrics. Times are in milliseconds, and keys have the prefix. What a
- * function throws is ignored.
+ * Is notified of what happens to locks, for metrics. Times are in milliseconds, and keys have the prefix. An error of a
+ * function is ignored.
  *
  * @example
  * ```ts
