@@ -9,7 +9,7 @@
 //! another session or in none.
 //!
 //! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock),
-//! and by the end of the lease (wall clock). Four orders of sessions (`orders.rs`) give the next renewal, the
+//! and by the end of the lease (wall clock). A grant that has just joined is in neither (`newcomers.rs`). Four orders of sessions (`orders.rs`) give the next renewal, the
 //! next end of a lease, the next timeout and the next POLL to answer of the whole server. A session that is
 //! detached or ends leaves these orders in O(log n), however many grants it has.
 //!
@@ -30,6 +30,7 @@ mod flushes;
 mod grants;
 mod lock_grants;
 mod losses;
+mod newcomers;
 mod orders;
 mod polls;
 mod presence;

@@ -174,6 +174,7 @@ impl Sessions {
     /// there is none.
     #[must_use]
     pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
+        self.file_newcomers();
         let is_waiting = self.update(id, |session| {
             let longest = longest_wait(session, now);
             let is_quiet = session.events.len() == 0;
@@ -240,6 +241,7 @@ impl Sessions {
     }
 
     fn reply(&mut self, id: SessionId, max: usize, now: Now) -> Option<PollReply> {
+        self.file_newcomers();
         let (alive, has_flushed) = (self.alive(now), self.has_flushed());
         let reply = self.update(id, |session| {
             let poll = session.poll.take()?;
@@ -252,7 +254,7 @@ impl Sessions {
             };
             Some(PollReply {
                 sure_ms,
-                grants: session.due.len(),
+                grants: session.grants,
                 events,
             })
         });
