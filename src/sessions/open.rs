@@ -164,7 +164,7 @@ pub(crate) fn next_grant(
     place: &mut GrantPlace,
 ) -> Option<SessionGrant> {
     STATE.with(context, |state| {
-        state.sessions.file_newcomers();
+        state.sessions.file_grants();
         state.sessions.next_grant(id, place)
     })
 }

@@ -51,7 +51,7 @@ fn arm_after(context: Context<'_>, pause: Duration) {
             return None;
         }
         let sessions = &mut state.sessions;
-        sessions.file_newcomers();
+        sessions.file_grants();
         let writes = if sessions.has_to_release() {
             Some(now.monotonic.plus(PAUSE))
         } else {

@@ -13,11 +13,11 @@ impl Sessions {
         let mut counts = Counts::default();
         let (mut due, mut ends, mut all) = (BTreeSet::new(), BTreeSet::new(), 0);
         let (mut timeouts, mut polls) = (BTreeSet::new(), BTreeSet::new());
-        let newcomers: Vec<_> = self.newcomers().map(|node| node.grant.session).collect();
+        let unfiled: Vec<_> = self.unfiled().map(|node| node.grant.session).collect();
         for (id, session) in self.table.iter() {
             assert_eq!(session.filed, session.to_file(), "where it is filed");
             let filed = session.due.len();
-            let unfiled = newcomers.iter().filter(|of| *of == id).count();
+            let unfiled = unfiled.iter().filter(|of| *of == id).count();
             assert_eq!(session.grants, filed + unfiled);
             assert!(unfiled == 0 || session.is_live());
             all += session.grants;
@@ -27,7 +27,7 @@ impl Sessions {
                 let node = self.grants.get(*grant).expect("a grant");
                 let grant_of = &node.grant;
                 assert_eq!((node.due, grant_of.session), (*at, *id));
-                assert!(!self.newcomers.has(*grant));
+                assert!(!self.unfiled.has(*grant));
                 let name = GrantName {
                     database: grant_of.lock_id.database,
                     key: &grant_of.lock_id.key,

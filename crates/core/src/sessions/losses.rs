@@ -126,7 +126,7 @@ impl Sessions {
     /// [`lost`](Sessions::lost) or [`seen`](Sessions::seen). Until then the answer stays the same.
     #[must_use]
     pub fn next_ended(&mut self, now: Now) -> Option<SessionGrant> {
-        self.file_newcomers();
+        self.file_grants();
         let (end, session) = self.orders.ends.first()?;
         // The lock is held during the last millisecond of its lease.
         if *end >= now.unix.millis() {
@@ -139,12 +139,10 @@ impl Sessions {
     /// The earliest known end of a lease, in milliseconds since 1970.
     #[must_use]
     pub fn next_end_at(&self) -> Option<u64> {
-        let ends = self
-            .newcomers()
-            .filter_map(|node| match node.grant.deadline {
-                Deadline::At(end) => Some(end),
-                Deadline::Never => None,
-            });
+        let ends = self.unfiled().filter_map(|node| match node.grant.deadline {
+            Deadline::At(end) => Some(end),
+            Deadline::Never => None,
+        });
         ends.chain(self.orders.ends.first().map(|(end, _)| *end))
             .min()
     }

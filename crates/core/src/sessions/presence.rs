@@ -191,7 +191,7 @@ impl Sessions {
     }
 
     fn end(&mut self, id: SessionId, state: State) -> Option<Closed> {
-        self.file_newcomers();
+        self.file_grants();
         let (is_attached, client_id, closed) = self.update(id, |session| {
             session.state = state;
             let client_id = session.client_id;

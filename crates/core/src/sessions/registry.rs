@@ -9,11 +9,11 @@ use super::clock::Now;
 use super::event::{EventKind, Events, FULL};
 use super::flushes::Flushed;
 use super::grants::{GrantId, GrantName, Grants, Node, SessionGrant};
-use super::newcomers::Newcomers;
 use super::orders::{Filed, Orders};
 use super::polls::Poll;
 use super::renewals::Late;
 use super::session::{Session, SessionId, SessionTimeout, State};
+use super::unfiled::Unfiled;
 use crate::shards::Shards;
 use crate::{Deadline, Lease, Monotonic, OwnerBuf};
 
@@ -24,7 +24,7 @@ pub struct Sessions {
     /// The sessions of each connection that polls. Closed connections are not in it.
     pub(super) clients: BTreeSet<(u64, SessionId)>,
     pub(super) grants: Grants,
-    pub(super) newcomers: Newcomers,
+    pub(super) unfiled: Unfiled,
     pub(super) orders: Orders,
     /// Closed sessions with grants to release.
     pub(super) releasing: VecDeque<SessionId>,
@@ -190,10 +190,10 @@ impl Sessions {
     pub fn next_grant(&self, id: SessionId, place: &mut GrantPlace) -> Option<SessionGrant> {
         let behind = (Bound::Excluded(place.0), Bound::Unbounded);
         let next = self.live(id)?.due.range(behind).next().copied();
-        let newcomers = self.newcomers().filter(|node| node.grant.session == id);
-        let newcomers = newcomers.map(|node| (node.due, node.grant.id));
-        let newcomers = newcomers.filter(|newcomer| *newcomer > place.0);
-        place.0 = newcomers.chain(next).min()?;
+        let unfiled = self.unfiled().filter(|node| node.grant.session == id);
+        let unfiled = unfiled.map(|node| (node.due, node.grant.id));
+        let unfiled = unfiled.filter(|next| *next > place.0);
+        place.0 = unfiled.chain(next).min()?;
         self.grant(place.0.1)
     }
 
@@ -285,7 +285,7 @@ impl Sessions {
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
         let of = grant.session;
         self.grants.insert(Node { grant, due });
-        self.newcomers.due_at(due);
+        self.unfiled.due_at(due);
         if let Some(session) = self.table.get_mut(&of) {
             session.grants += 1;
             if let Some(poll) = session.poll.as_mut() {
@@ -294,14 +294,14 @@ impl Sessions {
             }
         }
         self.counts.grants += 1;
-        self.limit_newcomers();
+        self.limit_unfiled();
     }
 
     /// Changes a grant's lease and when it is due.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
         let before = self.grants.set(id, lease, deadline, due);
-        if self.newcomers.has(id) {
-            self.newcomers.due_at(due);
+        if self.unfiled.has(id) {
+            self.unfiled.due_at(due);
         } else if let Some((of, lease_before, due_before)) = before
             && let Some(session) = self.table.get_mut(&of)
         {
@@ -317,7 +317,7 @@ impl Sessions {
         let session = self.table.get_mut(&grant.session)?;
         session.grants -= 1;
         self.counts.grants -= usize::from(session.is_live());
-        if !self.newcomers.has(id) {
+        if !self.unfiled.has(id) {
             session.remove(id, (grant.lease, grant.deadline), due);
             self.orders.file(grant.session, session);
         }

@@ -53,7 +53,7 @@ impl Sessions {
     /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
     #[must_use]
     pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {
-        self.file_newcomers();
+        self.file_grants();
         let (first, session) = *self.orders.due.first()?;
         if first > now.monotonic {
             return None;
@@ -73,7 +73,7 @@ impl Sessions {
     /// As [`next_due`](Sessions::next_due), for one session. Call this before its POLL is answered.
     #[must_use]
     pub fn next_due_of(&mut self, session: SessionId, now: Now) -> Option<SessionGrant> {
-        self.file_newcomers();
+        self.file_grants();
         let (at, id) = self.live(session)?.due.first()?;
         if *at > now.monotonic {
             return None;
@@ -137,9 +137,9 @@ impl Sessions {
             let session = self.live(node.grant.session);
             session.is_some_and(|session| session.is_attached)
         };
-        let newcomers = self.newcomers().filter(is_attached).map(|node| node.due);
+        let unfiled = self.unfiled().filter(is_attached).map(|node| node.due);
         let first = self.orders.due.first().map(|(at, _)| *at);
-        newcomers.chain(first).min()
+        unfiled.chain(first).min()
     }
 
     fn start_late(&self, now: Now) -> Late {

@@ -104,9 +104,9 @@ pub(super) struct Session {
     pub(super) events: Events,
     /// How many grants it has.
     pub(super) grants: usize,
-    /// Its grants but for newcomers, by the time of the next renewal.
+    /// Those of them that are filed, by the time of the next renewal.
     pub(super) due: BTreeSet<(Monotonic, GrantId)>,
-    /// Those of them whose lease ends by time, in milliseconds since 1970.
+    /// The filed ones whose lease ends by time, in milliseconds since 1970.
     pub(super) ends: BTreeSet<(u64, GrantId)>,
     /// How many of these grants remember each lease.
     pub(super) leases: BTreeMap<Lease, usize>,
