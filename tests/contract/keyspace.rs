@@ -2,7 +2,7 @@
 
 use crate::support::{deadline, last_token, run, unchanged};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, cmd, held, started};
 
 fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
     let page = cmd!(*c, "SCAN", 0, "COUNT", 1000, "TYPE", of_type).items();
@@ -14,8 +14,7 @@ fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
 
 #[test]
 fn the_type_is_redislock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k1 a").grant();
     run(&mut c, "LOCK.ACQUIRE k2 a").grant();
     run(&mut c, "SET text value").okay();
@@ -29,8 +28,7 @@ fn the_type_is_redislock() {
 
 #[test]
 fn the_key_exists_exactly_while_the_lock_is_held() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     assert_eq!(cmd!(c, "DBSIZE").int(), 0);
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
@@ -43,9 +41,7 @@ fn the_key_exists_exactly_while_the_lock_is_held() {
 
 #[test]
 fn rename_and_move_carry_the_grant_as_it_is() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (_server, mut c) = held();
     let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
     let end = deadline(&mut c, "k");
 
@@ -61,8 +57,7 @@ fn rename_and_move_carry_the_grant_as_it_is() {
 
 #[test]
 fn copy_is_refused() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     run(&mut c, "LOCK.ACQUIRE l a").grant();
     for line in ["COPY k copy", "COPY k copy REPLACE", "COPY k k DB 3"] {
@@ -76,8 +71,7 @@ fn copy_is_refused() {
 
 #[test]
 fn memory_usage_tells_what_a_lock_takes() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k1", "a").grant();
     cmd!(c, "LOCK.ACQUIRE", "k2", "a".repeat(256)).grant();
     let small = cmd!(c, "MEMORY", "USAGE", "k1").int();
@@ -91,8 +85,7 @@ fn memory_usage_tells_what_a_lock_takes() {
 
 #[test]
 fn object_tells_of_a_lock_as_of_any_value() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     assert_eq!(run(&mut c, "OBJECT ENCODING k").text(), "raw");
     assert_eq!(run(&mut c, "OBJECT REFCOUNT k").int(), 1);
@@ -104,8 +97,7 @@ fn object_tells_of_a_lock_as_of_any_value() {
 
 #[test]
 fn a_digest_is_that_of_owner_token_holds_and_lease() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let mut digest = |state: &str| {
         cmd!(c, "DEL", "k").int();
         run(&mut c, &format!("LOCK._APPLY k {state} -1")).okay();
@@ -123,9 +115,7 @@ fn a_digest_is_that_of_owner_token_holds_and_lease() {
 
 #[test]
 fn reading_commands_leave_a_lock_alone() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (_server, mut c) = held();
     let token = last_token(&mut c);
     for line in [
         "TOUCH k",
