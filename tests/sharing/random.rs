@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::{Connection, Value};
 use testbed::state::{State, assert_same};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, started};
 
 const KEYS: usize = 4;
 
@@ -129,8 +129,7 @@ fn replicas_and_files_come_to_the_same() {
 fn replicas_that_come_and_go_agree() {
     let seed = testbed::traffic::seed("SHARING_SEED");
     let mut random = StdRng::seed_from_u64(seed);
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     for _ in 0..4 {
         play(&mut c, &mut random, 500);
         let replica = server.replica();
