@@ -1,19 +1,8 @@
 //! Locks that are renamed or moved, from those who wait or to them.
 
 use crate::copies::Copies;
-use crate::freeing::frees_by;
 use crate::support::{Waiter, info, line, owner, queue, run, wait, wait_as};
 use testbed::{Expect, Talk, eventually};
-
-#[test]
-fn a_rename_away_frees() {
-    frees_by("RENAME k elsewhere");
-}
-
-#[test]
-fn a_move_away_frees() {
-    frees_by("MOVE k 7");
-}
 
 #[test]
 fn waiters_stay_with_their_name_when_the_lock_is_renamed() {
