@@ -1,7 +1,7 @@
 //! Calls that cannot be queued.
 
 use crate::support::{Session, hold, queued};
-use testbed::{Expect, Server, held};
+use testbed::{Expect, held, started};
 
 /// Nobody could repeat the call.
 #[test]
@@ -15,8 +15,7 @@ fn an_owner_that_the_server_names_cannot_queue() {
 
 #[test]
 fn a_very_long_name_cannot_be_queued_for() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let session = Session::open(&server);
     let (longest, longer) = ("k".repeat(8192), "k".repeat(8193));
     for key in [&longest, &longer] {

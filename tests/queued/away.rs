@@ -3,7 +3,7 @@
 use crate::support::{Session, has, hold, holders, queued, run, wait, while_stopped};
 use crate::waiting::Waiter;
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, eventually, held, line, waiters};
+use testbed::{Expect, Server, Talk, eventually, held, line, started, waiters};
 
 /// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
 #[track_caller]
@@ -67,8 +67,7 @@ fn a_connection_that_closed_unread_is_gone() {
 /// The connection is open, and polls the session no more.
 #[test]
 fn a_connection_with_another_user_or_database_is_gone() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER bob on >secret ~* &* +@all").okay();
     for change in ["SELECT 1", "AUTH bob secret"] {
         run(&mut c, "FLUSHALL").okay();
@@ -110,8 +109,7 @@ fn with_nobody_else_in_line_the_lock_is_free() {
 /// Those behind a call that has no room are granted when its program goes.
 #[test]
 fn those_behind_that_have_room_are_granted_when_it_goes() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     hold(&mut c, &["k a SHARED"]);
     let mut session = Session::open(&server);
     let mut other = Session::open(&server);
@@ -131,25 +129,6 @@ fn those_behind_that_have_room_are_granted_when_it_goes() {
     run(&mut c, "LOCK.ACQUIRE k x SHARED").nil();
     drop(writer);
     eventually(|| holders(&mut c, "k").len() == 4, "the last reader");
-}
-
-#[test]
-fn it_is_not_granted_as_its_owners_re_entry() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let mut blocked = wait(&server, "k b PX 600000 BLOCK 0");
-    let gone = session.leave(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let grant = blocked.granted();
-    assert_eq!(grant.holds, 1);
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
-    // The next POLL has it judged.
-    let mut session = gone.back(&server);
-    let event = format!("1 granted k b {} 1 600000 1", grant.token);
-    assert_eq!(session.events(1), [event]);
-    assert_eq!(session.poll().grants, 1);
-    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
 }
 
 /// A blocked call of the session too.

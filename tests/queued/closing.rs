@@ -1,7 +1,7 @@
 //! What becomes of queued calls when their session ends.
 
 use crate::support::{Session, at_once, hold, queued, run, wait};
-use testbed::{Expect, Server, eventually, held, waiters};
+use testbed::{Expect, eventually, held, started, waiters};
 
 #[test]
 fn its_calls_leave_the_line() {
@@ -77,8 +77,7 @@ fn nothing_is_left_of_many_calls() {
 #[test]
 fn those_behind_its_calls_are_granted_inside_the_command() {
     for word in ["CLOSE", "KILL"] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         hold(&mut c, &["k a SHARED"]);
         let mut session = Session::open(&server);
         session.queue(&mut c, "k b");

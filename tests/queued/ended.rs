@@ -2,7 +2,7 @@
 
 use crate::support::{Session, granted, has, hold, queued, run, wait};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, cmd, held, waiters};
+use testbed::{Expect, Talk, cmd, held, started, waiters};
 
 #[test]
 fn when_its_time_is_up() {
@@ -106,8 +106,7 @@ fn when_its_lease_is_too_short_by_then() {
 /// Numbers run through all kinds of events of a session.
 #[test]
 fn events_of_all_kinds_are_numbered_together() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut session = Session::open(&server);
     let mut other = Session::open(&server);
     hold(&mut c, &["k a", "j a", "busy a"]);

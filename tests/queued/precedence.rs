@@ -1,12 +1,11 @@
 //! Where several errors would apply to a queued call, the first of the contract's order wins.
 
 use crate::support::{Session, hold, queued, run};
-use testbed::{Expect, Server};
+use testbed::{Expect, started};
 
 #[test]
 fn the_first_of_the_order_wins() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let session = Session::open(&server);
     run(&mut c, "SET string v").okay();
     hold(&mut c, &["k a", "mine b", "two a SHARED", "two b SHARED"]);
@@ -41,8 +40,7 @@ fn the_first_of_the_order_wins() {
 /// What depends on the lock's state comes last.
 #[test]
 fn a_default_lease_that_is_too_short_comes_last() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let session = Session::open(&server);
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
     for (words, code) in [

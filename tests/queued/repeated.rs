@@ -1,8 +1,8 @@
 //! A queued call can be repeated, for instance when its reply was lost.
 
-use crate::support::{Session, granted, hold, queued, run, wait};
+use crate::support::{Session, granted, hold, queued, run};
 use redis::Value;
-use testbed::{Expect, Server, held, waiters};
+use testbed::{Expect, held, started, waiters};
 
 #[test]
 fn it_takes_no_second_place() {
@@ -39,46 +39,6 @@ fn the_options_of_the_first_call_stay() {
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-}
-
-#[test]
-fn another_session_key_or_owner_is_another_call() {
-    let (server, mut c) = held();
-    hold(&mut c, &["j a"]);
-    let session = Session::open(&server);
-    let other = Session::open(&server);
-    session.queue(&mut c, "k b");
-    assert_eq!(other.queue(&mut c, "k b"), 1);
-    assert_eq!(session.queue(&mut c, "k c"), 2);
-    assert_eq!(session.queue(&mut c, "j b"), 0);
-    let _blocked = wait(&server, &session.line("k b BLOCK 0 SESSION ID HOLDS 1"));
-    assert_eq!(waiters(&mut c, "k"), ["b", "b", "c", "b"]);
-    assert_eq!(queued(&server), 4);
-}
-
-/// Its answer goes to the blocked client, so no event would come.
-#[test]
-fn a_blocked_call_is_another_call() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    let mut blocked = wait(&server, &session.line("k b BLOCK 0 SESSION ID HOLDS 1"));
-    assert_eq!(session.queue(&mut c, "k b"), 1);
-    assert_eq!(queued(&server), 1);
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    blocked.granted();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-}
-
-/// It says that the owner has a hold already.
-#[test]
-fn other_holds_are_another_call() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 2");
-    run(&mut c, &words).refused("NOTOWNER");
-    assert_eq!(queued(&server), 1);
 }
 
 #[test]
@@ -124,8 +84,7 @@ fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
 /// Neither a limit nor a circle concerns a call that is in line.
 #[test]
 fn it_is_judged_by_no_limit_and_no_circle() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let session = Session::open(&server);
     hold(&mut c, &["k a", "j b"]);
     session.queue(&mut c, "k b");

@@ -1,12 +1,11 @@
 //! What a queued call is answered: its place, or the grant at once.
 
 use crate::support::{Session, at_once, count, has, hold, queued, run, wait};
-use testbed::{Expect, Server, cmd, held, waiters};
+use testbed::{Expect, cmd, held, started, waiters};
 
 #[test]
 fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut session = Session::open(&server);
     let grant = session.ask(&mut c, "k b").grant();
     assert_eq!((grant.owner, grant.holds), (b"b".to_vec(), 1));
@@ -23,8 +22,7 @@ fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
 
 #[test]
 fn where_there_is_room_beside_the_holders_it_is_granted_at_once() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let session = Session::open(&server);
     hold(&mut c, &["k a LIMIT 2"]);
     session.ask(&mut c, "k b LIMIT 2").grant();

@@ -4,12 +4,11 @@ use crate::support::{Session, await_renewals, count, run, sessions_of, while_sto
 use redis::Connection;
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
-use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, line, started, waiters};
 
 /// `k` is held by `b`, and a call of a session waits for it.
 fn waits(words: &str) -> (Server, Connection, Session, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
     let session = Session::open(&server);
     let mut waiting = server.connection();
@@ -146,8 +145,7 @@ fn its_lease_is_judged_when_its_turn_comes() {
 #[test]
 fn a_grant_that_was_never_sent_is_given_back_though_it_was_renewed() {
     for limit in ["LIMIT 1", "LIMIT 2"] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         // More than the system takes for a client that does not read.
         cmd!(c, "SETRANGE", "much", 19_999_999, "x").int();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();

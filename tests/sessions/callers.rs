@@ -2,12 +2,11 @@
 
 use crate::support::{Session, await_renewals, count, polled, run, sessions_of};
 use redis::Value;
-use testbed::{Expect, Kind, Server, Talk, cmd, line};
+use testbed::{Expect, Kind, Server, Talk, cmd, line, started};
 
 #[test]
 fn another_user_does_not_know_the_session() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER bob on >secret ~* +@all").okay();
     let mut session = Session::open(&server);
     let mut bob = server.connection_as("bob", "secret");
@@ -192,8 +191,7 @@ fn a_subscriber_polls_where_the_server_lets_it_wait() {
 
 #[test]
 fn rights_are_those_of_each_subcommand() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let rules =
         "ACL SETUSER few on >secret ~k* +lock.session|open +lock.session|poll +lock.acquire";
     run(&mut c, rules).okay();
@@ -257,8 +255,7 @@ fn a_user_of_some_databases_has_sessions_there() {
     if !Server::version().is_valkey_from(9, 1) {
         return;
     }
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER ann on >secret ~* +@all db=0,2").okay();
     run(&mut c, "ACL SETUSER few on >secret ~* +@all db=0").okay();
     let mut second = server.connection_as("ann", "secret");

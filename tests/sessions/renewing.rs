@@ -4,7 +4,7 @@ use crate::support::{Session, await_renewals, count, end_of_lease, run, timed};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, eventually, line};
+use testbed::{Expect, Server, Talk, eventually, line, started};
 
 #[test]
 fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
@@ -55,8 +55,7 @@ fn while_it_is_detached_nothing_is_renewed() {
 /// Nor by a command on its lock, while grants of other sessions are due.
 #[test]
 fn no_command_renews_a_grant_of_a_detached_session() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut attached = Session::open(&server);
     attached.run("LOCK.ACQUIRE j a PX 6000 SESSION ID").grant();
     let mut session = Session::open(&server);

@@ -45,8 +45,7 @@ fn after_a_pause_of_writes() {
 
 #[test]
 fn after_a_stall_what_is_still_held_is_renewed() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut session = Session::open(&server);
     let mut lost = Session::open(&server);
     for n in 0..200 {
@@ -92,8 +91,7 @@ fn after_a_stall_the_nearest_end_comes_first() {
 /// Before a LOCK command on it, in the very batch in which the slow command ends.
 #[test]
 fn what_is_due_is_renewed_before_a_command_on_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut session = Session::open(&server);
     session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
     cmd!(c, "MULTI").okay();
@@ -116,8 +114,7 @@ fn what_is_due_is_renewed_before_a_command_on_it() {
 /// A lease that ends in a pause is told while that lasts.
 #[test]
 fn a_lease_that_ends_in_a_pause_is_told() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut session = Session::open(&server);
     let token = session
         .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
