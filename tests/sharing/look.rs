@@ -3,7 +3,7 @@
 use crate::holders::{Holder, enter, holders, owners, shared};
 use crate::support::{info, run, wait};
 use redis::Value;
-use testbed::{Expect, cmd, eventually, started};
+use testbed::{Expect, eventually, started};
 
 const FIELDS: [&str; 8] = [
     "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "limit", "session",
@@ -97,30 +97,6 @@ fn info_tells_of_the_lowest_token_how_many_there_are_and_the_smallest_limit() {
         (owners(&mut c), info(&mut c).limit),
         (vec!["b".to_owned(), "e".to_owned()], 2)
     );
-}
-
-#[test]
-fn a_replica_tells_the_same_and_does_nothing_else() {
-    let (server, mut c, _) = shared(["a", "b", "d"], "LIMIT 5");
-    let replica = server.replica();
-    let mut on_replica = replica.connection();
-    for read_only in ["yes", "no"] {
-        cmd!(on_replica, "CONFIG", "SET", "replica-read-only", read_only).okay();
-        let lasting = |h: Holder| (h.owner, h.token, h.holds, h.lease_ms, h.limit);
-        let told =
-            |c: &mut redis::Connection| holders(c).into_iter().map(lasting).collect::<Vec<_>>();
-        assert_eq!(told(&mut c), told(&mut on_replica));
-        assert_eq!(info(&mut on_replica).holders, 3);
-        for line in [
-            "LOCK.ACQUIRE k e SHARED",
-            "LOCK.RENEW k a SHARED",
-            "LOCK.RELEASE k a",
-            "LOCK.FENCE k",
-            "LOCK.ACQUIRE k e LIMIT 5 BLOCK 0",
-        ] {
-            run(&mut on_replica, line).refused("READONLY");
-        }
-    }
 }
 
 #[test]
