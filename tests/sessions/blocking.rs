@@ -39,9 +39,7 @@ fn the_grant_belongs_to_the_session() {
 
 #[test]
 fn one_that_need_not_wait_is_in_the_session_at_once() {
-    let server = Server::start();
-    let session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, session) = Session::opened();
     let words = session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID");
     run(&mut c, &words).grant();
     assert_eq!(sessions_of(&mut c, "k"), [session.id]);
@@ -63,9 +61,7 @@ fn when_the_session_ends_the_call_is_told() {
 
 #[test]
 fn on_the_connection_that_polls_it_is_an_error() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let words = "LOCK.ACQUIRE k a BLOCK 10 SESSION ID";
     let text = session.run(words).refused("ERR");
     assert!(text.contains("polls the session"), "{text}");

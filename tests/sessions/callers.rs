@@ -47,9 +47,7 @@ fn another_user_does_not_know_the_session() {
 
 #[test]
 fn from_another_database_the_session_is_not_known() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     run(&mut c, "SELECT 3").okay();
     for words in [
         "LOCK.SESSION POLL ID",
@@ -75,9 +73,7 @@ fn from_another_database_the_session_is_not_known() {
 
 #[test]
 fn scripts_and_functions_have_no_connection() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     for call in [
         "'LOCK.SESSION', 'OPEN'".to_owned(),
         format!("'LOCK.SESSION', 'POLL', '{}'", session.id),

@@ -44,8 +44,7 @@ fn list_has_the_oldest_first() {
 
 #[test]
 fn grants_has_what_a_session_has() {
-    let (server, mut c) = started();
-    let mut session = Session::open(&server);
+    let (_server, mut c, mut session) = Session::opened();
     let words = session.line("LOCK.SESSION GRANTS ID");
     assert_eq!(run(&mut c, &words).items().len(), 0);
     let token = session
@@ -119,8 +118,7 @@ fn list_looks_at_connections_without_grants_too() {
 
 #[test]
 fn info_counts() {
-    let (server, mut c) = started();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let second = Session::open(&server);
     session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
     session.run("LOCK.ACQUIRE j a SESSION ID").grant();

@@ -6,9 +6,7 @@ use testbed::{Expect, Kind, Server, Talk, cmd, eventually, line};
 
 #[test]
 fn a_waiting_poll_is_answered_at_once() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let token = session
         .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
         .grant()
@@ -42,9 +40,7 @@ fn a_wait_ends_by_its_own_time() {
 
 #[test]
 fn an_unblocked_poll_has_no_events() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
     session.wait_in_poll(&server, 60_000);
     let client = session.client_id(&mut c);
@@ -72,9 +68,7 @@ fn an_unblocked_poll_has_no_events() {
 /// its event loop.
 #[test]
 fn an_answer_that_is_dropped_acknowledges_nothing() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let client = session.client_id(&mut c);
     let version = Server::version();
     let drops = version.kind != Kind::Redis || version.is_redis_from(7, 4);
@@ -105,9 +99,7 @@ fn an_answer_that_is_dropped_acknowledges_nothing() {
 /// The client goes while it waits, and so does its POLL.
 #[test]
 fn a_client_that_goes_while_it_waits_leaves_the_session_detached() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
     session.wait_in_poll(&server, 60_000);
     let id = session.id;

@@ -3,6 +3,7 @@
 //! Each module is one part of what the contract says of locks with several holders.
 
 #[path = "../waiting/copies.rs"]
+#[allow(dead_code)] // shared with the tests of waiting
 mod copies;
 #[path = "../waiting/support.rs"]
 #[allow(dead_code)] // shared with the tests of waiting

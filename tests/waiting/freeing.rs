@@ -91,9 +91,7 @@ fn by_eviction() {
 
 #[test]
 fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     let lines = ["LOCK.RENEW k a PX 150", "PERSIST k"];
     assert_eq!(at_one_moment(&mut c, &lines)[1].clone().int(), 1);

@@ -7,9 +7,7 @@ use testbed::{Expect, Talk, cmd, held};
 
 #[test]
 fn the_waiting_calls_of_the_new_owner_are_granted_together() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let mut ours = Vec::new();
     let mut others = Vec::new();
     for n in 0..3 {
@@ -81,9 +79,7 @@ fn release_all_calls_off_the_waits_of_an_owner_that_does_not_hold() {
 fn release_all_by_a_holder_who_also_waits_calls_off_the_wait() {
     for limit in ["", " SHARED"] {
         for behind in [false, true] {
-            let copies = Copies::start();
-            let mut c = copies.connection();
-            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let (copies, mut c) = Copies::held();
             run(&mut c, &format!("LOCK.ACQUIRE other b{limit} PX 600000")).grant();
             let words = format!("k b{limit} PX 600000 BLOCK 0");
             let mut ours = [(); 2].map(|()| wait(&copies, &words));

@@ -8,9 +8,7 @@ use testbed::{Expect, Talk, eventually, held};
 /// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
 /// the pause, and demands that all continues in order afterwards.
 fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies, Waiter) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let mut first = wait(&copies, "k b PX 600000 BLOCK 0");
     let [mut second] = wait_as(&copies, ["c"]);
     let end = unix_ms() + 400;
@@ -61,9 +59,7 @@ fn a_wait_that_ends_in_a_pause_ends_in_time() {
 /// What was in the write of a release, and what comes after the pause, is served in order too.
 #[test]
 fn a_release_that_waits_out_a_pause_hands_over() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     run(&mut c, "CLIENT PAUSE 200 WRITE").okay();
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
