@@ -11,55 +11,24 @@ struct Setting {
     most: i64,
 }
 
+const fn setting(name: &'static str, default: i64, least: i64, most: i64) -> Setting {
+    Setting {
+        name,
+        default,
+        least,
+        most,
+    }
+}
+
 const SETTINGS: [Setting; 8] = [
-    Setting {
-        name: "lock.default-lease-ms",
-        default: 30_000,
-        least: 1,
-        most: TEN_YEARS_MS,
-    },
-    Setting {
-        name: "lock.max-holders",
-        default: 10_000,
-        least: 1,
-        most: 1_000_000,
-    },
-    Setting {
-        name: "lock.max-lease-ms",
-        default: TEN_YEARS_MS,
-        least: 1,
-        most: TEN_YEARS_MS,
-    },
-    Setting {
-        name: "lock.max-queued",
-        default: 1_000_000,
-        least: 0,
-        most: 100_000_000,
-    },
-    Setting {
-        name: "lock.max-sessions",
-        default: 10_000,
-        least: 0,
-        most: 1_000_000,
-    },
-    Setting {
-        name: "lock.max-token-lead-ms",
-        default: 5_000,
-        least: 0,
-        most: 86_400_000,
-    },
-    Setting {
-        name: "lock.max-waiters",
-        default: 10_000,
-        least: 0,
-        most: 1_000_000,
-    },
-    Setting {
-        name: "lock.max-waiters-total",
-        default: 10_000,
-        least: 0,
-        most: 1_000_000,
-    },
+    setting("lock.default-lease-ms", 30_000, 1, TEN_YEARS_MS),
+    setting("lock.max-holders", 10_000, 1, 1_000_000),
+    setting("lock.max-lease-ms", TEN_YEARS_MS, 1, TEN_YEARS_MS),
+    setting("lock.max-queued", 1_000_000, 0, 100_000_000),
+    setting("lock.max-sessions", 10_000, 0, 1_000_000),
+    setting("lock.max-token-lead-ms", 5_000, 0, 86_400_000),
+    setting("lock.max-waiters", 10_000, 0, 1_000_000),
+    setting("lock.max-waiters-total", 10_000, 0, 1_000_000),
 ];
 
 #[track_caller]

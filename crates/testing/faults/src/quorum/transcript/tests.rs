@@ -3,7 +3,7 @@
 use crate::quorum::event::{Event, trusted_lease};
 use crate::quorum::process::Record;
 use crate::run::Run;
-use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome, Write};
+use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome};
 use std::time::Duration;
 
 /// The resulting history.
