@@ -9,20 +9,6 @@ fn info(c: &mut Connection) -> LockInfo {
 }
 
 #[test]
-fn a_free_lock_is_nil() {
-    let (_server, mut c) = started();
-    unchanged(&mut c, "k", |c| run(c, "LOCK.INFO k")).nil();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    run(&mut c, "LOCK.INFO k").nil();
-    run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
-    eventually(
-        || run(&mut c, "LOCK.INFO k") == Ok(redis::Value::Nil),
-        "the lease to end",
-    );
-}
-
-#[test]
 fn a_held_lock_tells_its_fields() {
     let (_server, mut c) = started();
     let token = run(&mut c, "LOCK.ACQUIRE k some-owner PX 60000")

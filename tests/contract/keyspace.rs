@@ -1,6 +1,6 @@
 //! A lock is a key like any other: what Redis's own commands make of it.
 
-use crate::support::{deadline, last_token, run, unchanged};
+use crate::support::{deadline, run, unchanged};
 use redis::{Connection, Value};
 use testbed::{Expect, cmd, held, started};
 
@@ -24,19 +24,6 @@ fn the_type_is_redislock() {
     run(&mut c, "LOCK.RELEASE k1 a").int();
     assert_eq!(cmd!(c, "TYPE", "k1").text(), "none");
     assert_eq!(scan(&mut c, "RedisLock"), ["k2"]);
-}
-
-#[test]
-fn the_key_exists_exactly_while_the_lock_is_held() {
-    let (_server, mut c) = started();
-    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    assert_eq!(cmd!(c, "DBSIZE").int(), 1);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
 }
 
 #[test]
@@ -84,18 +71,6 @@ fn memory_usage_tells_what_a_lock_takes() {
 }
 
 #[test]
-fn object_tells_of_a_lock_as_of_any_value() {
-    let (_server, mut c) = started();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    assert_eq!(run(&mut c, "OBJECT ENCODING k").text(), "raw");
-    assert_eq!(run(&mut c, "OBJECT REFCOUNT k").int(), 1);
-    assert_eq!(run(&mut c, "OBJECT IDLETIME k").int(), 0);
-    run(&mut c, "CONFIG SET maxmemory-policy allkeys-lfu").okay();
-    run(&mut c, "LOCK.ACQUIRE lfu a").grant();
-    assert!(run(&mut c, "OBJECT FREQ lfu").int() > 0);
-}
-
-#[test]
 fn a_digest_is_that_of_owner_token_holds_and_lease() {
     let (_server, mut c) = started();
     let mut digest = |state: &str| {
@@ -111,22 +86,4 @@ fn a_digest_is_that_of_owner_token_holds_and_lease() {
     for other in ["b 5 1 60000", "a 6 1 60000", "a 5 2 60000", "a 5 1 60001"] {
         assert_ne!(digest(other), same, "{other}");
     }
-}
-
-#[test]
-fn reading_commands_leave_a_lock_alone() {
-    let (_server, mut c) = held();
-    let token = last_token(&mut c);
-    for line in [
-        "TOUCH k",
-        "EXISTS k",
-        "TYPE k",
-        "PTTL k",
-        "DUMP k",
-        "OBJECT ENCODING k",
-        "RANDOMKEY",
-    ] {
-        unchanged(&mut c, "k", |c| run(c, line)).value();
-    }
-    assert_eq!(last_token(&mut c), token);
 }

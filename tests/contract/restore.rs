@@ -29,16 +29,6 @@ fn a_restored_lock_is_the_grant_that_was_dumped() {
 }
 
 #[test]
-fn restore_asks_for_replace_as_for_any_key() {
-    let (_server, mut c) = started();
-    let (token, payload) = dumped(&mut c);
-    run(&mut c, "LOCK.ACQUIRE r b").grant();
-    unchanged(&mut c, "r", |c| cmd!(*c, "RESTORE", "r", 1000, payload)).refused("BUSYKEY");
-    cmd!(c, "RESTORE", "r", 60_000, payload, "REPLACE").okay();
-    cmd!(c, "LOCK.FENCE", "r", token).okay();
-}
-
-#[test]
 fn a_ttl_of_0_acts_as_persist() {
     let (_server, mut c) = started();
     let (_, payload) = dumped(&mut c);
