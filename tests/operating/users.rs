@@ -7,8 +7,7 @@ use std::fs;
 use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
-use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, within};
-use testbed::{started, users};
+use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, started, users, within};
 
 /// The first `ACL SETUSER` line of this user in the manual. What a second one adds is told there.
 #[track_caller]

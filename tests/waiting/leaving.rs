@@ -1,6 +1,6 @@
 //! Waits that end before their turn.
 
-use crate::support::{info, queue, run, wait, wait_as};
+use crate::support::{info, run, wait, wait_as};
 use std::time::Duration;
 use testbed::{Expect, Talk, cmd, eventually, held, server_cpu};
 
