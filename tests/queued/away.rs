@@ -3,13 +3,12 @@
 use crate::support::{Session, has, hold, holders, queued, run, wait, while_stopped};
 use crate::waiting::Waiter;
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, eventually, held, line, started, waiters};
+use testbed::{Expect, Server, Talk, eventually, line, started, waiters};
 
 /// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
 #[track_caller]
 fn two_in_line() -> (Server, Connection, Session, Waiter) {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     let behind = wait(&server, "k c PX 600000 BLOCK 0");
     session.stay(&server);
@@ -40,8 +39,7 @@ fn the_lock_goes_to_the_next_in_line() {
 fn a_connection_that_closed_unread_is_gone() {
     for close_first in [true, false] {
         for polls in [true, false] {
-            let (server, mut c) = held();
-            let mut session = Session::open(&server);
+            let (server, mut c, mut session) = Session::held();
             session.queue(&mut c, "k b");
             let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
             session.poll();
@@ -85,8 +83,7 @@ fn a_connection_with_another_user_or_database_is_gone() {
 
 #[test]
 fn with_nobody_else_in_line_the_lock_is_free() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     session.queue(&mut c, "k b");
     session.queue(&mut c, "k d");
     session.leave(&server);
@@ -134,8 +131,7 @@ fn those_behind_that_have_room_are_granted_when_it_goes() {
 /// A blocked call of the session too.
 #[test]
 fn a_blocked_call_of_the_session_is_passed_over() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     let words = session.line("k b PX 600000 BLOCK 0 SESSION ID");
     let mut passed = wait(&server, &words);
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");

@@ -2,18 +2,16 @@
 
 use crate::support::{Session, fall_silent, granted, has, hold, run};
 use redis::Connection;
-use testbed::{Expect, Server, held, started, waiters};
+use testbed::{Expect, Server, waiters};
 
 /// The session is away, in each of the two ways.
 #[track_caller]
 fn each_way(test: impl Fn(&Server, &mut Connection, Session, fn(Session, &Server) -> Session)) {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     test(&server, &mut c, session, |session, server| {
         session.leave(server).back(server)
     });
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     test(&server, &mut c, session, |mut session, _| {
         session.poll();
         fall_silent();
@@ -54,8 +52,7 @@ fn by_a_poll_that_does_not_wait() {
 #[test]
 fn all_its_locks_are_granted_by_one_poll() {
     const LOCKS: usize = 50;
-    let (server, mut c) = started();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::opened();
     let keys: Vec<_> = (0..LOCKS).map(|n| format!("k{n}")).collect();
     for key in &keys {
         hold(&mut c, &[&format!("{key} a")]);
@@ -79,8 +76,7 @@ fn all_its_locks_are_granted_by_one_poll() {
 /// Of two sessions that are away, the one that returns first is granted first.
 #[test]
 fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
-    let (server, mut c) = started();
-    let first = Session::open(&server);
+    let (server, mut c, first) = Session::opened();
     let second = Session::open(&server);
     let keys = ["k0", "k1", "k2"];
     for key in keys {

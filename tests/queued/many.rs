@@ -11,8 +11,7 @@ const LINES: usize = 5;
 /// It goes away, and the commands behind it run before all its calls are moved.
 #[test]
 fn other_locks_are_handed_over_while_its_calls_are_moved() {
-    let (server, mut c) = started();
-    let mut many = Session::open(&server);
+    let (server, mut c, mut many) = Session::opened();
     let away = Session::open(&server);
     let big: Vec<_> = (0..LINES).map(|number| format!("big{number}")).collect();
     hold(&mut c, &["k a", "free a"]);

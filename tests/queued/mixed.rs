@@ -53,8 +53,7 @@ fn queued_and_blocked_calls_are_served_in_one_order() {
 /// The client of a blocked call disconnects before it gets the reply. Another call of its grant was answered.
 #[test]
 fn what_a_blocked_call_gives_back_is_not_the_grant_of_a_queued_one() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let blocked = wait(&server, "k b PX 600000 BLOCK 0 HOLDS 1");
     session.queue(&mut c, "k b");
     session.stay(&server);

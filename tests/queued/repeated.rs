@@ -2,12 +2,11 @@
 
 use crate::support::{Session, granted, hold, queued, run};
 use redis::Value;
-use testbed::{Expect, held, started, waiters};
+use testbed::{Expect, waiters};
 
 #[test]
 fn it_takes_no_second_place() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     let words = ["k b", "k c", "k d"];
     for _ in 0..3 {
         for (place, words) in (0..).zip(words) {
@@ -23,8 +22,7 @@ fn it_takes_no_second_place() {
 
 #[test]
 fn the_options_of_the_first_call_stay() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     for words in [
         "LOCK.ACQUIRE k b PX 1000 QUEUE 1 SESSION ID HOLDS 1",
@@ -43,8 +41,7 @@ fn the_options_of_the_first_call_stay() {
 
 #[test]
 fn after_the_grant_it_answers_the_grant() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -64,8 +61,7 @@ fn after_the_grant_it_answers_the_grant() {
 /// A call that fell due in between is served first, and then the repeated one is judged.
 #[test]
 fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     for number in 1..=10 {
         session.queue(&mut c, "k b");
         session.stay(&server);
@@ -84,8 +80,7 @@ fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
 /// Neither a limit nor a circle concerns a call that is in line.
 #[test]
 fn it_is_judged_by_no_limit_and_no_circle() {
-    let (server, mut c) = started();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::opened();
     hold(&mut c, &["k a", "j b"]);
     session.queue(&mut c, "k b");
     run(&mut c, "CONFIG SET lock.deadlock-detection no").okay();

@@ -6,14 +6,13 @@ use crate::waiting::Waiter;
 use redis::Connection;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, held, waiters};
+use testbed::{Expect, Server, waiters};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn while_a_poll_waits_it_is_not_passed_over() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     let _behind = wait(&server, "k c PX 600000 BLOCK 0");
     session.stay(&server);
