@@ -167,7 +167,7 @@ fn rows(argument: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn each_page_says_what_the_server_says() {
-    let (server, mut c) = started();
+    let (_server, mut c) = started();
     // A page of subcommands says of their container what these are.
     let commands = COMMANDS.iter().filter(|command| {
         let of_it = format!("{}|", command.name);

@@ -5,7 +5,7 @@ use testbed::{Expect, Server, cmd, eventually, held, started};
 
 #[test]
 fn the_end_of_a_lease_is_an_expiration() {
-    let (server, mut c) = started();
+    let (_server, mut c) = started();
     for database in [0, 3] {
         cmd!(c, "SELECT", database).okay();
         moves(&mut c, &["grants", "expirations"], "a lease over", |c| {

@@ -1,6 +1,6 @@
 //! One line for queued and blocked calls: their order, sharing, semaphores.
 
-use crate::support::{Session, at_once, granted, has, run, wait};
+use crate::support::{Session, at_once, granted, run, wait};
 use testbed::{Expect, Server, cmd, held, waiters};
 
 /// Two sessions whose POLLs wait.

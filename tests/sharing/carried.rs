@@ -37,7 +37,7 @@ fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
 
 #[test]
 fn a_payload_carries_all_of_them_with_their_ends() {
-    let (server, mut c) = started();
+    let (_server, mut c) = started();
     let before = company(&mut c);
     let at = unix_ms();
     let payload = cmd!(c, "DUMP", "k").bytes();

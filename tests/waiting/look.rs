@@ -107,7 +107,7 @@ fn looking_is_possible_in_transactions_and_scripts_and_by_readers() {
 
 #[test]
 fn a_replica_tells_that_nobody_waits_there() {
-    let (server, mut c) = held();
+    let (server, _c) = held();
     let [_waiter] = wait_as(&server, ["b"]);
     let replica = server.replica();
     let mut there = replica.connection();

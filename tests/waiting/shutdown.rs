@@ -48,7 +48,7 @@ fn a_shutdown_with_the_lock_just_freed_is_clean() {
 
 #[test]
 fn a_server_that_is_terminated_ends_cleanly() {
-    let (mut server, mut c) = held();
+    let (mut server, _c) = held();
     let _waiters = wait_as(&server, ["b", "c"]);
     server.stop();
     no_crash(&server);
