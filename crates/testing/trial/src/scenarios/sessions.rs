@@ -1,7 +1,6 @@
 //! Sessions: their polling connection, their end, and the calls that wait in them.
 
 use crate::failure::{Verdict, ensure};
-use crate::ledger::Grant;
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
 use crate::site::{DRIVER, Site};
 use crate::stage::{LEASE, SEEN, Stage};
