@@ -12,61 +12,28 @@ const LONGEST_LEASE: i64 = 600_000;
 const MOST_QUEUED: i64 = 100_000_000;
 const MOST_WAITERS: i64 = 1_000_000;
 
-/// Settings that should not have a value: the setting, that value, what it does, and another value.
-const NEVER: [(&str, &str, &str, &str); 7] = [
-    (
-        "lock.max-waiters",
-        "0",
-        "each call with BLOCK or QUEUE fails with MAXWAITERS",
-        "10000",
-    ),
-    (
-        "lock.max-waiters-total",
-        "0",
-        "each call with BLOCK fails with MAXWAITERS",
-        "10000",
-    ),
-    (
-        "lock.max-queued",
-        "0",
-        "each call with QUEUE fails with MAXWAITERS",
-        "1000000",
-    ),
-    (
-        "lock.max-sessions",
-        "0",
-        "LOCK.SESSION OPEN fails with MAXSESSIONS",
-        "10000",
-    ),
-    (
-        "lock.deadlock-detection",
-        "no",
-        "tasks that wait in a circle wait until a time-out",
-        "yes",
-    ),
-    (
-        "lock.max-holders",
-        "1",
-        "nobody shares a lock, readers neither",
-        "10000",
-    ),
-    (
-        "lock.max-token-lead-ms",
-        "0",
-        "a lock over several servers fails (AHEAD) as soon as a clock is behind",
-        "5000",
-    ),
+/// Settings that should not have a value: the setting, that value, another value, and what that value does.
+const NEVER: [&str; 7] = [
+    "lock.max-waiters 0 10000: each call with BLOCK or QUEUE fails with MAXWAITERS",
+    "lock.max-waiters-total 0 10000: each call with BLOCK fails with MAXWAITERS",
+    "lock.max-queued 0 1000000: each call with QUEUE fails with MAXWAITERS",
+    "lock.max-sessions 0 10000: LOCK.SESSION OPEN fails with MAXSESSIONS",
+    "lock.deadlock-detection no yes: tasks that wait in a circle wait until a time-out",
+    "lock.max-holders 1 10000: nobody shares a lock, readers neither",
+    "lock.max-token-lead-ms 0 5000: a lock over several servers fails (AHEAD) as soon as a clock is behind",
 ];
 
 /// Each of them is let be anywhere within its range; these values are what nobody should mean.
 pub(super) fn values(node: &Node) -> Judged {
     let mut found = Vec::new();
-    for (name, value, seen, better) in NEVER {
-        if node.setting(name)? == Some(value) {
-            found.extend(warning(
-                format!("{name} {value}: {seen}"),
-                set(name, better),
-            )?);
+    for rule in NEVER {
+        let (setting, seen) = rule.split_once(": ").unwrap_or_default();
+        let words: Vec<_> = setting.split(' ').collect();
+        if let [name, value, better] = words[..]
+            && node.setting(name)? == Some(value)
+        {
+            let seen = format!("{name} {value}: {seen}");
+            found.extend(warning(seen, set(name, better))?);
         }
     }
     let name = "lock.default-lease-ms";
@@ -83,10 +50,8 @@ pub(super) fn values(node: &Node) -> Judged {
         let most = node.number("lock.max-lease-ms")?;
         if let Some(most) = most.filter(|most| *most < lease) {
             let seen = format!("{seen} is above lock.max-lease-ms {most}, and cut to it");
-            found.extend(warning(
-                seen,
-                set("lock.max-lease-ms", 315_360_000_000_i64),
-            )?);
+            let longest = set("lock.max-lease-ms", 315_360_000_000_i64);
+            found.extend(warning(seen, longest)?);
         }
     }
     or_ok(found, "the lock.* settings are fine")
@@ -95,18 +60,14 @@ pub(super) fn values(node: &Node) -> Judged {
 /// How many more calls may queue, on the server and for the lock with the longest queue.
 pub(super) fn queued(node: &Node) -> Judged {
     let (mut found, mut fine) = (Vec::new(), Vec::new());
+    let (queued, waiting) = ("queued calls", "calls wait for one lock");
     for (name, highest, field, what) in [
-        (
-            "lock.max-queued",
-            MOST_QUEUED,
-            "lock_queued",
-            "queued calls",
-        ),
+        ("lock.max-queued", MOST_QUEUED, "lock_queued", queued),
         (
             "lock.max-waiters",
             MOST_WAITERS,
             "lock_longest_queue",
-            "calls wait for one lock",
+            waiting,
         ),
     ] {
         let Some(most) = node.number(name)?.filter(|most| *most > 0) else {
