@@ -20,22 +20,12 @@ use crate::ways::{OWNER, command};
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// The kind of locks that are held.
-struct Kind {
-    name: &'static str,
-    /// The command that takes one, and the word before its lease.
-    words: [&'static str; 2],
-}
+/// The kind of locks that are held: its name, the command that takes one, and the word before its lease.
+type Kind = [&'static str; 3];
 
 const KINDS: [Kind; 2] = [
-    Kind {
-        name: "locks",
-        words: ["LOCK.ACQUIRE", "PX"],
-    },
-    Kind {
-        name: "keys of SET PX",
-        words: ["SET", "PX"],
-    },
+    ["locks", "LOCK.ACQUIRE", "PX"],
+    ["keys of SET PX", "SET", "PX"],
 ];
 
 const SIZES: [&str; 4] = ["MiB in all", "bytes each", "RDB bytes", "AOF bytes"];
@@ -77,19 +67,19 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
          expired keys, so it takes a while until all are gone.",
         &TIMES,
     );
-    for amount in amounts {
+    for &(locks, rounds) in amounts {
         let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
-        let needed = amount.locks * FREE_BYTES_EACH;
+        let needed = locks * FREE_BYTES_EACH;
         let mut figures = [(); KINDS.len()].map(|()| Vec::new());
         if needed <= free {
-            for _ in 0..amount.rounds {
+            for _ in 0..rounds {
                 for (kind, figures) in KINDS.iter().zip(&mut figures) {
-                    figures.push(life(program, kind, amount.locks));
+                    figures.push(life(program, kind, locks));
                 }
             }
         }
         for (kind, figures) in KINDS.iter().zip(&figures) {
-            let name = format!("{} {}", amount.locks, kind.name);
+            let name = format!("{locks} {}", kind[0]);
             if figures.is_empty() {
                 let why = format!("{} GiB of free memory are needed", needed.div_ceil(1 << 30));
                 sizes.left_out(name.clone(), why.clone());
@@ -176,7 +166,7 @@ fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
 }
 
 fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
-    let [name, px] = kind.words;
+    let [_, name, px] = kind;
     command(
         &[name, &format!("lock:{number:08}"), OWNER, px],
         &[lease_ms],
