@@ -1,7 +1,7 @@
 //! The module's own settings.
 
 use crate::facts::Node;
-use crate::finding::{Judged, act, error, or_ok, set, warning};
+use crate::finding::{Fix, Judged, act, advice, error, or_ok, set, warning};
 
 /// The shortest lease in a session.
 const SHORTEST_LEASE: i64 = 1000;
@@ -12,30 +12,60 @@ const LONGEST_LEASE: i64 = 600_000;
 const MOST_QUEUED: i64 = 100_000_000;
 const MOST_WAITERS: i64 = 1_000_000;
 
-/// Settings that should not have a value: the setting, that value, another value, and what that value does.
-const NEVER: [&str; 7] = [
-    "lock.max-waiters 0 10000: each call with BLOCK or QUEUE fails with MAXWAITERS",
-    "lock.max-waiters-total 0 10000: each call with BLOCK fails with MAXWAITERS",
-    "lock.max-queued 0 1000000: each call with QUEUE fails with MAXWAITERS",
-    "lock.max-sessions 0 10000: LOCK.SESSION OPEN fails with MAXSESSIONS",
-    "lock.deadlock-detection no yes: tasks that wait in a circle wait until a time-out",
-    "lock.max-holders 1 10000: nobody shares a lock, readers neither",
-    "lock.max-token-lead-ms 0 5000: a lock over several servers fails (AHEAD) as soon as a clock is behind",
+/// Settings that should not have a value: the check, the setting, that value, another value, and what that value does.
+const NEVER: [&str; 10] = [
+    "read-only replica-read-only no yes: DEL and the like change locks here, and not on the primary",
+    "cluster-coverage cluster-require-full-coverage yes no: when one primary is down, no lock of the cluster is available",
+    "cluster-reads cluster-allow-reads-when-down yes no: an isolated node answers with outdated states of locks",
+    "settings lock.max-waiters 0 10000: each call with BLOCK or QUEUE fails with MAXWAITERS",
+    "settings lock.max-waiters-total 0 10000: each call with BLOCK fails with MAXWAITERS",
+    "settings lock.max-queued 0 1000000: each call with QUEUE fails with MAXWAITERS",
+    "settings lock.max-sessions 0 10000: LOCK.SESSION OPEN fails with MAXSESSIONS",
+    "settings lock.deadlock-detection no yes: tasks that wait in a circle wait until a time-out",
+    "settings lock.max-holders 1 10000: nobody shares a lock, readers neither",
+    "settings lock.max-token-lead-ms 0 5000: a lock over several servers fails (AHEAD) as soon as a clock is behind",
 ];
+
+/// The settings of a check that have the value that they should not have.
+fn unwanted(node: &Node, check: &str, verdict: fn(String, Vec<Fix>) -> Judged) -> Judged {
+    let mut found = Vec::new();
+    for rule in NEVER {
+        let (setting, does) = rule.split_once(": ").unwrap_or_default();
+        let words: Vec<_> = setting.split(' ').collect();
+        if let [own, name, value, better] = words[..]
+            && own == check
+            && node.setting(name)? == Some(value)
+        {
+            found.extend(verdict(
+                format!("{name} {value}: {does}"),
+                set(name, better),
+            )?);
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn read_only(node: &Node) -> Judged {
+    let found = unwanted(node, "read-only", warning)?;
+    or_ok(found, "replica-read-only yes")
+}
+
+pub(super) fn coverage(node: &Node) -> Judged {
+    let found = unwanted(node, "cluster-coverage", advice)?;
+    or_ok(
+        found,
+        "if a part is down, locks on the other nodes still work",
+    )
+}
+
+pub(super) fn reads(node: &Node) -> Judged {
+    let found = unwanted(node, "cluster-reads", warning)?;
+    or_ok(found, "an isolated node does not answer about locks")
+}
 
 /// Each of them is let be anywhere within its range; these values are what nobody should mean.
 pub(super) fn values(node: &Node) -> Judged {
-    let mut found = Vec::new();
-    for rule in NEVER {
-        let (setting, seen) = rule.split_once(": ").unwrap_or_default();
-        let words: Vec<_> = setting.split(' ').collect();
-        if let [name, value, better] = words[..]
-            && node.setting(name)? == Some(value)
-        {
-            let seen = format!("{name} {value}: {seen}");
-            found.extend(warning(seen, set(name, better))?);
-        }
-    }
+    let mut found = unwanted(node, "settings", warning)?;
     let name = "lock.default-lease-ms";
     if let Some(lease) = node.number(name)? {
         let seen = format!("{name} {lease}");
