@@ -29,7 +29,10 @@ def client(locks, redis_of, port, _):
     """This project's client, as docs/clients.md shows it."""
     connected = redis_of(port=port)
     all_locks = locks(connected, name="contenders", lease=LEASE_MS / 1000)
-    handle = lambda key: lambda: all_locks.lock(key)
+
+    def handle(key):
+        return lambda: all_locks.lock(key)
+
     return handle, [all_locks.close, connected.close]
 
 
