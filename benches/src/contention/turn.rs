@@ -1,8 +1,8 @@
-//! A turn of a contest, as every program of contenders tells it, and what comes out of it.
+//! A turn of a contest, as every program of contenders reports it, and its outcome.
 
 use serde::Deserialize;
 
-/// What the contenders did in their turn.
+/// The contenders' times in their turn.
 #[derive(Default, Deserialize)]
 pub(super) struct Turn {
     pub(super) seconds: f64,
@@ -15,7 +15,7 @@ pub(super) struct Turn {
     pub(super) alone: Vec<Vec<u8>>,
 }
 
-/// What comes out of a turn.
+/// The outcome of a turn.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Grants before the time was up, of each contender; and those after it.

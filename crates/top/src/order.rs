@@ -1,4 +1,4 @@
-//! What the view asks of the servers, and what it is told.
+//! Orders from the view, and the updates that it receives.
 
 use crate::snapshot::{Found, Id, Snapshot, What};
 
