@@ -19,6 +19,14 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>No client can promise that it still has the lock when its write arrives. So what is written to has to compare the
  * {@link #token}.
+ *
+ * <pre>{@code
+ * try (Grant grant = locks.get("lock:orders:42").lock()) {
+ *     grant.onLost(why -> stop());
+ *     grant.check(); // before a critical step
+ *     pay(grant.token());
+ * }
+ * }</pre>
  */
 public final class Grant implements AutoCloseable {
     final Claim claim;
@@ -157,12 +165,15 @@ public final class Grant implements AutoCloseable {
         return core.atomically(() -> claim.holds);
     }
 
-    /** Whether nobody else has the lock, by the clock alone. It is false also while the server is silent. */
+    /**
+     * Whether nobody else has the lock, by the clock alone, without a call. It is false also while the server is silent for
+     * so long that the lease may be over.
+     */
     public boolean isHeld() {
         return !remaining().isZero();
     }
 
-    /** For how long {@link #isHeld} stays true without another reply of the server. */
+    /** For how long {@link #isHeld} stays true without another reply of the server; zero if it is false. */
     public Duration remaining() {
         return Duration.ofNanos(core.atomically(() ->
                 core.state.ending(claim) != Fault.NONE ? 0L : Math.max(0, core.state.sure(claim) - core.state.at)));
@@ -193,7 +204,13 @@ public final class Grant implements AutoCloseable {
         return claim.phase == Claim.Phase.HELD;
     }
 
-    /** Asks the server whether the grant stands, and throws {@link LockLostException} if it does not. */
+    /**
+     * Asks the server whether the grant stands: use it before a critical step.
+     *
+     * @throws LockLostException if it does not
+     * @throws LockUnavailableException if the server has not answered for two reply timeouts
+     * @throws LockMisuseException if it was released
+     */
     public void check() {
         call("check", () -> core.state.check(claim), answer -> core.state.confirmed(claim, answer));
     }
@@ -237,7 +254,13 @@ public final class Grant implements AutoCloseable {
         }, answer -> core.state.finished(claim.name, 0, answer.reply()));
     }
 
-    /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
+    /**
+     * Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed.
+     *
+     * @throws LockLostException if it was lost
+     * @throws LockUnavailableException if the server has not answered for two reply timeouts
+     * @throws LockMisuseException if the lease is below 1 s (fixed: below 1 ms), or the grant was released
+     */
     public void extend(Duration lease) {
         if (!claim.isFixed && lease.toMillis() < 1000) {
             throw Errors.misuse("a lease that the session renews is at least 1 second");
@@ -247,7 +270,11 @@ public final class Grant implements AutoCloseable {
 
     /**
      * Lets go of the lock without releasing it: it is not held here any more, nobody renews it, and it stays for this
-     * lease, for a caller of {@link RedisLock#adopt} with its key, owner and token.
+     * lease, for a caller of {@link RedisLock#adopt} with its key, owner and token. An example is there.
+     *
+     * @throws LockLostException if it was lost
+     * @throws LockUnavailableException if the server has not answered for two reply timeouts
+     * @throws LockMisuseException if it is held more than once, was released, or the lease is below 1 ms
      */
     public void detach(Duration lease) {
         if (holds() > 1) {
@@ -258,7 +285,10 @@ public final class Grant implements AutoCloseable {
         endLater();
     }
 
-    /** Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. */
+    /**
+     * Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. What it
+     * throws is logged.
+     */
     public void onLost(Consumer<LockLostException> notify) {
         core.update(() -> {
             LockLostException lost = loss;
@@ -271,9 +301,13 @@ public final class Grant implements AutoCloseable {
     }
 
     /**
-     * Gives the lock back, or one hold of it. Throws {@link LockLostException} if it was lost before. Without an answer the
-     * call is repeated for two reply timeouts; after that the session repeats it, and {@link LockUnavailableException} is
-     * thrown.
+     * Gives the lock back, or one hold of it. Without an answer the call is repeated for two reply timeouts, and after that by
+     * the session.
+     *
+     * @throws LockLostException if it was lost before
+     * @throws LockUnavailableException if the server has not answered by then
+     * @throws LockRefusedException if the server refuses it
+     * @throws LockMisuseException if it was released already
      */
     public void release() {
         Core.<@Nullable Void, RuntimeException>observed(core::observe, taken,
@@ -283,7 +317,11 @@ public final class Grant implements AutoCloseable {
                 });
     }
 
-    /** As {@link #release}, and nothing if it was released or detached. */
+    /**
+     * As {@link #release}, and nothing if it was released or detached.
+     *
+     * @throws LockLostException if it was lost before, the first time
+     */
     @Override
     public void close() {
         synchronized (turn) {

@@ -3,7 +3,11 @@ package io.github.redislock;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** Several locks that were acquired together, sorted by key. */
+/**
+ * Several locks that were acquired together, sorted by key.
+ *
+ * @see SeveralLocks
+ */
 public final class Grants implements AutoCloseable {
     private final List<Grant> grants;
 
@@ -11,12 +15,17 @@ public final class Grants implements AutoCloseable {
         this.grants = List.copyOf(grants);
     }
 
-    /** Each of them. */
+    /** Each of them, sorted by key. */
     public List<Grant> all() {
         return grants;
     }
 
-    /** Gives all back, the last one first. The first error is thrown, with others as suppressed ones. */
+    /**
+     * Gives all back, the last one first. The first error is thrown, with others as suppressed ones.
+     *
+     * @throws LockLostException if one was lost before
+     * @throws LockUnavailableException if the server has not answered for two reply timeouts: the session repeats it
+     */
     @Override
     public void close() {
         LockException error = closeAll();

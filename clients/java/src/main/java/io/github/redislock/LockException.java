@@ -3,7 +3,22 @@ package io.github.redislock;
 import io.github.redislock.spi.Kind;
 import org.jspecify.annotations.Nullable;
 
-/** What the errors of this client have in common. The cause is what the server or its driver said. */
+/**
+ * What the errors of this client have in common. The message names the call, the lock and what the server said; the cause is
+ * the exception of Jedis or Lettuce, if there was one.
+ *
+ * <pre>{@code
+ * try (Grant grant = locks.get("lock:orders:42").waiting(Duration.ofSeconds(2)).lock()) {
+ *     pay(grant.token());
+ * } catch (LockBusyException e) {
+ *     answer(409); // others hold it
+ * } catch (LockUnavailableException e) {
+ *     answer(503); // the server gives no answer
+ * } catch (LockLostException e) {
+ *     answer(500); // thrown by close(): somebody else may have had the lock while pay worked
+ * }
+ * }</pre>
+ */
 public sealed class LockException extends RuntimeException
         permits LockBusyException, LockDeadlockException, LockLostException, LockMisuseException,
         LockNotAloneException, LockRefusedException, LockUnavailableException {

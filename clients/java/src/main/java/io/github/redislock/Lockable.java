@@ -6,6 +6,26 @@ import java.util.Optional;
 /**
  * What can be acquired, in the ways of java.util.concurrent: in each the caller is served in the order of the calls.
  *
+ * <pre>{@code
+ * Optional<Grant> perhaps = locks.get("lock:orders:42").tryLock(Duration.ofSeconds(2));
+ * if (perhaps.isPresent()) {
+ *     try (Grant grant = perhaps.get()) {
+ *         pay(grant.token());
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>Whatever an acquire throws, it leaves neither a hold nor a place in line. Each may throw
+ * <ul>
+ * <li>{@link LockUnavailableException} if the server does not answer within the time to wait, which is at least one reply
+ * timeout here;
+ * <li>{@link LockRefusedException} if the server refuses it, for example for want of a right or of the module;
+ * <li>{@link LockLostException} if the lock was lost before it was handed over;
+ * <li>{@link LockDeadlockException} and {@link LockNotAloneException}, which only callers meet that hold a lock already, by a
+ * {@link Task} or as a {@link ThreadLock};
+ * <li>{@link LockMisuseException} if the client is closed, or the key is of another type.
+ * </ul>
+ *
  * @param <G> what an acquire gives
  */
 public abstract class Lockable<G extends AutoCloseable> {
@@ -24,6 +44,7 @@ public abstract class Lockable<G extends AutoCloseable> {
      * wait, and is kept.
      *
      * @throws LockBusyException if the time is over
+     * @return held until its release or its loss
      */
     public G lock() {
         try {
@@ -33,12 +54,18 @@ public abstract class Lockable<G extends AutoCloseable> {
         }
     }
 
-    /** As {@link #lock}, but an interrupt ends the wait, and leaves neither a hold nor a place in line. */
+    /**
+     * As {@link #lock}, but an interrupt ends the wait.
+     *
+     * @throws LockBusyException if the time is over
+     * @throws InterruptedException if this thread is interrupted
+     * @return held until its release or its loss
+     */
     public G lockInterruptibly() throws InterruptedException {
         return acquire(waits(), true);
     }
 
-    /** Acquires if that is possible now; else it is empty. */
+    /** Acquires if that is possible now; else it is empty. It waits for one reply of the server. */
     public Optional<G> tryLock() {
         try {
             return Optional.of(acquire(0, false));
@@ -49,7 +76,12 @@ public abstract class Lockable<G extends AutoCloseable> {
         }
     }
 
-    /** Acquires within this time; else it is empty. */
+    /**
+     * Acquires within this time; else it is empty. Zero does not wait.
+     *
+     * @throws InterruptedException if this thread is interrupted
+     * @throws LockMisuseException if the time is negative
+     */
     public Optional<G> tryLock(Duration wait) throws InterruptedException {
         try {
             return Optional.of(acquire(nanos(wait), true));

@@ -27,22 +27,22 @@ public final class Locks implements AutoCloseable {
         this.core = core;
     }
 
-    /** On this server, for a service of this name, which operators see in the names of owners. */
+    /** On this server, for a service of this name, which operators see in the names of owners. It opens no connection. */
     public static Locks of(LockServer server, String service) {
         return builder(server).service(service).build();
     }
 
-    /** With settings of your own. */
+    /** With settings of your own, on this server. */
     public static Builder builder(LockServer server) {
         return new Builder(Objects.requireNonNull(server));
     }
 
-    /** The lock of a key. */
+    /** The lock of a key, which the client's prefix begins. */
     public RedisLock get(String key) {
         return new RedisLock(core, Objects.requireNonNull(key));
     }
 
-    /** The locks of several keys, acquired all or none. */
+    /** The locks of several keys, acquired all or none. A key that is named twice counts once. */
     public SeveralLocks all(String... keys) {
         return new SeveralLocks(this, List.of(keys), Lockable.FOREVER);
     }
@@ -54,7 +54,8 @@ public final class Locks implements AutoCloseable {
 
     /**
      * Ends all waits, releases all locks and closes the connections. Call it when the work under the locks has stopped. It
-     * takes no longer than 2 reply timeouts. What could not be released by then is free a lease later.
+     * takes no longer than 2 reply timeouts, and throws nothing. What could not be released by then is free a lease later. An
+     * acquire after it, and a call about a grant, throws {@link LockMisuseException}.
      */
     @Override
     public void close() {
@@ -67,7 +68,14 @@ public final class Locks implements AutoCloseable {
                 && core.atomically(() -> core.loops.values().stream().allMatch(loop -> core.state.isIdle(loop.node)));
     }
 
-    /** Settings of {@link Locks}. */
+    /**
+     * Settings of {@link Locks}.
+     *
+     * <pre>{@code
+     * Locks locks = Locks.builder(JedisServer.of("127.0.0.1", 6379)).service("orders").prefix("shop:")
+     *         .lease(Duration.ofSeconds(20)).build();
+     * }</pre>
+     */
     public static final class Builder {
         private final LockServer server;
         private String service = "java";
@@ -81,31 +89,43 @@ public final class Locks implements AutoCloseable {
             this.server = server;
         }
 
-        /** Begins the name of each owner and names the session, so that an operator sees whose a lock is. */
+        /** Begins the name of each owner and names the session, so that an operator sees whose a lock is: by default java. */
         public Builder service(String name) {
             service = Objects.requireNonNull(name);
             return this;
         }
 
-        /** Begins the key of each lock. */
+        /** Begins the key of each lock: by default nothing. */
         public Builder prefix(String begin) {
             prefix = Objects.requireNonNull(begin);
             return this;
         }
 
-        /** How long others wait for a lock when this process has died: by default 10 s, at least 1 s. */
+        /**
+         * How long others wait for a lock when this process has died: by default 10 s.
+         *
+         * @throws LockMisuseException if it is below 1 s
+         */
         public Builder lease(Duration time) {
             lease = atLeast(1000, time);
             return this;
         }
 
-        /** How long the process may be suspended and keep its locks: by default 30 s, at least 1 s. */
+        /**
+         * How long the process may be suspended and keep its locks: by default 30 s.
+         *
+         * @throws LockMisuseException if it is below 1 s
+         */
         public Builder silence(Duration time) {
             silence = atLeast(1000, time);
             return this;
         }
 
-        /** Limits each reply of the server, connecting included: by default 1 s. */
+        /**
+         * Limits each reply of the server, connecting included: by default 1 s.
+         *
+         * @throws LockMisuseException if it is below 1 ms
+         */
         public Builder replyTimeout(Duration time) {
             reply = atLeast(1, time);
             return this;
@@ -125,6 +145,8 @@ public final class Locks implements AutoCloseable {
         /**
          * Locks that a majority of this server and these others keep together: see {@link Quorum}. All processes name the
          * servers in the same order.
+         *
+         * @throws LockMisuseException if there are fewer than three servers
          */
         public Quorum quorum(LockServer... others) {
             return new Quorum(Stream.concat(Stream.of(server), Stream.of(others)).toList(), settings());

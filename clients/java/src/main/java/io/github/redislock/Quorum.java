@@ -11,6 +11,16 @@ import java.util.function.Consumer;
  * from being acquired, or loses one. The servers fail by themselves: none is a replica of another. There are at least 3.
  * What such a lock needs and costs: docs/quorum.md of the project.
  *
+ * <pre>{@code
+ * LockServer one = JedisServer.of("redis-1", 6379);
+ * LockServer two = JedisServer.of("redis-2", 6379);
+ * LockServer three = JedisServer.of("redis-3", 6379);
+ * try (Quorum quorum = Locks.builder(one).service("orders").quorum(two, three);
+ *         QuorumGrant grant = quorum.get("lock:orders:42").lock()) {
+ *     pay(grant.token());
+ * }
+ * }</pre>
+ *
  * <p>Each server renews its part of a lock for as long as the process polls its session there. When a server loses its
  * part, the lock goes on with the others. With fewer than a majority it is lost. Of the observer's methods,
  * {@link LockObserver#connection} concerns one server, the others a lock.
@@ -48,7 +58,7 @@ public final class Quorum implements AutoCloseable {
         members.get(0).observe(nobody -> notify.accept(observer));
     }
 
-    /** Ends all waits, releases all locks and closes the connections: see {@link Locks#close}. */
+    /** Ends all waits, releases all locks and closes the connections on all servers: see {@link Locks#close}. */
     @Override
     public void close() {
         List<Thread> closing = members.stream().map(member -> member.thread("close", member::close)).toList();

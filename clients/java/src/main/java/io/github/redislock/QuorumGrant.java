@@ -15,7 +15,16 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** A lock that a majority of the servers has granted, until its release or its loss. Any thread may use it. */
+/**
+ * A lock that a majority of the servers has granted, until its release or its loss. Any thread may use it.
+ *
+ * <pre>{@code
+ * try (QuorumGrant grant = quorum.get("lock:orders:42").lock()) {
+ *     grant.check(); // before a critical step
+ *     pay(grant.token());
+ * }
+ * }</pre>
+ */
 public final class QuorumGrant implements AutoCloseable {
     private final Quorum quorum;
     private final String key;
@@ -92,7 +101,10 @@ public final class QuorumGrant implements AutoCloseable {
         return ending instanceof LockLostException lost ? lost : null;
     }
 
-    /** Calls this on a thread of the client when the lock is lost, not when it is released; at once if it is lost. */
+    /**
+     * Calls this on a thread of the client when the lock is lost, not when it is released; at once if it is lost. What it
+     * throws is logged.
+     */
     public synchronized void onLost(Consumer<LockLostException> notify) {
         if (ending instanceof LockLostException lost) {
             quorum.members.get(0).elsewhere(() -> notify.accept(lost));
@@ -101,22 +113,34 @@ public final class QuorumGrant implements AutoCloseable {
     }
 
     /**
-     * Asks the servers whether the grant stands. Throws {@link LockLostException} if a majority does not have it any more,
-     * and {@link LockUnavailableException} if too few answer.
+     * Asks the servers whether the grant stands.
+     *
+     * @throws LockLostException if a majority does not have it any more
+     * @throws LockUnavailableException if too few servers have answered within two reply timeouts
+     * @throws LockMisuseException if it was released
      */
     public void check() {
         ask("check", Grant::check);
     }
 
-    /** As {@link Grant#extend}. */
+    /**
+     * Gives the lock another lease, from now on, as {@link Grant#extend} does.
+     *
+     * @throws LockLostException if a majority does not have it any more
+     * @throws LockUnavailableException if too few servers have answered within two reply timeouts
+     * @throws LockMisuseException if it was released, or the lease is too short
+     */
     public void extend(Duration lease) {
         ask("extend", grant -> grant.extend(lease));
     }
 
     /**
      * Gives the lock back on all servers. It returns when a majority has answered; the sessions repeat what the others have
-     * not answered. Throws {@link LockLostException} if it was lost before, and {@link LockUnavailableException} if too few
-     * servers have answered in time.
+     * not answered.
+     *
+     * @throws LockLostException if it was lost before
+     * @throws LockUnavailableException if too few servers have answered within two reply timeouts
+     * @throws LockMisuseException if it was released already
      */
     public void release() {
         Core.<@Nullable Void, RuntimeException>observed(quorum::observe, taken,

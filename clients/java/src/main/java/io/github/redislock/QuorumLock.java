@@ -6,6 +6,13 @@ import java.util.function.Consumer;
 /**
  * The lock of a key on several servers, and how it is acquired: always exclusive. It waits in the line of the first server
  * that answers.
+ *
+ * <pre>{@code
+ * QuorumLock lock = quorum.get("lock:orders:42").waiting(Duration.ofSeconds(10)).onLost(why -> stop());
+ * try (QuorumGrant grant = lock.lock()) {
+ *     pay(grant.token());
+ * }
+ * }</pre>
  */
 public final class QuorumLock extends Lockable<QuorumGrant> {
     private final Quorum quorum;

@@ -11,6 +11,20 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Each acquire is an owner of its own: the same thread, too, waits for itself. What may enter again is a {@link Task},
  * or a thread by {@link #asLock}.
+ *
+ * <pre>{@code
+ * RedisLock lock = locks.get("lock:orders:42").waiting(Duration.ofSeconds(10));
+ * try (Grant grant = lock.lock()) {
+ *     pay(grant.token());
+ * }
+ * long paid = lock.call(grant -> { // the same, but a loss interrupts the work
+ *     pay(grant.token());
+ *     return grant.token();
+ * });
+ * try (Grant one = locks.get("lock:exports").permits(3).fixed(Duration.ofMinutes(1)).lock()) {
+ *     System.out.println("one of three, for a minute at most");
+ * }
+ * }</pre>
  */
 public final class RedisLock extends Lockable<Grant> {
     final Core core;
@@ -47,12 +61,20 @@ public final class RedisLock extends Lockable<Grant> {
         return key;
     }
 
-    /** Acquired together with other shared holders: for readers, if the writers use neither this nor permits. */
+    /**
+     * Acquired together with other shared holders: for readers, if the writers use neither this nor permits.
+     *
+     * @throws LockMisuseException if it has permits
+     */
     public RedisLock shared() {
         return with(List.of("SHARED"));
     }
 
-    /** One of n permits: a semaphore, if all callers give the same n. Each permit is an owner of its own. */
+    /**
+     * One of n permits: a semaphore, if all callers give the same n. Each permit is an owner of its own.
+     *
+     * @throws LockMisuseException if n is below 1, or the lock is shared
+     */
     public RedisLock permits(int n) {
         if (n < 1) {
             throw Errors.misuse("a semaphore of " + n);
@@ -60,17 +82,30 @@ public final class RedisLock extends Lockable<Grant> {
         return with(List.of("LIMIT", String.valueOf(n)));
     }
 
-    /** How long {@link #lock}, {@link #lockInterruptibly} and {@link #call} wait; then the lock is busy. */
+    /**
+     * How long {@link #lock}, {@link #lockInterruptibly} and {@link #call} wait; then they throw {@link LockBusyException}.
+     * By default there is no limit.
+     *
+     * @throws LockMisuseException if the time is negative
+     */
     public RedisLock waiting(Duration time) {
         return new RedisLock(core, key, terms, nanos(time), task);
     }
 
-    /** The lease is the whole life of the grant: only {@link Grant#extend} renews it. */
+    /**
+     * The lease is the whole life of the grant: only {@link Grant#extend} renews it. It counts from the grant.
+     *
+     * @throws LockMisuseException if it is below 1 ms
+     */
     public RedisLock fixed(Duration lease) {
         return with(new Terms(terms.mode(), Grant.lease(lease), true, terms.atMost(), terms.onLost()));
     }
 
-    /** Ends the grant after this time: then it is lost. */
+    /**
+     * Ends the grant after this time: then it is lost. By default there is no limit.
+     *
+     * @throws LockMisuseException if it is below 1 ms
+     */
     public RedisLock atMost(Duration time) {
         return with(new Terms(terms.mode(), terms.lease(), terms.isFixed(), Grant.lease(time), terms.onLost()));
     }
@@ -103,6 +138,18 @@ public final class RedisLock extends Lockable<Grant> {
     /**
      * Takes over a grant that another process has detached. Unless this is {@link #fixed}, the session renews it from now
      * on. One release gives back all its holds.
+     *
+     * <pre>{@code
+     * Grant grant = locks.get("lock:upload:7").lock();
+     * grant.detach(Duration.ofMinutes(1)); // then in another process, which was given the owner and the token:
+     * try (Grant adopted = others.get("lock:upload:7").adopt(grant.owner(), grant.token())) {
+     *     pay(adopted.token());
+     * }
+     * }</pre>
+     *
+     * @param owner its {@link Grant#owner}
+     * @param token its {@link Grant#token}
+     * @throws LockLostException if it is gone
      */
     public Grant adopt(String owner, long token) {
         return new Acquire(core, fullKey(), terms, false).adopt(owner, token);
@@ -112,6 +159,10 @@ public final class RedisLock extends Lockable<Grant> {
      * Works under the lock, and interrupts the work if the lock is lost. What the work throws is thrown, with what was
      * wrong with the lock as a suppressed exception. A loss alone is a {@link LockLostException}, and so is the
      * InterruptedException of a work that a loss has interrupted.
+     *
+     * @throws LockBusyException if the time to wait is over
+     * @throws InterruptedException if this thread is interrupted
+     * @return what the work gives
      */
     public <T extends @Nullable Object, X extends Exception> T call(Work<T, X> work) throws X, InterruptedException {
         return new Working(lockInterruptibly()).call(work);
@@ -121,6 +172,23 @@ public final class RedisLock extends Lockable<Grant> {
      * Waits for the lock as long as it takes, works while it is held, and starts again when the work has ended or the lock
      * is lost, which interrupts the work. It ends by an interrupt of this thread, by what the work throws, and by an error
      * of the lock that does not pass. So the work has to let an InterruptedException out.
+     *
+     * <pre>{@code
+     * ExecutorService executor = Executors.newSingleThreadExecutor();
+     * Future<?> leading = executor.submit(() -> {
+     *     locks.get("lock:scheduler").lead(grant -> {
+     *         while (true) {
+     *             schedule(grant.token());
+     *             Thread.sleep(1000); // a loss interrupts it
+     *         }
+     *     });
+     *     return null;
+     * });
+     * leading.cancel(true); // at the end of the program
+     * executor.shutdown();
+     * }</pre>
+     *
+     * @throws InterruptedException if this thread is interrupted
      */
     public <X extends Exception> void lead(Work<? extends @Nullable Object, X> work) throws X, InterruptedException {
         Working.lead(waiting(Duration.ofDays(100_000)), work);
@@ -129,6 +197,8 @@ public final class RedisLock extends Lockable<Grant> {
     /**
      * The same for java.util.concurrent: the owner is the thread, which may lock it again and has to unlock it. A lock of
      * a thread that has ended stays held for the life of the process, and a warning is logged.
+     *
+     * @throws LockMisuseException if it has permits
      */
     public ThreadLock asLock() {
         if (terms.mode().size() > 1) {

@@ -8,6 +8,14 @@ import java.util.TreeSet;
 /**
  * The locks of several keys, acquired all or none: one after the other in the order of their names, so that two callers
  * never wait for each other. They have one owner, and one time to wait.
+ *
+ * <pre>{@code
+ * try (Grants seats = locks.all("lock:seats:7", "lock:seats:8").waiting(Duration.ofSeconds(2)).lock()) {
+ *     for (Grant seat : seats.all()) {
+ *         pay(seat.token());
+ *     }
+ * }
+ * }</pre>
  */
 public final class SeveralLocks extends Lockable<Grants> {
     private final Locks locks;
@@ -20,7 +28,12 @@ public final class SeveralLocks extends Lockable<Grants> {
         this.wait = wait;
     }
 
-    /** How long {@link #lock} and {@link #lockInterruptibly} wait, for all together; then they are busy. */
+    /**
+     * How long {@link #lock} and {@link #lockInterruptibly} wait, for all together; then they throw
+     * {@link LockBusyException}. By default there is no limit.
+     *
+     * @throws LockMisuseException if the time is negative
+     */
     public SeveralLocks waiting(Duration time) {
         return new SeveralLocks(locks, keys, nanos(time));
     }

@@ -9,6 +9,14 @@ import org.jspecify.annotations.Nullable;
 /**
  * One owner for all locks of one piece of work: {@link RedisLock#by}. It enters a lock again that it holds, and the server
  * finds a deadlock among tasks. Pass it along with the work; never share it between two.
+ *
+ * <pre>{@code
+ * Task task = locks.task();
+ * try (Grant order = locks.get("lock:orders:42").by(task).lock();
+ *         Grant again = locks.get("lock:orders:42").by(task).lock()) { // would wait for itself without the task
+ *     System.out.println(again.holds()); // 2
+ * }
+ * }</pre>
  */
 public final class Task {
     final OwnerOfTask state = new OwnerOfTask(); // of the mutex

@@ -11,6 +11,16 @@ import java.util.concurrent.locks.Lock;
  *
  * <p>A loss is reported by {@link #check}, by {@link #unlock} and by locking again, with a {@link LockLostException}, until
  * it has been unlocked as often as it was locked. Errors of the server or the network are {@link LockException}s, too.
+ *
+ * <pre>{@code
+ * ThreadLock lock = locks.get("lock:orders:42").asLock();
+ * lock.lock();
+ * try {
+ *     pay(lock.grant().token());
+ * } finally {
+ *     lock.unlock();
+ * }
+ * }</pre>
  */
 public final class ThreadLock implements Lock {
     private interface Acquiring<X extends Exception> {
@@ -27,22 +37,33 @@ public final class ThreadLock implements Lock {
         key = lock.fullKey();
     }
 
+    /**
+     * Locks, and waits for as long as {@link RedisLock#waiting} says. An interrupt does not end the wait, and is kept.
+     *
+     * @throws LockBusyException if the time is over
+     */
     @Override
     public void lock() {
         acquire(mine -> Optional.of(mine.lock()));
     }
 
+    /**
+     * As {@link #lock}, but an interrupt ends the wait.
+     *
+     * @throws LockBusyException if the time is over
+     */
     @Override
     public void lockInterruptibly() throws InterruptedException {
         acquire(mine -> Optional.of(mine.lockInterruptibly()));
     }
 
-    /** Locks if that is possible now. */
+    /** Locks if that is possible now; else it is false. */
     @Override
     public boolean tryLock() {
         return acquire(RedisLock::tryLock);
     }
 
+    /** Locks within this time; else it is false. */
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
         return acquire(mine -> mine.tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit())));
@@ -60,7 +81,13 @@ public final class ThreadLock implements Lock {
         return grant.isPresent();
     }
 
-    /** @throws IllegalMonitorStateException if this thread does not hold it */
+    /**
+     * Gives the lock back, or one hold of it.
+     *
+     * @throws IllegalMonitorStateException if this thread does not hold it
+     * @throws LockLostException if it was lost
+     * @throws LockUnavailableException if the server has not answered for two reply timeouts: the session repeats it
+     */
     @Override
     public void unlock() {
         Task mine = threads.mine();
@@ -71,13 +98,21 @@ public final class ThreadLock implements Lock {
         }
     }
 
-    /** There are none: this lock is one of several processes. */
+    /**
+     * There are none: this lock is one of several processes.
+     *
+     * @throws UnsupportedOperationException always
+     */
     @Override
     public Condition newCondition() {
         throw new UnsupportedOperationException("a distributed lock has no conditions");
     }
 
-    /** The grant of this thread, for its token and its checks; not for a release. */
+    /**
+     * The grant of this thread, for its token and its checks; not for a release.
+     *
+     * @throws IllegalMonitorStateException if this thread does not hold it
+     */
     public Grant grant() {
         return grant(threads.mine());
     }
@@ -90,7 +125,13 @@ public final class ThreadLock implements Lock {
         return grant;
     }
 
-    /** Asks the server whether this thread still has the lock, and throws {@link LockLostException} if it has not. */
+    /**
+     * Asks the server whether this thread still has the lock, as {@link Grant#check} does.
+     *
+     * @throws IllegalMonitorStateException if this thread does not hold it
+     * @throws LockLostException if it was lost
+     * @throws LockUnavailableException if the server has not answered for two reply timeouts
+     */
     public void check() {
         grant().check();
     }

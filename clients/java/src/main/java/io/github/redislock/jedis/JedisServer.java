@@ -15,6 +15,16 @@ import redis.clients.jedis.util.JedisClusterCRC16;
 /**
  * Servers that are reached by Jedis: by connections of their own, with the configuration that you make your client from. A
  * client of Jedis does not tell it, and cannot limit one call.
+ *
+ * <pre>{@code
+ * JedisClientConfig config = DefaultJedisClientConfig.builder().ssl(true).user("orders").password("secret").build();
+ * LockServer one = JedisServer.of(new HostAndPort("redis", 6379), config);
+ * LockServer cluster = JedisServer.cluster(Set.of(new HostAndPort("node-1", 6379), new HostAndPort("node-2", 6379)), config);
+ * LockServer primary = JedisServer.sentinel("mymaster", Set.of(new HostAndPort("sentinel-1", 26379)), config,
+ *         DefaultJedisClientConfig.builder().build());
+ * }</pre>
+ *
+ * <p>None of them connects, so none fails: the first acquire does.
  */
 public final class JedisServer {
     private JedisServer() {}
@@ -24,19 +34,26 @@ public final class JedisServer {
         return of(new HostAndPort(host, port), DefaultJedisClientConfig.builder().build());
     }
 
-    /** One server. */
+    /** One server, with this configuration. Its timeouts are not used. */
     public static LockServer of(HostAndPort server, JedisClientConfig config) {
         return new JedisNode(server.toString(), limit -> server, config);
     }
 
-    /** The primary that Sentinels name. The second configuration is for the Sentinels. */
+    /**
+     * The primary that Sentinels name, which are asked for each connection.
+     *
+     * @param name of the primary, as the Sentinels know it
+     * @param sentinels asked one after the other
+     * @param config for the primary
+     * @param sentinelConfig for the Sentinels
+     */
     public static LockServer sentinel(String name, Collection<HostAndPort> sentinels, JedisClientConfig config,
             JedisClientConfig sentinelConfig) {
         List<HostAndPort> all = List.copyOf(sentinels);
         return new JedisNode(name + " of " + all, limit -> primary(name, all, sentinelConfig, limit), config);
     }
 
-    /** A cluster, of which these nodes are known. */
+    /** A cluster, of which these nodes are known; they tell the others. */
     public static LockServer cluster(Collection<HostAndPort> nodes, JedisClientConfig config) {
         return new ClusterServer(nodes.stream().map(HostAndPort::toString).toList(), JedisClusterCRC16::getSlot,
                 address -> new JedisNode(address, limit -> mapped(HostAndPort.from(address), config), config), () -> { });

@@ -24,7 +24,17 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.LongFunction;
 import java.util.stream.Collectors;
 
-/** Servers that are reached by Lettuce: as your client reaches them, on its threads, by connections of their own. */
+/**
+ * Servers that are reached by Lettuce: as your client reaches them, on its threads, by connections of their own.
+ *
+ * <pre>{@code
+ * RedisURI uri = RedisURI.create("rediss://orders:secret@redis:6379");
+ * LockServer one = LettuceServer.of(RedisClient.create(uri), uri);
+ * LockServer cluster = LettuceServer.of(RedisClusterClient.create("redis://node-1:6379"));
+ * }</pre>
+ *
+ * <p>Close the locks before the client.
+ */
 public final class LettuceServer {
     /** One server: a connection for all calls, and one for the session. */
     private static final class Node implements ServerNode {
@@ -68,13 +78,21 @@ public final class LettuceServer {
 
     private LettuceServer() {}
 
-    /** One server, or the primary that Sentinels name: the URI says which. Takes the client's options and resources. */
+    /**
+     * One server, or the primary that Sentinels name: the URI says which. Takes the client's options and resources, and does
+     * not connect.
+     */
     public static LockServer of(RedisClient client, RedisURI uri) {
         RedisClient own = own(client.getResources(), client.getOptions());
         return new Node(name(uri), limit -> connect(own, uri, limit), () -> shutDown(own));
     }
 
-    /** The cluster of this client. Takes its options and resources. */
+    /**
+     * The cluster of this client. Takes its options and resources. The client asks the cluster for its nodes, if it has not
+     * yet.
+     *
+     * @throws io.lettuce.core.RedisException if it cannot
+     */
     public static LockServer of(RedisClusterClient client) {
         RedisClient own = own(client.getResources(), client.getOptions());
         RedisURI first = client.getPartitions().getPartition(0).getUri();
@@ -90,7 +108,7 @@ public final class LettuceServer {
     }
 
     /**
-     * Whatever a factory of yours connects to, of which neither the client nor its URI can be had. Each call has to
+     * A server that a factory of yours connects to, where neither the client nor its URI can be had. Each call has to
      * return a new connection, and may block: it has a thread of its own, and a connection that comes too late is closed.
      * On Spring Data Redis, with a {@code LettuceConnectionFactory} for one server or for Sentinels:
      *

@@ -12,7 +12,14 @@ import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
-/** A cluster, whose nodes tell by {@code CLUSTER SLOTS} who has what. */
+/**
+ * A cluster, whose nodes tell by {@code CLUSTER SLOTS} who has what.
+ *
+ * <pre>{@code
+ * LockServer cluster = new ClusterServer(List.of("node-1:6379", "node-2:6379"), SlotHash::getSlot,
+ *         address -> node(address), () -> { });
+ * }</pre>
+ */
 public final class ClusterServer implements LockServer {
     private static final int SLOTS = 16384;
 
@@ -24,7 +31,14 @@ public final class ClusterServer implements LockServer {
     private volatile String @Nullable [] map; // null: to be read
     private volatile String @Nullable [] old;
 
-    /** Nodes are written {@code host:port}; those to begin with, the slot of a key, and how to make a node. */
+    /**
+     * Opens no connection. Nodes are written {@code host:port}.
+     *
+     * @param seeds the nodes to begin with
+     * @param slot the slot of a key, from 0 to 16383
+     * @param dial makes a node, once for each address
+     * @param close is called when all nodes are closed
+     */
     public ClusterServer(List<String> seeds, ToIntFunction<String> slot, Function<String, ServerNode> dial, Runnable close) {
         this.seeds = List.copyOf(seeds);
         this.slot = slot;

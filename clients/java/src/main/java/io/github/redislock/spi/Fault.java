@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
  * @param isSent without a reply: the server may have received the command, or may yet
  * @param text what the server or the network said
  * @param cause what the library threw, if it did
+ * @see ServerNode
  */
 public record Fault(@Nullable Kind kind, String word, boolean isSent, String text, @Nullable Throwable cause) {
     /** No fault: the reply is a value. */

@@ -1,6 +1,10 @@
 package io.github.redislock.spi;
 
-/** What an error means to the caller. Each has an exception. */
+/**
+ * What an error means to the caller. Each has an exception.
+ *
+ * @see io.github.redislock.LockException
+ */
 public enum Kind {
     /** Others hold the lock or wait for it. */
     BUSY,
@@ -10,7 +14,7 @@ public enum Kind {
     DEADLOCK,
     /** The lock has more holders than the call allows. */
     NOT_ALONE,
-    /** The server refuses. */
+    /** The server refuses: no right, no memory, no module. */
     REFUSED,
     /** There was no answer, or an error that passes. */
     UNAVAILABLE,

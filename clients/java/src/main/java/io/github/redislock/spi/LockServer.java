@@ -2,7 +2,11 @@ package io.github.redislock.spi;
 
 import org.jspecify.annotations.Nullable;
 
-/** Where locks are: one server, or a cluster. The defaults are those of one server. */
+/**
+ * Where locks are: one server, or a cluster. The defaults are those of one server.
+ *
+ * @see ServerNode
+ */
 public interface LockServer {
     /**
      * Where a key is.
@@ -17,7 +21,7 @@ public interface LockServer {
         return false;
     }
 
-    /** Finds the node that has the key, within this time in nanoseconds. */
+    /** Finds the node that has the key, within this time in nanoseconds. It throws nothing: a failure is in the place. */
     Place find(String key, long limit);
 
     /** Where this reply leads; null: nowhere else. */

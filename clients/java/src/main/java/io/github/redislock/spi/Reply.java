@@ -10,6 +10,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param value a Long, a String, a List of values, or null
  * @param fault {@link Fault#NONE} if there is a value
+ * @see ServerNode
  */
 public record Reply(@Nullable Object value, Fault fault) {
     /** A value. */

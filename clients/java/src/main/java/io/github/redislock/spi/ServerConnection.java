@@ -2,11 +2,16 @@ package io.github.redislock.spi;
 
 import java.util.List;
 
-/** A connection of its own to one server, for one thread. */
+/**
+ * A connection of its own to one server, for one thread.
+ *
+ * @see ServerNode
+ */
 public interface ServerConnection {
     /**
      * Sends commands in one piece, and returns a reply to each; all are answered within this time in nanoseconds. It
-     * connects if it is not connected. After a command without a reply the connection is closed.
+     * connects if it is not connected. After a command without a reply the connection is closed. It throws nothing: what
+     * fails is a {@link Fault}.
      */
     List<Reply> send(long limit, List<String[]> commands);
 

@@ -16,9 +16,12 @@ import org.jspecify.annotations.Nullable;
  * Locks with the same API, in memory, without a server:
  *
  * <pre>{@code
- * StandIn standIn = new StandIn();
- * Locks locks = Locks.of(standIn.server(), "orders");
- * standIn.lose("lock:orders:42"); // what does the program do now?
+ * StandIn standIn = new StandIn(); // one for each test
+ * try (Locks locks = Locks.of(standIn.server(), "orders")) {
+ *     Grant grant = locks.get("lock:orders:42").lock();
+ *     System.out.println(standIn.holders("lock:orders:42")); // 1
+ *     standIn.lose("lock:orders:42"); // what does the program do now?
+ * }
  * }</pre>
  *
  * <p>Waiters get a lock first come, first served. Tokens rise, and fixed leases end by time. Deadlocks are not found.
@@ -88,7 +91,7 @@ public final class StandIn {
         return end("deleted", call -> call.key.equals(key) && call.token > 0) > 0;
     }
 
-    /** How many hold the lock of a key. */
+    /** How many hold the lock of a key, which is given with the prefix of the locks. */
     public int holders(String key) {
         return count(key, true);
     }
