@@ -69,36 +69,27 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         entry.map(|(_, value)| value)
     }
 
+    /// Adds an entry whose key is not there.
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        match self.entry(&key) {
-            (Entry::Occupied(mut entry), _) => entry.get_mut().1 = value,
-            (Entry::Vacant(entry), len) => {
-                *len += 1;
-                entry.insert((key, value));
-            }
-        }
+        self.make_room();
+        self.put((key, value));
+        self.len += 1;
     }
 
     pub(crate) fn get_or_insert_with(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
-        let entry = match self.entry(&key) {
-            (Entry::Occupied(entry), _) => entry,
-            (Entry::Vacant(entry), len) => {
-                *len += 1;
+        self.make_room();
+        let hash = self.hasher.hash_one(&key);
+        let part = self.part(hash);
+        let rehash = |(key, _): &(K, V)| self.hasher.hash_one(key);
+        let entry = match self.parts[part].entry(hash, |(other, _)| key == *other, rehash) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                self.len += 1;
                 entry.insert((key, new()))
             }
         };
         let (_, value) = entry.into_mut();
         value
-    }
-
-    /// The entry of a key, for which there is room, and the number of entries.
-    fn entry(&mut self, key: &K) -> (Entry<'_, (K, V)>, &mut usize) {
-        self.make_room();
-        let hash = self.hasher.hash_one(key);
-        let part = self.part(hash);
-        let rehash = |(key, _): &(K, V)| self.hasher.hash_one(key);
-        let entry = self.parts[part].entry(hash, |(other, _)| key == other, rehash);
-        (entry, &mut self.len)
     }
 
     pub(crate) fn remove<Q: Equivalent<K> + Hash + ?Sized>(&mut self, key: &Q) -> Option<V> {
@@ -163,7 +154,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         whole.shrink_to_fit(|(key, _)| self.hasher.hash_one(key));
         self.parts[from] = whole;
         for entry in moved {
-            self.put(last, entry);
+            self.put(entry);
         }
     }
 
@@ -171,14 +162,15 @@ impl<K: Eq + Hash, V> Shards<K, V> {
     #[cold]
     fn join_last(&mut self) {
         for entry in self.parts.pop().into_iter().flatten() {
-            let part = self.part(self.hasher.hash_one(&entry.0));
-            self.put(part, entry);
+            self.put(entry);
         }
     }
 
-    fn put(&mut self, part: usize, entry: (K, V)) {
-        let hash = |(key, _): &(K, V)| self.hasher.hash_one(key);
-        self.parts[part].insert_unique(hash(&entry), entry, hash);
+    fn put(&mut self, entry: (K, V)) {
+        let rehash = |(key, _): &(K, V)| self.hasher.hash_one(key);
+        let hash = rehash(&entry);
+        let part = self.part(hash);
+        self.parts[part].insert_unique(hash, entry, rehash);
     }
 
     /// The bits of a hash that tell the part, of which the highest may be one too many.
@@ -209,7 +201,7 @@ mod tests {
         assert_eq!(map.remove(&1), None);
         for number in 0..1000_u32 {
             map.insert(number, number);
-            map.insert(number, number + 1);
+            *map.get_or_insert_with(number, || 0) += 1;
         }
         assert_eq!((map.len(), map.iter().count()), (1000, 1000));
         *map.get_mut(&7).unwrap() = 0;

@@ -285,7 +285,7 @@ impl Sessions {
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
         let of = grant.session;
         self.grants.insert(Node { grant, due });
-        self.unfiled.due_at(due);
+        self.unfiled.push(due);
         if let Some(session) = self.table.get_mut(&of) {
             session.grants += 1;
             if let Some(poll) = session.poll.as_mut() {
@@ -317,7 +317,9 @@ impl Sessions {
         let session = self.table.get_mut(&grant.session)?;
         session.grants -= 1;
         self.counts.grants -= usize::from(session.is_live());
-        if !self.unfiled.has(id) {
+        if self.unfiled.has(id) {
+            self.unfiled.remove(id);
+        } else {
             session.remove(id, (grant.lease, grant.deadline), due);
             self.orders.file(grant.session, session);
         }
