@@ -1,33 +1,59 @@
 //! The server's memory for a held lock, a used name and a waiter.
 
-use redis::Connection;
+use redis::{Cmd, Connection};
 use testbed::{Expect, Server, cmd, eventually, post};
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
 use crate::servers::{Program, for_each, memory_of, number, used_memory};
+use crate::sharing::share;
 use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, Way};
 
 const WAYS: [Way; 3] = [Way::SetDel, Way::Module, Way::HashScripts];
 const WAITERS: usize = 200;
+/// The holders of a lock that many share.
+const HOLDERS: usize = 10_000;
 
 /// All tables, each on its own server.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let program = &programs[0];
-    let mut part = held(program, scale);
+    let mut part = Part::of_each(programs, |program| held(program, scale));
     part.add(used(program, scale));
     part.tables.push(waiting(programs, scale));
     part
 }
 
+/// A lock, or a share of one: its name, and the command that takes it.
+type Kind = (&'static str, fn(usize) -> Cmd);
+
+const KINDS: [Kind; 5] = [
+    ("SET NX PX", |number| take(Way::SetDel, number)),
+    ("LOCK.ACQUIRE PX", |number| take(Way::Module, number)),
+    ("hash lock in Lua", |number| take(Way::HashScripts, number)),
+    ("LOCK.ACQUIRE SHARED PX, a lock each", |number| {
+        share(&key(number), number)
+    }),
+    ("LOCK.ACQUIRE SHARED PX, 10000 to a lock", |number| {
+        share(&key(number / HOLDERS), number)
+    }),
+];
+
+fn key(number: usize) -> String {
+    format!("lock:{number:07}")
+}
+
+/// The first command of the way.
+fn take(way: Way, number: usize) -> Cmd {
+    way.pair(&key(number))[0].clone()
+}
+
 fn held(program: &Program, scale: &Scale) -> Part {
     let server = server_for_ways(program);
-    let mut ways = WAYS;
-    let figures = interleave(scale.rounds, &mut ways, |way| {
-        let take = |n: usize| way.pair(&format!("lock:{n:07}"))[0].clone();
-        [memory_of(&server, scale.memory_locks, take)]
+    let mut kinds = KINDS;
+    let figures = interleave(scale.rounds, &mut kinds, |(_, take)| {
+        [memory_of(&server, scale.memory_locks, *take)]
     });
     let table = Table::new(
         format!("Memory of a held lock: {}", program.version),
@@ -36,15 +62,18 @@ fn held(program: &Program, scale: &Scale) -> Part {
             scale.memory_locks,
             OWNER.len()
         ),
-        &["bytes a lock", "of SET NX PX"],
+        &["bytes a holder", "of SET NX PX"],
     );
-    let table = table.rows_over(ways.map(taking), &figures, |_| 0);
-    let ([base], [ours]) = (&figures[0], &figures[1]);
-    let bars = ways.iter().zip(&figures).filter_map(|(way, [bytes])| {
+    let table = table.rows_over(kinds.map(|(name, _)| name), &figures, |_| 0);
+    let [[plain], [ours], [scripts], [lone], [of_many]] = figures.as_slice() else {
+        return Part::default();
+    };
+    let bars = [plain, ours, scripts].into_iter().zip(KINDS);
+    let bars = bars.filter_map(|(bytes, (name, _))| {
         Some(Bar {
-            name: taking(*way).to_owned(),
+            name: name.to_owned(),
             ratio: bytes.over(ours).spread()?,
-            ours: way.is_ours(),
+            ours: name == KINDS[1].0,
         })
     });
     let version = &program.version;
@@ -52,20 +81,19 @@ fn held(program: &Program, scale: &Scale) -> Part {
         title: format!("Memory of a held lock, {version}; this module = 1"),
         bars: bars.collect(),
     };
-    let ratio = ours.over(base).spread();
-    let goal = Goal::at_most("bytes of a held lock of SET's", 1.2, ratio);
-    let mut part = Part::new(table, vec![goal]);
+    let goals = [
+        ("bytes of a held lock of SET's", 1.2, ours.over(plain)),
+        (
+            "bytes of a lone share of a plain lock's",
+            1.3,
+            lone.over(ours),
+        ),
+        ("bytes of one of 10000 shares", 1.3, of_many.over(ours)),
+    ];
+    let goals = goals.map(|(what, limit, ratio)| Goal::at_most(what, limit, ratio.spread()));
+    let mut part = Part::new(table, goals.into());
     part.panels.push(panel);
     part
-}
-
-/// The first command of the way.
-fn taking(way: Way) -> &'static str {
-    match way {
-        Way::SetDel => "SET NX PX",
-        Way::HashScripts => "hash lock in Lua",
-        _ => "LOCK.ACQUIRE PX",
-    }
 }
 
 fn used(program: &Program, scale: &Scale) -> Part {

@@ -26,8 +26,7 @@ pub(crate) struct Scale {
     pub(crate) hand_offs: usize,
     /// How many locks are held, from few to very many.
     pub(crate) amounts: &'static [Amount],
-    /// Leases that end at once: without waiters, and with one waiter each.
-    pub(crate) leases: usize,
+    /// Leases that end at once, with one waiter each.
     pub(crate) awaited_leases: usize,
     /// How many times all grants that the server renews are renewed while another client's PINGs are measured; how many
     /// holders are killed, and how many processes with Redisson's watchdog.
@@ -61,7 +60,6 @@ impl Scale {
             used_names: 50_000,
             hand_offs: 500,
             amounts: &[(100_000, 1)],
-            leases: 10_000,
             awaited_leases: 1_000,
             renewals: 2,
             crashes: 10,
@@ -88,7 +86,6 @@ impl Scale {
             used_names: 1_000_000,
             hand_offs: 16_000,
             amounts: &[(100_000, 5), (1_000_000, 3), (10_000_000, 1)],
-            leases: 10_000,
             awaited_leases: 10_000,
             renewals: 6,
             crashes: 40,

@@ -10,37 +10,43 @@ use testbed::{Expect, Server, cmd};
 
 use crate::facts::memory_kib;
 use crate::part::Part;
+use crate::ping::longest_ping_while;
 use crate::scale::{Amount, Scale};
-use crate::servers::{Program, cpu_of, for_each, number, settle, used_memory};
+use crate::servers::{Batch, Program, cpu_of, for_each, number, settle, used_memory};
 use crate::session::HOUR_MS;
 use crate::stats::{Rounds, spreads};
 use crate::table::Table;
-use crate::ways::{OWNER, command};
+use crate::ways::{OWNER, Way, command};
 
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// The kind of locks that are held: its name, the command that takes one, and the word before its lease.
-type Kind = [&'static str; 3];
+/// The kind of locks that are held: its name, the command that takes one, the word before its lease; and its pair.
+type Kind = ([&'static str; 3], Way);
 
 const KINDS: [Kind; 2] = [
-    ["locks", "LOCK.ACQUIRE", "PX"],
-    ["keys of SET PX", "SET", "PX"],
+    (["locks", "LOCK.ACQUIRE", "PX"], Way::Module),
+    (["keys of SET PX", "SET", "PX"], Way::SetDel),
 ];
+/// Pairs on other keys that are sent at once, and how often.
+const PAIRS: usize = 500;
+const BATCHES: usize = 10;
 
 /// The columns of the tables of sizes and of times, of which the first has so many.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "MiB in all",
     "bytes each",
     "RDB bytes",
     "AOF bytes",
     "taken",
+    "pair beside",
     "SAVE",
     "RDB loaded",
     "AOF rewritten",
     "AOF loaded",
     "lease ended",
     "all gone, s",
+    "worst PING ms",
 ];
 const SIZES: usize = 4;
 
@@ -61,9 +67,10 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
     );
     let mut times = Table::new(
         format!("The times of many held locks: {}", program.version),
-        "CPU of each, in nanoseconds: of the server's main thread, and for an AOF rewrite of the child \
-         that does it. All leases end at once; the server spends at most a quarter of its time on \
-         expired keys, so it takes a while until all are gone.",
+        "CPU of each, and of a pair on other keys while they are held, in nanoseconds: of the server's main \
+         thread, and for an AOF rewrite of the child that does it. All leases end at once; the server spends \
+         at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
+         is another client's meanwhile.",
         &COLUMNS[SIZES..],
     );
     for &(locks, rounds) in amounts {
@@ -80,7 +87,7 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
             }
         }
         for (kind, figures) in KINDS.iter().zip(&figures) {
-            let name = format!("{locks} {}", kind[0]);
+            let name = format!("{locks} {}", kind.0[0]);
             if needed > free {
                 let why = format!("{} GiB of free memory are needed", needed.div_ceil(1 << 30));
                 sizes.left_out(name.clone(), why.clone());
@@ -113,6 +120,7 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let bytes = used_memory_with(&server, connection) - before;
     connection = server.connection();
 
+    let beside = beside(&server, kind);
     let saved = cpu_of(&server, || cmd!(connection, "SAVE").okay());
     let rdb = size_of(&server.dir().join("dump.rdb"));
     cmd!(connection, "FLUSHALL", "SYNC").okay();
@@ -129,7 +137,7 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let aof_loaded = cpu_of(&server, || cmd!(connection, "DEBUG", "LOADAOF").okay());
     assert_eq!(held(&mut connection), count, "loaded from the AOF");
 
-    let (ended, gone) = expire(&server, &mut connection, kind, count, filling);
+    let (ended, gone, ping) = expire(&server, &mut connection, kind, count, filling);
     let each = |sum: f64| sum / count as f64;
     [
         bytes / f64::from(1 << 20),
@@ -137,17 +145,27 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
         each(rdb),
         each(aof),
         each(taken),
+        beside,
         each(saved),
         each(rdb_loaded),
         each(rewritten),
         each(aof_loaded),
         each(ended),
         gone,
+        ping,
     ]
 }
 
+/// A pair on other keys, pipelined.
+fn beside(server: &Server, (_, way): &Kind) -> f64 {
+    let pairs = (0..PAIRS).flat_map(|number| way.pair(&format!("other:{number}")));
+    let mut batch = Batch::new(server, pairs);
+    let spent: f64 = (0..BATCHES).map(|_| batch.cost()).sum();
+    spent / (PAIRS * BATCHES) as f64
+}
+
 fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
-    let [_, name, px] = kind;
+    let [_, name, px] = kind.0;
     command(
         &[name, &format!("lock:{number:08}"), OWNER, px],
         &[lease_ms],
@@ -182,14 +200,14 @@ fn rewrite(server: &Server, connection: &mut Connection) -> f64 {
 }
 
 /// Takes all with leases that end at the same time. The server's CPU from then until all are gone, in
-/// nanoseconds, and how many seconds that takes.
+/// nanoseconds, how many seconds that takes, and the longest PING of another client meanwhile.
 fn expire(
     server: &Server,
     connection: &mut Connection,
     kind: &Kind,
     count: usize,
     filling: Duration,
-) -> (f64, f64) {
+) -> (f64, f64, f64) {
     // Doubled while the leases end before all are taken.
     let mut lease = 2 * filling + Duration::from_millis(300);
     loop {
@@ -205,13 +223,13 @@ fn expire(
             continue;
         }
         thread::sleep(left);
-        let spent = cpu_of(server, || {
+        let longest = longest_ping_while(server, || {
             while held(connection) > 0 {
                 // More queries would cost more than what is measured.
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        return (spent, end.elapsed().as_secs_f64());
+        return (longest.spent, end.elapsed().as_secs_f64(), longest.time);
     }
 }
 
