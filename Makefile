@@ -86,7 +86,7 @@ monitoring: setup-server build ## metrics, alert rules and dashboard, checked on
 TESTS = --workspace -E 'not package(examples-rust)'
 # Tests that depend on the server; in full also those of the tools and the client that use it.
 SERVER_TESTS = kind(test) & package(redis-lock) & not binary(/^(documents|layers|project|switch)$$/)
-TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|testbed|faults)$$/)
+TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|faults)$$/)
 
 test: setup-server setup-cli build ## unit and integration tests on the installed server
 	@$(TOOLS)/tests.sh $(TESTS)

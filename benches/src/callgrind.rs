@@ -76,26 +76,32 @@ pub(crate) fn pair(
     })
 }
 
-/// The same where a session has the grant: all locks of a batch are acquired, then released by their tokens, as the
-/// program of the session does.
-pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, String> {
+/// The same where all locks of a batch are acquired, then released by their tokens, as the program of a session does: in
+/// a session, or without.
+pub(crate) fn held_pair(program: &Program, built: &Path, in_session: bool) -> Result<u64, String> {
     let run = |batches: u32| {
         of_server(program, Setting::Plain, built, |server| {
             let mut connection = server.connection();
-            let session = open_session(&mut connection);
+            let session = in_session.then(|| open_session(&mut connection));
+            let add_session = |command: &mut Cmd| {
+                if let Some(session) = session {
+                    command.arg("SESSION").arg(session);
+                }
+            };
             for _ in 0..=batches {
                 let mut acquires = redis::Pipeline::new();
                 let mut releases = redis::Pipeline::new();
                 for number in 0..BATCH {
                     let [mut acquire, _] = Way::Module.pair(&format!("lock:{number}"));
-                    acquire.arg("SESSION").arg(session);
+                    add_session(&mut acquire);
                     acquires.add_command(acquire);
                 }
                 let grants: Vec<Value> = acquires.query(&mut connection).expect("grants");
                 for (number, grant) in grants.into_iter().enumerate() {
                     let [_, mut release] = Way::Module.pair(&format!("lock:{number}"));
                     let token = grant.grant().token;
-                    release.arg("TOKEN").arg(token).arg("SESSION").arg(session);
+                    release.arg("TOKEN").arg(token);
+                    add_session(&mut release);
                     releases.add_command(release);
                 }
                 let _: Vec<i64> = releases.query(&mut connection).expect("releases");

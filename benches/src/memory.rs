@@ -5,8 +5,8 @@ use testbed::{Expect, Server, cmd, eventually, post};
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, for_each, number, used_memory};
-use crate::stats::{Rounds, interleave};
+use crate::servers::{Program, for_each, memory_of, number, used_memory};
+use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, Way};
 
@@ -26,13 +26,10 @@ fn held(program: &Program, scale: &Scale) -> Part {
     let server = server_for_ways(program);
     let mut ways = WAYS;
     let figures = interleave(scale.rounds, &mut ways, |way| {
-        forget_everything(&server);
-        let before = used_memory(&server);
         let take = |n: usize| way.pair(&format!("lock:{n:07}"))[0].clone();
-        for_each(&mut server.connection(), 0..scale.memory_locks, take);
-        [(used_memory(&server) - before) / scale.memory_locks as f64]
+        [memory_of(&server, scale.memory_locks, take)]
     });
-    let mut table = Table::new(
+    let table = Table::new(
         format!("Memory of a held lock: {}", program.version),
         &format!(
             "{} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
@@ -41,33 +38,25 @@ fn held(program: &Program, scale: &Scale) -> Part {
         ),
         &["bytes a lock", "of SET NX PX"],
     );
-    let mut bars = Vec::new();
-    let base = &figures[0][0];
-    for (way, [bytes]) in ways.iter().zip(&figures) {
-        table.row(
-            taking(*way),
-            vec![bytes.spread(), bytes.over(base).spread()],
-        );
-        let ours = &figures[1][0];
-        bars.extend(bytes.over(ours).spread().map(|ratio| Bar {
+    let table = table.rows_over(ways.map(taking), &figures, |_| 0);
+    let ([base], [ours]) = (&figures[0], &figures[1]);
+    let bars = ways.iter().zip(&figures).filter_map(|(way, [bytes])| {
+        Some(Bar {
             name: taking(*way).to_owned(),
-            ratio,
+            ratio: bytes.over(ours).spread()?,
             ours: way.is_ours(),
-        }));
-    }
-    let ratio = figures[1][0].over(base).spread();
-    Part {
-        tables: vec![table],
-        goals: vec![Goal::at_most("bytes of a held lock of SET's", 1.2, ratio)],
-        panels: vec![Panel {
-            title: format!(
-                "Memory of a held lock, {}; this module = 1",
-                program.version
-            ),
-            bars,
-        }],
-        ..Part::default()
-    }
+        })
+    });
+    let version = &program.version;
+    let panel = Panel {
+        title: format!("Memory of a held lock, {version}; this module = 1"),
+        bars: bars.collect(),
+    };
+    let ratio = ours.over(base).spread();
+    let goal = Goal::at_most("bytes of a held lock of SET's", 1.2, ratio);
+    let mut part = Part::new(table, vec![goal]);
+    part.panels.push(panel);
+    part
 }
 
 /// The first command of the way.
@@ -88,24 +77,16 @@ fn used(program: &Program, scale: &Scale) -> Part {
         for_each(&mut server.connection(), 0..2 * names, pair);
         [used_memory(server) - before]
     });
-    let mut table = Table::new(
+    let table = Table::new(
         format!("Memory left by used names: {}", program.version),
         &format!("Bytes in all after {names} names were locked and unlocked."),
         &["bytes left"],
     );
-    for ((way, _), [bytes]) in ways.iter().zip(&figures) {
-        table.row(way.name(), vec![bytes.spread()]);
-    }
-    let ratio = |bytes: &Rounds| bytes.spread().map(|spread| spread.scaled(names as f64));
-    Part {
-        tables: vec![table],
-        goals: vec![Goal::at_most(
-            "bytes left of a used name",
-            0.05,
-            ratio(&figures[1][0]),
-        )],
-        ..Part::default()
-    }
+    let table = table.rows(ways.iter().map(|(way, _)| way.name()), &figures);
+    let left = figures[1][0].spread();
+    let each = left.map(|spread| spread.scaled(names as f64));
+    let goal = Goal::at_most("bytes left of a used name", 0.05, each);
+    Part::new(table, vec![goal])
 }
 
 fn waiting(programs: &[Program], scale: &Scale) -> Table {
@@ -124,9 +105,9 @@ fn waiting(programs: &[Program], scale: &Scale) -> Table {
         let figures = interleave(scale.rounds, &mut ways, |in_lock_queue| {
             [waiter(program, *in_lock_queue)]
         });
-        for (name, [bytes]) in ["LOCK.ACQUIRE BLOCK", "BLPOP"].iter().zip(&figures) {
-            table.row(format!("{name}, {}", program.version), vec![bytes.spread()]);
-        }
+        let names = ["LOCK.ACQUIRE BLOCK", "BLPOP"];
+        let names = names.map(|name| format!("{name}, {}", program.version));
+        table = table.rows(names, &figures);
     }
     table
 }
@@ -164,8 +145,4 @@ fn server_for_ways(program: &Program) -> Server {
         way.prepare(&mut connection).expect("a way of every server");
     }
     server
-}
-
-fn forget_everything(server: &Server) {
-    cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
 }

@@ -27,16 +27,14 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let figures = interleave_slices(scale.rounds, slices, &mut contestants, |(.., pairs)| {
         [pairs.cost() / BATCH as f64]
     });
-    let mut table = Table::new(
+    let names = contestants.iter();
+    let names = names.map(|(way, held, _)| format!("{}, {held} held", way.name()));
+    let table = Table::new(
         format!("A pair beside held locks, pipelined: {}", program.version),
         "Server CPU of a pair on other keys while so many locks are held, and its ratio to one.",
         &["ns a pair", "of one held"],
     );
-    for (index, ((way, held, _), [cost])) in contestants.iter().zip(&figures).enumerate() {
-        let few = &figures[index - index % HELD.len()][0];
-        let name = format!("{}, {held} held", way.name());
-        table.row(name, vec![cost.spread(), cost.over(few).spread()]);
-    }
+    let table = table.rows_over(names, &figures, |index| index - index % HELD.len());
     Part::new(table, vec![])
 }
 

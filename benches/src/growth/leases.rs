@@ -10,7 +10,7 @@ use crate::part::Part;
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, for_each, settle};
-use crate::stats::{interleave, percentiles, spreads};
+use crate::stats::{interleave, percentiles};
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
@@ -46,18 +46,13 @@ fn alone(program: &Program, scale: &Scale) -> Table {
             .collect();
         percentiles(&mut late)
     });
-    let mut table = Table::new(
-        format!(
-            "From a lease's end to the next one's grant: {}",
-            program.version
-        ),
+    let version = &program.version;
+    Table::new(
+        format!("From a lease's end to the next one's grant: {version}"),
         &format!("Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
         &["median ms", "p99 ms", "worst ms"],
-    );
-    for figures in &figures {
-        table.row("LOCK.ACQUIRE BLOCK", spreads(figures));
-    }
-    table
+    )
+    .rows(["LOCK.ACQUIRE BLOCK"], &figures)
 }
 
 /// Leases that nobody waits for, beside keys of SET with the same ends.
@@ -81,18 +76,13 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
         });
         [longest.spent / 1000.0 / scale.leases as f64, longest.time]
     });
-    let mut table = Table::new(
-        format!(
-            "{} leases that end at once: {}",
-            scale.leases, program.version
-        ),
+    let (count, version) = (scale.leases, &program.version);
+    Table::new(
+        format!("{count} leases that end at once: {version}"),
         "Server CPU of each, and the longest that another client's PING took meanwhile.",
         &["us a lease", "worst PING ms"],
-    );
-    for ((name, _), figures) in kinds.iter().zip(&figures) {
-        table.row(*name, spreads(figures));
-    }
-    table
+    )
+    .rows(kinds.map(|(name, _)| name), &figures)
 }
 
 /// Leases that somebody waits for, each a lock of its own.
@@ -112,11 +102,9 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
             lease_ms *= 2;
         }
     });
-    let mut table = Table::new(
-        format!(
-            "{count} leases that end at once, each with a waiter: {}",
-            program.version
-        ),
+    let version = &program.version;
+    Table::new(
+        format!("{count} leases that end at once, each with a waiter: {version}"),
         "Server CPU of each hand-off (the last of the wait included), the longest that another \
          client's PING took meanwhile, and how late the grants were made.",
         &[
@@ -126,11 +114,8 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
             "p99 late ms",
             "worst late ms",
         ],
-    );
-    for figures in &figures {
-        table.row("locks", spreads(figures));
-    }
-    table
+    )
+    .rows(["locks"], &figures)
 }
 
 /// `None` when the first lease ended before the last client waited.

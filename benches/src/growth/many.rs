@@ -13,33 +13,27 @@ use crate::part::Part;
 use crate::scale::{Amount, Scale};
 use crate::servers::{Program, cpu_of, for_each, number, settle, used_memory};
 use crate::session::HOUR_MS;
-use crate::stats::Rounds;
+use crate::stats::{Rounds, spreads};
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// The kind of locks that are held.
-struct Kind {
-    name: &'static str,
-    /// The command that takes one, and the word before its lease.
-    words: [&'static str; 2],
-}
+/// The kind of locks that are held: its name, the command that takes one, and the word before its lease.
+type Kind = [&'static str; 3];
 
 const KINDS: [Kind; 2] = [
-    Kind {
-        name: "locks",
-        words: ["LOCK.ACQUIRE", "PX"],
-    },
-    Kind {
-        name: "keys of SET PX",
-        words: ["SET", "PX"],
-    },
+    ["locks", "LOCK.ACQUIRE", "PX"],
+    ["keys of SET PX", "SET", "PX"],
 ];
 
-const SIZES: [&str; 4] = ["MiB in all", "bytes each", "RDB bytes", "AOF bytes"];
-const TIMES: [&str; 7] = [
+/// The columns of the tables of sizes and of times, of which the first has so many.
+const COLUMNS: [&str; 11] = [
+    "MiB in all",
+    "bytes each",
+    "RDB bytes",
+    "AOF bytes",
     "taken",
     "SAVE",
     "RDB loaded",
@@ -48,12 +42,7 @@ const TIMES: [&str; 7] = [
     "lease ended",
     "all gone, s",
 ];
-
-/// The figures of one kind: the columns of both tables.
-struct Figures {
-    sizes: [f64; SIZES.len()],
-    times: [f64; TIMES.len()],
-}
+const SIZES: usize = 4;
 
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let mut part = Part::default();
@@ -68,59 +57,45 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
         format!("The sizes of many held locks: {}", program.version),
         "Key of 13 bytes, owner of 36. Memory is the server's used_memory; the AOF is as commands \
          (aof-use-rdb-preamble no), else it is as large as the RDB file.",
-        &SIZES,
+        &COLUMNS[..SIZES],
     );
     let mut times = Table::new(
         format!("The times of many held locks: {}", program.version),
         "CPU of each, in nanoseconds: of the server's main thread, and for an AOF rewrite of the child \
          that does it. All leases end at once; the server spends at most a quarter of its time on \
          expired keys, so it takes a while until all are gone.",
-        &TIMES,
+        &COLUMNS[SIZES..],
     );
-    for amount in amounts {
+    for &(locks, rounds) in amounts {
         let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
-        let needed = amount.locks * FREE_BYTES_EACH;
-        let mut figures = [(); KINDS.len()].map(|()| Vec::new());
+        let needed = locks * FREE_BYTES_EACH;
+        let mut figures = [(); KINDS.len()].map(|()| <[Rounds; COLUMNS.len()]>::default());
         if needed <= free {
-            for _ in 0..amount.rounds {
+            for _ in 0..rounds {
                 for (kind, figures) in KINDS.iter().zip(&mut figures) {
-                    figures.push(life(program, kind, amount.locks));
+                    for (kept, figure) in figures.iter_mut().zip(life(program, kind, locks)) {
+                        kept.push(figure);
+                    }
                 }
             }
         }
         for (kind, figures) in KINDS.iter().zip(&figures) {
-            let name = format!("{} {}", amount.locks, kind.name);
-            if figures.is_empty() {
+            let name = format!("{locks} {}", kind[0]);
+            if needed > free {
                 let why = format!("{} GiB of free memory are needed", needed.div_ceil(1 << 30));
                 sizes.left_out(name.clone(), why.clone());
                 times.left_out(name, why);
             } else {
-                sizes.row(name.clone(), spreads(figures, |f| &f.sizes));
-                times.row(name, spreads(figures, |f| &f.times));
+                sizes.row(name.clone(), spreads(&figures[..SIZES]));
+                times.row(name, spreads(&figures[SIZES..]));
             }
         }
     }
     [sizes, times]
 }
 
-/// Of each column the spread over the rounds.
-fn spreads<const COLUMNS: usize>(
-    rounds: &[Figures],
-    of: impl Fn(&Figures) -> &[f64; COLUMNS],
-) -> Vec<Option<crate::stats::Spread>> {
-    (0..COLUMNS)
-        .map(|column| {
-            let mut figures = Rounds::default();
-            for round in rounds {
-                figures.push(of(round)[column]);
-            }
-            figures.spread()
-        })
-        .collect()
-}
-
 /// All that happens to so many of a kind, on a server of their own.
-fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
+fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let builder = program.builder().config("aof-use-rdb-preamble", "no");
     let server = builder.start();
     settle(&server);
@@ -156,27 +131,23 @@ fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
 
     let (ended, gone) = expire(&server, &mut connection, kind, count, filling);
     let each = |sum: f64| sum / count as f64;
-    Figures {
-        sizes: [
-            bytes / f64::from(1 << 20),
-            each(bytes),
-            each(rdb),
-            each(aof),
-        ],
-        times: [
-            each(taken),
-            each(saved),
-            each(rdb_loaded),
-            each(rewritten),
-            each(aof_loaded),
-            each(ended),
-            gone,
-        ],
-    }
+    [
+        bytes / f64::from(1 << 20),
+        each(bytes),
+        each(rdb),
+        each(aof),
+        each(taken),
+        each(saved),
+        each(rdb_loaded),
+        each(rewritten),
+        each(aof_loaded),
+        each(ended),
+        gone,
+    ]
 }
 
 fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
-    let [name, px] = kind.words;
+    let [_, name, px] = kind;
     command(
         &[name, &format!("lock:{number:08}"), OWNER, px],
         &[lease_ms],

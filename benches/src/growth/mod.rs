@@ -2,7 +2,6 @@
 
 mod held;
 mod leases;
-mod loading;
 mod many;
 mod queue;
 
@@ -17,5 +16,4 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     held::measure(program, scale)
         .and(queue::measure(program, scale))
         .and(leases::measure(program, scale))
-        .and(loading::measure(program, scale))
 }

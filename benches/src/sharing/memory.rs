@@ -1,12 +1,11 @@
 //! The server's memory for a share.
 
 use redis::Cmd;
-use testbed::{Expect, cmd};
 
 use super::{HOUR_MS, share};
 use crate::part::{Goal, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, for_each, used_memory};
+use crate::servers::{Program, memory_of};
 use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, command};
@@ -34,12 +33,9 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let count = scale.memory_locks;
     let mut kinds = KINDS;
     let figures = interleave(scale.rounds, &mut kinds, |(_, acquire)| {
-        cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
-        let before = used_memory(&server);
-        for_each(&mut server.connection(), 0..count, *acquire);
-        [(used_memory(&server) - before) / count as f64]
+        [memory_of(&server, count, *acquire)]
     });
-    let mut table = Table::new(
+    let table = Table::new(
         format!("Memory of a share: {}", program.version),
         &format!(
             "{count} of them, keys of 12 bytes, owners of {}; and the ratio to a lock that is not shared.",
@@ -48,9 +44,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         &["bytes a holder", "of a plain lock"],
     );
     let base = &figures[0][0];
-    for ((name, _), [bytes]) in kinds.iter().zip(&figures) {
-        table.row(*name, vec![bytes.spread(), bytes.over(base).spread()]);
-    }
+    let table = table.rows_over(kinds.map(|(name, _)| name), &figures, |_| 0);
     let ratio = |index: usize| {
         let [bytes] = figures.get(index)?;
         bytes.over(base).spread()
