@@ -11,6 +11,8 @@ FNR == 1 { page = FILENAME; RS = "<" }
         $0 = substr($0, RSTART + RLENGTH)
         value = tag
         sub(/^[a-z]*="/, "", value)
+        gsub(/&lt;|%3C/, "<", value) # constructors of Java
+        gsub(/&gt;|%3E/, ">", value)
         if (tag ~ /^(id|name)/) anchors[page "#" value]
         else if (value !~ /^([a-z]+:|\/\/|\$)/) links[page SUBSEP value]
     }
