@@ -86,7 +86,7 @@ monitoring: setup-server build ## metrics, alert rules and dashboard, checked on
 TESTS = --workspace -E 'not package(examples-rust)'
 # Tests that depend on the server; in full also those of the tools and the client that use it.
 SERVER_TESTS = kind(test) & package(redis-lock) & not binary(/^(documents|layers|project|switch)$$/)
-TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|testbed|faults)$$/)
+TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|faults)$$/)
 
 test: setup-server setup-cli build ## unit and integration tests on the installed server
 	@$(TOOLS)/tests.sh $(TESTS)
@@ -206,7 +206,7 @@ dist-test: ## check what make dist has built: sizes, symbols, checksums, and a l
 dist-again: ## build it again in another folder: it must be the same to the byte
 	@$(TOOLS)/dist/reproduce.sh $(TARGETS)
 
-container-test: ## images and the compose file, as a user runs them (takes root, podman and a DIST= folder)
+container-test: ## images and the compose file, as a user runs them (takes root, podman, DIST=folder; BASES= for others)
 	@packaging/container/test/all.sh $(DIST)
 
 release-rehearsal: ## what a release does, up to the registries

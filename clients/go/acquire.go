@@ -9,7 +9,7 @@ import (
 
 // Acquire acquires the lock of a key. It waits in line until the context ends, or as long as [Wait] says. The context
 // limits the wait, not the grant: that lasts until its [Grant.Release]. A call to the server that is under way is not
-// broken off, so Acquire may return up to a second after the end of the context.
+// broken off, so Acquire may return up to a second after the end of the context. The error is an [*Error] of any kind.
 func (l *Locks) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
 	return l.acquire(ctx, nil, state.Name{Key: key}, 0, l.terms(options))
 }
@@ -29,7 +29,7 @@ func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Contex
 }
 
 // Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
-// session renews it from now on. One release gives back all its holds.
+// session renews it from now on. One release gives back all its holds. The error is [ErrLost] if the grant has ended.
 func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
 	return l.acquire(ctx, nil, state.Name{Key: key, Owner: owner}, token, l.terms(options, Wait(0)))
 }

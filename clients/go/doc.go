@@ -17,6 +17,8 @@
 //
 // Waiting callers queue on the server, first come, first served. Their number is not limited by connections.
 //
+// Keys have at most 8,192 bytes, with their prefix. The server takes times in whole milliseconds, rounded up.
+//
 // Each call to the server is limited to a second. A limit of this package never looks like one of the caller's: it is
 // [ErrUnavailable] or [ErrBusy], and context.DeadlineExceeded only if the caller's context has ended.
 //

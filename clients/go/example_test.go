@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	redislock "github.com/redis-lock/redis-lock/clients/go"
 	"github.com/redis-lock/redis-lock/clients/go/redislocktest"
 )
@@ -16,6 +18,14 @@ var (
 	server = redislocktest.New()
 	locks  = redislock.New(server.Client(), redislock.Options{Service: "orders"})
 )
+
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}) // or a cluster's, or by Sentinels
+	defer client.Close()
+	locks := redislock.New(client, redislock.Options{Service: "orders", Prefix: "lock:", Lease: 5 * time.Second})
+	fmt.Println(locks.Close(ctx))
+	// Output: <nil>
+}
 
 func ExampleLocks_Do() {
 	err := locks.Do(ctx, "lock:orders:42", func(ctx context.Context, grant *redislock.Grant) error {
@@ -92,4 +102,140 @@ func ExampleGrant_OnLost() {
 	server.Lose("lock:orders:42")
 	fmt.Println(errors.Is(<-told, redislock.ErrLost))
 	// Output: true
+}
+
+func ExampleLocks_Lead() {
+	ctx, stop := context.WithCancel(ctx)
+	err := locks.Lead(ctx, "lock:leader", func(ctx context.Context, grant *redislock.Grant) error {
+		fmt.Println("leads:", grant.Held())
+		stop() // the program ends
+		return nil
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Output:
+	// leads: true
+	// true
+}
+
+func ExampleLocks_Task() {
+	task := locks.Task()
+	grant, _ := task.Acquire(ctx, "lock:orders:42")
+	again, err := task.Acquire(ctx, "lock:orders:42") // does not wait
+	fmt.Println(again == grant, err)
+	fmt.Println(grant.Release(ctx), grant.Held())
+	fmt.Println(grant.Release(ctx), grant.Held())
+	// Output:
+	// true <nil>
+	// <nil> true
+	// <nil> false
+}
+
+func ExampleGrant() {
+	grant, err := locks.Acquire(ctx, "lock:orders:42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	work, cancel := grant.Context(ctx) // ends when the lock is lost
+	defer cancel()
+	fmt.Println(grant.Check(work)) // before a step that matters
+	fmt.Println(grant.Extend(work, 30*time.Second))
+	fmt.Println(grant.Held(), grant.Remaining() > 0, grant.Err())
+	fmt.Println(grant.Release(ctx))
+	// Output:
+	// <nil>
+	// <nil>
+	// true true <nil>
+	// <nil>
+}
+
+func ExampleError() {
+	grant, _ := locks.Acquire(ctx, "lock:orders:42")
+	_, err := locks.TryAcquire(ctx, "lock:orders:42")
+	var failed *redislock.Error
+	if errors.As(err, &failed) {
+		fmt.Println(failed.Op, failed.Key, errors.Is(err, redislock.ErrBusy))
+	}
+	fmt.Println(grant.Release(ctx))
+	// Output:
+	// acquire lock:orders:42 true
+	// <nil>
+}
+
+func ExampleShared() {
+	for range 2 { // readers
+		grant, err := locks.TryAcquire(ctx, "lock:prices", redislock.Shared())
+		fmt.Println(err)
+		defer grant.Release(ctx)
+	}
+	_, err := locks.TryAcquire(ctx, "lock:prices") // a writer
+	fmt.Println(errors.Is(err, redislock.ErrBusy))
+	// Output:
+	// <nil>
+	// <nil>
+	// true
+}
+
+func ExampleFixed() {
+	grant, err := locks.Acquire(ctx, "lock:report", redislock.Wait(10*time.Second), redislock.Fixed(time.Minute))
+	fmt.Println(err)
+	fmt.Println(grant.Extend(ctx, time.Minute)) // nobody else renews it
+	fmt.Println(grant.Release(ctx))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
+func ExampleAtMost() {
+	grant, _ := locks.Acquire(ctx, "lock:report", redislock.AtMost(10*time.Millisecond))
+	<-grant.Lost()
+	fmt.Println(errors.Is(grant.Err(), redislock.ErrLost))
+	// Output: true
+}
+
+func ExampleObserver() {
+	observer := redislock.Observer{Acquired: func(key string, took time.Duration, err error) {
+		fmt.Println(key, took < time.Minute, err)
+	}}
+	locks := redislock.New(server.Client(), redislock.Options{Observer: observer})
+	grant, _ := locks.Acquire(ctx, "lock:orders:42")
+	fmt.Println(grant.Release(ctx))
+	// Output:
+	// lock:orders:42 true <nil>
+	// <nil>
+}
+
+func ExampleQuorum() {
+	var clients []redis.UniversalClient // of servers that fail by themselves
+	for range 3 {
+		clients = append(clients, redislocktest.New().Client())
+	}
+	quorum := redislock.NewQuorum(clients, redislock.Options{Service: "reports"})
+	grant, err := quorum.Acquire(ctx, "lock:report", redislock.Wait(10*time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(grant.Check(ctx)) // before a step that matters
+	fmt.Println(grant.Release(ctx), quorum.Close(ctx))
+	// Output:
+	// <nil>
+	// <nil> <nil>
+}
+
+func ExampleQuorum_Do() {
+	var clients []redis.UniversalClient
+	for range 3 {
+		clients = append(clients, redislocktest.New().Client())
+	}
+	quorum := redislock.NewQuorum(clients, redislock.Options{Service: "reports"})
+	err := quorum.Do(ctx, "lock:report", func(ctx context.Context, grant *redislock.QuorumGrant) error {
+		fmt.Println("held:", grant.Held()) // ctx ends when the lock is lost
+		return nil
+	})
+	fmt.Println(err, quorum.Close(ctx))
+	// Output:
+	// held: true
+	// <nil> <nil>
 }

@@ -99,7 +99,7 @@ func (g *Grant) wake() {
 	}
 }
 
-// Key is the key of the lock.
+// Key is the key of the lock, with the prefix of the [Options].
 func (g *Grant) Key() string { return g.claim.Key }
 
 // Owner is the holder, to the server.
@@ -128,7 +128,8 @@ func (g *Grant) Err() error {
 	return failed("hold", g.claim.Key, st.RequireHeld(&g.claim))
 }
 
-// Check asks the server whether the grant stands. The error is [ErrLost] if it does not.
+// Check asks the server whether the grant stands. The error is [ErrLost] if it does not, and [ErrUnavailable] without
+// an answer for two reply timeouts.
 func (g *Grant) Check(ctx context.Context) error {
 	return g.call(ctx, "check", func(*state.State) []any { return []any{"LOCK.FENCE", g.claim.Key, g.claim.Token} },
 		(*state.State).Confirmed)
@@ -157,7 +158,7 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 }
 
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
-// [Fixed].
+// [Fixed]. The errors are those of Check, and [ErrMisuse] for less than a second, or a millisecond if it is Fixed.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond {
 		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond")
@@ -166,7 +167,8 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 // Detach lets go of the lock without releasing it: it is not held here any more, nobody renews it, and it stays for
-// this lease, for a caller of [Locks.Adopt] with its key, owner and token.
+// this lease, for a caller of [Locks.Adopt] with its key, owner and token. The errors are those of Check, and [ErrMisuse]
+// for less than a millisecond, or a grant that its task has acquired more than once.
 func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond || g.claim.Holds > 1 {
 		return misuse("detach", g.claim.Key, "a lease is at least 1 millisecond, and the task has one hold")

@@ -7,7 +7,8 @@ import (
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// Observer has functions that are called as things happen, and must not block. Those that are nil are left out.
+// Observer has functions that are called as things happen, and must not block. Those that are nil are left out. Keys
+// have their prefix.
 type Observer struct {
 	// Acquired follows each acquire, with the time it took; err is nil if the lock was granted.
 	Acquired func(key string, took time.Duration, err error)

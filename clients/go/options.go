@@ -16,7 +16,8 @@ type Options struct {
 	Service string
 	// Prefix begins the key of each lock.
 	Prefix string
-	// Lease is how long others wait for a lock when this process has died: 10 seconds by default, at least 1.
+	// Lease is how long others wait for a lock when this process has died: 10 seconds by default, at least 1. With less
+	// each acquire is [ErrMisuse].
 	Lease time.Duration
 	// Silence is how long the process may be suspended and keep its locks: 30 seconds by default, at least 1.
 	Silence time.Duration
@@ -45,14 +46,15 @@ type terms struct {
 	wrong         string
 }
 
-// Wait limits the wait, beside the context. When it is over the error is [ErrBusy].
+// Wait limits the wait, beside the context. When it is over the error is [ErrBusy]. Zero does not wait.
 func Wait(wait time.Duration) LockOption { return func(t *terms) { t.wait = max(wait, 0) } }
 
 // Shared acquires the lock together with other shared holders: for readers, if the writers use none of the options
 // Shared and Permits.
 func Shared() LockOption { return func(t *terms) { t.mode = append(t.mode, "SHARED") } }
 
-// Permits acquires one of n permits: a semaphore, if all callers give the same n.
+// Permits acquires one of n permits: a semaphore, if all callers give the same n. With n below 1 the acquire is
+// [ErrMisuse].
 func Permits(n int) LockOption {
 	return func(t *terms) {
 		if t.mode = append(t.mode, "LIMIT", n); n < 1 { // the server takes 0 for any number
@@ -61,7 +63,8 @@ func Permits(n int) LockOption {
 	}
 }
 
-// Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it.
+// Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it. A lease of
+// zero or less is [ErrMisuse].
 func Fixed(lease time.Duration) LockOption {
 	return func(t *terms) { t.lease, t.isFixed = lease, true }
 }

@@ -12,7 +12,7 @@ go127=go1.27.4
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || { echo "gofmt: $unformatted" >&2; exit 1; }
 go vet -mod=readonly ./...
-shortest='TestTakes|TestWaits|TestALoss'
+shortest='TestTakes|TestWaits|TestALoss|Example'
 if [ "${FORM:-}" = short ]; then
     exec go test -mod=readonly -count=1 -parallel 6 -timeout 5m -v -run "$shortest" .
 fi

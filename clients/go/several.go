@@ -13,7 +13,8 @@ import (
 type Grants []*Grant
 
 // AcquireAll acquires the locks of several keys, or none: one after the other in the order of their names, so that two
-// callers never wait for each other. They have one owner, and one time to wait.
+// callers never wait for each other. They have one owner, and one time to wait. The errors are those of [Locks.Acquire];
+// then none of the locks is held.
 func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOption) (grants Grants, err error) {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
@@ -37,7 +38,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOp
 	return grants, nil
 }
 
-// Release gives all back, the last one first.
+// Release gives all back, the last one first. Their errors are joined.
 func (g Grants) Release(ctx context.Context) (err error) {
 	for _, grant := range slices.Backward(g) {
 		err = errors.Join(err, grant.Release(ctx))

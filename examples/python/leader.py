@@ -1,6 +1,8 @@
-"""Several processes run, and one leads. When it dies, another one does, a lease later."""
+"""Several processes run, and one leads. When it is stopped, another one does at once; when it dies, a lease later."""
 
 import os
+import signal
+import sys
 import time
 
 import redis
@@ -15,5 +17,6 @@ def work(grant: Grant) -> None:
         time.sleep(0.1)
 
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 with Locks(client, name="worker", lease=3) as locks:
     locks.lead("lock:leader", work)

@@ -2,7 +2,7 @@
 
 use crate::support::run;
 use redis::Connection;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, started};
 
 /// A connection of a user with these rules.
 fn user(server: &Server, rules: &[&str]) -> Connection {
@@ -27,8 +27,7 @@ const CALLS: [&str; 5] = [
 
 #[test]
 fn a_reader_of_the_key_may_look_and_fence_and_no_more() {
-    let server = Server::start();
-    let mut admin = server.connection();
+    let (server, mut admin) = started();
     let token = run(&mut admin, "LOCK.ACQUIRE k a").grant().token;
     let mut c = user(&server, &["%R~k", "+@all"]);
     assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().token, token);
@@ -52,8 +51,7 @@ fn a_writer_of_the_key_who_may_not_read_it_can_do_nothing() {
 
 #[test]
 fn a_script_checks_the_rights_of_its_caller() {
-    let server = Server::start();
-    let mut admin = server.connection();
+    let (server, mut admin) = started();
     run(&mut admin, "LOCK.ACQUIRE k a").grant();
     run(&mut admin, "LOCK.ACQUIRE other a").grant();
     let mut c = user(&server, &["~k", "+eval", "+lock.info"]);
@@ -67,8 +65,7 @@ fn a_script_checks_the_rights_of_its_caller() {
 
 #[test]
 fn the_category_lock_holds_the_modules_commands_where_the_server_offers_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     if !has_module_categories() {
         cmd!(c, "ACL", "CAT", "lock").refused("ERR");
         return;

@@ -1,13 +1,12 @@
 //! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, and the owner `*`.
 
-use crate::support::{TEN_YEARS_MS, deadline, now_ms, run, starts_lease, unchanged};
+use crate::support::{TEN_YEARS_MS, run, starts_lease};
 use std::collections::HashSet;
-use testbed::{Expect, Grant, Server, cmd};
+use testbed::{Expect, Grant, cmd, started};
 
 #[test]
 fn a_free_lock_is_granted_with_one_hold_and_the_default_lease() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let grant = starts_lease(&mut c, "k", 30_000, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     let token = cmd!(c, "LOCK.FENCE", "k").int();
     let expected = Grant {
@@ -23,8 +22,7 @@ fn a_free_lock_is_granted_with_one_hold_and_the_default_lease() {
 
 #[test]
 fn the_lease_of_a_new_grant_is_told_in_milliseconds_or_seconds() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for (lease, ms) in [
         ("PX 1234", 1234),
         ("EX 7", 7000),
@@ -39,57 +37,8 @@ fn the_lease_of_a_new_grant_is_told_in_milliseconds_or_seconds() {
 }
 
 #[test]
-fn reentry_adds_a_hold_and_keeps_the_token() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let first = run(&mut c, "LOCK.ACQUIRE k a").grant();
-    for holds in 2..=5 {
-        let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
-        assert_eq!(
-            grant,
-            Grant {
-                holds,
-                ..first.clone()
-            }
-        );
-    }
-}
-
-#[test]
-fn reentry_never_shortens_a_lease() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
-    let shorter = starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.ACQUIRE k a PX 1000"));
-    assert_eq!(shorter.grant().lease, 60_000);
-    let longer = starts_lease(&mut c, "k", 90_000, |c| run(c, "LOCK.ACQUIRE k a EX 90"));
-    assert_eq!(longer.grant().lease, 90_000);
-
-    let far = now_ms() + 500_000;
-    cmd!(c, "PEXPIREAT", "k", far).int();
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().lease, 90_000);
-    assert_eq!(deadline(&mut c, "k"), far);
-}
-
-#[test]
-fn another_owner_gets_nil_and_changes_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    for line in [
-        "LOCK.ACQUIRE k b",
-        "LOCK.ACQUIRE k b PX 90000",
-        "LOCK.ACQUIRE k A",
-        "LOCK.ACQUIRE k *",
-    ] {
-        unchanged(&mut c, "k", |c| run(c, line)).nil();
-    }
-}
-
-#[test]
 fn a_star_asks_for_a_fresh_random_owner() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let owners: HashSet<_> = (0..100)
         .map(|n| {
             let owner = cmd!(c, "LOCK.ACQUIRE", format!("k{n}"), "*").grant().owner;
@@ -115,8 +64,7 @@ fn is_uuid_version_4(text: &str) -> bool {
 
 #[test]
 fn a_random_owner_is_an_owner_like_any_other() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let grant = run(&mut c, "LOCK.ACQUIRE k * PX 60000").grant();
     let again = cmd!(c, "LOCK.ACQUIRE", "k", grant.owner, "HOLDS", 2).grant();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::support::{run, unchanged};
 use redis::Connection;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, cmd, started};
 
 /// Three keys for a call to be tried on: `held` by the owner a, `free`, and `text` of another type.
 #[track_caller]
@@ -46,8 +46,7 @@ const WITH_OWNER: [&str; 3] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW"];
 
 #[test]
 fn too_few_arguments_are_the_servers_own_error() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for line in [
         "LOCK.ACQUIRE",
         "LOCK.ACQUIRE k",
@@ -70,8 +69,7 @@ fn too_few_arguments_are_the_servers_own_error() {
 
 #[test]
 fn too_many_arguments_are_refused_where_there_are_no_options() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     three_keys(&mut c);
     let token = run(&mut c, "LOCK.FENCE held").int();
     for (command, arguments) in [
@@ -90,8 +88,7 @@ fn too_many_arguments_are_refused_where_there_are_no_options() {
 
 #[test]
 fn an_owner_is_1_to_256_bytes() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     three_keys(&mut c);
     for command in WITH_OWNER {
         for owner in [vec![], vec![b'a'; 257], vec![b'a'; 100_000]] {
@@ -108,57 +105,8 @@ fn an_owner_is_1_to_256_bytes() {
 }
 
 #[test]
-fn any_bytes_name_a_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let long = "k".repeat(70_000);
-    for key in ["", " ", "*", "PX", "LOCK.ACQUIRE", "{}", "%s%n%p", &long] {
-        let token = cmd!(c, "LOCK.ACQUIRE", key, "a").grant().token;
-        cmd!(c, "LOCK.FENCE", key, token).okay();
-        assert_eq!(cmd!(c, "LOCK.INFO", key).lock_info().token, token);
-        cmd!(c, "LOCK.RENEW", key, "a").grant();
-        assert_eq!(cmd!(c, "LOCK.RELEASE", key, "a").int(), 0);
-    }
-}
-
-#[test]
-fn an_owner_may_be_called_like_an_option() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for owner in [
-        "PX", "BLOCK", "HOLDS", "TOKEN", "ALL", "1", "-1", "**", "%s",
-    ] {
-        assert_eq!(
-            cmd!(c, "LOCK.ACQUIRE", "k", owner, "PX", 5000)
-                .grant()
-                .owner,
-            owner.as_bytes()
-        );
-        assert_eq!(cmd!(c, "LOCK.RELEASE", "k", owner, "ALL").int(), 0);
-    }
-}
-
-#[test]
-fn a_star_cannot_be_repeated_and_so_takes_neither_holds_nor_token() {
-    let server = Server::start();
-    let mut c = server.connection();
-    three_keys(&mut c);
-    for options in [
-        "* HOLDS 1",
-        "* HOLDS 2",
-        "* TOKEN 1",
-        "* TOKEN 1 HOLDS 1",
-        "* PX 100 HOLDS 1",
-        "* BLOCK 0 TOKEN 5",
-    ] {
-        refused_everywhere(&mut c, "LOCK.ACQUIRE", &words(options), "*");
-    }
-}
-
-#[test]
 fn thousands_of_arguments_are_refused_like_two() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     three_keys(&mut c);
     for command in WITH_OWNER {
         let mut arguments = words("a");

@@ -2,7 +2,7 @@
 
 use crate::support::{TEN_YEARS_MS, run, starts_lease, unchanged};
 use redis::Connection;
-use testbed::{Builder, Expect, Server, cmd};
+use testbed::{Builder, Expect, Server, cmd, started};
 
 struct Setting {
     name: &'static str,
@@ -11,55 +11,24 @@ struct Setting {
     most: i64,
 }
 
+const fn setting(name: &'static str, default: i64, least: i64, most: i64) -> Setting {
+    Setting {
+        name,
+        default,
+        least,
+        most,
+    }
+}
+
 const SETTINGS: [Setting; 8] = [
-    Setting {
-        name: "lock.default-lease-ms",
-        default: 30_000,
-        least: 1,
-        most: TEN_YEARS_MS,
-    },
-    Setting {
-        name: "lock.max-holders",
-        default: 10_000,
-        least: 1,
-        most: 1_000_000,
-    },
-    Setting {
-        name: "lock.max-lease-ms",
-        default: TEN_YEARS_MS,
-        least: 1,
-        most: TEN_YEARS_MS,
-    },
-    Setting {
-        name: "lock.max-queued",
-        default: 1_000_000,
-        least: 0,
-        most: 100_000_000,
-    },
-    Setting {
-        name: "lock.max-sessions",
-        default: 10_000,
-        least: 0,
-        most: 1_000_000,
-    },
-    Setting {
-        name: "lock.max-token-lead-ms",
-        default: 5_000,
-        least: 0,
-        most: 86_400_000,
-    },
-    Setting {
-        name: "lock.max-waiters",
-        default: 10_000,
-        least: 0,
-        most: 1_000_000,
-    },
-    Setting {
-        name: "lock.max-waiters-total",
-        default: 10_000,
-        least: 0,
-        most: 1_000_000,
-    },
+    setting("lock.default-lease-ms", 30_000, 1, TEN_YEARS_MS),
+    setting("lock.max-holders", 10_000, 1, 1_000_000),
+    setting("lock.max-lease-ms", TEN_YEARS_MS, 1, TEN_YEARS_MS),
+    setting("lock.max-queued", 1_000_000, 0, 100_000_000),
+    setting("lock.max-sessions", 10_000, 0, 1_000_000),
+    setting("lock.max-token-lead-ms", 5_000, 0, 86_400_000),
+    setting("lock.max-waiters", 10_000, 0, 1_000_000),
+    setting("lock.max-waiters-total", 10_000, 0, 1_000_000),
 ];
 
 #[track_caller]
@@ -76,8 +45,7 @@ fn get(c: &mut Connection, name: &str) -> i64 {
 
 #[test]
 fn each_setting_has_its_default_and_there_are_no_others() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for setting in &SETTINGS {
         assert_eq!(
             get(&mut c, setting.name),
@@ -97,8 +65,7 @@ fn each_setting_has_its_default_and_there_are_no_others() {
 
 #[test]
 fn what_is_on_or_off_takes_yes_and_no_alone() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let name = "lock.deadlock-detection";
     let get = |c: &mut Connection| {
         cmd!(*c, "CONFIG", "GET", name).fields()[name]
@@ -118,8 +85,7 @@ fn what_is_on_or_off_takes_yes_and_no_alone() {
 
 #[test]
 fn a_setting_takes_what_is_within_its_bounds_and_nothing_else() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for Setting {
         name, least, most, ..
     } in &SETTINGS
@@ -164,8 +130,7 @@ fn lines_of_redis_conf_are_taken() {
 
 #[test]
 fn rewrite_keeps_the_settings_over_a_restart() {
-    let mut server = Server::start();
-    let mut c = server.connection();
+    let (mut server, mut c) = started();
     for (setting, value) in SETTINGS.iter().zip(2..) {
         set(&mut c, setting.name, value);
     }
@@ -215,8 +180,7 @@ fn arguments_of_loadmodule_are_refused_with_a_line_that_says_so() {
 
 #[test]
 fn the_default_lease_is_cut_to_the_maximum_when_it_is_taken() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     set(&mut c, "lock.max-lease-ms", 2_000);
     assert_eq!(get(&mut c, "lock.default-lease-ms"), 30_000);
     let grant = starts_lease(&mut c, "k", 2_000, |c| run(c, "LOCK.ACQUIRE k a")).grant();
@@ -227,8 +191,7 @@ fn the_default_lease_is_cut_to_the_maximum_when_it_is_taken() {
 
 #[test]
 fn the_maximum_is_judged_on_the_argument_when_the_call_arrives() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     set(&mut c, "lock.max-lease-ms", 5_999);
     for lease in ["PX 6000", "PX 60000", "EX 6"] {
@@ -250,8 +213,7 @@ fn the_maximum_is_judged_on_the_argument_when_the_call_arrives() {
 
 #[test]
 fn a_remembered_lease_stays_when_the_maximum_falls_below_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     set(&mut c, "lock.max-lease-ms", 1_000);
     for line in [

@@ -3,7 +3,7 @@
 use crate::support::run;
 use redis::{Connection, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, started};
 
 pub(crate) struct Described {
     pub(crate) name: &'static str,
@@ -168,8 +168,7 @@ fn set(words: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn command_info_tells_arity_flags_key_positions_and_categories() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let version = Server::version();
     let has_categories = version.is_redis_from(7, 4) || version.is_valkey_from(8, 0);
     for command in COMMANDS {
@@ -192,8 +191,7 @@ fn command_info_tells_arity_flags_key_positions_and_categories() {
 
 #[test]
 fn the_key_spec_tells_where_the_key_is_and_what_becomes_of_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for command in COMMANDS {
         let name = command.name;
         let info = cmd!(c, "COMMAND", "INFO", name).items().remove(0).items();
@@ -227,8 +225,7 @@ fn the_key_spec_tells_where_the_key_is_and_what_becomes_of_it() {
 
 #[test]
 fn getkeys_finds_the_key() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for (line, flags) in [
         (
             "LOCK.ACQUIRE key a LIMIT 2 PX 1 BLOCK 0 HOLDS 2",
@@ -270,8 +267,7 @@ pub(crate) fn docs(c: &mut Connection, name: &str) -> BTreeMap<String, Value> {
 
 #[test]
 fn command_docs_are_complete_for_each_command_of_the_module() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let listed = texts(run(&mut c, "COMMAND LIST FILTERBY MODULE lock").value());
     let known: BTreeSet<_> = COMMANDS
         .iter()

@@ -3,7 +3,7 @@
 
 use crate::support::{HIGHEST_TOKEN, deadline, last_token, now_ms, run, state};
 use redis::Connection;
-use testbed::{Expect, LockInfo, Server, cmd, effect};
+use testbed::{Expect, LockInfo, cmd, effect, started};
 
 fn info(c: &mut Connection) -> LockInfo {
     run(c, "LOCK.INFO k").lock_info()
@@ -11,8 +11,7 @@ fn info(c: &mut Connection) -> LockInfo {
 
 #[test]
 fn the_key_comes_to_hold_exactly_this_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let end = now_ms() + 600_000;
     run(&mut c, &format!("LOCK._APPLY k me 77 3 60000 {end}")).okay();
     let told = info(&mut c);
@@ -25,8 +24,7 @@ fn the_key_comes_to_hold_exactly_this_lock() {
 
 #[test]
 fn it_takes_the_place_of_whatever_was_there() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for before in [
         "DEL k",
         "SET k text",
@@ -48,8 +46,7 @@ fn it_takes_the_place_of_whatever_was_there() {
 
 #[test]
 fn it_may_be_applied_any_number_of_times() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let line = format!("LOCK._APPLY k a 5 2 60000 {}", now_ms() + 60_000);
     run(&mut c, &line).okay();
     let once = state(&mut c, "k");
@@ -64,8 +61,7 @@ fn it_may_be_applied_any_number_of_times() {
 
 #[test]
 fn arguments_of_a_later_version_are_passed_over() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK._APPLY k a 5 2 60000 -1 x 2 -9 *").okay();
     assert_eq!(info(&mut c).holds, 2);
     let lock = effect("a", 6, 2, 60_000, -1);
@@ -77,8 +73,7 @@ fn arguments_of_a_later_version_are_passed_over() {
 
 #[test]
 fn both_lift_the_clock_and_never_lower_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for (line, last) in [
         ("LOCK._CLOCK 10", 10),
         ("LOCK._APPLY k a 20 1 1000 -1", 20),
@@ -95,8 +90,7 @@ fn both_lift_the_clock_and_never_lower_it() {
 
 #[test]
 fn a_deadline_in_the_past_frees_the_lock_and_its_token_counts() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK._APPLY k a 20 1 1000 1000").okay();
     run(&mut c, "LOCK.INFO k").nil();
     run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");

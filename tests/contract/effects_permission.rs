@@ -3,7 +3,7 @@
 
 use crate::support::{last_token, now_us, run, unchanged};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, effect, eventually};
+use testbed::{Expect, Server, cmd, effect, eventually, started};
 
 const APPLY: &str = "LOCK._APPLY k a 5 1 60000 -1";
 const CLOCK: &str = "LOCK._CLOCK 5";
@@ -20,8 +20,7 @@ fn user(server: &Server, rules: &[&str]) -> Connection {
 
 #[test]
 fn a_user_who_may_not_restore_is_refused_although_all_else_is_allowed() {
-    let server = Server::start();
-    let mut admin = server.connection();
+    let (server, mut admin) = started();
     let mut c = user(&server, &["~*", "&*", "+@all", "-restore"]);
     for line in [APPLY, CLOCK, "LOCK._APPLY k bad", "LOCK._CLOCK bad"] {
         unchanged(&mut admin, "k", |_| run(&mut c, line)).refused("NOPERM");
@@ -31,8 +30,7 @@ fn a_user_who_may_not_restore_is_refused_although_all_else_is_allowed() {
 
 #[test]
 fn a_user_who_may_restore_is_taken() {
-    let server = Server::start();
-    let mut admin = server.connection();
+    let (server, mut admin) = started();
     run(&mut admin, APPLY).okay();
     run(&mut admin, CLOCK).okay();
     for rules in [
@@ -68,8 +66,7 @@ fn a_key_that_the_user_may_not_write_is_refused() {
 
 #[test]
 fn a_script_is_taken_or_refused_as_its_caller() {
-    let server = Server::start();
-    let mut admin = server.connection();
+    let (server, mut admin) = started();
     let effect = effect("a", 5, 1, 60_000, -1);
     for (script, key) in FROM_SCRIPT {
         let mut c = user(&server, &["~*", "+@all", "-restore"]);
@@ -101,8 +98,7 @@ fn a_transaction_is_taken_or_refused_as_its_caller() {
 
 #[test]
 fn the_question_for_the_right_leaves_no_trace() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "SET k text").okay();
     run(&mut c, "CONFIG RESETSTAT").okay();
     run(&mut c, APPLY).okay();

@@ -2,7 +2,7 @@
 
 use crate::support::{now_us, run};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, words};
+use testbed::{Expect, Server, cmd, started, words};
 
 /// How often errors of this code were replied.
 fn counted(server: &Server, code: &str) -> u64 {
@@ -34,8 +34,7 @@ fn calls(c: &mut Connection) -> [(&'static str, String); 6] {
 
 #[test]
 fn each_error_is_counted_by_its_code() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let calls = calls(&mut c);
     run(&mut c, "CONFIG RESETSTAT").okay();
     for (code, line) in &calls {
@@ -49,8 +48,7 @@ fn each_error_is_counted_by_its_code() {
 
 #[test]
 fn an_error_that_stops_a_script_or_comes_in_a_transaction_is_counted_once() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let calls = calls(&mut c);
     run(&mut c, "CONFIG RESETSTAT").okay();
     for (code, line) in &calls {

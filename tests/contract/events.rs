@@ -2,7 +2,7 @@
 
 use crate::support::{now_ms, now_us, run};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually, post};
+use testbed::{Expect, Server, Talk, cmd, eventually, post, started};
 
 /// A subscriber to all keyspace events.
 struct Subscriber(Connection);
@@ -36,8 +36,7 @@ impl Subscriber {
 
 #[test]
 fn each_change_raises_its_events() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut events = Subscriber::new(&server, "EA");
     let token = now_us() + 1_000_000;
     let apply = format!("LOCK._APPLY k a {token} 2 60000 -1");
@@ -66,8 +65,7 @@ fn each_change_raises_its_events() {
 
 #[test]
 fn the_event_is_of_the_database_of_the_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut events = Subscriber::new(&server, "EA");
     run(&mut c, "SELECT 5").okay();
     assert_eq!(events.of(&mut c, "LOCK.ACQUIRE k a"), ["5 lock.acquire k"]);
@@ -77,8 +75,7 @@ fn the_event_is_of_the_database_of_the_lock() {
 
 #[test]
 fn a_lease_that_ends_raises_expired() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut events = Subscriber::new(&server, "EA");
     run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
     assert_eq!(events.next().as_deref(), Some("0 lock.acquire k"));
@@ -87,8 +84,7 @@ fn a_lease_that_ends_raises_expired() {
 
 #[test]
 fn a_grant_in_the_place_of_one_that_has_ended_comes_after_its_expired() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "DEBUG SET-ACTIVE-EXPIRE 0").okay();
     run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
     let over = now_ms() + 1;
@@ -100,8 +96,7 @@ fn a_grant_in_the_place_of_one_that_has_ended_comes_after_its_expired() {
 
 #[test]
 fn lock_events_are_of_the_module_class() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut module_class = Subscriber::new(&server, "Ed");
     assert_eq!(
         module_class.of(&mut c, "LOCK.ACQUIRE k a"),
@@ -123,8 +118,7 @@ fn lock_events_are_of_the_module_class() {
 
 #[test]
 fn a_transaction_raises_its_events_in_the_order_of_its_commands() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut events = Subscriber::new(&server, "EA");
     run(&mut c, "MULTI").okay();
     for line in ["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.ACQUIRE k b"] {

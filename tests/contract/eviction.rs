@@ -1,7 +1,7 @@
 //! The warning that locks may be evicted.
 
 use crate::support::run;
-use testbed::{Expect, Server};
+use testbed::{Expect, Server, started};
 
 /// The policies that the log warns of, in its order.
 fn warned_of(server: &Server) -> Vec<String> {
@@ -29,8 +29,7 @@ fn one_warning_where_the_server_starts_with_a_policy_that_evicts() {
 
 #[test]
 fn one_warning_for_each_policy_that_is_set_later_and_evicts() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut set = |setting: &str| run(&mut c, &format!("CONFIG SET {setting}")).okay();
     assert_eq!(warned_of(&server), [""; 0], "noeviction is the default");
     set("maxmemory-policy noeviction");

@@ -2,31 +2,15 @@
 
 use crate::support::{lock_section, now_us, run, unchanged};
 use redis::Connection;
-use testbed::{Expect, LockInfo, Server, cmd, effect, eventually};
+use testbed::{Expect, LockInfo, cmd, effect, eventually, started};
 
 fn info(c: &mut Connection) -> LockInfo {
     unchanged(c, "k", |c| run(c, "LOCK.INFO k")).lock_info()
 }
 
 #[test]
-fn a_free_lock_is_nil() {
-    let server = Server::start();
-    let mut c = server.connection();
-    unchanged(&mut c, "k", |c| run(c, "LOCK.INFO k")).nil();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    run(&mut c, "LOCK.INFO k").nil();
-    run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
-    eventually(
-        || run(&mut c, "LOCK.INFO k") == Ok(redis::Value::Nil),
-        "the lease to end",
-    );
-}
-
-#[test]
 fn a_held_lock_tells_its_fields() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let token = run(&mut c, "LOCK.ACQUIRE k some-owner PX 60000")
         .grant()
         .token;
@@ -49,8 +33,7 @@ fn a_held_lock_tells_its_fields() {
 
 #[test]
 fn the_time_left_falls_while_the_time_held_rises() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     let first = info(&mut c);
     eventually(
@@ -67,8 +50,7 @@ fn the_time_left_falls_while_the_time_held_rises() {
 
 #[test]
 fn a_grant_with_a_token_ahead_of_time_has_stood_for_no_time() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let token = now_us() + 3_600_000_000;
     cmd!(c, "LOCK._APPLY", "k", effect("a", token, 1, 1000, -1)).okay();
     assert_eq!(info(&mut c).held_ms, 0);
@@ -76,8 +58,7 @@ fn a_grant_with_a_token_ahead_of_time_has_stood_for_no_time() {
 
 #[test]
 fn info_lock_counts_the_held_locks_and_tells_the_last_token() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     assert_eq!(lock_section(&mut c, "lock_held"), 0);
     assert_eq!(lock_section(&mut c, "lock_last_token"), 0);
     for (key, held) in ["k1", "k2", "k3"].into_iter().zip(1..) {

@@ -1,8 +1,8 @@
 //! A lock is a key like any other: what Redis's own commands make of it.
 
-use crate::support::{deadline, last_token, run, unchanged};
+use crate::support::{deadline, run, unchanged};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, cmd, held, started};
 
 fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
     let page = cmd!(*c, "SCAN", 0, "COUNT", 1000, "TYPE", of_type).items();
@@ -14,8 +14,7 @@ fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
 
 #[test]
 fn the_type_is_redislock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k1 a").grant();
     run(&mut c, "LOCK.ACQUIRE k2 a").grant();
     run(&mut c, "SET text value").okay();
@@ -28,24 +27,8 @@ fn the_type_is_redislock() {
 }
 
 #[test]
-fn the_key_exists_exactly_while_the_lock_is_held() {
-    let server = Server::start();
-    let mut c = server.connection();
-    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    assert_eq!(cmd!(c, "DBSIZE").int(), 1);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
-}
-
-#[test]
 fn rename_and_move_carry_the_grant_as_it_is() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (_server, mut c) = held();
     let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
     let end = deadline(&mut c, "k");
 
@@ -61,8 +44,7 @@ fn rename_and_move_carry_the_grant_as_it_is() {
 
 #[test]
 fn copy_is_refused() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     run(&mut c, "LOCK.ACQUIRE l a").grant();
     for line in ["COPY k copy", "COPY k copy REPLACE", "COPY k k DB 3"] {
@@ -76,8 +58,7 @@ fn copy_is_refused() {
 
 #[test]
 fn memory_usage_tells_what_a_lock_takes() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k1", "a").grant();
     cmd!(c, "LOCK.ACQUIRE", "k2", "a".repeat(256)).grant();
     let small = cmd!(c, "MEMORY", "USAGE", "k1").int();
@@ -90,22 +71,8 @@ fn memory_usage_tells_what_a_lock_takes() {
 }
 
 #[test]
-fn object_tells_of_a_lock_as_of_any_value() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    assert_eq!(run(&mut c, "OBJECT ENCODING k").text(), "raw");
-    assert_eq!(run(&mut c, "OBJECT REFCOUNT k").int(), 1);
-    assert_eq!(run(&mut c, "OBJECT IDLETIME k").int(), 0);
-    run(&mut c, "CONFIG SET maxmemory-policy allkeys-lfu").okay();
-    run(&mut c, "LOCK.ACQUIRE lfu a").grant();
-    assert!(run(&mut c, "OBJECT FREQ lfu").int() > 0);
-}
-
-#[test]
 fn a_digest_is_that_of_owner_token_holds_and_lease() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let mut digest = |state: &str| {
         cmd!(c, "DEL", "k").int();
         run(&mut c, &format!("LOCK._APPLY k {state} -1")).okay();
@@ -119,24 +86,4 @@ fn a_digest_is_that_of_owner_token_holds_and_lease() {
     for other in ["b 5 1 60000", "a 6 1 60000", "a 5 2 60000", "a 5 1 60001"] {
         assert_ne!(digest(other), same, "{other}");
     }
-}
-
-#[test]
-fn reading_commands_leave_a_lock_alone() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let token = last_token(&mut c);
-    for line in [
-        "TOUCH k",
-        "EXISTS k",
-        "TYPE k",
-        "PTTL k",
-        "DUMP k",
-        "OBJECT ENCODING k",
-        "RANDOMKEY",
-    ] {
-        unchanged(&mut c, "k", |c| run(c, line)).value();
-    }
-    assert_eq!(last_token(&mut c), token);
 }

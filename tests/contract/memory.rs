@@ -1,12 +1,11 @@
 //! A full memory, and what is given back of it.
 
 use crate::support::{lock_section, run, starts_lease, unchanged};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, cmd, eventually, started};
 
 #[test]
 fn with_a_full_memory_nothing_is_acquired() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     run(&mut c, "CONFIG SET maxmemory 1").okay();
     for line in ["LOCK.ACQUIRE free a", "LOCK.ACQUIRE free * BLOCK 0"] {
@@ -25,8 +24,7 @@ fn with_a_full_memory_nothing_is_acquired() {
 
 #[test]
 fn with_a_full_memory_all_else_works() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
     run(&mut c, "CONFIG SET maxmemory 1").okay();
@@ -44,8 +42,7 @@ fn with_a_full_memory_all_else_works() {
 
 #[test]
 fn in_a_script_a_full_memory_refuses_the_same() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     run(&mut c, "CONFIG SET maxmemory 1").okay();
     cmd!(
@@ -71,8 +68,7 @@ fn in_a_script_a_full_memory_refuses_the_same() {
 
 #[test]
 fn every_lock_that_goes_is_freed() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for gone in [
         "LOCK.RELEASE k a ALL",
         "DEL k",
@@ -96,8 +92,7 @@ fn every_lock_that_goes_is_freed() {
 
 #[test]
 fn a_thousand_locks_are_counted_and_freed() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for n in 0..1000 {
         cmd!(c, "LOCK.ACQUIRE", format!("k{n}"), "*").grant();
     }

@@ -3,7 +3,7 @@
 
 use crate::arguments::{refused_everywhere, three_keys};
 use crate::support::run;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, started};
 
 /// All orders of these words.
 fn orders(parts: &[String]) -> Vec<Vec<String>> {
@@ -62,8 +62,7 @@ fn an_unknown_option_of_any_bytes_breaks_no_reply() {
 
 #[test]
 fn keywords_are_taken_in_any_case_and_any_order() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
     let option = |name: &str, value: i64| format!("{name} {value}");
     let acquire = [

@@ -5,7 +5,7 @@ use crate::documentation::{COMMANDS, docs};
 use redis::Value;
 use std::fs;
 use std::path::PathBuf;
-use testbed::{Expect, Server};
+use testbed::{Expect, Server, started};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/commands")
@@ -167,8 +167,7 @@ fn rows(argument: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn each_page_says_what_the_server_says() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     // A page of subcommands says of their container what these are.
     let commands = COMMANDS.iter().filter(|command| {
         let of_it = format!("{}|", command.name);

@@ -3,7 +3,7 @@
 
 use crate::support::{HIGHEST_TOKEN, run, unchanged};
 use redis::Connection;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, cmd, started};
 
 /// Calls that each come to a key of their own with `KEY`; the token 1 is no grant's, the raise is
 /// far ahead of time.
@@ -44,8 +44,7 @@ fn expect_on(c: &mut Connection, key: &str, call: &str, code: &str) {
 
 #[test]
 fn another_type_comes_before_whatever_the_lock_would_say() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "SET string 1").okay();
     run(&mut c, "RPUSH list 1").int();
     run(&mut c, "HSET hash f 1").int();
@@ -59,8 +58,7 @@ fn another_type_comes_before_whatever_the_lock_would_say() {
 
 #[test]
 fn another_owner_comes_before_a_wrong_token_and_a_far_raise() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     let judged = |call: &&String| {
         let words = ["HOLDS 2", "TOKEN"].iter().any(|word| call.contains(word));
@@ -73,8 +71,7 @@ fn another_owner_comes_before_a_wrong_token_and_a_far_raise() {
 
 #[test]
 fn the_servers_own_refusals_come_before_the_modules() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     cmd!(c, "SET", "text", "value").okay();
     cmd!(c, "CONFIG", "SET", "maxmemory", 1).okay();
     run(&mut c, "LOCK.ACQUIRE text a PX nothing").refused("OOM");

@@ -2,7 +2,7 @@
 
 use crate::support::{deadline, last_token, lock_section, now_us, run, starts_lease, unchanged};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, dump, effect};
+use testbed::{Expect, Server, cmd, dump, effect, started};
 
 /// A lock held twice with a lease of a minute, and its payload.
 fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {
@@ -13,8 +13,7 @@ fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {
 
 #[test]
 fn a_restored_lock_is_the_grant_that_was_dumped() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let (token, payload) = dumped(&mut c);
     starts_lease(&mut c, "r", 40_000, |c| {
         cmd!(*c, "RESTORE", "r", 40_000, payload)
@@ -30,20 +29,8 @@ fn a_restored_lock_is_the_grant_that_was_dumped() {
 }
 
 #[test]
-fn restore_asks_for_replace_as_for_any_key() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let (token, payload) = dumped(&mut c);
-    run(&mut c, "LOCK.ACQUIRE r b").grant();
-    unchanged(&mut c, "r", |c| cmd!(*c, "RESTORE", "r", 1000, payload)).refused("BUSYKEY");
-    cmd!(c, "RESTORE", "r", 60_000, payload, "REPLACE").okay();
-    cmd!(c, "LOCK.FENCE", "r", token).okay();
-}
-
-#[test]
 fn a_ttl_of_0_acts_as_persist() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let (_, payload) = dumped(&mut c);
     cmd!(c, "RESTORE", "r", 0, payload).okay();
     assert_eq!(run(&mut c, "LOCK.INFO r").lock_info().ttl_ms, -1);
@@ -71,8 +58,7 @@ fn a_restored_token_lifts_the_clock_and_an_older_one_never_lowers_it() {
 
 #[test]
 fn a_payload_that_is_no_lock_is_refused_and_leaves_nothing_behind() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     // Long, so that what is missing of it is more than the footer, and not to be compressed.
     let owner: Vec<u8> = (0..=255).collect();
     cmd!(c, "LOCK._APPLY", "k", effect(owner, 5, 2, 60_000, -1)).okay();

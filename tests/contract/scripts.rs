@@ -2,7 +2,7 @@
 
 use crate::support::{run, unchanged};
 use redis::Connection;
-use testbed::{Expect, Reply, Server, cmd};
+use testbed::{Expect, Reply, Server, cmd, started};
 
 /// A library with a function for each kind of call; `f_ro` may not write.
 const LIBRARY: &str = "#!lua name=locks
@@ -24,8 +24,7 @@ fn through(c: &mut Connection, (way, code): (&str, &str), line: &str) -> Reply {
 }
 
 fn server_with_functions() -> (Server, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     cmd!(c, "FUNCTION", "LOAD", LIBRARY).value();
     (server, c)
 }
@@ -103,8 +102,7 @@ fn a_function_that_may_write_is_refused_to_fcall_ro() {
 
 #[test]
 fn fence_stops_a_script_or_function_before_the_write_that_follows() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let body = "redis.call('LOCK.FENCE', KEYS[1], ARGV[1]) \
         return redis.call('INCR', KEYS[2])";
     let library = format!(
@@ -126,8 +124,7 @@ fn fence_stops_a_script_or_function_before_the_write_that_follows() {
 
 #[test]
 fn a_script_can_catch_an_error_and_read_its_code() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     let catch = "local reply = redis.pcall(ARGV[1], KEYS[1], ARGV[2]) \
         return string.match(reply.err, '^%-?(%u+)')";
@@ -145,8 +142,7 @@ fn a_script_can_catch_an_error_and_read_its_code() {
 
 #[test]
 fn a_lock_can_be_taken_used_and_given_back_in_one_script() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let script = "local grant = redis.call('LOCK.ACQUIRE', KEYS[1], '*', 'PX', 1000) \
         redis.call('SET', KEYS[2], string.format('%.0f', grant[1])) \
         return redis.call('LOCK.RELEASE', KEYS[1], grant[2], 'TOKEN', string.format('%.0f', grant[1]))";

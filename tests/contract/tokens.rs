@@ -1,12 +1,11 @@
 //! Fencing tokens: they strictly rise from grant to grant, over all keys, until none is left.
 
-use crate::support::{HIGHEST_TOKEN, last_token, now_us, run, unchanged};
-use testbed::{Expect, Server, cmd, effect};
+use crate::support::{HIGHEST_TOKEN, last_token, now_us, run};
+use testbed::{Expect, cmd, effect, started};
 
 #[test]
 fn tokens_strictly_rise_over_all_keys_and_databases() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let mut last = 0;
     for round in 0..300 {
         cmd!(c, "SELECT", round % 3).okay();
@@ -25,8 +24,7 @@ fn tokens_strictly_rise_over_all_keys_and_databases() {
 
 #[test]
 fn the_clock_outlives_every_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let ahead = now_us() + 3_600_000_000;
     cmd!(c, "LOCK._APPLY", "k", effect("a", ahead, 1, 1000, -1)).okay();
     cmd!(c, "FLUSHALL").okay();
@@ -35,47 +33,8 @@ fn the_clock_outlives_every_lock() {
 }
 
 #[test]
-fn a_used_up_token_space_grants_nothing_and_changes_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE held a").grant();
-    cmd!(
-        c,
-        "LOCK._APPLY",
-        "k",
-        effect("a", HIGHEST_TOKEN, 1, 60_000, -1)
-    )
-    .okay();
-    for line in [
-        "LOCK.ACQUIRE free b",
-        "LOCK.ACQUIRE free b HOLDS 1",
-        "LOCK.ACQUIRE free b BLOCK 0",
-        "LOCK.ACQUIRE free *",
-    ] {
-        let error = unchanged(&mut c, "free", |c| run(c, line)).refused("ERR");
-        assert!(error.contains("token"), "{error}");
-    }
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE held a").grant().holds, 2);
-    run(&mut c, "LOCK.RENEW held a").grant();
-    run(&mut c, "LOCK.ACQUIRE held b").nil();
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    run(&mut c, "LOCK.ACQUIRE k b").refused("ERR");
-}
-
-#[test]
-fn the_last_token_is_granted_and_then_no_more() {
-    let server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK._CLOCK", HIGHEST_TOKEN - 1).okay();
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().token, HIGHEST_TOKEN);
-    run(&mut c, "LOCK.ACQUIRE l a").refused("ERR");
-    assert_eq!(last_token(&mut c), HIGHEST_TOKEN);
-}
-
-#[test]
 fn lua_writes_a_token_with_a_format_of_no_decimals() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let acquire = "local token = redis.call('LOCK.ACQUIRE', KEYS[1], 'a')[1] \
         return {string.format('%.0f', token), tostring(token), token}";
     let reply = cmd!(c, "EVAL", acquire, 1, "k").items();

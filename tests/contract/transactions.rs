@@ -2,7 +2,7 @@
 
 use crate::support::{now_us, run};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually, started};
 
 /// The results of these calls as one transaction.
 #[track_caller]
@@ -30,8 +30,7 @@ fn survives(server: &Server, lines: &[String]) -> bool {
 
 #[test]
 fn commands_of_a_transaction_reply_as_outside_of_one() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let results = transaction(
         &mut c,
         &[
@@ -59,8 +58,7 @@ fn commands_of_a_transaction_reply_as_outside_of_one() {
 
 #[test]
 fn after_an_error_the_rest_of_a_transaction_still_runs() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let results = transaction(
         &mut c,
         &["LOCK.FENCE k 1", "LOCK.RELEASE k a", "SET written 1"],
@@ -73,8 +71,7 @@ fn after_an_error_the_rest_of_a_transaction_still_runs() {
 
 #[test]
 fn block_never_waits_in_a_transaction() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     let results = transaction(
         &mut c,
@@ -91,8 +88,7 @@ fn block_never_waits_in_a_transaction() {
 
 #[test]
 fn every_change_of_a_lock_aborts_who_watches_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     assert!(!survives(
         &server,
         &["LOCK.ACQUIRE k a PX 60000".to_owned()]
@@ -136,8 +132,7 @@ fn the_end_of_a_lease_aborts_who_watches_the_lock() {
 
 #[test]
 fn what_changes_nothing_aborts_no_one() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     let token = run(&mut c, "LOCK.FENCE k").int();
     let ahead = now_us() + 3_600_000_000;

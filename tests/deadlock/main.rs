@@ -13,7 +13,6 @@ mod gone;
 mod never;
 mod on_the_way;
 mod precedence;
-mod random;
 mod replica;
 mod said;
 mod setting;

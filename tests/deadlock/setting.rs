@@ -42,18 +42,3 @@ fn is_read_from_redis_conf_and_written_there() {
     let mut stage = circle(server);
     stage.told("j a", 2);
 }
-
-#[test]
-fn takes_yes_and_no_only() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for value in ["maybe", "1", ""] {
-        assert!(cmd!(c, "CONFIG", "SET", NAME, value).is_err(), "{value}");
-    }
-    assert!(
-        Server::builder()
-            .config(NAME, "perhaps")
-            .try_start()
-            .is_err()
-    );
-}

@@ -49,8 +49,9 @@ fn who_held_a_lock_is_found_later() {
         cmd!(c, "LOCK.RENEW", key, "one").grant();
         cmd!(c, "LOCK.RELEASE", key, "one", "ALL").int();
         is_recorded(key, "");
-        cmd!(c, "LOCK.ACQUIRE", key, "two", "PX", 200).grant();
+        cmd!(c, "LOCK.ACQUIRE", key, "two").grant();
         is_recorded(key, "two");
+        cmd!(c, "LOCK.RENEW", key, "two", "PX", 1).grant(); // its lease ends
         is_recorded(key, "");
         cmd!(c, "LOCK.ACQUIRE", key, "three", "SHARED").grant();
         is_recorded(key, "three");

@@ -2,12 +2,11 @@
 
 use crate::support::{COUNTERS, GAUGES, moves, run, section};
 use std::collections::BTreeSet;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, cmd, started};
 
 #[test]
 fn the_section_has_these_fields_and_no_others() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let fields = section(&mut c);
     let names: BTreeSet<_> = fields.keys().map(String::as_str).collect();
     assert_eq!(names, COUNTERS.into_iter().chain(GAUGES).collect());
@@ -60,8 +59,7 @@ const CALLS: &[(&str, &[&str])] = &[
 
 #[test]
 fn a_call_moves_its_counter_and_no_other() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for (line, counters) in CALLS {
         moves(&mut c, counters, line, |c| {
             let _ = run(c, line);
@@ -71,8 +69,7 @@ fn a_call_moves_its_counter_and_no_other() {
 
 #[test]
 fn tokens_that_fit_and_tokens_ahead_of_time() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
     moves(&mut c, &["fence_checks"], "a check that succeeds", |c| {
         cmd!(*c, "LOCK.FENCE", "k", token).okay();
@@ -98,8 +95,7 @@ fn tokens_that_fit_and_tokens_ahead_of_time() {
 
 #[test]
 fn a_call_that_may_not_wait_is_refused_at_once() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     moves(&mut c, &["refusals"], "a script", |c| {
         let call = "return redis.call('LOCK.ACQUIRE', 'k', 'b', 'BLOCK', 0)";

@@ -1,12 +1,11 @@
 //! How grants end that nobody gives back: their lease is over, or they are taken away.
 
 use crate::support::{field, moves, run, section};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually, held, started};
 
 #[test]
 fn the_end_of_a_lease_is_an_expiration() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for database in [0, 3] {
         cmd!(c, "SELECT", database).okay();
         moves(&mut c, &["grants", "expirations"], "a lease over", |c| {
@@ -34,8 +33,7 @@ fn the_end_of_a_lease_is_an_expiration() {
 
 #[test]
 fn whoever_takes_a_held_lock_away_forces_it() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for line in [
         "DEL k",
         "UNLINK k",
@@ -64,8 +62,7 @@ fn whoever_takes_a_held_lock_away_forces_it() {
 /// What is put in the place of a lock that was taken away expires for itself.
 #[test]
 fn another_key_of_the_name_that_expires_later_is_no_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for taken in ["DEL k", "UNLINK k", "RENAME k j"] {
         moves(&mut c, &["grants", "forced_removals"], taken, |c| {
             run(c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -79,8 +76,7 @@ fn another_key_of_the_name_that_expires_later_is_no_lock() {
 
 #[test]
 fn a_flush_counts_every_lock_and_no_other_key() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for flush in ["FLUSHALL SYNC", "FLUSHALL ASYNC"] {
         for number in 0..300 {
             cmd!(c, "LOCK.ACQUIRE", format!("k{number}"), "a").grant();
@@ -102,9 +98,7 @@ fn a_flush_counts_every_lock_and_no_other_key() {
 
 #[test]
 fn an_eviction_is_forced() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (_server, mut c) = held();
     run(&mut c, "CONFIG SET maxmemory-policy allkeys-lru").okay();
     moves(&mut c, &["forced_removals"], "an eviction", |c| {
         run(c, "CONFIG SET maxmemory 1").okay();

@@ -3,7 +3,7 @@
 
 use crate::support::{run, wait};
 use redis::{Connection, PushKind, Value};
-use testbed::{Expect, Server, Talk, cmd, post};
+use testbed::{Expect, Server, Talk, cmd, held, post, started};
 
 struct Events(Connection);
 
@@ -32,9 +32,7 @@ fn a_hand_off_is_heard_as_the_end_of_one_grant_and_the_start_of_another() {
         ("DEL k", &["del k"]),
         ("PEXPIRE k 10", &["expire k", "expired k"]),
     ] {
-        let server = Server::start();
-        let mut c = server.connection();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (server, mut c) = held();
         let mut waiter = wait(&server, "k b PX 600000 BLOCK 0");
         let mut events = Events::of(&server);
         run(&mut c, end).int();
@@ -62,8 +60,7 @@ fn pushed(c: &mut Connection) -> Vec<String> {
 #[test]
 fn a_client_that_tracks_the_lock_is_pushed_its_loss() {
     for end in ["DEL k", "LOCK.RELEASE k a", "its lease"] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         let mut owner = server.connection_resp3();
         cmd!(owner, "CLIENT", "TRACKING", "ON").okay();
         let lease_ms = if end == "its lease" { 500 } else { 600_000 };

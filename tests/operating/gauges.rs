@@ -3,7 +3,7 @@
 
 use crate::support::{COUNTERS, field, run, section, wait};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, cmd, eventually, started};
 
 /// `held`, `waiting`, `longest_queue`.
 #[track_caller]
@@ -20,8 +20,7 @@ fn shows(c: &mut Connection, expected: [i64; 3], when: &str) {
 
 #[test]
 fn waiting_calls_and_the_longest_queue() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     for key in ["k", "l"] {
         cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
     }

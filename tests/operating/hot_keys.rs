@@ -2,7 +2,7 @@
 
 use crate::support::{field, run, wait};
 use redis::{Connection, Pipeline, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, cmd, eventually, started};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Hot {
@@ -58,8 +58,7 @@ fn held(c: &mut Connection, keys: &[&str]) {
 
 #[test]
 fn nothing_is_hot_where_nobody_has_waited() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     held(&mut c, &["k"]);
     run(&mut c, "LOCK.ACQUIRE k b").nil();
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -68,8 +67,7 @@ fn nothing_is_hot_where_nobody_has_waited() {
 
 #[test]
 fn each_kind_of_trouble_is_counted_by_key() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     held(&mut c, &["k", "l"]);
     wait_in_vain(&mut c, "k", 20);
     wait_in_vain(&mut c, "k", 60);
@@ -101,8 +99,7 @@ fn each_kind_of_trouble_is_counted_by_key() {
 
 #[test]
 fn waits_that_go_on_count() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     held(&mut c, &["k", "l"]);
     let _waiters = ["l b BLOCK 0", "l c BLOCK 0"].map(|words| wait(&server, words));
     eventually(|| hottest(&mut c)[0].longest >= 20, "some time to pass");
@@ -114,8 +111,7 @@ fn waits_that_go_on_count() {
 
 #[test]
 fn count_says_how_many_and_ten_is_usual() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     for number in 0..12 {
         let key = format!("k{number}");
         held(&mut c, &[&key]);
@@ -137,8 +133,7 @@ fn count_says_how_many_and_ten_is_usual() {
 
 #[test]
 fn keys_are_those_of_the_selected_database() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     held(&mut c, &["zero"]);
     wait_in_vain(&mut c, "zero", 1);
     run(&mut c, "SELECT 4").okay();
@@ -150,8 +145,7 @@ fn keys_are_those_of_the_selected_database() {
 
 #[test]
 fn only_keys_that_the_caller_may_use_with_it_are_listed() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     for key in ["mine:1", "theirs:1", "mine:2"] {
         held(&mut c, &[key]);
         wait_in_vain(&mut c, key, 1);
@@ -187,8 +181,7 @@ fn only_keys_that_the_caller_may_use_with_it_are_listed() {
 
 #[test]
 fn a_script_is_refused() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     assert!(cmd!(c, "EVAL", "return redis.call('LOCK.HOTKEYS')", 0).is_err());
 }
 
@@ -210,8 +203,7 @@ fn the_same_in_resp3_and_on_a_replica() {
 fn any_number_of_keys_takes_little_room() {
     const KEYS: usize = 100_000;
     const BATCH: usize = 1000;
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let used = || -> i64 {
         let used = server.info_field("memory", "used_memory");
         used.parse().expect("a number")

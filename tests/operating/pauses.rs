@@ -2,7 +2,7 @@
 
 use crate::support::run;
 use redis::Connection;
-use testbed::{Expect, Kind, Server, Talk, cmd, eventually, post};
+use testbed::{Expect, Kind, Server, Talk, cmd, eventually, post, started};
 
 /// A server with a replica, a held lock and a call that waits for it.
 struct Paused {
@@ -114,8 +114,7 @@ fn a_failover_that_hangs_is_found_and_ended() {
 
 #[test]
 fn good_replicas_are_counted_where_some_are_asked_for() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let count = || server.info("replication").remove("min_slaves_good_slaves");
     assert_eq!(count(), None);
     run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();

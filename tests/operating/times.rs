@@ -2,7 +2,7 @@
 
 use crate::support::{run, section, wait};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, eventually};
+use testbed::{Expect, Talk, eventually, held};
 
 /// p50, p99 and MAX.
 #[track_caller]
@@ -23,9 +23,7 @@ fn hold(c: &mut Connection, key: &str, ms: i64) {
 
 #[test]
 fn a_hold_is_recorded_when_the_grant_ends() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (_server, mut c) = held();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     hold(&mut c, "k", 40);
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -49,9 +47,7 @@ fn a_hold_is_recorded_when_the_grant_ends() {
 #[test]
 fn a_wait_is_recorded_however_it_ends() {
     for end in ["granted", "time-out", "given up"] {
-        let server = Server::start();
-        let mut c = server.connection();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (server, mut c) = held();
         if end == "time-out" {
             let mut waiter = server.connection();
             run(&mut waiter, "LOCK.ACQUIRE k b BLOCK 30").nil();

@@ -7,8 +7,7 @@ use std::fs;
 use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
-use testbed::users;
-use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, within};
+use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, started, users, within};
 
 /// The first `ACL SETUSER` line of this user in the manual. What a second one adds is told there.
 #[track_caller]
@@ -105,8 +104,7 @@ fn an_application_waits_and_an_administrator_frees() {
 
 #[test]
 fn a_client_that_says_hello_needs_no_right_to() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER nobody on >secret -@all").okay();
     let mut nobody = server.connection_as("nobody", "secret");
     cmd!(nobody, "HELLO", 2).value();

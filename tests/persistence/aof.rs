@@ -202,20 +202,3 @@ fn check_effects(commands: &[Command]) {
     }
     assert!(counts["lock._apply"] > 10, "{counts:?}");
 }
-
-#[test]
-fn a_refused_call_and_a_look_are_not_written() {
-    let server = append_only("yes").start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-    let before = server.aof();
-    cmd!(c, "LOCK.ACQUIRE", "k", "another").nil();
-    cmd!(c, "LOCK.RELEASE", "k", "another").refused("NOTOWNER");
-    cmd!(c, "LOCK.RENEW", "k", "o", "TOKEN", 1).refused("FENCED");
-    cmd!(c, "LOCK.RELEASE", "k", "o", "HOLDS", 1).int();
-    cmd!(c, "LOCK.FENCE", "k").int();
-    cmd!(c, "LOCK.INFO", "k").lock_info();
-    cmd!(c, "LOCK._APPLY", "k", effect("", 1, 1, 1, 1)).refused("ERR");
-    cmd!(c, "LOCK._CLOCK", 0).refused("ERR");
-    assert_eq!(server.aof(), before);
-}

@@ -17,7 +17,7 @@ use crate::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use testbed::{Kind, aof, dump};
+use testbed::{Kind, aof, dump, started};
 
 /// What is in a folder.
 const DUMP: &str = "dump.rdb";
@@ -119,8 +119,7 @@ fn name_of_this_server() -> String {
 fn own_rdb_version() -> u16 {
     static VERSION: OnceLock<u16> = OnceLock::new();
     *VERSION.get_or_init(|| {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (_server, mut c) = started();
         cmd!(c, "SET", "any", "v").okay();
         dump::split(&cmd!(c, "DUMP", "any").bytes()).1
     })
@@ -185,8 +184,7 @@ fn in_append_only_files() {
 fn in_payloads_to_restore() {
     let own = own_rdb_version();
     for kept in Kept::all() {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         let commands = aof::parse(&read(&kept.folder.join(PAYLOADS)));
         for mut command in commands {
             if command[0] == b"RESTORE" {

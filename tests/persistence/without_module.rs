@@ -1,12 +1,11 @@
 //! A server without the module, and what has locks in it.
 
 use crate::*;
-use testbed::Kind;
+use testbed::{Kind, started};
 
 #[test]
 fn the_token_clock_alone_in_an_rdb_file_needs_the_module() {
-    let mut server = Server::start();
-    let mut c = server.connection();
+    let (mut server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     cmd!(c, "LOCK.RELEASE", "k", "o").int();
     cmd!(c, "SAVE").okay();

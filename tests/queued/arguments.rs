@@ -1,13 +1,12 @@
 //! Calls that cannot be queued.
 
 use crate::support::{Session, hold, queued};
-use testbed::{Expect, Server, held};
+use testbed::Expect;
 
 /// Nobody could repeat the call.
 #[test]
 fn an_owner_that_the_server_names_cannot_queue() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     session.ask(&mut c, "k *").refused("ERR");
     session.ask(&mut c, "free *").refused("ERR");
     assert_eq!(queued(&server), 0);
@@ -15,9 +14,7 @@ fn an_owner_that_the_server_names_cannot_queue() {
 
 #[test]
 fn a_very_long_name_cannot_be_queued_for() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
+    let (_server, mut c, session) = Session::opened();
     let (longest, longer) = ("k".repeat(8192), "k".repeat(8193));
     for key in [&longest, &longer] {
         hold(&mut c, &[&format!("{key} a")]);

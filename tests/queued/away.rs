@@ -3,13 +3,12 @@
 use crate::support::{Session, has, hold, holders, queued, run, wait, while_stopped};
 use crate::waiting::Waiter;
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, eventually, held, line, waiters};
+use testbed::{Expect, Server, Talk, eventually, line, started, waiters};
 
 /// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
 #[track_caller]
 fn two_in_line() -> (Server, Connection, Session, Waiter) {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     let behind = wait(&server, "k c PX 600000 BLOCK 0");
     session.stay(&server);
@@ -40,8 +39,7 @@ fn the_lock_goes_to_the_next_in_line() {
 fn a_connection_that_closed_unread_is_gone() {
     for close_first in [true, false] {
         for polls in [true, false] {
-            let (server, mut c) = held();
-            let mut session = Session::open(&server);
+            let (server, mut c, mut session) = Session::held();
             session.queue(&mut c, "k b");
             let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
             session.poll();
@@ -67,8 +65,7 @@ fn a_connection_that_closed_unread_is_gone() {
 /// The connection is open, and polls the session no more.
 #[test]
 fn a_connection_with_another_user_or_database_is_gone() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER bob on >secret ~* &* +@all").okay();
     for change in ["SELECT 1", "AUTH bob secret"] {
         run(&mut c, "FLUSHALL").okay();
@@ -86,8 +83,7 @@ fn a_connection_with_another_user_or_database_is_gone() {
 
 #[test]
 fn with_nobody_else_in_line_the_lock_is_free() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     session.queue(&mut c, "k b");
     session.queue(&mut c, "k d");
     session.leave(&server);
@@ -110,8 +106,7 @@ fn with_nobody_else_in_line_the_lock_is_free() {
 /// Those behind a call that has no room are granted when its program goes.
 #[test]
 fn those_behind_that_have_room_are_granted_when_it_goes() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     hold(&mut c, &["k a SHARED"]);
     let mut session = Session::open(&server);
     let mut other = Session::open(&server);
@@ -133,30 +128,10 @@ fn those_behind_that_have_room_are_granted_when_it_goes() {
     eventually(|| holders(&mut c, "k").len() == 4, "the last reader");
 }
 
-#[test]
-fn it_is_not_granted_as_its_owners_re_entry() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let mut blocked = wait(&server, "k b PX 600000 BLOCK 0");
-    let gone = session.leave(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let grant = blocked.granted();
-    assert_eq!(grant.holds, 1);
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
-    // The next POLL has it judged.
-    let mut session = gone.back(&server);
-    let event = format!("1 granted k b {} 1 600000 1", grant.token);
-    assert_eq!(session.events(1), [event]);
-    assert_eq!(session.poll().grants, 1);
-    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
-}
-
 /// A blocked call of the session too.
 #[test]
 fn a_blocked_call_of_the_session_is_passed_over() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     let words = session.line("k b PX 600000 BLOCK 0 SESSION ID");
     let mut passed = wait(&server, &words);
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");

@@ -1,7 +1,7 @@
 //! What becomes of queued calls when their session ends.
 
 use crate::support::{Session, at_once, hold, queued, run, wait};
-use testbed::{Expect, Server, eventually, held, waiters};
+use testbed::{Expect, eventually, held, started, waiters};
 
 #[test]
 fn its_calls_leave_the_line() {
@@ -26,8 +26,7 @@ fn its_calls_leave_the_line() {
 
 #[test]
 fn its_grants_are_released_and_go_to_the_next_in_line() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.queue(&mut c, "k d");
     let mut next = wait(&server, "k c PX 600000 BLOCK 0");
@@ -44,8 +43,7 @@ fn its_grants_are_released_and_go_to_the_next_in_line() {
 #[test]
 fn nothing_is_left_of_many_calls() {
     const CALLS: usize = 5000;
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     let lines: Vec<_> = (0..CALLS)
         .flat_map(|n| {
             let own = format!("LOCK.ACQUIRE own{n} a PX 600000");
@@ -77,8 +75,7 @@ fn nothing_is_left_of_many_calls() {
 #[test]
 fn those_behind_its_calls_are_granted_inside_the_command() {
     for word in ["CLOSE", "KILL"] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         hold(&mut c, &["k a SHARED"]);
         let mut session = Session::open(&server);
         session.queue(&mut c, "k b");

@@ -1,19 +1,17 @@
 //! A POLL brings the calls of a session back into their places.
 
-use crate::support::{Session, fall_silent, granted, has, hold, run, wait};
+use crate::support::{Session, fall_silent, granted, has, hold, run};
 use redis::Connection;
-use testbed::{Expect, Server, held, waiters};
+use testbed::{Expect, Server, waiters};
 
 /// The session is away, in each of the two ways.
 #[track_caller]
 fn each_way(test: impl Fn(&Server, &mut Connection, Session, fn(Session, &Server) -> Session)) {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     test(&server, &mut c, session, |session, server| {
         session.leave(server).back(server)
     });
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     test(&server, &mut c, session, |mut session, _| {
         session.poll();
         fall_silent();
@@ -50,33 +48,11 @@ fn by_a_poll_that_does_not_wait() {
     });
 }
 
-#[test]
-fn its_place_is_before_those_who_came_later() {
-    each_way(|server, c, session, away| {
-        session.queue(c, "k b");
-        let mut next = wait(server, "k c PX 600000 BLOCK 0");
-        let mut last = wait(server, "k d PX 600000 BLOCK 0");
-        let mut session = away(session, server);
-        run(c, "LOCK.RELEASE k a").int();
-        next.granted();
-        assert_eq!(waiters(c, "k"), ["b", "d"]);
-        session.stay(server);
-        // It takes nothing from the holder.
-        has(c, "k", &["c"]);
-        run(c, "LOCK.RELEASE k c").int();
-        assert_eq!(session.told(), [granted(c, 1, "k", "b")]);
-        session.release(c, "k", "b");
-        last.granted();
-    });
-}
-
 /// One POLL brings all calls of the session back, whatever locks they wait for.
 #[test]
 fn all_its_locks_are_granted_by_one_poll() {
     const LOCKS: usize = 50;
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::opened();
     let keys: Vec<_> = (0..LOCKS).map(|n| format!("k{n}")).collect();
     for key in &keys {
         hold(&mut c, &[&format!("{key} a")]);
@@ -100,9 +76,7 @@ fn all_its_locks_are_granted_by_one_poll() {
 /// Of two sessions that are away, the one that returns first is granted first.
 #[test]
 fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let first = Session::open(&server);
+    let (server, mut c, first) = Session::opened();
     let second = Session::open(&server);
     let keys = ["k0", "k1", "k2"];
     for key in keys {
@@ -141,28 +115,4 @@ fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
     first.release(&mut c, "k1", "b1");
     has(&mut c, "k1", &["b2"]);
     assert_eq!(first.told().len(), 1);
-}
-
-/// Its owner has come to hold the lock meanwhile: it is judged with that grant, though nobody before it has room.
-#[test]
-fn it_may_be_a_re_entry_behind_a_call_that_has_no_room() {
-    let server = Server::start();
-    let mut c = server.connection();
-    hold(&mut c, &["k a SHARED"]);
-    let (first, second) = (Session::open(&server), Session::open(&server));
-    first.queue(&mut c, "k b");
-    second.queue(&mut c, "k c SHARED");
-    let second = second.leave(&server);
-    let first = first.leave(&server);
-    assert_eq!(waiters(&mut c, "k"), ["b", "c"]);
-    hold(&mut c, &["k c SHARED"]);
-    let token = run(&mut c, "LOCK.RENEW k c").grant().token;
-    let mut first = first.back(&server);
-    first.stay(&server);
-    let mut second = second.back(&server);
-    let event = format!("1 granted k c {token} 1 600000 0");
-    // Before the server ends the POLL of the first, whose call is passed over then.
-    second.post_poll(60_000);
-    assert_eq!(second.polled().events, [event]);
-    assert_eq!(waiters(&mut c, "k"), ["b"]);
 }

@@ -2,13 +2,12 @@
 
 use crate::support::{Gone, Session, granted, has, hold, queued, run, wait};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, eventually, held, waiters};
+use testbed::{Expect, Server, eventually, waiters};
 
 /// A session that is away has these calls in line for `k`, which `a` holds.
 #[track_caller]
 fn passed_over(owners: &[&str]) -> (Server, Connection, Session, Gone) {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     for owner in owners {
         session.queue(&mut c, &format!("k {owner}"));
     }

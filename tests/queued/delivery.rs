@@ -1,12 +1,11 @@
 //! No event and no place is lost with a connection.
 
 use crate::support::{Session, granted, hold, run, wait};
-use testbed::{Expect, Talk, held, waiters};
+use testbed::{Expect, Talk, waiters};
 
 #[test]
 fn a_grant_is_told_until_it_is_acknowledged() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -25,8 +24,7 @@ fn a_grant_is_told_until_it_is_acknowledged() {
 
 #[test]
 fn a_reconnect_keeps_every_place() {
-    let (server, mut c) = held();
-    let mut first = Session::open(&server);
+    let (server, mut c, mut first) = Session::held();
     let mut second = Session::open(&server);
     first.queue(&mut c, "k b");
     second.queue(&mut c, "k c");
@@ -48,8 +46,7 @@ fn a_reconnect_keeps_every_place() {
 
 #[test]
 fn a_newer_connection_that_takes_over_keeps_every_place() {
-    let (server, mut c) = held();
-    let mut older = Session::open(&server);
+    let (server, mut c, mut older) = Session::held();
     let mut newer = Session {
         id: older.id,
         connection: server.connection(),

@@ -2,12 +2,11 @@
 
 use crate::support::{Session, granted, has, hold, queued, run, wait};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, cmd, held, waiters};
+use testbed::{Expect, Talk, cmd, waiters};
 
 #[test]
 fn when_its_time_is_up() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.stay(&server);
     let words = session.line("LOCK.ACQUIRE k b QUEUE 300 SESSION ID HOLDS 1");
     let since = Instant::now();
@@ -26,8 +25,7 @@ fn when_its_time_is_up() {
 
 #[test]
 fn when_its_owner_cancels_it_from_any_connection() {
-    let (server, mut c) = held();
-    let mut first = Session::open(&server);
+    let (server, mut c, mut first) = Session::held();
     let mut second = Session::open(&server);
     first.queue(&mut c, "k b");
     second.queue(&mut c, "k c");
@@ -48,8 +46,7 @@ fn when_its_owner_cancels_it_from_any_connection() {
 
 #[test]
 fn when_the_key_comes_to_hold_another_type() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.queue(&mut c, "k c SHARED");
     session.stay(&server);
@@ -69,8 +66,7 @@ fn when_the_key_comes_to_hold_another_type() {
 /// Its owner comes to share the lock while it waits to have it alone.
 #[test]
 fn when_its_owner_is_not_alone() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let mut other = Session::open(&server);
     session.queue(&mut c, "k d SHARED");
     session.queue(&mut c, "k b SHARED");
@@ -90,8 +86,7 @@ fn when_its_owner_is_not_alone() {
 /// A waiting call is judged when its turn comes.
 #[test]
 fn when_its_lease_is_too_short_by_then() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let words = session.line("LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
@@ -106,9 +101,7 @@ fn when_its_lease_is_too_short_by_then() {
 /// Numbers run through all kinds of events of a session.
 #[test]
 fn events_of_all_kinds_are_numbered_together() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let mut other = Session::open(&server);
     hold(&mut c, &["k a", "j a", "busy a"]);
     session.ask(&mut c, "mine b").grant();

@@ -8,8 +8,7 @@ use testbed::{Expect, held};
 /// A queued call of `b` and a blocked one of `c` wait for `k`, which is freed in this way.
 #[track_caller]
 fn goes_to_the_first(free: impl FnOnce(&mut Connection)) {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
     session.stay(&server);

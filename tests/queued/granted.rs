@@ -3,7 +3,7 @@
 use crate::sessions::{await_renewals, sessions_of};
 use crate::support::{Session, at_once, count, granted, has, hold, queued, run};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd, held};
+use testbed::{Expect, Server, cmd};
 
 /// The one event of a grant, as the server wrote it.
 #[track_caller]
@@ -68,8 +68,7 @@ fn it_has_the_parts_of_the_grant_in_resp2_and_resp3() {
 
 #[test]
 fn a_poll_that_waits_is_answered_at_once() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -87,8 +86,7 @@ fn a_poll_that_waits_is_answered_at_once() {
 
 #[test]
 fn the_grant_belongs_to_the_session_which_renews_it() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let words = session.line("LOCK.ACQUIRE k b PX 1000 QUEUE 0 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     session.stay(&server);
@@ -108,8 +106,7 @@ fn the_grant_belongs_to_the_session_which_renews_it() {
 
 #[test]
 fn the_limit_is_that_of_the_grant() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b SHARED");
     session.queue(&mut c, "k c LIMIT 3");
     session.stay(&server);
@@ -126,31 +123,6 @@ fn the_limit_is_that_of_the_grant() {
     assert_eq!(limits, [("b", "0"), ("c", "3")]);
 }
 
-/// Each call of the owner is told, with the same token.
-#[test]
-fn other_calls_of_the_new_holder_are_granted_as_its_re_entries() {
-    let (server, mut c) = held();
-    let mut first = Session::open(&server);
-    let mut second = Session::open(&server);
-    first.queue(&mut c, "k b");
-    first.queue(&mut c, "k c");
-    second.queue(&mut c, "k b");
-    let mut blocked = crate::support::wait(&server, "k b PX 600000 BLOCK 0");
-    first.stay(&server);
-    second.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let event = granted(&mut c, 1, "k", "b");
-    // With HOLDS 1 the count stays. The grant goes to the session of the last call that names one.
-    assert_eq!(second.told(), std::slice::from_ref(&event));
-    let grant = blocked.granted();
-    assert_eq!(grant.holds, 2);
-    let mut events = first.told();
-    events.extend(first.events(2 - events.len()));
-    let taken = format!("2 taken k b {} {}", grant.token, second.id);
-    assert_eq!(events, [event, taken]);
-    assert_eq!(testbed::waiters(&mut c, "k"), ["c"]);
-}
-
 #[track_caller]
 fn holds_both(c: &mut Connection, keys: [&str; 2], owner: &str) {
     for key in keys {
@@ -161,9 +133,7 @@ fn holds_both(c: &mut Connection, keys: [&str; 2], owner: &str) {
 /// Locks that come free between two polls are in one reply.
 #[test]
 fn one_reply_carries_what_came_together() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let keys: Vec<_> = (0..64).map(|n| format!("k{n}")).collect();
     for key in &keys {
         hold(&mut c, &[&format!("{key} a")]);

@@ -42,8 +42,7 @@ fn a_pause_of_writes() {
 /// A call that would be refused is refused when it is queued.
 #[test]
 fn a_call_is_refused_like_any_write() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
     session.ask(&mut c, "k b").refused("NOREPLICAS");
     session.ask(&mut c, "free b").refused("NOREPLICAS");
@@ -53,8 +52,7 @@ fn a_call_is_refused_like_any_write() {
 /// The time of a wait runs, and its end is told.
 #[test]
 fn a_wait_ends_in_a_pause() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (_server, mut c, mut session) = Session::held();
     let words = session.line("LOCK.ACQUIRE k b QUEUE 700 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();

@@ -43,8 +43,7 @@ fn one_line_takes_so_many_calls_as_the_setting_allows() {
 /// They cost no connection.
 #[test]
 fn the_limit_of_blocked_calls_does_not_concern_queued_ones() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     run(&mut c, "CONFIG SET lock.max-waiters-total 0").okay();
     run(&mut c, "LOCK.ACQUIRE k b BLOCK 10").refused("MAXWAITERS");
     assert_eq!(session.queue(&mut c, "k b"), 0);
@@ -57,8 +56,7 @@ fn the_limit_of_blocked_calls_does_not_concern_queued_ones() {
 
 #[test]
 fn what_is_in_line_is_still_granted() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.queue(&mut c, "k c");
     run(&mut c, "CONFIG SET lock.max-waiters 0").okay();

@@ -15,8 +15,7 @@ fn line_of(c: &mut Connection, key: &str) -> Vec<BTreeMap<String, Value>> {
 
 #[test]
 fn waiters_has_the_session_and_the_connection_that_polls_it() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let opener = cmd!(session.connection, "CLIENT", "ID").int();
     session.queue(&mut c, "k b");
     let _blocked = wait(&server, "k c LIMIT 2 BLOCK 60000");
@@ -50,8 +49,7 @@ fn waiters_has_the_session_and_the_connection_that_polls_it() {
 
 #[test]
 fn waiters_has_the_times_of_a_call() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (_server, mut c, session) = Session::held();
     let words = session.line("LOCK.ACQUIRE k b QUEUE 600000 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     sleep(Duration::from_millis(100));

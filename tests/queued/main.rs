@@ -28,7 +28,6 @@ mod look;
 mod many;
 mod mixed;
 mod precedence;
-mod programs;
 mod repeated;
 mod replies;
 mod rights;

@@ -2,7 +2,7 @@
 
 use crate::support::{Session, at_once, has, hold, run, wait};
 use redis::Connection;
-use testbed::{Expect, Server, waiters};
+use testbed::{Expect, started, waiters};
 
 /// So many calls take longer to move than the server's clients are held up for at once.
 const CALLS: usize = 30_000;
@@ -11,9 +11,7 @@ const LINES: usize = 5;
 /// It goes away, and the commands behind it run before all its calls are moved.
 #[test]
 fn other_locks_are_handed_over_while_its_calls_are_moved() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut many = Session::open(&server);
+    let (server, mut c, mut many) = Session::opened();
     let away = Session::open(&server);
     let big: Vec<_> = (0..LINES).map(|number| format!("big{number}")).collect();
     hold(&mut c, &["k a", "free a"]);
@@ -62,8 +60,7 @@ fn other_locks_are_handed_over_while_its_calls_are_moved() {
 #[test]
 fn the_connections_of_many_programs_are_looked_up_together() {
     const PROGRAMS: usize = 200;
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut programs: Vec<_> = (0..PROGRAMS).map(|_| Session::open(&server)).collect();
     for (number, program) in programs.iter_mut().enumerate() {
         hold(&mut c, &[&format!("k{number} a")]);

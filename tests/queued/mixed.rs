@@ -1,6 +1,6 @@
 //! One line for queued and blocked calls: their order, sharing, semaphores.
 
-use crate::support::{Session, at_once, granted, has, hold, run, wait};
+use crate::support::{Session, at_once, granted, run, wait};
 use testbed::{Expect, Server, cmd, held, waiters};
 
 /// Two sessions whose POLLs wait.
@@ -50,56 +50,10 @@ fn queued_and_blocked_calls_are_served_in_one_order() {
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
 }
 
-#[test]
-fn a_semaphore_serves_both_in_order() {
-    let server = Server::start();
-    let mut c = server.connection();
-    hold(&mut c, &["k a LIMIT 2", "k b LIMIT 2"]);
-    let [mut one, mut other] = two(&server);
-    one.queue(&mut c, "k c LIMIT 2");
-    let mut blocked = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
-    other.queue(&mut c, "k e LIMIT 2");
-    one.queue(&mut c, "k f LIMIT 2");
-    run(&mut c, "LOCK.RELEASE k b").int();
-    one.has(&server, "k", "c");
-    has(&mut c, "k", &["a", "c"]);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    blocked.granted();
-    one.release(&mut c, "k", "c");
-    other.has(&server, "k", "e");
-    has(&mut c, "k", &["d", "e"]);
-    run(&mut c, "LOCK.RELEASE k d").int();
-    one.has(&server, "k", "f");
-    has(&mut c, "k", &["e", "f"]);
-}
-
-/// The permits of a semaphore that one program takes.
-#[test]
-fn many_calls_of_one_session_are_granted_together() {
-    const CALLS: usize = 200;
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    for n in 0..CALLS {
-        session.queue(&mut c, &format!("k b{n} SHARED"));
-    }
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let mut events = session.told();
-    events.extend(session.events(CALLS - events.len()));
-    let owners: Vec<_> = events
-        .iter()
-        .map(|event| event.split(' ').nth(3).expect("an owner").to_owned())
-        .collect();
-    let expected: Vec<_> = (0..CALLS).map(|n| format!("b{n}")).collect();
-    assert_eq!(owners, expected);
-    assert_eq!(session.poll().grants, i64::try_from(CALLS).expect("few"));
-}
-
 /// The client of a blocked call disconnects before it gets the reply. Another call of its grant was answered.
 #[test]
 fn what_a_blocked_call_gives_back_is_not_the_grant_of_a_queued_one() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let blocked = wait(&server, "k b PX 600000 BLOCK 0 HOLDS 1");
     session.queue(&mut c, "k b");
     session.stay(&server);

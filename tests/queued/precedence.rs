@@ -1,13 +1,11 @@
 //! Where several errors would apply to a queued call, the first of the contract's order wins.
 
 use crate::support::{Session, hold, queued, run};
-use testbed::{Expect, Server};
+use testbed::Expect;
 
 #[test]
 fn the_first_of_the_order_wins() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::opened();
     run(&mut c, "SET string v").okay();
     hold(&mut c, &["k a", "mine b", "two a SHARED", "two b SHARED"]);
     // `a` waits for what `b` has, so `b` would close a circle by waiting for `k`.
@@ -41,9 +39,7 @@ fn the_first_of_the_order_wins() {
 /// What depends on the lock's state comes last.
 #[test]
 fn a_default_lease_that_is_too_short_comes_last() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
+    let (_server, mut c, session) = Session::opened();
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
     for (words, code) in [
         ("free b QUEUE 0 SESSION ID HOLDS 2", "NOTHELD"),

@@ -1,13 +1,12 @@
 //! A queued call can be repeated, for instance when its reply was lost.
 
-use crate::support::{Session, granted, hold, queued, run, wait};
+use crate::support::{Session, granted, hold, queued, run};
 use redis::Value;
-use testbed::{Expect, Server, held, waiters};
+use testbed::{Expect, waiters};
 
 #[test]
 fn it_takes_no_second_place() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     let words = ["k b", "k c", "k d"];
     for _ in 0..3 {
         for (place, words) in (0..).zip(words) {
@@ -23,8 +22,7 @@ fn it_takes_no_second_place() {
 
 #[test]
 fn the_options_of_the_first_call_stay() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     for words in [
         "LOCK.ACQUIRE k b PX 1000 QUEUE 1 SESSION ID HOLDS 1",
@@ -42,49 +40,8 @@ fn the_options_of_the_first_call_stay() {
 }
 
 #[test]
-fn another_session_key_or_owner_is_another_call() {
-    let (server, mut c) = held();
-    hold(&mut c, &["j a"]);
-    let session = Session::open(&server);
-    let other = Session::open(&server);
-    session.queue(&mut c, "k b");
-    assert_eq!(other.queue(&mut c, "k b"), 1);
-    assert_eq!(session.queue(&mut c, "k c"), 2);
-    assert_eq!(session.queue(&mut c, "j b"), 0);
-    let _blocked = wait(&server, &session.line("k b BLOCK 0 SESSION ID HOLDS 1"));
-    assert_eq!(waiters(&mut c, "k"), ["b", "b", "c", "b"]);
-    assert_eq!(queued(&server), 4);
-}
-
-/// Its answer goes to the blocked client, so no event would come.
-#[test]
-fn a_blocked_call_is_another_call() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    let mut blocked = wait(&server, &session.line("k b BLOCK 0 SESSION ID HOLDS 1"));
-    assert_eq!(session.queue(&mut c, "k b"), 1);
-    assert_eq!(queued(&server), 1);
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    blocked.granted();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-}
-
-/// It says that the owner has a hold already.
-#[test]
-fn other_holds_are_another_call() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
-    session.queue(&mut c, "k b");
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 2");
-    run(&mut c, &words).refused("NOTOWNER");
-    assert_eq!(queued(&server), 1);
-}
-
-#[test]
 fn after_the_grant_it_answers_the_grant() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -104,8 +61,7 @@ fn after_the_grant_it_answers_the_grant() {
 /// A call that fell due in between is served first, and then the repeated one is judged.
 #[test]
 fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     for number in 1..=10 {
         session.queue(&mut c, "k b");
         session.stay(&server);
@@ -124,9 +80,7 @@ fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
 /// Neither a limit nor a circle concerns a call that is in line.
 #[test]
 fn it_is_judged_by_no_limit_and_no_circle() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::opened();
     hold(&mut c, &["k a", "j b"]);
     session.queue(&mut c, "k b");
     run(&mut c, "CONFIG SET lock.deadlock-detection no").okay();

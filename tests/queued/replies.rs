@@ -1,13 +1,11 @@
 //! What a queued call is answered: its place, or the grant at once.
 
 use crate::support::{Session, at_once, count, has, hold, queued, run, wait};
-use testbed::{Expect, Server, cmd, held, waiters};
+use testbed::{Expect, cmd, waiters};
 
 #[test]
 fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let grant = session.ask(&mut c, "k b").grant();
     assert_eq!((grant.owner, grant.holds), (b"b".to_vec(), 1));
     assert_eq!((grant.lease, grant.limit), (600_000, None));
@@ -23,9 +21,7 @@ fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
 
 #[test]
 fn where_there_is_room_beside_the_holders_it_is_granted_at_once() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let session = Session::open(&server);
+    let (_server, mut c, session) = Session::opened();
     hold(&mut c, &["k a LIMIT 2"]);
     session.ask(&mut c, "k b LIMIT 2").grant();
     assert_eq!(session.queue(&mut c, "k c LIMIT 2"), 0);
@@ -35,8 +31,7 @@ fn where_there_is_room_beside_the_holders_it_is_granted_at_once() {
 /// How many calls stand before it, blocked ones too.
 #[test]
 fn the_reply_is_its_place() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     assert_eq!(session.queue(&mut c, "k b"), 0);
     let _waiting = wait(&server, "k c BLOCK 0");
     assert_eq!(session.queue(&mut c, "k d"), 2);
@@ -51,8 +46,7 @@ fn the_reply_is_its_place() {
 /// Its connection serves other calls, the POLL too.
 #[test]
 fn it_never_blocks_its_connection() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     for owner in ["b", "c"] {
         let words = session.call(&format!("k {owner}"));
         run(&mut session, &words).int();
@@ -66,8 +60,7 @@ fn it_never_blocks_its_connection() {
 
 #[test]
 fn it_works_in_a_transaction() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (_server, mut c, session) = Session::held();
     let lines = [
         "MULTI".to_owned(),
         session.call("k b"),
@@ -86,8 +79,7 @@ fn it_works_in_a_transaction() {
 
 #[test]
 fn it_works_in_scripts_and_functions() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     let call = "'LOCK.ACQUIRE', keys[1], args[1], 'PX', '600000', 'QUEUE', '0', 'SESSION', args[2], 'HOLDS', '1'";
     let script = format!("local keys, args = KEYS, ARGV return redis.call({call})");
     assert_eq!(cmd!(c, "EVAL", script, 1, "k", "b", session.id).int(), 0);
@@ -105,8 +97,7 @@ fn it_works_in_scripts_and_functions() {
 
 #[test]
 fn a_wait_that_would_close_a_circle_is_answered_at_once() {
-    let (server, mut c) = held();
-    let session = Session::open(&server);
+    let (server, mut c, session) = Session::held();
     hold(&mut c, &["j b"]);
     session.queue(&mut c, "k b");
     let text = session.ask(&mut c, "j a").refused("DEADLOCK");

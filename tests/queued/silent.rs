@@ -1,19 +1,18 @@
 //! Calls of a session that has been polled no more for a second are passed over: nobody waits for a program that
 //! is frozen.
 
-use crate::support::{SILENCE, Session, fall_silent, granted, has, hold, run, wait};
+use crate::support::{SILENCE, Session, granted, has, hold, run, wait};
 use crate::waiting::Waiter;
 use redis::Connection;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, held, waiters};
+use testbed::{Expect, Server, waiters};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn while_a_poll_waits_it_is_not_passed_over() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
     let _behind = wait(&server, "k c PX 600000 BLOCK 0");
     session.stay(&server);
@@ -84,22 +83,4 @@ fn neither_a_refused_poll_nor_another_command_brings_it_back() {
     session.stay(&server);
     run(&mut c, "LOCK.ACQUIRE k e SHARED").nil();
     has(&mut c, "k", &["a", "c", "d"]);
-}
-
-/// A call with SESSION is passed over for as long as its program does not poll, even with BLOCK.
-#[test]
-fn a_blocked_call_of_the_session_is_passed_over() {
-    let (server, mut c) = held();
-    let mut session = Session::open(&server);
-    let words = session.line("k b PX 600000 BLOCK 0 SESSION ID");
-    let mut passed = wait(&server, &words);
-    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-    fall_silent();
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(behind.granted().owner, b"c");
-    run(&mut c, "LOCK.RELEASE k c").int();
-    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
-    assert!(passed.is_blocked(&mut c));
-    session.stay(&server);
-    assert_eq!(passed.granted().owner, b"b");
 }

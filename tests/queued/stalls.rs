@@ -5,7 +5,7 @@ use crate::waiting::Waiter;
 use redis::Connection;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, eventually, line, started, waiters};
 
 const STALL: Duration = Duration::from_millis(1500);
 const LOCKS: usize = 5;
@@ -43,8 +43,7 @@ fn releases() -> impl Iterator<Item = String> {
 impl Stage {
     #[track_caller]
     fn new() -> Self {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         let programs = [(); 2].map(|()| Session::open(&server));
         let mut blocked = Vec::new();
         for key in keys() {

@@ -6,7 +6,7 @@ pub(crate) use crate::waiting::wait;
 use redis::{Connection, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Reply, Server, cmd, eventually, patience};
+use testbed::{Expect, Reply, Server, cmd, eventually, held, patience};
 
 /// How long a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,6 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const SILENCE: Duration = Duration::from_millis(1200);
 
 impl Session {
+    /// A server on which `a` holds `k`, a connection to it, and a session.
+    #[track_caller]
+    pub(crate) fn held() -> (Server, Connection, Self) {
+        let (server, c) = held();
+        let session = Self::open(&server);
+        (server, c, session)
+    }
+
     /// The command that queues this call (`key owner` and options) in the session, for as long as it takes.
     pub(crate) fn call(&self, words: &str) -> String {
         let id = self.id;

@@ -9,9 +9,7 @@ use testbed::{Expect, cmd};
 /// `c`, who is next.
 #[track_caller]
 fn finds_the_next_owner(command: &str, code: &str) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first, mut next] = wait_as(&copies, ["b", "c"]);
     let kill = format!("CLIENT KILL ID {}", first.id);
     let reply = at_once(&mut c, &["LOCK.RELEASE k a", &kill, command]).remove(2);
@@ -27,28 +25,17 @@ fn finds_the_next_owner(command: &str, code: &str) {
 }
 
 #[test]
-fn an_acquire_of_the_owner_whose_call_died_finds_the_next_owner() {
-    finds_the_next_owner("LOCK.ACQUIRE k b", "");
-}
-
-#[test]
-fn an_acquire_of_the_owner_before_finds_the_next_owner() {
-    finds_the_next_owner("LOCK.ACQUIRE k a", "");
-}
-
-#[test]
-fn a_renewal_finds_the_next_owner() {
-    finds_the_next_owner("LOCK.RENEW k b", "NOTOWNER");
-}
-
-#[test]
-fn a_release_finds_the_next_owner() {
-    finds_the_next_owner("LOCK.RELEASE k b", "NOTOWNER");
-}
-
-#[test]
-fn a_fence_finds_the_next_owner() {
-    finds_the_next_owner("LOCK.FENCE k 1", "FENCED");
+fn each_command_finds_the_next_owner() {
+    for (command, code) in [
+        ("LOCK.ACQUIRE k b", ""),
+        ("LOCK.ACQUIRE k a", ""),
+        ("LOCK.RENEW k b", "NOTOWNER"),
+        ("LOCK.RELEASE k b", "NOTOWNER"),
+        ("LOCK.FENCE k 1", "FENCED"),
+    ] {
+        println!("{command}");
+        finds_the_next_owner(command, code);
+    }
 }
 
 #[test]

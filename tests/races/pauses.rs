@@ -41,9 +41,7 @@ fn owe_a_give_back(c: &mut Connection, first: &Waiter, kind: &str, together: Tog
 fn a_give_back_that_is_due_in_a_pause_comes_behind_it() {
     for kind in ["WRITE", "ALL"] {
         for together in Together::ALL {
-            let copies = Copies::start();
-            let mut c = copies.connection();
-            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let (copies, mut c) = Copies::held();
             let [mut first, mut second] = wait_as(&copies, ["b", "c"]);
             let began = owe_a_give_back(&mut c, &first, kind, together);
             is_closed(&mut first);
@@ -58,9 +56,7 @@ fn a_give_back_that_is_due_in_a_pause_comes_behind_it() {
 fn a_give_back_that_waited_for_a_pause_comes_before_the_commands_that_did() {
     let (acquire, renew) = (("LOCK.ACQUIRE", ""), ("LOCK.RENEW", "NOTOWNER"));
     for (command, code) in [acquire, renew, ("LOCK.RELEASE", "NOTOWNER")] {
-        let copies = Copies::start();
-        let mut c = copies.connection();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (copies, mut c) = Copies::held();
         let [first, mut second] = wait_as(&copies, ["b", "c"]);
         let mut late = copies.connection();
         let began = owe_a_give_back(&mut c, &first, "WRITE", Together::Pipeline);
@@ -95,9 +91,7 @@ fn a_give_back_that_waited_for_a_pause_comes_before_a_look() {
         ("LOCK.WAITERS k", &[]),
     ] {
         for together in Together::ALL {
-            let copies = Copies::start();
-            let mut c = copies.connection();
-            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let (copies, mut c) = Copies::held();
             let [mut first, mut second] = wait_as(&copies, ["b", "c"]);
             let kill = format!("CLIENT KILL ID {}", first.id);
             let pause = "CLIENT PAUSE 60000 WRITE";
@@ -121,9 +115,7 @@ fn a_give_back_that_waited_for_a_pause_comes_before_a_look() {
 
 #[test]
 fn a_release_in_the_transaction_of_a_pause_hands_over_behind_it() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     let pause = format!("CLIENT PAUSE {} WRITE", PAUSE.as_millis());
     let began = Instant::now();

@@ -54,21 +54,9 @@ fn one_dies(words: &str, which: usize, told: i64) {
 }
 
 #[test]
-fn the_first_of_two_calls_dies() {
-    one_dies("", 0, 2);
-}
-
-#[test]
-fn the_second_of_two_calls_dies() {
-    one_dies("", 1, 1);
-}
-
-#[test]
-fn the_first_of_two_calls_with_one_hold_dies() {
-    one_dies("HOLDS 1", 0, 1);
-}
-
-#[test]
-fn the_second_of_two_calls_with_one_hold_dies() {
-    one_dies("HOLDS 1", 1, 1);
+fn one_of_two_calls_dies() {
+    for (words, which, told) in [("", 0, 2), ("", 1, 1), ("HOLDS 1", 0, 1), ("HOLDS 1", 1, 1)] {
+        println!("{words} {which}");
+        one_dies(words, which, told);
+    }
 }

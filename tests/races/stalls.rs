@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, cmd, eventually, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, started, waiters};
 
 /// Locks that are released behind one stall.
 const LOCKS: usize = 10;
@@ -311,8 +311,7 @@ fn who_has_closed_its_sending_side_alone_is_not_told_of_a_lock_that_it_does_not_
 #[test]
 fn who_waited_and_closed_within_one_stall_loses_the_lock() {
     // With threads that read for the server the release may be run first, and it is no wait.
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let (mut holder, mut slow) = (server.connection(), server.connection());
     let mut stalls = 0;
     while stalls < STALLS {

@@ -24,22 +24,6 @@ fn push_ahead(primary: &Server) -> i64 {
 }
 
 #[test]
-fn a_promoted_replica_keeps_the_locks_and_gives_higher_tokens() {
-    let primary = primary().start();
-    let replica = primary.replica();
-    let mut traffic = Traffic::on(&primary);
-    traffic.run(1000);
-    let expected = primary.state();
-    primary.wait_for_sync(&replica);
-    drop(primary);
-    follow(&replica, None);
-    assert_same(&expected, &replica.state(), "promoted");
-    assert!(replica.next_token() > traffic.highest());
-    traffic.move_to(&replica);
-    traffic.run(300);
-}
-
-#[test]
 fn a_promoted_replica_goes_on_after_a_raised_clock() {
     let primary = primary().start();
     let early = primary.replica();

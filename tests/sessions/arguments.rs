@@ -2,12 +2,11 @@
 
 use crate::support::{Session, count, run};
 use redis::Value;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, started};
 
 #[test]
 fn an_id_is_a_random_integer() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let ids: Vec<_> = (0..20)
         .map(|_| run(&mut c, "LOCK.SESSION OPEN").int())
         .collect();
@@ -22,8 +21,7 @@ fn an_id_is_a_random_integer() {
 
 #[test]
 fn open_takes_a_timeout_and_a_name() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     for (words, timeout_ms, name) in [
         ("", 30_000, ""),
         ("TIMEOUT 1000", 1000, ""),
@@ -80,8 +78,7 @@ fn a_lock_with_a_very_long_name_is_in_no_session() {
 
 #[test]
 fn as_many_sessions_are_open_as_the_setting_allows() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "CONFIG SET lock.max-sessions 2").okay();
     let first = Session::open(&server);
     run(&mut c, "LOCK.SESSION OPEN").int();

@@ -4,12 +4,11 @@ use crate::support::{Session, await_renewals, count, run, sessions_of, while_sto
 use redis::Connection;
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
-use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, line, started, waiters};
 
 /// `k` is held by `b`, and a call of a session waits for it.
 fn waits(words: &str) -> (Server, Connection, Session, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
     let session = Session::open(&server);
     let mut waiting = server.connection();
@@ -40,9 +39,7 @@ fn the_grant_belongs_to_the_session() {
 
 #[test]
 fn one_that_need_not_wait_is_in_the_session_at_once() {
-    let server = Server::start();
-    let session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, session) = Session::opened();
     let words = session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID");
     run(&mut c, &words).grant();
     assert_eq!(sessions_of(&mut c, "k"), [session.id]);
@@ -64,9 +61,7 @@ fn when_the_session_ends_the_call_is_told() {
 
 #[test]
 fn on_the_connection_that_polls_it_is_an_error() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let words = "LOCK.ACQUIRE k a BLOCK 10 SESSION ID";
     let text = session.run(words).refused("ERR");
     assert!(text.contains("polls the session"), "{text}");
@@ -146,8 +141,7 @@ fn its_lease_is_judged_when_its_turn_comes() {
 #[test]
 fn a_grant_that_was_never_sent_is_given_back_though_it_was_renewed() {
     for limit in ["LIMIT 1", "LIMIT 2"] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         // More than the system takes for a client that does not read.
         cmd!(c, "SETRANGE", "much", 19_999_999, "x").int();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();

@@ -2,12 +2,11 @@
 
 use crate::support::{Session, await_renewals, count, polled, run, sessions_of};
 use redis::Value;
-use testbed::{Expect, Kind, Server, Talk, cmd, line};
+use testbed::{Expect, Kind, Server, Talk, cmd, line, started};
 
 #[test]
 fn another_user_does_not_know_the_session() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER bob on >secret ~* +@all").okay();
     let mut session = Session::open(&server);
     let mut bob = server.connection_as("bob", "secret");
@@ -48,9 +47,7 @@ fn another_user_does_not_know_the_session() {
 
 #[test]
 fn from_another_database_the_session_is_not_known() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     run(&mut c, "SELECT 3").okay();
     for words in [
         "LOCK.SESSION POLL ID",
@@ -76,9 +73,7 @@ fn from_another_database_the_session_is_not_known() {
 
 #[test]
 fn scripts_and_functions_have_no_connection() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     for call in [
         "'LOCK.SESSION', 'OPEN'".to_owned(),
         format!("'LOCK.SESSION', 'POLL', '{}'", session.id),
@@ -192,8 +187,7 @@ fn a_subscriber_polls_where_the_server_lets_it_wait() {
 
 #[test]
 fn rights_are_those_of_each_subcommand() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let rules =
         "ACL SETUSER few on >secret ~k* +lock.session|open +lock.session|poll +lock.acquire";
     run(&mut c, rules).okay();
@@ -257,8 +251,7 @@ fn a_user_of_some_databases_has_sessions_there() {
     if !Server::version().is_valkey_from(9, 1) {
         return;
     }
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER ann on >secret ~* +@all db=0,2").okay();
     run(&mut c, "ACL SETUSER few on >secret ~* +@all db=0").okay();
     let mut second = server.connection_as("ann", "secret");

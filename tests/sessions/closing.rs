@@ -7,9 +7,7 @@ use testbed::{Expect, Server, Talk, eventually, line, waiters};
 #[test]
 fn all_grants_are_released_with_all_holds() {
     for subcommand in ["CLOSE", "KILL"] {
-        let server = Server::start();
-        let mut session = Session::open(&server);
-        let mut c = server.connection();
+        let (server, mut c, mut session) = Session::opened();
         session.run("LOCK.ACQUIRE k a SESSION ID").grant();
         session.run("LOCK.ACQUIRE k a").grant();
         session.run("LOCK.ACQUIRE s a SHARED SESSION ID").grant();
@@ -39,9 +37,7 @@ fn all_grants_are_released_with_all_holds() {
 
 #[test]
 fn a_waiting_poll_is_answered() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.wait_in_poll(&server, 60_000);
     run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
     session.connection.receive().refused("NOSESSION");
@@ -80,9 +76,7 @@ fn each_close_releases_its_own_grants_before_its_reply() {
 #[test]
 fn many_are_released_in_slices() {
     const GRANTS: i64 = 20_000;
-    let server = Server::start();
-    let session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, session) = Session::opened();
     let lines: Vec<_> = (0..GRANTS)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
         .collect();
@@ -116,9 +110,7 @@ fn many_are_released_in_slices() {
 
 #[test]
 fn a_pause_delays_the_rest() {
-    let server = Server::start();
-    let session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, session) = Session::opened();
     let lines: Vec<_> = (0..5000)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
         .collect();

@@ -1,15 +1,14 @@
 //! FLUSHALL and SWAPDB with thousands of grants.
 
 use crate::support::{Session, at_once, count, polled};
-use testbed::{Expect, Server, eventually};
+use testbed::{Expect, eventually, started};
 
 /// Thousands are reported in slices, each before its lock is granted to anybody else. Until then nothing is sure.
 #[test]
 fn a_flush_of_many_is_told_in_slices() {
     const GRANTS: i64 = 20_000;
     for (flush, reason) in [("FLUSHALL", "flushed"), ("SWAPDB 0 1", "deleted")] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         let many = Session::open(&server);
         let mut one = Session::open(&server);
         let acquires = (0..GRANTS).map(|n| many.line(&format!("LOCK.ACQUIRE k{n} a SESSION ID")));

@@ -3,7 +3,7 @@
 use crate::support::{Session, at_once, count, run, while_stopped};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually, started};
 
 /// Waits for the end of a session that is silent from now on, and demands that it comes in time.
 #[track_caller]
@@ -32,29 +32,8 @@ fn a_silent_session_ends_after_its_timeout() {
 }
 
 #[test]
-fn it_is_heard_from_by_a_poll_alone() {
-    let server = Server::start();
-    let mut session = Session::open_on(server.connection(), "TIMEOUT 1500");
-    let mut c = server.connection();
-    for _ in 0..3 {
-        sleep(Duration::from_millis(900));
-        session.poll();
-        assert!(session.number(&mut c, "idle-ms") < 900);
-    }
-    let since = Instant::now();
-    // Neither a refused POLL nor other commands count.
-    while count(&server, "sessions") == 1 {
-        let _ = session.run("LOCK.SESSION POLL ID BLOCK x");
-        let _ = session.run("LOCK.ACQUIRE k a SESSION ID");
-        sleep(Duration::from_millis(50));
-    }
-    ends_after(&server, since, 1400);
-}
-
-#[test]
 fn a_stall_of_the_server_is_no_silence() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let began = Instant::now();
     let listed = Session::open_on(server.connection(), "TIMEOUT 60000");
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
@@ -86,8 +65,7 @@ fn a_pause_of_either_kind_is_no_silence() {
 
 #[test]
 fn a_connection_with_another_user_or_database_polls_no_more() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER bob on >secret ~* +@all").okay();
     for (change, back) in [
         ("SELECT 1", "SELECT 0"),
@@ -170,8 +148,7 @@ fn sessions_end_with_a_restart() {
 /// Many sessions, and what is left of them when all have ended.
 #[test]
 fn nothing_is_left_of_sessions_that_ended() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut lines = vec!["LOCK.SESSION OPEN TIMEOUT 1000"; 300];
     lines.push("INFO lock");
     let section = at_once(&mut c, &lines).pop().expect("a section").text();

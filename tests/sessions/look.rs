@@ -3,12 +3,11 @@
 use crate::support::{Session, at_once, count, run, timed};
 use redis::Value;
 use std::collections::BTreeSet;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, cmd, eventually, started};
 
 #[test]
 fn list_has_the_oldest_first() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut sessions: Vec<_> = (0..4)
         .map(|n| Session::open_on(server.connection(), &format!("NAME s{n}")))
         .collect();
@@ -45,9 +44,7 @@ fn list_has_the_oldest_first() {
 
 #[test]
 fn grants_has_what_a_session_has() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (_server, mut c, mut session) = Session::opened();
     let words = session.line("LOCK.SESSION GRANTS ID");
     assert_eq!(run(&mut c, &words).items().len(), 0);
     let token = session
@@ -83,8 +80,7 @@ fn grants_has_what_a_session_has() {
 /// What GRANTS costs depends on what it returns.
 #[test]
 fn grants_looks_at_no_more_than_it_returns() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut fastest = |grants: i64| {
         let session = Session::open(&server);
         let acquires = (0..grants).map(|n| format!("LOCK.ACQUIRE {grants}:{n} a SESSION ID"));
@@ -108,8 +104,7 @@ fn grants_looks_at_no_more_than_it_returns() {
 /// A connection that has another user or database than its session does not poll it any more.
 #[test]
 fn list_looks_at_connections_without_grants_too() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "ACL SETUSER bob on nopass +@all ~*").okay();
     for change in ["SELECT 1", "AUTH bob x"] {
         let mut session = Session::open(&server);
@@ -123,9 +118,7 @@ fn list_looks_at_connections_without_grants_too() {
 
 #[test]
 fn info_counts() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let second = Session::open(&server);
     session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
     session.run("LOCK.ACQUIRE j a SESSION ID").grant();
@@ -142,8 +135,7 @@ fn info_counts() {
 
 #[test]
 fn holders_and_waiters_have_a_session_field() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     let fields = run(&mut c, "LOCK.HOLDERS k").items().remove(0).fields();
     assert_eq!(fields["session"], Value::Int(0));

@@ -5,7 +5,7 @@ use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, eventually, line, waiters};
+use testbed::{Expect, Talk, eventually, line, started, waiters};
 
 /// How another connection takes `k` away, beside a lock `other` and a value `v`, and the reason.
 const WAYS: [(&str, &str); 22] = [
@@ -56,9 +56,7 @@ fn prepare(c: &mut Connection) {
 
 #[test]
 fn each_way_has_its_reason() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     for (number, (way, reason)) in (1..).zip(WAYS) {
         prepare(&mut c);
         let token = session
@@ -78,9 +76,7 @@ fn each_way_has_its_reason() {
 
 #[test]
 fn what_takes_nothing_away_is_no_event() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (_server, mut c, mut session) = Session::opened();
     prepare(&mut c);
     session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
     for way in OTHERS {
@@ -96,8 +92,7 @@ fn what_takes_nothing_away_is_no_event() {
 
 #[test]
 fn a_lease_that_ends_is_told_within_ten_milliseconds() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut late = Vec::new();
     for _ in 0..9 {
         let mut session = Session::open(&server);
@@ -124,9 +119,7 @@ fn a_lease_that_ends_is_told_within_ten_milliseconds() {
 #[test]
 fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
     for way in ["renewal", "close", "end of a lease"] {
-        let server = Server::start();
-        let mut c = server.connection();
-        let mut session = Session::open(&server);
+        let (server, mut c, mut session) = Session::opened();
         let mut other = Session::open(&server);
         let token = session
             .run("LOCK.ACQUIRE k a SHARED PX 60000 SESSION ID")
@@ -164,9 +157,7 @@ fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
 /// By a user with the rights of `RESTORE`, who puts other holders in its place. A grant that stays is not lost.
 #[test]
 fn an_effect_that_a_user_applies_is_told_at_once() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (_server, mut c, mut session) = Session::opened();
     let words = "LOCK.ACQUIRE k a PX 60000 SESSION ID";
     let token = session.run(words).grant().token;
     let stays = format!("LOCK._APPLY k a {token} 2 60000 {}", unix_ms() + 60_000);
@@ -183,8 +174,7 @@ fn an_effect_that_a_user_applies_is_told_at_once() {
 /// The event comes before the grant to another.
 #[test]
 fn the_event_is_there_before_the_lock_is_granted_to_another() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     for way in ["DEL k", "PEXPIRE k 30", "LOCK.RELEASE k a", "FLUSHALL"] {
         let mut session = Session::open(&server);
         session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
@@ -203,9 +193,7 @@ fn the_event_is_there_before_the_lock_is_granted_to_another() {
 #[test]
 fn after_a_stall_no_reply_is_silent_about_a_loss() {
     for first in ["poll", "thief"] {
-        let server = Server::start();
-        let mut c = server.connection();
-        let mut session = Session::open(&server);
+        let (server, mut c, mut session) = Session::opened();
         session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
         let mut thief = server.connection();
         while_stopped(&server, || {
@@ -232,9 +220,7 @@ fn after_a_stall_no_reply_is_silent_about_a_loss() {
 /// A share whose lease ends while the lock lives on, and whose place is given away before any timer fires.
 #[test]
 fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 600000").grant();
     session
         .run("LOCK.ACQUIRE k a LIMIT 2 PX 1000 SESSION ID")
@@ -257,9 +243,7 @@ fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
 /// 10,000 events that are not acknowledged: no new grant, and no new wait.
 #[test]
 fn a_full_session_gets_no_new_grant() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     session
         .run("LOCK.ACQUIRE mine a PX 600000 SESSION ID")
         .grant();

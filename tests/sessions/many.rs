@@ -1,7 +1,7 @@
 //! A session with very many grants.
 
 use crate::support::{Session, at_once, await_renewals, count, run};
-use testbed::{Expect, Reply, Server};
+use testbed::{Expect, Reply};
 
 const MANY: usize = 10_000;
 /// How many calls are sent in one write.
@@ -21,9 +21,7 @@ fn each(session: &mut Session, words: impl Fn(usize) -> String) -> Vec<Reply> {
 
 #[test]
 fn one_is_lost_of_ten_thousand_and_the_rest_moves_to_another_session() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let granted = each(&mut session, |n| {
         format!("LOCK.ACQUIRE k{n} a PX 6000 SESSION ID")
     });

@@ -5,9 +5,7 @@ use testbed::{Expect, Server, cmd};
 
 #[test]
 fn acquire_and_renew_put_a_grant_into_a_session() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE new a SESSION ID").grant();
     run(&mut c, "LOCK.ACQUIRE old a").grant();
     run(&mut c, "LOCK.ACQUIRE again a").grant();
@@ -27,9 +25,7 @@ fn acquire_and_renew_put_a_grant_into_a_session() {
 
 #[test]
 fn a_call_without_session_leaves_it_where_it_is() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a SESSION ID").grant();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     run(&mut c, "LOCK.RENEW k a").grant();
@@ -99,9 +95,7 @@ fn a_release_that_names_the_session_is_no_event() {
 
 #[test]
 fn a_raised_token_leaves_it_in() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let token = session
         .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
         .grant()
@@ -125,9 +119,7 @@ fn a_raised_token_leaves_it_in() {
 
 #[test]
 fn a_lease_in_a_session_is_a_second_or_more() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
     run(&mut c, "PERSIST short").int();
     let token = session

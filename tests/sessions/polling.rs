@@ -5,62 +5,8 @@ use std::time::Duration;
 use testbed::{Expect, Kind, Server, Talk, cmd, eventually, line};
 
 #[test]
-fn what_is_sure_is_what_is_left_of_the_shortest_lease() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    session
-        .run("LOCK.ACQUIRE long a PX 600000 SESSION ID")
-        .grant();
-    let sure = session.poll().sure_ms;
-    assert!((590_000..=600_000).contains(&sure), "{sure}");
-    session
-        .run("LOCK.ACQUIRE short a PX 30000 SESSION ID")
-        .grant();
-    let sure = session.poll().sure_ms;
-    assert!((25_000..=30_000).contains(&sure), "{sure}");
-    session.run("LOCK.RELEASE short a").int();
-    assert!(session.poll().sure_ms > 590_000);
-}
-
-#[test]
-fn an_event_is_answered_until_it_is_acknowledged() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
-    let tokens: Vec<_> = (1..=3)
-        .map(|n| {
-            let words = format!("LOCK.ACQUIRE k{n} a SESSION ID");
-            session.run(&words).grant().token
-        })
-        .collect();
-    for n in 1..=2 {
-        run(&mut c, &format!("DEL k{n}")).int();
-    }
-    let lost = |n: usize| format!("{n} lost k{n} a {} deleted", tokens[n - 1]);
-    let first = session.poll();
-    assert_eq!(first.events, [lost(1), lost(2)]);
-    assert_eq!(first.grants, 1);
-    assert_eq!(session.number(&mut c, "events"), 2);
-    // A refused call acknowledges nothing.
-    session.run("LOCK.SESSION POLL ID BLOCK x").refused("ERR");
-    assert_eq!(session.number(&mut c, "events"), 2);
-    assert_eq!(session.poll().events, Vec::<String>::new());
-    assert_eq!(session.number(&mut c, "events"), 0);
-    run(&mut c, "DEL k3").int();
-    assert_eq!(session.poll().events, [lost(3)]);
-    assert_eq!(count(&server, "session_losses"), 3);
-    // One that answers at once acknowledges too.
-    session.run("LOCK.ACQUIRE k4 a SESSION ID").grant();
-    run(&mut c, "DEL k4").int();
-    let events = session.poll_for(60_000).events;
-    assert!(events[0].starts_with("4 lost k4 a"), "{events:?}");
-}
-
-#[test]
 fn a_waiting_poll_is_answered_at_once() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let token = session
         .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
         .grant()
@@ -94,9 +40,7 @@ fn a_wait_ends_by_its_own_time() {
 
 #[test]
 fn an_unblocked_poll_has_no_events() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
     session.wait_in_poll(&server, 60_000);
     let client = session.client_id(&mut c);
@@ -124,9 +68,7 @@ fn an_unblocked_poll_has_no_events() {
 /// its event loop.
 #[test]
 fn an_answer_that_is_dropped_acknowledges_nothing() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let client = session.client_id(&mut c);
     let version = Server::version();
     let drops = version.kind != Kind::Redis || version.is_redis_from(7, 4);
@@ -157,16 +99,17 @@ fn an_answer_that_is_dropped_acknowledges_nothing() {
 /// The client goes while it waits, and so does its POLL.
 #[test]
 fn a_client_that_goes_while_it_waits_leaves_the_session_detached() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
     session.wait_in_poll(&server, 60_000);
     let id = session.id;
     drop(session);
     eventually(|| count(&server, "sessions_detached") == 1, "the close");
     run(&mut c, "DEL k").int();
-    let mut again = Session { id, connection: c };
+    let mut again = Session {
+        id,
+        connection: server.connection(), // newer
+    };
     assert_eq!(again.poll().events.len(), 1);
     assert_eq!(count(&server, "sessions_detached"), 0);
     again.connection.post(&line("PING"));

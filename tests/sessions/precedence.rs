@@ -2,13 +2,11 @@
 //! what depends on the lock's state.
 
 use crate::support::{Session, at_once, run};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, cmd};
 
 #[test]
 fn the_first_of_the_order_wins() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, mut session) = Session::opened();
     run(&mut c, "SET string v").okay();
     run(&mut c, "LOCK.ACQUIRE short a PX 999 HOLDS 1").grant();
     run(&mut c, "PERSIST short").int();
@@ -70,9 +68,7 @@ fn the_first_of_the_order_wins() {
 
 #[test]
 fn a_refused_call_lifts_no_token() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let token = run(&mut c, "LOCK.ACQUIRE short a PX 999").grant().token;
     run(&mut c, "PERSIST short").int();
     let last = server.last_token();

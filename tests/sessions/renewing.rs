@@ -4,13 +4,11 @@ use crate::support::{Session, await_renewals, count, end_of_lease, run, timed};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, eventually, line};
+use testbed::{Expect, Server, Talk, eventually, line, started};
 
 #[test]
 fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     let began = unix_ms();
     session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
     let first = end_of_lease(&mut c, "k");
@@ -25,9 +23,7 @@ fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
 
 #[test]
 fn while_it_is_detached_nothing_is_renewed() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 2000 SESSION ID").grant();
     let id = session.id;
     drop(session);
@@ -55,8 +51,7 @@ fn while_it_is_detached_nothing_is_renewed() {
 /// Nor by a command on its lock, while grants of other sessions are due.
 #[test]
 fn no_command_renews_a_grant_of_a_detached_session() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut attached = Session::open(&server);
     attached.run("LOCK.ACQUIRE j a PX 6000 SESSION ID").grant();
     let mut session = Session::open(&server);
@@ -74,9 +69,7 @@ fn no_command_renews_a_grant_of_a_detached_session() {
 
 #[test]
 fn a_poll_renews_though_its_client_goes_at_once() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 1500 SESSION ID").grant();
     let id = session.id;
     drop(session);
@@ -96,9 +89,7 @@ fn a_poll_renews_though_its_client_goes_at_once() {
 #[test]
 fn a_poll_renews_all_that_is_due_before_it_is_answered() {
     const GRANTS: usize = 3000;
-    let server = Server::start();
-    let session = Session::open(&server);
-    let mut c = server.connection();
+    let (server, mut c, session) = Session::opened();
     let lines: Vec<_> = (0..GRANTS)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 20000 SESSION ID")))
         .collect();
@@ -202,9 +193,7 @@ fn the_shares_of_a_lock_are_renewed_each_by_itself() {
 
 #[test]
 fn a_persisted_lock_is_not_renewed_until_that_is_lifted() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (_server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 1500 SESSION ID").grant();
     run(&mut c, "PERSIST k").int();
     sleep(Duration::from_millis(1800));

@@ -45,9 +45,7 @@ fn after_a_pause_of_writes() {
 
 #[test]
 fn after_a_stall_what_is_still_held_is_renewed() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let mut lost = Session::open(&server);
     for n in 0..200 {
         let words = format!("LOCK.ACQUIRE k{n} a PX {} SESSION ID", 2600 + (n % 7) * 300);
@@ -92,9 +90,7 @@ fn after_a_stall_the_nearest_end_comes_first() {
 /// Before a LOCK command on it, in the very batch in which the slow command ends.
 #[test]
 fn what_is_due_is_renewed_before_a_command_on_it() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
     cmd!(c, "MULTI").okay();
     run(&mut c, "DEBUG SLEEP 1.8").text();
@@ -116,9 +112,7 @@ fn what_is_due_is_renewed_before_a_command_on_it() {
 /// A lease that ends in a pause is told while that lasts.
 #[test]
 fn a_lease_that_ends_in_a_pause_is_told() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut session = Session::open(&server);
+    let (_server, mut c, mut session) = Session::opened();
     let token = session
         .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
         .grant()

@@ -5,7 +5,7 @@ pub(crate) use testbed::{at_once, run};
 use redis::{Connection, Value};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Reply, Server, Talk, cmd, eventually, line};
+use testbed::{Expect, Reply, Server, Talk, cmd, eventually, line, started};
 
 /// A session, and the connection that polls it.
 pub(crate) struct Session {
@@ -41,6 +41,14 @@ impl Session {
     #[track_caller]
     pub(crate) fn open(server: &Server) -> Self {
         Self::open_on(server.connection(), "")
+    }
+
+    /// A server, a connection to it, and a session.
+    #[track_caller]
+    pub(crate) fn opened() -> (Server, Connection, Self) {
+        let (server, c) = started();
+        let session = Self::open(&server);
+        (server, c, session)
     }
 
     /// A session of this connection: `LOCK.SESSION OPEN` with these words behind it.

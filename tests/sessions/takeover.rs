@@ -1,7 +1,7 @@
 //! The connection that polls a session, and how a newer one takes over.
 
 use crate::support::{Session, count, run};
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, cmd, eventually, started};
 
 /// The connections of a session, the older one first.
 fn two(server: &Server) -> (Session, Session) {
@@ -11,36 +11,6 @@ fn two(server: &Server) -> (Session, Session) {
         connection: server.connection(),
     };
     (older, newer)
-}
-
-#[test]
-fn a_newer_connection_takes_over_and_the_older_one_never_gets_it_back() {
-    let server = Server::start();
-    let (mut older, mut newer) = two(&server);
-    let mut c = server.connection();
-    older.poll();
-    newer.poll();
-    let newer_id = cmd!(*newer, "CLIENT", "ID").int();
-    assert_eq!(older.client_id(&mut c), newer_id);
-    for words in ["LOCK.SESSION POLL ID", "LOCK.SESSION POLL ID BLOCK 60000"] {
-        let text = older.run(words).refused("UNBLOCKED");
-        assert!(text.contains("newer connection"), "{text}");
-    }
-    newer.poll();
-    // Also when the newer one has closed.
-    drop(newer);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
-    older.run("LOCK.SESSION POLL ID").refused("UNBLOCKED");
-    assert_eq!(older.client_id(&mut c), 0);
-    // All else it may do.
-    older.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    let mut third = Session {
-        id: older.id,
-        connection: server.connection(),
-    };
-    assert_eq!(third.poll().grants, 1);
-    older.run("LOCK.SESSION CLOSE ID").int();
-    older.run("LOCK.SESSION POLL ID").refused("NOSESSION");
 }
 
 #[test]
@@ -66,8 +36,7 @@ fn the_older_connections_waiting_poll_is_ended() {
 
 #[test]
 fn the_connection_that_opens_polls_at_first() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut opener = server.connection();
     let opener_id = cmd!(opener, "CLIENT", "ID").int();
     let session = Session::open_on(opener, "");

@@ -3,7 +3,7 @@
 use crate::ends::Subscriber;
 use crate::support::{at_once, run};
 use redis::Value;
-use testbed::{Expect, Server};
+use testbed::{Expect, Server, started};
 
 /// One after the other: a call and the events that it raises.
 const CALLS: [(&str, &[&str]); 14] = [
@@ -28,8 +28,7 @@ const CALLS: [(&str, &[&str]); 14] = [
 
 #[test]
 fn each_change_raises_its_event_and_wakes_watch_and_nothing_else_does() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut subscriber = Subscriber::new(&server);
     for (call, events) in CALLS {
         let mut watches = server.connection();

@@ -4,7 +4,7 @@ use crate::holders::{Holder, holders, holders_of, owners, shared};
 use crate::support::{run, wait};
 use redis::Connection;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, cmd, dump};
+use testbed::{Expect, Server, cmd, dump, started};
 
 /// Three holders with leases, hold counts and limits of their own.
 fn company(c: &mut Connection) -> Vec<Holder> {
@@ -37,8 +37,7 @@ fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
 
 #[test]
 fn a_payload_carries_all_of_them_with_their_ends() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     let before = company(&mut c);
     let at = unix_ms();
     let payload = cmd!(c, "DUMP", "k").bytes();
@@ -121,8 +120,7 @@ fn rename_move_and_swapdb_take_them_and_leave_the_line() {
         ("MOVE k 1", 1, "k"),
         ("SWAPDB 0 1", 1, "k"),
     ] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         let before = company(&mut c);
         let at = unix_ms();
         let mut waiters =

@@ -3,7 +3,7 @@
 use crate::holders::{enter, owners, shared};
 use crate::support::{at_once, at_one_moment, info, run};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually, post};
+use testbed::{Expect, Server, Talk, cmd, eventually, post, started};
 
 /// Lets the lease of `b` end, with nobody in line.
 #[track_caller]
@@ -130,8 +130,7 @@ impl Subscriber {
 
 #[test]
 fn the_event_comes_with_the_next_change_and_the_servers_own_with_the_last_end() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut subscriber = Subscriber::new(&server);
     enter(&mut c, "a SHARED");
     run(&mut c, "LOCK.ACQUIRE k b SHARED PX 30").grant();

@@ -1,46 +1,8 @@
 //! Owners of any bytes share; nobody waits where nobody may. The words are shown in the core (`parse/tests.rs`).
 
-use crate::holders::{enter, holders, owners, shared};
+use crate::holders::{owners, shared};
 use crate::support::{at_once, run};
-use testbed::{Expect, Server, cmd};
-
-#[test]
-fn owners_of_any_bytes_share() {
-    let server = Server::start();
-    let longest = vec![0xff; 256];
-    let names: [&[u8]; 10] = [
-        b"\0", b"a\0b", b"a\0", b"a", b"\xff", b"\r\n", b"%s%n", b" ", b"\"'\\", &longest,
-    ];
-    for mut c in [server.connection(), server.connection_resp3()] {
-        // Few and many holders are kept differently.
-        for more in [0, 30] {
-            for name in names {
-                let grant = cmd!(c, "LOCK.ACQUIRE", "k", name, "SHARED", "PX", 600_000).grant();
-                assert_eq!(grant.owner, name);
-            }
-            for n in 0..more {
-                enter(&mut c, &format!("more{n} SHARED"));
-            }
-            let told: Vec<_> = holders(&mut c)
-                .into_iter()
-                .map(|holder| holder.owner)
-                .collect();
-            assert_eq!(told[..names.len()], names);
-            for name in names {
-                assert_eq!(cmd!(c, "LOCK.RENEW", "k", name).grant().owner, name);
-                cmd!(
-                    c,
-                    "LOCK.RELEASE",
-                    "k",
-                    [&b"\0\0"[..], &name[..name.len().min(9)]].concat()
-                )
-                .refused("NOTOWNER");
-                assert_eq!(cmd!(c, "LOCK.RELEASE", "k", name).int(), 0);
-            }
-            run(&mut c, "DEL k").int();
-        }
-    }
-}
+use testbed::{Expect, cmd};
 
 #[test]
 fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {

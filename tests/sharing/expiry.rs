@@ -3,7 +3,7 @@
 use crate::holders::{Holder, enter, holder, holders, owners, shared};
 use crate::support::{at_one_moment, run, wait};
 use redis::Connection;
-use testbed::{Expect, Server, eventually};
+use testbed::{Expect, eventually, started};
 
 #[track_caller]
 fn expiry(c: &mut Connection) -> i64 {
@@ -22,8 +22,7 @@ fn left(c: &mut Connection, owner: &str, about: i64) {
 
 #[test]
 fn it_is_the_latest_end() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a SHARED PX 300000").grant();
     let first = expiry(&mut c);
     run(&mut c, "LOCK.ACQUIRE k b SHARED PX 100000").grant();
@@ -42,8 +41,7 @@ fn it_is_the_latest_end() {
 #[test]
 fn persist_and_a_later_pexpire_lengthen_no_share() {
     for owners_of_k in [&["a"][..], &["a", "b"]] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (_server, mut c) = started();
         let acquire = |owner| format!("LOCK.ACQUIRE k {owner} SHARED PX 150");
         let mut lines: Vec<_> = owners_of_k.iter().map(acquire).collect();
         lines.push("PERSIST k".to_owned());
@@ -79,8 +77,7 @@ fn persist_and_a_later_pexpire_lengthen_no_share() {
 
 #[test]
 fn a_key_that_outlives_its_shares_goes_to_who_waits() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     enter(&mut c, "a LIMIT 2");
     let mut writer = wait(&server, "k b PX 600000 BLOCK 0");
     at_one_moment(&mut c, &["LOCK.RENEW k a PX 50", "PERSIST k"]);

@@ -3,7 +3,7 @@
 
 use crate::support::run;
 use redis::Connection;
-use testbed::{Expect, Grant, Server, cmd};
+use testbed::{Expect, Grant, Server, cmd, started};
 
 /// An entry of `LOCK.HOLDERS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +84,7 @@ pub(crate) fn shared<const N: usize>(
     owners: [&str; N],
     how: &str,
 ) -> (Server, Connection, [Grant; N]) {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let grants = owners.map(|owner| enter(&mut c, &format!("{owner} {how}")));
     (server, c, grants)
 }
@@ -99,36 +98,4 @@ fn a_new_holder_has_one_hold_and_a_token_of_its_own_higher_than_any_before() {
     let tokens: Vec<_> = told.iter().map(|holder| holder.token).collect();
     assert_eq!(tokens, grants.each_ref().map(|grant| grant.token));
     assert_eq!(owners(&mut c), ["a", "b", "d"]);
-}
-
-#[test]
-fn a_release_gives_back_the_callers_share_alone() {
-    let (_server, mut c, grants) = shared(["a", "b", "d"], "LIMIT 3");
-    assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
-    assert_eq!(owners(&mut c), ["a", "d"]);
-    run(&mut c, "LOCK.RELEASE k b").refused("NOTOWNER");
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
-    cmd!(c, "LOCK.RELEASE", "k", "d", "TOKEN", grants[0].token).refused("FENCED");
-    let words = ("LOCK.RELEASE", "k", "d", "TOKEN", grants[2].token);
-    assert_eq!(
-        cmd!(c, words.0, words.1, words.2, words.3, words.4).int(),
-        0
-    );
-    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
-    run(&mut c, "LOCK.RELEASE k a").refused("NOTHELD");
-}
-
-#[test]
-fn the_same_owner_gets_another_hold_and_not_a_second_place() {
-    let (_server, mut c, grants) = shared(["a", "b"], "LIMIT 3");
-    let again = enter(&mut c, "a LIMIT 3");
-    assert_eq!((again.token, again.holds), (grants[0].token, 2));
-    assert_eq!(owners(&mut c), ["a", "b"]);
-    enter(&mut c, "d LIMIT 3");
-    run(&mut c, "LOCK.ACQUIRE k e LIMIT 3").nil();
-    // Not even when a place is free does a release of one hold of two give one back.
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 1);
-    run(&mut c, "LOCK.ACQUIRE k e LIMIT 3").nil();
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    enter(&mut c, "e LIMIT 3");
 }

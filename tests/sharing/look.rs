@@ -3,7 +3,7 @@
 use crate::holders::{Holder, enter, holders, owners, shared};
 use crate::support::{info, run, wait};
 use redis::Value;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, eventually, started};
 
 const FIELDS: [&str; 8] = [
     "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "limit", "session",
@@ -43,8 +43,7 @@ fn holders_are_flat_arrays_in_resp2_and_maps_in_resp3_with_the_same_fields_in_or
 #[test]
 fn holders_come_lowest_token_first_and_no_more_than_asked_for() {
     for count in [3, 30] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (_server, mut c) = started();
         let all: Vec<_> = (0..count)
             .map(|n| enter(&mut c, &format!("o{n} SHARED")).token)
             .collect();
@@ -77,8 +76,7 @@ fn holders_come_lowest_token_first_and_no_more_than_asked_for() {
 
 #[test]
 fn info_tells_of_the_lowest_token_how_many_there_are_and_the_smallest_limit() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let a = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 500000").grant();
     assert_eq!((info(&mut c).holders, info(&mut c).limit), (1, 0));
     enter(&mut c, "b LIMIT 9");
@@ -102,51 +100,8 @@ fn info_tells_of_the_lowest_token_how_many_there_are_and_the_smallest_limit() {
 }
 
 #[test]
-fn waiters_tell_the_limit_of_each_call() {
-    let (server, mut c, _) = shared(["a"], "");
-    let calls = [
-        ("b", 1),
-        ("d SHARED", 0),
-        ("e LIMIT 7", 7),
-        ("f LIMIT 1", 1),
-    ];
-    let _waiters = calls.map(|(words, _)| wait(&server, &format!("k {words} BLOCK 0")));
-    let told = run(&mut c, "LOCK.WAITERS k").items();
-    let limits: Vec<_> = told
-        .into_iter()
-        .map(|entry| entry.fields()["limit"].clone().int())
-        .collect();
-    assert_eq!(limits, calls.map(|(_, limit)| limit));
-}
-
-#[test]
-fn a_replica_tells_the_same_and_does_nothing_else() {
-    let (server, mut c, _) = shared(["a", "b", "d"], "LIMIT 5");
-    let replica = server.replica();
-    let mut on_replica = replica.connection();
-    for read_only in ["yes", "no"] {
-        cmd!(on_replica, "CONFIG", "SET", "replica-read-only", read_only).okay();
-        let lasting = |h: Holder| (h.owner, h.token, h.holds, h.lease_ms, h.limit);
-        let told =
-            |c: &mut redis::Connection| holders(c).into_iter().map(lasting).collect::<Vec<_>>();
-        assert_eq!(told(&mut c), told(&mut on_replica));
-        assert_eq!(info(&mut on_replica).holders, 3);
-        for line in [
-            "LOCK.ACQUIRE k e SHARED",
-            "LOCK.RENEW k a SHARED",
-            "LOCK.RELEASE k a",
-            "LOCK.FENCE k",
-            "LOCK.ACQUIRE k e LIMIT 5 BLOCK 0",
-        ] {
-            run(&mut on_replica, line).refused("READONLY");
-        }
-    }
-}
-
-#[test]
 fn the_server_counts_grants_in_memory_of_all_locks() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let counted = || {
         ["lock_held", "lock_holders"].map(|field| {
             server
@@ -172,18 +127,4 @@ fn the_server_counts_grants_in_memory_of_all_locks() {
     assert_eq!(counted(), [2, 2]);
     run(&mut c, "FLUSHALL ASYNC").okay();
     eventually(|| counted() == [0, 0], "all to be freed");
-}
-
-#[test]
-fn memory_usage_grows_with_the_holders() {
-    let server = Server::start();
-    let mut c = server.connection();
-    let mut last = 0;
-    for n in 0..100 {
-        enter(&mut c, &format!("owner-number-{n} SHARED"));
-        let memory = run(&mut c, "MEMORY USAGE k").int();
-        assert!(memory > last, "{memory} with {n} holders, {last} before");
-        last = memory;
-    }
-    assert!(last > 100 * 40, "{last} for 100 holders");
 }

@@ -3,6 +3,7 @@
 //! Each module is one part of what the contract says of locks with several holders.
 
 #[path = "../waiting/copies.rs"]
+#[allow(dead_code)] // shared with the tests of waiting
 mod copies;
 #[path = "../waiting/support.rs"]
 #[allow(dead_code)] // shared with the tests of waiting
@@ -11,7 +12,6 @@ mod support;
 mod announced;
 mod bounds;
 mod carried;
-mod cluster;
 mod ends;
 mod entering;
 mod expiry;
@@ -22,7 +22,6 @@ mod look;
 mod many;
 mod order;
 mod own_limit;
-mod random;
 mod room;
 mod room_comes;
 mod stored;

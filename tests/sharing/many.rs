@@ -6,7 +6,7 @@ use redis::Connection;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Load, Server, Talk, cmd, eventually, within};
+use testbed::{Expect, Load, Server, Talk, cmd, eventually, started, within};
 
 /// Far more than a slice takes, far less than all of them in one go would.
 const GENEROUS: Duration = Duration::from_millis(250);
@@ -95,8 +95,7 @@ fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
 
 #[test]
 fn ten_thousand_leases_that_end_together_free_the_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     fill(&mut c, 10_000);
     let next = crate::support::wait(&server, "k writer PX 600000 BLOCK 0");
     let longest = longest_ping(&server, || {
@@ -122,8 +121,7 @@ fn a_lock_of_thousands_is_freed_in_the_background() {
         "FLUSHALL SYNC",
         "LOCK.RELEASE k owner-0",
     ] {
-        let server = Server::start();
-        let mut c = server.connection();
+        let (server, mut c) = started();
         fill(&mut c, 5_000);
         assert_eq!(info(&mut c).holders, 5_000);
         let memory = run(&mut c, "MEMORY USAGE k").int();

@@ -3,7 +3,7 @@
 use crate::holders::{enter, holder, holders, owners, shared};
 use crate::support::{line, queue, run, wait};
 use redis::Connection;
-use testbed::{Expect, Reply, Server, Talk, cmd};
+use testbed::{Expect, Reply, Talk, cmd, started};
 
 /// Makes a call that leaves `k` as it was, not a byte less or more, and no replica told of it.
 #[track_caller]
@@ -54,22 +54,6 @@ fn two_that_share_and_want_it_alone_are_told_so_at_once() {
     assert_eq!(holder(&mut c, "b").limit, 1);
 }
 
-#[test]
-fn a_limit_is_narrowed_as_far_as_the_present_holders_allow() {
-    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
-    assert_eq!(enter(&mut c, "a LIMIT 5").limit, Some(5));
-    assert_eq!(enter(&mut c, "a LIMIT 2").limit, Some(2));
-    unchanged(&mut c, "LOCK.ACQUIRE k a LIMIT 1").refused("NOTALONE");
-    run(&mut c, "LOCK.ACQUIRE k d SHARED").nil();
-    assert_eq!(run(&mut c, "LOCK.RENEW k b LIMIT 7").grant().limit, Some(7));
-    let limits: Vec<_> = holders(&mut c).iter().map(|holder| holder.limit).collect();
-    assert_eq!(limits, [2, 7]);
-    // With several holds too: by a narrowing nobody is let in.
-    assert_eq!(holder(&mut c, "a").holds, 3);
-    run(&mut c, "LOCK.RELEASE k b").int();
-    assert_eq!(run(&mut c, "LOCK.RENEW k a LIMIT 1").grant().holds, 3);
-}
-
 /// The share of `b` ends while the line stands still, and a renewal is the next command.
 #[test]
 fn a_renewal_is_judged_after_those_who_have_room_since_a_lease_ended() {
@@ -87,8 +71,7 @@ fn a_renewal_is_judged_after_those_who_have_room_since_a_lease_ended() {
 
 #[test]
 fn a_waiting_call_of_an_owner_that_comes_to_share_is_told_too() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     enter(&mut c, "a");
     let mut reader = wait(&server, "k d SHARED PX 600000 BLOCK 0");
     let mut shares = wait(&server, "k b SHARED PX 600000 BLOCK 0");

@@ -1,12 +1,11 @@
 //! The reply to a call with a limit. Who has room is shown in the core (`properties`).
 
 use crate::support::{run, wait};
-use testbed::{Expect, Server};
+use testbed::{Expect, started};
 
 #[test]
 fn the_grant_has_a_fifth_part_where_the_call_asked_for_a_limit() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     for (words, limit) in [
         ("LOCK.ACQUIRE k a SHARED", Some(0)),
         ("LOCK.ACQUIRE k b LIMIT 7", Some(7)),

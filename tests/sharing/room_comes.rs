@@ -4,7 +4,7 @@
 use crate::holders::{enter, owners, shared};
 use crate::support::{at_once, queue, run, wait};
 use std::time::Duration;
-use testbed::{Expect, Server, Talk};
+use testbed::{Expect, Server, Talk, started};
 
 /// Runs this command on a server with permits of `a` and `b`, two of two, and `d` in line for one, and
 /// demands that `d` has it when the next command of the same transaction looks.
@@ -32,8 +32,7 @@ fn by_a_release() {
 
 #[test]
 fn by_a_renewal_with_a_wider_limit() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let writer = enter(&mut c, "writer");
     let mut readers =
         ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
@@ -139,31 +138,4 @@ fn by_a_front_call_that_is_called_off() {
     }
     assert_eq!(owners(&mut c), ["a", "b", "d"]);
     assert_eq!(queue(&mut c), [""; 0]);
-}
-
-/// Whatever frees the whole lock.
-#[test]
-fn by_whatever_frees_the_lock() {
-    for command in [
-        "DEL k",
-        "UNLINK k",
-        "PEXPIRE k 0",
-        "FLUSHALL",
-        "RENAME k l",
-        "MOVE k 1",
-    ] {
-        let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
-        let mut next =
-            ["d", "e"].map(|owner| wait(&server, &format!("k {owner} LIMIT 2 PX 600000 BLOCK 0")));
-        let _last = wait(&server, "k f LIMIT 2 PX 600000 BLOCK 0");
-        run(&mut c, command).value();
-        for waiter in &mut next {
-            waiter.granted();
-        }
-        assert_eq!(
-            (owners(&mut c), queue(&mut c)),
-            (vec!["d".to_owned(), "e".to_owned()], vec!["f".to_owned()]),
-            "{command}"
-        );
-    }
 }

@@ -4,20 +4,21 @@ use crate::support::{at_once, info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use testbed::{Expect, Reply, Server, Talk, cmd};
+use testbed::{Expect, Talk, cmd, held};
 
 const NEWCOMER: &str = "LOCK.ACQUIRE k newcomer PX 600000";
 
 /// Has `a` hold `k` and `b` wait, sends this by another client, and demands that the newcomer in it
 /// gets nil and `b` the lock.
 #[track_caller]
-fn newcomer_stays_out(lines: &[&str], reply_of_newcomer: impl FnOnce(Vec<Reply>) -> Value) {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+fn newcomer_stays_out(lines: &[&str]) {
+    let (server, mut c) = held();
     let [mut first, second] = wait_as(&server, ["b", "c"]);
-    let replies = at_once(&mut c, lines);
-    assert_eq!(reply_of_newcomer(replies), Value::Nil);
+    let mut last = at_once(&mut c, lines).pop().expect("a reply").value();
+    if lines[0] == "MULTI" {
+        last = last.items().pop().expect("a reply");
+    }
+    assert_eq!(last, Value::Nil, "{lines:?}");
     assert_eq!(first.granted().owner, b"b");
     assert_eq!(
         (owner(&mut c), queue(&mut c)),
@@ -26,57 +27,30 @@ fn newcomer_stays_out(lines: &[&str], reply_of_newcomer: impl FnOnce(Vec<Reply>)
     assert!(second.is_blocked(&mut c));
 }
 
-fn last(mut replies: Vec<Reply>) -> Value {
-    replies.pop().expect("a reply").value()
-}
-
-fn last_of_transaction(replies: Vec<Reply>) -> Value {
-    last(replies).items().pop().expect("a reply")
-}
-
 #[test]
-fn not_between_a_release_and_the_first_waiter() {
-    newcomer_stays_out(&["LOCK.RELEASE k a", NEWCOMER], last);
-}
-
-#[test]
-fn not_in_a_transaction_that_releases() {
-    let lines = ["MULTI", "LOCK.RELEASE k a", NEWCOMER, "EXEC"];
-    newcomer_stays_out(&lines, last_of_transaction);
-}
-
-#[test]
-fn not_by_a_deletion_in_the_same_write() {
-    newcomer_stays_out(&["DEL k", NEWCOMER], last);
-}
-
-#[test]
-fn not_by_a_flush_in_the_same_write() {
-    newcomer_stays_out(&["FLUSHALL", NEWCOMER], last);
-}
-
-#[test]
-fn not_by_a_deletion_in_the_same_transaction() {
-    let lines = ["MULTI", "DEL k", NEWCOMER, "EXEC"];
-    newcomer_stays_out(&lines, last_of_transaction);
-}
-
-#[test]
-fn not_by_a_call_that_may_wait_in_the_same_transaction() {
-    let lines = [
-        "MULTI",
-        "UNLINK k",
-        "LOCK.ACQUIRE k newcomer BLOCK 0",
-        "EXEC",
-    ];
-    newcomer_stays_out(&lines, last_of_transaction);
+fn not_in_the_write_or_the_transaction_that_frees_the_lock() {
+    for lines in [
+        &["LOCK.RELEASE k a", NEWCOMER][..],
+        // Not even the one who had it.
+        &["LOCK.RELEASE k a", "LOCK.ACQUIRE k a"],
+        &["DEL k", NEWCOMER],
+        &["FLUSHALL", NEWCOMER],
+        &["MULTI", "LOCK.RELEASE k a", NEWCOMER, "EXEC"],
+        &["MULTI", "DEL k", NEWCOMER, "EXEC"],
+        &[
+            "MULTI",
+            "UNLINK k",
+            "LOCK.ACQUIRE k newcomer BLOCK 0",
+            "EXEC",
+        ],
+    ] {
+        newcomer_stays_out(lines);
+    }
 }
 
 #[test]
 fn not_by_a_deletion_in_the_same_script() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [mut first] = wait_as(&server, ["b"]);
     let script = "
         redis.call('DEL', KEYS[1])
@@ -93,9 +67,7 @@ fn not_by_a_deletion_in_the_same_script() {
 /// It joins at the end.
 #[test]
 fn not_by_a_call_that_waits_in_the_same_write() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [mut first] = wait_as(&server, ["b"]);
     let lines = ["DEL k", "LOCK.ACQUIRE k newcomer PX 600000 BLOCK 0"];
     let mut admin = server.connection();
@@ -107,12 +79,6 @@ fn not_by_a_call_that_waits_in_the_same_write() {
     assert_eq!(queue(&mut admin), ["newcomer"]);
     run(&mut admin, "LOCK.RELEASE k b").int();
     assert_eq!(c.receive().grant().owner, b"newcomer");
-}
-
-/// Whoever was there first goes first, and a call of its own owner does too: it is a re-entry.
-#[test]
-fn not_even_by_the_one_who_had_it() {
-    newcomer_stays_out(&["LOCK.RELEASE k a", "LOCK.ACQUIRE k a"], last);
 }
 
 /// Asks for the lock until it is told to stop; gives the number of tries that got it.
@@ -127,9 +93,7 @@ fn poll(mut c: Connection, stop: &AtomicBool) -> usize {
 
 #[test]
 fn not_by_a_poller_when_a_lease_ends() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut waiters: Vec<_> = (0..20)
         .map(|n| wait(&server, &format!("k w{n} PX 20 BLOCK 0")))
         .collect();

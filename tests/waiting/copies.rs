@@ -1,7 +1,8 @@
 //! A primary with a replica and an append-only file, which must come to the same.
 
-use testbed::Server;
+use redis::Connection;
 use testbed::state::assert_same;
+use testbed::{Expect, Server, run};
 
 /// Dereferences to the primary.
 pub(crate) struct Copies {
@@ -23,6 +24,15 @@ impl Copies {
         let primary = Server::builder().config("appendonly", "yes").start();
         let replica = primary.replica();
         Self { primary, replica }
+    }
+
+    /// The same, where `a` holds `k`, and a connection.
+    #[track_caller]
+    pub(crate) fn held() -> (Self, Connection) {
+        let copies = Self::start();
+        let mut c = copies.connection();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        (copies, c)
     }
 
     /// Demands that the replica holds what the primary holds, and that a restart from the file

@@ -1,41 +1,18 @@
 //! Databases that are flushed, swapped or loaded anew under those who wait.
 
 use crate::copies::Copies;
-use crate::freeing::frees_by;
 use crate::support::{Waiter, info, line, owner, queue, run, wait_as};
-use testbed::{Expect, Server, eventually};
-
-#[test]
-fn flushdb_frees() {
-    frees_by("FLUSHDB");
-}
-
-#[test]
-fn flushall_frees() {
-    frees_by("FLUSHALL SYNC");
-}
-
-#[test]
-fn a_flush_inside_a_script_frees() {
-    frees_by("EVAL return(redis.call('FLUSHALL')) 0");
-}
+use testbed::{Expect, eventually, held, started};
 
 #[test]
 fn a_flush_of_another_database_frees_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [first] = wait_as(&server, ["b"]);
     let mut other = server.connection();
     run(&mut other, "SELECT 3").okay();
     run(&mut other, "FLUSHDB").okay();
     assert_eq!(owner(&mut c), "a");
     assert!(first.is_blocked(&mut c));
-}
-
-#[test]
-fn a_swap_with_an_empty_database_frees() {
-    frees_by("SWAPDB 0 9");
 }
 
 /// As for `BLPOP`: a waiter stays with its database's number.
@@ -99,8 +76,7 @@ fn a_reload_of_a_file_without_the_lock_frees() {
 /// What was loaded is as it was told to copies, so these are left out: nobody told them.
 #[test]
 fn a_reload_of_a_lease_that_has_ended_frees() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 1500").grant();
     run(&mut c, "SAVE").okay();
     run(&mut c, "LOCK.RENEW k a PX 600000").grant();

@@ -3,12 +3,12 @@
 use crate::copies::Copies;
 use crate::support::{at_once, at_one_moment, info, owner, queue, run, wait, wait_as};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, cmd, eventually, held};
 
 /// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
 /// it and the second continues waiting, on the copies too.
 #[track_caller]
-pub(crate) fn frees(so: impl FnOnce(&mut Connection)) {
+fn frees(so: impl FnOnce(&mut Connection)) {
     let copies = Copies::start();
     let mut c = copies.connection();
     let before = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -27,12 +27,25 @@ pub(crate) fn frees(so: impl FnOnce(&mut Connection)) {
     copies.agree();
 }
 
-/// As [`frees`], by one command.
-#[track_caller]
-pub(crate) fn frees_by(command: &str) {
-    frees(|c| {
-        run(c, command).value();
-    });
+#[test]
+fn by_one_command() {
+    for command in [
+        "LOCK.RENEW k a PX 50",
+        "DEL k",
+        "PEXPIRE k 50",
+        "PEXPIREAT k 1",
+        "FLUSHDB",
+        "FLUSHALL SYNC",
+        "EVAL return(redis.call('FLUSHALL')) 0",
+        "SWAPDB 0 9",
+        "RENAME k elsewhere",
+        "MOVE k 7",
+    ] {
+        println!("{command}");
+        frees(|c| {
+            run(c, command).value();
+        });
+    }
 }
 
 #[test]
@@ -45,26 +58,6 @@ fn by_the_last_release() {
         // Inside the command itself: no later command finds it free.
         assert_eq!(owner(c), "b");
     });
-}
-
-#[test]
-fn by_the_end_of_the_lease() {
-    frees_by("LOCK.RENEW k a PX 50");
-}
-
-#[test]
-fn by_del() {
-    frees_by("DEL k");
-}
-
-#[test]
-fn by_an_expiry_set_from_outside() {
-    frees_by("PEXPIRE k 50");
-}
-
-#[test]
-fn by_an_expiry_set_into_the_past() {
-    frees_by("PEXPIREAT k 1");
 }
 
 #[test]
@@ -82,13 +75,13 @@ fn by_a_transaction_that_deletes() {
     });
 }
 
-/// Sets a limit that nothing fits in, lets one command come upon it, and lifts it in the same write:
-/// the next grant is not to be evicted too.
-#[track_caller]
-fn evicted_by(policy: &str) {
+/// A limit that nothing fits in is set, one command comes upon it, and it is lifted in the same write: the next
+/// grant is not to be evicted too.
+#[test]
+fn by_eviction() {
     frees(|c| {
-        let limit = format!("CONFIG SET maxmemory-policy {policy} maxmemory 1");
-        for reply in at_once(c, &[&limit, "PING", "CONFIG SET maxmemory 0"]) {
+        let limit = "CONFIG SET maxmemory-policy allkeys-lru maxmemory 1";
+        for reply in at_once(c, &[limit, "PING", "CONFIG SET maxmemory 0"]) {
             reply.value();
         }
         let evicted = run(c, "INFO stats").text();
@@ -97,15 +90,8 @@ fn evicted_by(policy: &str) {
 }
 
 #[test]
-fn by_eviction_from_all_keys() {
-    evicted_by("allkeys-lru");
-}
-
-#[test]
 fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     let lines = ["LOCK.RENEW k a PX 150", "PERSIST k"];
     assert_eq!(at_one_moment(&mut c, &lines)[1].clone().int(), 1);
@@ -121,9 +107,7 @@ fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
 
 #[test]
 fn a_lease_that_was_lengthened_is_waited_for_to_its_new_end() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [mut first] = wait_as(&server, ["b"]);
     run(&mut c, "LOCK.RENEW k a PX 1500").grant();
     let lines = ["LOCK.RENEW k a PX 1700", "PEXPIRE k 2000", "PEXPIRETIME k"];

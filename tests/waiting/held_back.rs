@@ -99,9 +99,7 @@ fn a_failed_save_stops_nothing_where_the_settings_say_so() {
 
 #[test]
 fn a_full_memory_stops_no_hand_off() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let mut by_release = wait(&copies, "k b PX 600000 BLOCK 0");
     let mut by_expiry = wait(&copies, "k c PX 600000 BLOCK 0");
     let mut by_deletion = wait(&copies, "k d PX 600000 BLOCK 0");

@@ -1,72 +1,13 @@
 //! Waits that end before their turn.
 
-use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
+use crate::support::{info, run, wait, wait_as};
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, cmd, eventually, server_cpu};
-
-#[test]
-fn a_connection_that_closes_leaves_the_queue() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    for gone in 0..3 {
-        let mut waiters: Vec<_> = wait_as(&server, ["b", "c", "d"]).into();
-        drop(waiters.remove(gone));
-        eventually(|| queue(&mut c).len() == 2, "one to be gone");
-        drop(waiters);
-        eventually(|| queue(&mut c).is_empty(), "all to be gone");
-    }
-    nobody_waits(&server);
-}
-
-#[test]
-fn a_client_that_is_killed_leaves_the_queue() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [first, killed, mut last] = wait_as(&server, ["b", "c", "d"]);
-    assert_eq!(cmd!(c, "CLIENT", "KILL", "ID", killed.id).int(), 1);
-    eventually(|| queue(&mut c) == ["b", "d"], "the killed one to be gone");
-    drop(first);
-    eventually(|| queue(&mut c) == ["d"], "the first to be gone");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    last.granted();
-    nobody_waits(&server);
-}
-
-#[test]
-fn a_user_that_is_deleted_leaves_the_queue_with_all_its_connections() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    run(&mut c, "ACL SETUSER ann on >secret ~* +@all").okay();
-    let call = crate::support::line("LOCK.ACQUIRE k b BLOCK 0");
-    let ann = server.connection_as("ann", "secret");
-    let _ann = crate::support::Waiter::on(&server, ann, &call);
-    assert_eq!(run(&mut c, "ACL DELUSER ann").int(), 1);
-    eventually(|| queue(&mut c).is_empty(), "ann to be gone");
-    nobody_waits(&server);
-}
-
-#[test]
-fn reset_cannot_be_sent_while_waiting_but_closing_can() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [mut waiter] = wait_as(&server, ["b"]);
-    waiter.post(&crate::support::line("RESET"));
-    // It stays queued behind the wait.
-    assert_eq!(queue(&mut c), ["b"]);
-    drop(waiter);
-    eventually(|| queue(&mut c).is_empty(), "it to be gone");
-}
+use testbed::{Expect, Talk, cmd, eventually, held, server_cpu};
 
 /// The reply was sent: what its client does with it is its own affair until the lease ends.
 #[test]
 fn a_grant_that_was_delivered_stays_when_its_client_closes() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut first = wait(&server, "k b PX 1500 BLOCK 0");
     let [mut second] = wait_as(&server, ["c"]);
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -86,9 +27,7 @@ fn a_grant_that_was_delivered_stays_when_its_client_closes() {
 #[test]
 fn leaving_costs_the_same_in_a_long_queue() {
     const CALLS: usize = 200;
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut cost_behind = |crowd: usize| {
         let mut waiters: Vec<_> = (0..crowd)
             .map(|n| {

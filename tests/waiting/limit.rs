@@ -3,7 +3,7 @@
 
 use crate::support::{Waiter, line, nobody_waits, queue, run, wait, wait_as};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, cmd, eventually, started};
 
 const JOIN: &str = "LOCK.ACQUIRE k late BLOCK 0";
 
@@ -150,8 +150,7 @@ fn a_refusal_for_lack_of_room_is_the_last_that_is_judged() {
 #[test]
 fn a_lock_with_a_very_long_name_is_not_waited_for() {
     const LONGEST: usize = 8192;
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let (longest, longer) = ("k".repeat(LONGEST), "k".repeat(LONGEST + 1));
     for name in [&longest, &longer] {
         cmd!(c, "LOCK.ACQUIRE", name, "a", "PX", 600_000).grant();

@@ -3,7 +3,7 @@
 use crate::support::{info, queue, run, wait, wait_as};
 use redis::Value;
 use std::collections::BTreeMap;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, cmd, eventually, held, started};
 
 fn number(fields: &BTreeMap<String, Value>, name: &str) -> i64 {
     fields[name].clone().int()
@@ -11,9 +11,7 @@ fn number(fields: &BTreeMap<String, Value>, name: &str) -> i64 {
 
 #[test]
 fn waiters_are_listed_in_order_with_what_each_asked_for() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let calls = [
         wait(&server, "k b LIMIT 5 BLOCK 600000"),
         wait(&server, "k c BLOCK 0"),
@@ -53,9 +51,7 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
 
 #[test]
 fn waiters_are_flat_arrays_in_resp2_and_maps_in_resp3() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [_waiter] = wait_as(&server, ["b"]);
     let two = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
     assert!(
@@ -72,9 +68,7 @@ fn waiters_are_flat_arrays_in_resp2_and_maps_in_resp3() {
 
 #[test]
 fn count_cuts_the_list_short() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let _waiters = wait_as(&server, ["b", "c", "d"]);
     let mut count = |words: &str| {
         let words = format!("LOCK.WAITERS k {words}");
@@ -88,8 +82,7 @@ fn count_cuts_the_list_short() {
 
 #[test]
 fn the_list_is_empty_when_nobody_waits() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     assert_eq!(run(&mut c, "LOCK.WAITERS k").items(), []);
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     assert_eq!(run(&mut c, "LOCK.WAITERS k COUNT 3").items(), []);
@@ -99,27 +92,8 @@ fn the_list_is_empty_when_nobody_waits() {
 }
 
 #[test]
-fn info_counts_those_who_wait_for_that_key() {
-    let server = Server::start();
-    let mut c = server.connection();
-    for key in ["k", "j"] {
-        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
-    }
-    let _of_j = wait(&server, "j b BLOCK 0");
-    assert_eq!(info(&mut c).waiters, 0);
-    let [one, two] = wait_as(&server, ["b", "b"]);
-    assert_eq!(info(&mut c).waiters, 2);
-    drop(one);
-    eventually(|| info(&mut c).waiters == 1, "one to be left");
-    drop(two);
-    eventually(|| info(&mut c).waiters == 0, "nobody to be left");
-}
-
-#[test]
 fn looking_is_possible_in_transactions_and_scripts_and_by_readers() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [_waiter] = wait_as(&server, ["b"]);
     let lines = ["MULTI", "LOCK.WAITERS k", "EXEC"];
     let replies = crate::support::at_once(&mut c, &lines).remove(2).items();
@@ -133,9 +107,7 @@ fn looking_is_possible_in_transactions_and_scripts_and_by_readers() {
 
 #[test]
 fn a_replica_tells_that_nobody_waits_there() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, _c) = held();
     let [_waiter] = wait_as(&server, ["b"]);
     let replica = server.replica();
     let mut there = replica.connection();
@@ -143,18 +115,4 @@ fn a_replica_tells_that_nobody_waits_there() {
     assert_eq!(run(&mut there, "LOCK.WAITERS k COUNT 1").items(), []);
     let held = info(&mut there);
     assert_eq!((&held.owner[..], held.waiters), (&b"a"[..], 0));
-}
-
-/// A client's own place can be found and ended by what is listed.
-#[test]
-fn the_client_id_is_the_servers_own() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [_waiter] = wait_as(&server, ["b"]);
-    let id = cmd!(c, "LOCK.WAITERS", "k").items().remove(0).fields()["client-id"].clone();
-    let list = cmd!(c, "CLIENT", "LIST", "ID", id.clone().int()).text();
-    assert!(list.contains("cmd=lock.acquire"), "{list}");
-    assert_eq!(cmd!(c, "CLIENT", "KILL", "ID", id.int()).int(), 1);
-    eventually(|| queue(&mut c).is_empty(), "the killed one to be gone");
 }

@@ -1,19 +1,8 @@
 //! Locks that are renamed or moved, from those who wait or to them.
 
 use crate::copies::Copies;
-use crate::freeing::frees_by;
 use crate::support::{Waiter, info, line, owner, queue, run, wait, wait_as};
 use testbed::{Expect, Talk, eventually};
-
-#[test]
-fn a_rename_away_frees() {
-    frees_by("RENAME k elsewhere");
-}
-
-#[test]
-fn a_move_away_frees() {
-    frees_by("MOVE k 7");
-}
 
 #[test]
 fn waiters_stay_with_their_name_when_the_lock_is_renamed() {
@@ -33,9 +22,7 @@ fn waiters_stay_with_their_name_when_the_lock_is_renamed() {
 
 #[test]
 fn a_lock_renamed_onto_another_is_waited_for_in_its_place() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let came = run(&mut c, "LOCK.ACQUIRE other x PX 600000").grant();
     let [mut first, mut of_x] = wait_as(&copies, ["b", "x"]);
     let mut of_other = wait(&copies, "other d PX 600000 BLOCK 0");
@@ -56,9 +43,7 @@ fn a_lock_renamed_onto_another_is_waited_for_in_its_place() {
 
 #[test]
 fn another_value_renamed_onto_a_lock_turns_its_waiters_away() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     run(&mut c, "SET text value").okay();
     let waiters = wait_as(&copies, ["b", "c"]);
     run(&mut c, "RENAME text k").okay();

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually, traffic};
+use testbed::{Expect, Talk, cmd, eventually, started, traffic};
 
 const WAITERS: usize = 100;
 /// Long enough for all to join, and then waited for.
@@ -62,8 +62,7 @@ fn end_turn(c: &mut Connection, owner: &str, random: &mut StdRng) {
 
 #[test]
 fn of_a_hundred_waiters_those_who_stay_are_granted_in_order() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut random = StdRng::seed_from_u64(traffic::seed("WAITING_SEED"));
     run(&mut c, "LOCK.ACQUIRE k first PX 600000").grant();
     let (mut leaving, mut staying) = (Vec::new(), Vec::new());

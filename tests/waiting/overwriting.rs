@@ -8,9 +8,7 @@ use testbed::{Expect, Talk, cmd};
 /// Demands that this turns away everybody who waits for `k`, with an error that tells why.
 #[track_caller]
 fn turns_away(so: impl FnOnce(&mut Connection)) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let waiters = wait_as(&copies, ["b", "c", "a2"]);
     so(&mut c);
     for mut waiter in waiters {
@@ -68,9 +66,7 @@ fn a_lock_restored_over_another_is_waited_for_in_its_place() {
 
 #[test]
 fn a_lock_that_was_overwritten_for_a_moment_keeps_its_place_in_line() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     at_once(&mut c, &["MULTI", "SET k text", "DEL k", "EXEC"])
         .remove(3)

@@ -3,13 +3,11 @@
 use crate::copies::Copies;
 use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, cmd};
+use testbed::{Expect, Talk, cmd, held};
 
 #[test]
 fn the_waiting_calls_of_the_new_owner_are_granted_together() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let mut ours = Vec::new();
     let mut others = Vec::new();
     for n in 0..3 {
@@ -38,9 +36,7 @@ fn the_waiting_calls_of_the_new_owner_are_granted_together() {
 
 #[test]
 fn owners_that_the_server_makes_wait_each_for_itself() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut waiters = [(); 2].map(|()| wait(&server, "k * PX 600000 BLOCK 0"));
     let owners = queue(&mut c);
     assert!(
@@ -57,9 +53,7 @@ fn owners_that_the_server_makes_wait_each_for_itself() {
 
 #[test]
 fn release_all_calls_off_the_waits_of_an_owner_that_does_not_hold() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [mut one, mut other, mut two] = wait_as(&server, ["b", "c", "b"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k b ALL").int(), 0);
     one.receive().nil();
@@ -85,9 +79,7 @@ fn release_all_calls_off_the_waits_of_an_owner_that_does_not_hold() {
 fn release_all_by_a_holder_who_also_waits_calls_off_the_wait() {
     for limit in ["", " SHARED"] {
         for behind in [false, true] {
-            let copies = Copies::start();
-            let mut c = copies.connection();
-            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let (copies, mut c) = Copies::held();
             run(&mut c, &format!("LOCK.ACQUIRE other b{limit} PX 600000")).grant();
             let words = format!("k b{limit} PX 600000 BLOCK 0");
             let mut ours = [(); 2].map(|()| wait(&copies, &words));

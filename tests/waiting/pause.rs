@@ -3,14 +3,12 @@
 use crate::copies::Copies;
 use crate::support::{Waiter, at_one_moment, line, nobody_waits, owner, queue, run, wait, wait_as};
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, eventually};
+use testbed::{Expect, Talk, eventually, held};
 
 /// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
 /// the pause, and demands that all continues in order afterwards.
 fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies, Waiter) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let mut first = wait(&copies, "k b PX 600000 BLOCK 0");
     let [mut second] = wait_as(&copies, ["c"]);
     let end = unix_ms() + 400;
@@ -33,32 +31,18 @@ fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies,
 }
 
 #[test]
-fn a_lease_that_ends_while_writes_are_paused_is_handed_over_afterwards() {
-    let newcomer = "LOCK.ACQUIRE k newcomer PX 600000";
-    let (copies, _) = pause_across_the_end_of_a_lease("WRITE", newcomer);
-    copies.agree();
-}
-
-#[test]
-fn a_lease_that_ends_while_all_is_paused_is_handed_over_afterwards() {
-    let newcomer = "LOCK.ACQUIRE k newcomer PX 600000";
-    let (copies, _) = pause_across_the_end_of_a_lease("ALL", newcomer);
-    copies.agree();
-}
-
-#[test]
-fn a_newcomer_who_waits_out_a_pause_does_not_pass() {
-    let newcomer = "LOCK.ACQUIRE k newcomer PX 600000 BLOCK 20";
-    let (copies, _) = pause_across_the_end_of_a_lease("WRITE", newcomer);
-    nobody_waits(&copies);
-    copies.agree();
+fn a_lease_that_ends_in_a_pause_is_handed_over_afterwards() {
+    for (mode, wait) in [("WRITE", ""), ("ALL", ""), ("WRITE", " BLOCK 20")] {
+        let newcomer = format!("LOCK.ACQUIRE k newcomer PX 600000{wait}");
+        let (copies, _second) = pause_across_the_end_of_a_lease(mode, &newcomer);
+        nobody_waits(&copies);
+        copies.agree();
+    }
 }
 
 #[test]
 fn a_wait_that_ends_in_a_pause_ends_in_time() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut waiter = wait(&server, "k b BLOCK 1000");
     run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
     waiter.receive().nil();
@@ -75,9 +59,7 @@ fn a_wait_that_ends_in_a_pause_ends_in_time() {
 /// What was in the write of a release, and what comes after the pause, is served in order too.
 #[test]
 fn a_release_that_waits_out_a_pause_hands_over() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     run(&mut c, "CLIENT PAUSE 200 WRITE").okay();
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);

@@ -2,7 +2,7 @@
 
 use crate::support::{Waiter, info, line, nobody_waits, queue, run, wait_as};
 use redis::Value;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, cmd, eventually, started};
 
 #[test]
 fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
@@ -48,8 +48,7 @@ fn waiters_that_can_be_redirected_are_told_too() {
 
 #[test]
 fn a_replica_never_grants() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let replica = server.replica_with(|settings| settings.config("replica-read-only", "no"));
     let mut there = replica.connection();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -72,8 +71,7 @@ fn a_replica_never_grants() {
 
 #[test]
 fn a_failover_sends_waiters_away_and_keeps_the_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let replica = server.replica();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiters = wait_as(&server, ["b", "c"]);

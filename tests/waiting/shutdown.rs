@@ -2,7 +2,7 @@
 
 use crate::support::{nobody_waits, queue, run, wait_as};
 use testbed::state::assert_same;
-use testbed::{Expect, Server, Talk, cmd};
+use testbed::{Expect, Server, Talk, cmd, held};
 
 #[track_caller]
 fn no_crash(server: &Server) {
@@ -48,9 +48,7 @@ fn a_shutdown_with_the_lock_just_freed_is_clean() {
 
 #[test]
 fn a_server_that_is_terminated_ends_cleanly() {
-    let mut server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (mut server, _c) = held();
     let _waiters = wait_as(&server, ["b", "c"]);
     server.stop();
     no_crash(&server);
@@ -58,9 +56,7 @@ fn a_server_that_is_terminated_ends_cleanly() {
 
 #[test]
 fn the_module_cannot_be_unloaded() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [mut waiter] = wait_as(&server, ["b"]);
     let modules = run(&mut c, "MODULE LIST").items();
     let name = modules

@@ -7,7 +7,7 @@ use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Load, Server, Talk, cmd, server_cpu};
+use testbed::{Expect, Load, Server, Talk, cmd, held, server_cpu, started};
 
 /// How late a wait may end, beside what a busy machine adds.
 const LATE: Duration = Duration::from_secs(1);
@@ -15,9 +15,7 @@ const TIMES: usize = 30;
 
 #[test]
 fn a_wait_ends_with_nil_when_its_time_is_up() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut waiting = server.connection();
     for wait_ms in [1, 30, 300] {
         let load = Load::on(&server);
@@ -36,20 +34,8 @@ fn a_wait_ends_with_nil_when_its_time_is_up() {
 }
 
 #[test]
-fn the_longest_wait_is_taken() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiter = wait(&server, "k b BLOCK 315360000000");
-    run(&mut c, "LOCK.RELEASE k a").int();
-    waiter.granted();
-}
-
-#[test]
 fn the_lease_starts_with_the_grant() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let mut given = wait(&server, "k b PX 5000 BLOCK 0");
     let mut by_default = wait(&server, "k c BLOCK 0");
     sleep(Duration::from_millis(300));
@@ -105,8 +91,7 @@ fn an_idle_server_hands_over_within_ten_milliseconds_of_an_expiry() {
 /// As [`hand_over_after_expiry`], where an administrator shortens the lease, of which nobody tells a
 /// module, and this many other locks are waited for: the worst and the median of some hand-offs.
 fn hand_over_after_pexpire(others: usize) -> (i64, i64) {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let _others: Vec<_> = (0..others)
         .map(|n| {
             cmd!(c, "LOCK.ACQUIRE", format!("other{n}"), "a", "PX", 600_000).grant();
@@ -143,9 +128,7 @@ fn a_shortened_lease_among_many_locks_is_handed_over_soon_too() {
 
 #[test]
 fn a_renewed_lease_is_waited_for_without_work() {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
     let [mut first] = wait_as(&server, ["b"]);
     for _ in 0..5000 {
         run(&mut c, "LOCK.RENEW k a PX 600000").grant();
@@ -163,8 +146,7 @@ fn a_renewed_lease_is_waited_for_without_work() {
 #[test]
 fn a_lease_begins_with_the_grant_also_at_the_end_of_a_long_transaction() {
     const LEASE: i64 = 600_000;
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let mut at_the_end = |command: &str| {
         let began = unix_ms();
         at_once(&mut c, &["MULTI", "DEBUG SLEEP 1.2", command, "EXEC"]);

@@ -1,7 +1,7 @@
 //! `CLIENT UNBLOCK`.
 
 use crate::support::{nobody_waits, queue, run, unblocks, wait_as};
-use testbed::{Expect, Talk, cmd, eventually, held};
+use testbed::{Expect, Talk, cmd, held};
 
 #[test]
 fn unblocking_ends_a_wait_where_the_server_can_do_that_safely() {
@@ -43,35 +43,4 @@ fn an_older_server_cannot_unblock_and_the_waiter_stays() {
     run(&mut c, "LOCK.RELEASE k a").int();
     waiter.granted();
     run(&mut waiter, "PING").value();
-}
-
-#[test]
-fn one_who_was_unblocked_can_wait_again_at_the_end() {
-    if !unblocks() {
-        return;
-    }
-    let (server, mut c) = held();
-    let [one, _two] = wait_as(&server, ["b", "c"]);
-    let mut one = one;
-    cmd!(c, "CLIENT", "UNBLOCK", one.id, "ERROR").int();
-    one.receive().refused("UNBLOCKED");
-    one.post(&crate::support::line("LOCK.ACQUIRE k b BLOCK 0"));
-    eventually(|| queue(&mut c) == ["c", "b"], "it to wait again");
-    run(&mut c, "LOCK.RELEASE k b ALL").int();
-    one.receive().nil();
-}
-
-/// Its own calls in the queue of another key are other clients'.
-#[test]
-fn unblocking_one_client_leaves_the_owners_other_calls() {
-    if !unblocks() {
-        return;
-    }
-    let (server, mut c) = held();
-    let [mut one, mut two] = wait_as(&server, ["b", "b"]);
-    cmd!(c, "CLIENT", "UNBLOCK", one.id).int();
-    one.receive().nil();
-    assert_eq!(queue(&mut c), ["b"]);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(two.granted().holds, 1);
 }

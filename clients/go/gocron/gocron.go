@@ -66,7 +66,8 @@ func NewLocker(locks *redislock.Locks, options ...Option) *Locker {
 	return l
 }
 
-// Lock takes the lock of a job's run. The error is that of the client: [redislock.ErrBusy] if another scheduler has it.
+// Lock takes the lock of a job's run, by the job's name. Gocron calls it, and skips the run after an error, which is that
+// of the client: [redislock.ErrBusy] if another scheduler has it.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	until := time.Now().Add(l.atLeast)
 	if last := l.takeOver(key, until); last != nil {

@@ -54,8 +54,8 @@ func (s *Server) Client() *redis.Client {
 		}})
 }
 
-// Lose ends all grants of a key as an operator's DEL does: the holders are notified, and the first waiter gets the
-// lock. It returns false if nobody holds the lock.
+// Lose ends all grants of a key, with its prefix, as an operator's DEL does: the holders are notified, and the first
+// waiter gets the lock. It returns false if nobody holds the lock.
 func (s *Server) Lose(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,8 @@ func (s *Server) answer(words []string) string {
 		s.notify(c, "+taken", number(c.token), number(session))
 		c.session = session
 	}
-	c.lease = cmp.Or(options["PX"], c.lease)
+	c.token, c.lease = cmp.Or(options["RAISE"], c.token), cmp.Or(options["PX"], c.lease)
+	s.token = max(s.token, c.token)
 	c.until = after(c.lease)
 	return s.acquire(c, options)
 }

@@ -22,6 +22,7 @@ var (
 // ErrTaken says that others have the lock, on a majority of the servers: these.
 type ErrTaken struct{ Nodes []int }
 
+// Error names the servers by their number, from 0.
 func (e ErrTaken) Error() string {
 	return fmt.Sprintf("lock already taken, locked nodes: %v", e.Nodes)
 }
@@ -29,6 +30,7 @@ func (e ErrTaken) Error() string {
 // ErrNodeTaken says that others have the lock on this server.
 type ErrNodeTaken struct{ Node int }
 
+// Error names the server by its number, from 0.
 func (e ErrNodeTaken) Error() string { return fmt.Sprintf("node #%d: lock already taken", e.Node) }
 
 // RedisError is what a server, or the network, has said.
@@ -37,6 +39,7 @@ type RedisError struct {
 	Err  error
 }
 
+// Error names the server by its number, from 0, and gives what was said.
 func (e RedisError) Error() string { return fmt.Sprintf("node #%d: %s", e.Node, e.Err) }
 
 // Unwrap gives what was said.

@@ -137,6 +137,7 @@ def test_commands(s):
     assert command == ("LOCK.ACQUIRE", "k", "o", "PX", 10_000, "HOLDS", 1, "SESSION", 7, "QUEUE", 3000)
     assert s.claim("now", wait=0).acquire_command(7, 100.0)[-2:] == ("SESSION", 7)
     assert s.claim("ever", wait=None).acquire_command(7, 100.0)[-2:] == ("QUEUE", 0)
+    assert claim.acquire_command(7, 102.0001)[-1] == 3000  # rounded up: no wait is too short
     assert claim.acquire_command(7, 105.0)[-1] == 1  # 0 means no limit
     fixed = s.claim("fixed", wait=0, fixed=True, lease=0.5)
     assert fixed.acquire_command(0, 100.0) == ("LOCK.ACQUIRE", "fixed", "o", "PX", 500, "HOLDS", 1)

@@ -13,7 +13,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sets up [`Locks`]; see [`Locks::builder`]. The last call says where the locks are.
+/// Sets up [`Locks`]; see [`Locks::builder`]. The last call says where the locks are. Nothing is connected yet.
+///
+/// ```
+/// use redis_lock_client::Locks;
+/// use std::time::Duration;
+///
+/// let locks = Locks::builder()
+///     .service("orders")
+///     .prefix("lock:")
+///     .lease(Duration::from_secs(5))
+///     .single("redis://user:password@127.0.0.1:6379/0")?;
+/// assert_eq!(locks.lock("orders:42").key(), b"lock:orders:42");
+/// # Ok::<_, redis_lock_client::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {
@@ -54,25 +67,27 @@ impl Builder {
         self
     }
 
-    /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1.
+    /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1. With less, each
+    /// acquire fails with [`Misuse`](crate::ErrorKind::Misuse).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
     }
 
-    /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1.
+    /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1, as
+    /// [`lease`](Self::lease).
     pub fn silence(mut self, silence: Duration) -> Self {
         self.options.silence = silence;
         self
     }
 
-    /// Limits each reply of the server, connecting included: 1 second by default.
+    /// Limits each reply of the server, connecting included: 1 second by default, at least 1 millisecond.
     pub fn reply_time(mut self, reply: Duration) -> Self {
         self.options.reply = reply.max(Duration::from_millis(1));
         self
     }
 
-    /// Is notified of what happens, for metrics.
+    /// Is notified of what happens, for metrics: see [`Observer`].
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.options.observer = Some(Arc::new(observer));
         self
@@ -96,6 +111,14 @@ impl Builder {
 
     /// Locks on the server that these Sentinels call the primary of this name. `server` says how to log in there: user,
     /// password, database, TLS; its host is not used (`redis://user:password@-/`).
+    ///
+    /// ```
+    /// use redis_lock_client::Locks;
+    ///
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+    /// let locks = Locks::builder().sentinel("main", sentinels, "redis://user:password@-/")?;
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or no Sentinel.
@@ -128,6 +151,13 @@ impl Builder {
     /// Locks on a cluster. Some of its nodes are enough; the others are found, and logged in to like the first of these.
     /// Keys with the same part in braces are on the same node.
     ///
+    /// ```
+    /// use redis_lock_client::Locks;
+    ///
+    /// let locks = Locks::builder().cluster(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"])?;
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or no node.
     pub fn cluster<S: IntoConnectionInfo>(
@@ -141,7 +171,7 @@ impl Builder {
             .ok_or_else(|| Error::misuse("a cluster has nodes").of("open", b""))
     }
 
-    /// Locks in memory, for unit tests.
+    /// Locks in memory, for unit tests: see [`testing`](crate::testing).
     #[must_use]
     pub fn stand_in(self, stand_in: &StandIn) -> Locks {
         let server = Server::stand_in(stand_in, self.options.reply);
@@ -149,7 +179,7 @@ impl Builder {
     }
 
     /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All
-    /// processes name them in the same order.
+    /// processes name them in the same order. [`Quorum`] has an example.
     ///
     /// # Errors
     /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or fewer than three servers.

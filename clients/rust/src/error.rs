@@ -4,6 +4,22 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Why a call failed: what was attempted, the lock, the [kind](ErrorKind), and what the server or the network said.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let locks = redis_lock_client::testing::StandIn::new().locks();
+/// use redis_lock_client::ErrorKind;
+///
+/// let held = locks.lock("lock:orders:42").acquire().await?;
+/// match locks.lock("lock:orders:42").try_acquire().await {
+///     Ok(guard) => guard.release().await?,
+///     Err(error) if error.kind() == ErrorKind::Busy => println!("{} is busy", error.key()),
+///     Err(error) => return Err(error),
+/// }
+/// held.release().await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error {
     operation: &'static str,
@@ -64,7 +80,7 @@ impl ErrorKind {
         matches!(self, Self::Unavailable | Self::Lost | Self::Busy)
     }
 
-    /// The name of the kind in metrics.
+    /// The name of the kind in metrics, as `not-alone`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -120,7 +136,7 @@ impl Error {
         self.kind
     }
 
-    /// The key of the lock.
+    /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

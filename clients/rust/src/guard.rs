@@ -11,6 +11,24 @@ use tokio_util::sync::CancellationToken;
 
 /// A hold of a lock, until its release or its loss.
 ///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let locks = redis_lock_client::testing::StandIn::new().locks();
+/// use std::time::Duration;
+///
+/// let guard = locks.lock("lock:orders:42").acquire().await?;
+/// guard.check().await?; // before a step that matters
+/// guard.extend(Duration::from_secs(30)).await?;
+/// println!("{} is sure for {:?}", guard.token(), guard.remaining());
+///
+/// let again = guard.enter().await?;
+/// again.release().await?;
+/// assert!(guard.is_held());
+/// guard.release().await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
+///
 /// # When it is dropped
 ///
 /// The release is sent in the background, on a thread of this crate: it blocks no runtime, and needs none. So a guard can
@@ -42,7 +60,7 @@ impl Guard {
         &self.hold
     }
 
-    /// The key of the lock.
+    /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.hold.name().key
@@ -73,7 +91,7 @@ impl Guard {
     }
 
     /// Waits until the lock is lost, and returns the error with the reason. It never ends while the lock is held, and not
-    /// by a release.
+    /// by a release. The [crate](crate#losing-a-lock) has an example.
     pub async fn lost(&self) -> Error {
         self.hold.caller.lost.cancelled().await;
         self.loss()
@@ -87,6 +105,19 @@ impl Guard {
     }
 
     /// Is cancelled when the lock is lost, not when it is released.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let server = redis_lock_client::testing::StandIn::new();
+    /// # let locks = server.locks();
+    /// let guard = locks.lock("lock:orders:42").acquire().await?;
+    /// let lost = guard.cancellation(); // for tasks that work under the lock
+    /// server.lose("lock:orders:42");
+    /// lost.cancelled().await;
+    /// assert_eq!(guard.loss().unwrap().cause(), "deleted");
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.hold.caller.lost.child_token()
@@ -123,7 +154,8 @@ impl Guard {
     /// caller of [`Lock::adopt`](crate::Lock::adopt) with its key, owner and token.
     ///
     /// # Errors
-    /// As [`check`](Self::check). The lock is then released.
+    /// As [`check`](Self::check); [`Misuse`](crate::ErrorKind::Misuse) for a lease below a millisecond. The lock is then
+    /// released.
     pub async fn detach(mut self, lease: Duration) -> Result<(), Error> {
         let detached = run(Arc::clone(&self.hold).detach(lease)).await;
         self.is_open = detached.is_err();

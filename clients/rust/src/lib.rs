@@ -25,6 +25,9 @@
 //! Waiting callers queue on the server, first come, first served. Their number is not limited by connections. Dropping
 //! the future of an acquire gives the wait up.
 //!
+//! Keys are bytes, at most 8,192 with the [prefix](Builder::prefix). Times are a [`Duration`](std::time::Duration), which
+//! the server takes in whole milliseconds, rounded up.
+//!
 //! Each call to the server is limited to a second ([`Builder::reply_time`]), and repeated where its reply was lost. A
 //! repeated call never counts twice.
 //!

@@ -16,6 +16,21 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// How a lock will be acquired. It can be used any number of times.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let locks = redis_lock_client::testing::StandIn::new().locks();
+/// use redis_lock_client::ErrorKind;
+/// use std::time::Duration;
+///
+/// let lock = locks.lock("lock:orders:42").wait(Duration::from_secs(10));
+/// let guard = lock.acquire().await?;
+/// let error = lock.try_acquire().await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Busy);
+/// guard.release().await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct Lock {
@@ -47,13 +62,14 @@ impl Lock {
         Self { locks, key, terms }
     }
 
-    /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy).
+    /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy). Zero does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
     }
 
-    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it.
+    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it. With less than a millisecond an
+    /// acquire fails with [`Misuse`](ErrorKind::Misuse).
     pub fn fixed(mut self, lease: Duration) -> Self {
         self.terms.fixed = Some(lease);
         if lease < Duration::from_millis(1) {
@@ -86,7 +102,7 @@ impl Lock {
         self
     }
 
-    /// The key of the lock.
+    /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
@@ -110,6 +126,18 @@ impl Lock {
     }
 
     /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
+    /// let held = locks.lock("lock:orders:42").acquire().await?;
+    /// let shutdown = async {}; // tokio::signal::ctrl_c(), for example
+    /// let guard = locks.lock("lock:orders:42").acquire_unless(shutdown).await?;
+    /// assert!(guard.is_none());
+    /// held.release().await?;
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// Every [`ErrorKind`].
@@ -147,8 +175,24 @@ impl Lock {
     /// Takes over a grant that another process has [detached](Guard::detach), by its owner and token. Without
     /// [`fixed`](Self::fixed) the session renews it from now on. One release gives back all its holds.
     ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
+    /// use std::time::Duration;
+    ///
+    /// let guard = locks.lock("lock:upload:7").acquire().await?;
+    /// let (owner, token) = (guard.owner().to_owned(), guard.token());
+    /// guard.detach(Duration::from_secs(60)).await?;
+    /// // In the process that is given the owner and the token:
+    /// let guard = locks.lock("lock:upload:7").adopt(owner, token).await?;
+    /// guard.release().await?;
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) if the grant has ended.
+    /// [`Lost`](ErrorKind::Lost) if the grant has ended, [`Unavailable`](ErrorKind::Unavailable) without an answer,
+    /// [`Refused`](ErrorKind::Refused) by the server.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
         let mut lock = self.clone().wait(Duration::ZERO);
         lock.terms.task = None;
@@ -157,6 +201,21 @@ impl Lock {
     }
 
     /// Works under the lock: acquires it, works, releases it. When the lock is lost, the work is dropped where it stands.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
+    /// use redis_lock_client::Error;
+    ///
+    /// let lock = locks.lock("lock:orders:42");
+    /// let paid = lock.with(async |guard| {
+    ///     guard.check().await?; // before a step that matters
+    ///     Ok::<_, Error>("paid")
+    /// });
+    /// assert_eq!(paid.await?, "paid");
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// Those of the work, as they are. As [`acquire`](Self::acquire). [`Lost`](ErrorKind::Lost) if the lock was lost
@@ -172,6 +231,27 @@ impl Lock {
 
     /// Leads: waits for the lock as long as it takes, works while it holds it, and starts again when the work has ended
     /// or the lock is lost. It goes on until it is dropped, or until the work returns an error.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
+    /// use redis_lock_client::Error;
+    /// use std::time::Duration;
+    ///
+    /// let lock = locks.lock("lock:leader");
+    /// let leading = lock.lead(|guard| async move {
+    ///     println!("leads, with {}", guard.token());
+    ///     tokio::time::sleep(Duration::from_secs(60)).await;
+    ///     Ok::<_, Error>(())
+    /// });
+    /// let shutdown = tokio::time::sleep(Duration::from_millis(100));
+    /// tokio::select! {
+    ///     Err(error) = leading => println!("leads no more: {error}"),
+    ///     () = shutdown => {}
+    /// }
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// Those of the work. Of the lock, those that waiting cannot change.

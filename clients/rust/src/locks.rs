@@ -18,6 +18,22 @@ use std::sync::Arc;
 ///
 /// Its session is polled on a thread of this crate, so that no code of yours can stop it. Its calls run on the runtime of
 /// their caller, and each runtime has a connection of its own: any number of runtimes can use the same `Locks`.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let locks = redis_lock_client::testing::StandIn::new().locks();
+/// let write = locks.lock("lock:orders:42");
+/// let read = locks.shared("lock:prices");
+/// let export = locks.permit("lock:exports", 3); // one of three
+/// for lock in [write, read, export] {
+///     let guard = lock.acquire().await?;
+///     assert!(guard.is_held());
+///     guard.release().await?;
+/// }
+/// locks.close().await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Locks {
     client: Arc<Owned>,
@@ -65,7 +81,7 @@ impl Locks {
         &self.client.0
     }
 
-    /// A lock that one holder has alone.
+    /// A lock that one holder has alone. The key is without the [prefix](Builder::prefix).
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
         Lock::new(self, None, key.as_ref(), Mode::Exclusive)
     }
@@ -75,7 +91,8 @@ impl Locks {
         Lock::new(self, None, key.as_ref(), Mode::Shared)
     }
 
-    /// One of `of` permits: a semaphore, if all callers give the same number. Each permit is an owner of its own.
+    /// One of `of` permits: a semaphore, if all callers give the same number, from 1 to 2^31 - 1. Each permit is an owner
+    /// of its own.
     pub fn permit(&self, key: impl AsRef<[u8]>, of: u32) -> Lock {
         Lock::new(self, None, key.as_ref(), Mode::Permits(of))
     }

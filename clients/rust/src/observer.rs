@@ -4,6 +4,22 @@ use crate::Error;
 use std::time::Duration;
 
 /// Is notified of what happens to locks, for metrics and logs. Its methods must not block. All do nothing by default.
+/// Keys have the client's prefix.
+///
+/// ```
+/// use redis_lock_client::{Error, Locks, Observer};
+///
+/// struct Losses;
+///
+/// impl Observer for Losses {
+///     fn lost(&self, error: &Error) {
+///         eprintln!("{}: {}", error.key(), error.cause());
+///     }
+/// }
+///
+/// let locks = Locks::builder().observer(Losses).single("redis://127.0.0.1/")?;
+/// # Ok::<_, Error>(())
+/// ```
 pub trait Observer: Send + Sync + 'static {
     /// An acquire has ended, after this time. The error is none if the lock was granted.
     fn acquired(&self, key: &[u8], took: Duration, error: Option<&Error>) {

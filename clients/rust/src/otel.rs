@@ -84,6 +84,16 @@ impl Metrics {
 
     /// Adds attributes that tell of the key of a lock. Give few different ones: each makes series of its own. Without it,
     /// no metric tells of keys.
+    ///
+    /// ```
+    /// use opentelemetry::KeyValue;
+    /// use redis_lock_client::otel::Metrics;
+    ///
+    /// let metrics = Metrics::new(&opentelemetry::global::meter("shop")).attributes(|key| {
+    ///     let kind = if key.starts_with(b"lock:orders:") { "orders" } else { "other" };
+    ///     vec![KeyValue::new("kind", kind)]
+    /// });
+    /// ```
     #[must_use]
     pub fn attributes(
         mut self,

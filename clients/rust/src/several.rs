@@ -9,6 +9,21 @@ use std::time::{Duration, Instant};
 /// each other. They have one time to wait; none: without a limit. Locks of one [`Task`](crate::Task) have one owner. The
 /// guards are in the order of the locks.
 ///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let locks = redis_lock_client::testing::StandIn::new().locks();
+/// use redis_lock_client::several;
+/// use std::time::Duration;
+///
+/// let task = locks.task();
+/// let seats = [task.lock("lock:seat:2"), task.lock("lock:seat:1")];
+/// let guards = several::acquire(&seats, Some(Duration::from_secs(10))).await?;
+/// assert_eq!(guards[0].key(), b"lock:seat:2");
+/// several::release(guards).await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
+///
 /// # Errors
 /// Those of [`Lock::acquire`], of the first lock that could not be acquired; [`Lost`](ErrorKind::Lost) if one was lost
 /// while the others were waited for.

@@ -12,6 +12,20 @@ type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 
 /// One owner for all locks of one piece of work. It enters a lock again that it holds, and the server finds a deadlock
 /// among tasks. Pass it along with the work; never share it between two.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let locks = redis_lock_client::testing::StandIn::new().locks();
+/// let task = locks.task();
+/// let outer = task.lock("lock:orders:42").acquire().await?;
+/// let inner = task.lock("lock:orders:42").acquire().await?; // does not wait
+/// assert_eq!(inner.token(), outer.token());
+/// inner.release().await?;
+/// assert!(outer.is_held());
+/// outer.release().await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Task {
     locks: Locks,

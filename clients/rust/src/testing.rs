@@ -75,7 +75,7 @@ impl StandIn {
     }
 
     /// Ends all grants of a key as an operator's DEL does: the holders are notified, and the first waiter gets the lock.
-    /// It returns false if nobody holds the lock.
+    /// It returns false if nobody holds the lock. The key is with the client's prefix.
     pub fn lose(&self, key: impl AsRef<[u8]>) -> bool {
         let is_lost = |call: &Call| call.name.key[..] == *key.as_ref() && call.token > 0;
         let is_any = self.known().end(Some("deleted"), is_lost) > 0;
@@ -84,6 +84,18 @@ impl StandIn {
     }
 
     /// How many hold the lock of a key, and how many wait for it.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let server = redis_lock_client::testing::StandIn::new();
+    /// # let locks = server.locks();
+    /// let guard = locks.lock("lock:orders:42").acquire().await?;
+    /// assert_eq!(server.count("lock:orders:42"), (1, 0));
+    /// guard.release().await?;
+    /// assert_eq!(server.count("lock:orders:42"), (0, 0));
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn count(&self, key: impl AsRef<[u8]>) -> (usize, usize) {
         let mut known = self.known();

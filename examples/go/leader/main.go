@@ -1,4 +1,4 @@
-// Several processes run, and one leads. When it dies, another one does, a lease later.
+// Several processes run, and one leads. When it is stopped, another one does at once; when it dies, a lease later.
 package main
 
 import (

@@ -34,12 +34,15 @@ class Locking:
 
     def __init__(self, client: Any, *, name: Optional[str] = None, lease: float = 10.0, silence: float = 30.0,
                  reply: float = 1.0, prefix: str = "", observer: Optional[Observer] = None) -> None:
-        """client: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
-        name: begins each owner and names the session; by default the name of the program.
-        lease: how long others wait for a lock when this process has died; seconds, at least 1.
-        silence: how long the process may be suspended and keep its locks; seconds, at least 1.
-        reply: how long one reply of the server may take, connecting included; seconds.
-        prefix: begins the key of each lock. observer: is notified of what happens, for metrics."""
+        """- `client`: a Redis (also of `Sentinel.master_for`) or a RedisCluster of redis-py, for its settings.
+        - `name`: begins each owner and names the session; by default the name of the program.
+        - `lease`: how long others wait for a lock when this process has died; seconds, at least 1.
+        - `silence`: how long the process may be suspended and keep its locks; seconds, at least 1.
+        - `reply`: how long one reply of the server may take, connecting included; seconds.
+        - `prefix`: begins the key of each lock.
+        - `observer`: is notified of what happens, for metrics.
+
+        Raises LockMisuse for another kind of client, or a time that is too short."""
         if lease < LEAST_LEASE or silence < LEAST_LEASE:
             raise LockMisuse("lease and silence are at least 1 second")
         if reply <= 0:
@@ -67,7 +70,13 @@ class Locking:
             node.poller.abandon()
 
     def task(self) -> Task:
-        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found."""
+        """Makes an owner for several locks of one piece of work: for re-entry, and so that deadlocks are found.
+
+        >>> task = locks.task()
+        >>> with locks.lock("lock:orders:42", task=task), locks.lock("lock:orders:42", task=task) as again:
+        ...     again.held
+        True
+        """
         return Task()
 
     def _bind(self) -> None:

@@ -13,7 +13,7 @@ from .errors import LockMisuse
 from .observer import Observer, log
 from .servers import Server, Servers
 from .state import Claim, Fault, State
-from .state.claims import FAR
+from .state.claims import FAR, milliseconds
 from .state.faults import Command
 
 T = TypeVar("T")
@@ -207,7 +207,7 @@ class Node:
                 return fault
             poll = self.do(state.begin_poll)
         if not poll:
-            command = ("LOCK.SESSION", "OPEN", "TIMEOUT", int(common.silence * 1000), "NAME", common.name)
+            command = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(common.silence), "NAME", common.name)
             [opened] = await self.poller.send(common.reply, command)
             if not isinstance(opened, int):
                 return opened if isinstance(opened, Fault) else Fault("OPEN answered no session")

@@ -30,7 +30,8 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, at
 
     If others hold the lock for all of `wait` seconds, LockBusy is raised. `at_least` is for work that several callers
     request at nearly the same time: after a run that succeeded, the function does not run again until so many seconds
-    have passed since that run began (RanAlready). A run that failed leaves no such mark. Other errors: as `Locks.lock`.
+    have passed since that run began (RanAlready). A run that failed leaves no such mark. Other errors: as `Locks.lock`,
+    and LockMisuse, when it decorates a coroutine or a generator.
 
     >>> @alone(locks, "lock:reports:{day}", wait=10)
     ... def report(day):
@@ -46,7 +47,7 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, at
 
 
 def grant() -> Grant:
-    """Inside such a function: its grant, for `grant().token` and `grant().check()`."""
+    """Inside such a function: its grant, for `grant().token` and `grant().check()`. Elsewhere it raises LockMisuse."""
     try:
         return _running.get()
     except LookupError:

@@ -23,6 +23,18 @@ class Grant(Holding):
 
     If the lock is lost, the task is cancelled inside the block, and the block ends with LockLost. If the block raises,
     its error is raised as it is, whatever becomes of the release.
+
+    >>> async def work() -> str:
+    ...     try:
+    ...         async with locks.lock("lock:orders:42") as grant:
+    ...             await grant.check()  # before a step that matters
+    ...             await grant.extend(30)
+    ...             server.lose("lock:orders:42")  # as an operator's DEL
+    ...             await asyncio.sleep(60)  # is cancelled
+    ...     except LockLost as error:
+    ...         return error.reason
+    >>> asyncio.run(work())
+    'deleted'
     """
 
     def __init__(self, *args: Any) -> None:
@@ -32,7 +44,17 @@ class Grant(Holding):
 
     def on_lost(self, call: Callable[[Grant], object]) -> None:
         """Calls this in the event loop when the grant is lost, not when it is released; soon if it is lost already.
-        A coroutine function runs as a task. The reason is in `lost`."""
+        A coroutine function runs as a task. The reason is in `lost`.
+
+        >>> async def main() -> str | None:
+        ...     grant, stop = await locks.lock("lock:orders:42"), asyncio.Event()
+        ...     grant.on_lost(lambda grant: stop.set())
+        ...     server.lose("lock:orders:42")
+        ...     await stop.wait()
+        ...     return grant.lost
+        >>> asyncio.run(main())
+        'deleted'
+        """
         self._on_lost(call)
 
     async def check(self) -> None:
@@ -53,7 +75,7 @@ class Grant(Holding):
     async def detach(self, lease: float) -> None:
         """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, in seconds, for a
         caller of `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on. Raises LockLost,
-        LockUnavailable."""
+        LockUnavailable; LockMisuse for a lease below 0.001."""
         await self._detach(lease)
 
     async def __aenter__(self) -> Grant:
@@ -113,7 +135,7 @@ class Grants(list[Grant]):
 
 class Acquiring(Generic[T]):
     """What `Locks.lock` and `Locks.lock_all` return: await it for the Grant or the Grants, or use it by `async with`.
-    It acquires once."""
+    It acquires once, and raises what `Locks.lock` names."""
 
     def __init__(self, acquire: Coroutine[Any, Any, T]) -> None:
         self._acquire = acquire
@@ -136,7 +158,14 @@ class Acquiring(Generic[T]):
 class Locks(Locking):
     """The locks of one program on one server or cluster, for any number of tasks of one event loop. It opens no
     connection yet, and closes no client. After a fork, and in another event loop once the first one is closed, it has
-    no grants, and can acquire locks of its own."""
+    no grants, and can acquire locks of its own. A context manager: the end of the block calls `close`.
+
+    >>> async def main() -> str:
+    ...     async with Locks(client, name="orders", prefix="lock:") as locks, locks.lock("orders:42") as grant:
+    ...         return grant.key
+    >>> asyncio.run(main())
+    'lock:orders:42'
+    """
 
     _grant = Grant
     _is_async = True
@@ -158,15 +187,25 @@ class Locks(Locking):
         """Acquires a lock: `async with locks.lock("orders:42", wait=10) as grant`, or `grant = await locks.lock(…)`.
         A task that is cancelled gives up its wait, or what it was granted meanwhile.
 
-        wait: seconds to wait in line; 0: now or never; None: without a limit.
-        shared: together with other shared holders. permits: one of so many, if all callers give the same number.
-        lease: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
-        max_hold: the grant ends after so many seconds: then it is lost.
-        task: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
-        grant is returned with another hold, and takes one more release. With permits the task is not used.
-        on_lost: as `Grant.on_lost`.
+        - `wait`: seconds to wait in line; 0: now or never; None: without a limit.
+        - `shared`: together with other shared holders.
+        - `permits`: one of so many, if all callers give the same number.
+        - `lease`: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
+        - `max_hold`: the grant ends after so many seconds: then it is lost.
+        - `task`: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
+          grant is returned with another hold, and takes one more release. With permits the task is not used.
+        - `on_lost`: as `Grant.on_lost`.
 
-        Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost."""
+        Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost.
+
+        >>> async def main() -> None:
+        ...     async with locks.lock("lock:orders:42", wait=10) as grant:
+        ...         print(grant.held)
+        ...     grant = await locks.lock("lock:exports", permits=3, wait=0)  # one of three
+        ...     await grant.release()
+        >>> asyncio.run(main())
+        True
+        """
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
         return Acquiring(self._acquire(self._full(key), terms, task))
 
@@ -175,7 +214,14 @@ class Locks(Locking):
                  on_lost: Callable[[Grant], object] | None = None) -> Acquiring[Grants]:
         """Acquires the locks of several keys, or none, in the order of their names, so that two callers never wait
         for each other. They have one owner (unless they are permits) and one time to wait. The rest, and what it
-        raises: as `lock`. If one of them is not granted, none is held."""
+        raises: as `lock`. If one of them is not granted, none is held.
+
+        >>> async def main() -> list[str]:
+        ...     async with locks.lock_all(["lock:seat:2", "lock:seat:1"], wait=10) as grants:
+        ...         return [grant.key for grant in grants]
+        >>> asyncio.run(main())
+        ['lock:seat:1', 'lock:seat:2']
+        """
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost)
 
         async def acquire() -> Grants:
@@ -187,7 +233,16 @@ class Locks(Locking):
                     max_hold: float | None = None, on_lost: Callable[[Grant], object] | None = None) -> Grant:
         """Takes over a grant that another process has detached. Without a fixed lease the server renews it from now
         on. One release gives back all its holds. The key is without the prefix; the rest: as in `lock`. Raises LockLost
-        if it is gone, LockUnavailable, LockRefused."""
+        if it is gone, LockUnavailable, LockRefused.
+
+        >>> async def main() -> bool:
+        ...     grant = await locks.lock("lock:upload:7")
+        ...     await grant.detach(60)
+        ...     async with await locks.adopt("lock:upload:7", grant.owner, grant.token) as adopted:
+        ...         return adopted.token == grant.token
+        >>> asyncio.run(main())
+        True
+        """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
         grant: Grant = await self._adopt(self._full(key), owner, token, terms)
         return grant
@@ -198,13 +253,25 @@ class Locks(Locking):
         """Elects a leader: waits for the lock as long as it takes, calls `work` with the grant, and begins again when
         the work has returned or the lock was lost. It ends when its task is cancelled, with an error of the work
         that does not stem from the loss, and with an error of the lock that does not pass. The work is cancelled when
-        the lock is lost."""
+        the lock is lost. The rest: as in `lock`. Raises LockRefused, LockDeadlock, LockNotAlone, LockMisuse, and what
+        the work raises.
+
+        >>> async def work(grant: Grant) -> None:
+        ...     await asyncio.sleep(60)
+        >>> async def main() -> None:
+        ...     leading = asyncio.create_task(locks.lead("lock:leader", work))
+        ...     await asyncio.sleep(0.1)  # the rest of the program
+        ...     leading.cancel()  # which releases the lock
+        ...     await asyncio.wait([leading])
+        >>> asyncio.run(main())
+        """
         terms = self._terms(None, shared, permits, lease, max_hold, None)
         await self._lead(self._full(key), work, terms)
 
     async def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
-        under the locks has stopped. It takes at most two replies; what could not be released is free a lease later."""
+        under the locks has stopped. It takes at most two replies; what could not be released is free a lease later. It
+        raises nothing, and a second call does nothing."""
         self._bind()
         await self._close()
 

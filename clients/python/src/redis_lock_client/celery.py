@@ -32,6 +32,16 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, if_busy: str = "skip"
     the task's `default_retry_delay`, without counting as one of its `max_retries`, "wait" waits in line on its worker.
     A message that was redelivered may find the lock of its own run, whose worker is dead. So "skip" first waits until
     the lease of a dead worker must be over. A call outside a worker gets LockBusy.
+
+    >>> from celery import Celery
+    >>> app = Celery("shop")
+    >>> @app.task(default_retry_delay=5)
+    ... @alone(locks, "lock:stock:{shop}", if_busy="retry")
+    ... def count_stock(shop):
+    ...     grant().check()  # before a step that matters
+    ...     return f"{shop}: counted"
+    >>> count_stock("north")
+    'north: counted'
     """
     if if_busy not in ("skip", "retry", "wait"):
         raise LockMisuse(f"if_busy={if_busy!r}: it is 'skip', 'retry' or 'wait'")

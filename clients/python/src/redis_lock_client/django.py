@@ -39,7 +39,13 @@ class ComputationFailed(Exception):
 
 
 def locks(using: str = "default", observer: Observer | None = None) -> Locks:
-    """The locks on the server of this cache. All threads of the process have the same ones, for each observer."""
+    """The locks on the server of this cache. All threads of the process have the same ones, for each observer. Raises
+    ImproperlyConfigured for a cache that is not known to be on Redis.
+
+    >>> with locks().lock(lock_key("orders:42"), wait=5) as held:
+    ...     held.held
+    True
+    """
     cache: Any = caches[using]
     get_client = getattr(getattr(cache, "client", None), "get_client", None)  # of django-redis
     if get_client is None:
@@ -56,7 +62,14 @@ def lock_key(key: str, using: str = "default", version: int | None = None) -> st
 
 def alone(key: str, *, using: str = "default", wait: float = 0.0, at_least: float = 0.0,
           observer: Observer | None = None) -> Callable[[F], F]:
-    """A decorator: see `redis_lock_client.alone`. If others hold the lock for all of `wait`, LockBusy is raised."""
+    """A decorator: see `redis_lock_client.alone`. If others hold the lock for all of `wait` seconds, LockBusy is raised.
+
+    >>> @alone("orders:{order_id}", wait=5)
+    ... def pay(order_id):
+    ...     return f"{order_id}: paid" if grant().token else order_id
+    >>> pay(42)
+    '42: paid'
+    """
     return _alone.alone(lambda: locks(using, observer), key, wait=wait, at_least=at_least,
                         named=lambda name: lock_key(name, using))
 
@@ -67,7 +80,11 @@ def get_or_compute(key: str, compute: Callable[[], R], timeout: Any = DEFAULT_TI
     """`cache.get_or_set`, where one process computes the value and the others wait for it.
 
     Callers that wait while the computation fails get ComputationFailed, and do not repeat it one after the other. If
-    the wait is longer than `wait`, or no lock can be acquired, each caller computes for itself: the cache continues.
+    the wait is longer than `wait` seconds, or no lock can be acquired, each caller computes for itself: the cache
+    continues. `timeout`, in seconds, and `version`: as in `cache.set`. What `compute` raises is raised as it is.
+
+    >>> get_or_compute("front-page", lambda: "<html>", timeout=60)
+    '<html>'
     """
     cache, failed = caches[using], f"{key}:failed"
     found: Any = cache.get(key, _MISSING, version=version)

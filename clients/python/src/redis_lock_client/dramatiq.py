@@ -27,6 +27,11 @@ class LockRateLimiter(RateLimiter):  # type: ignore[misc]
 
     A worker that dies frees its place a lease later. `ttl`, in milliseconds, is the longest time that a living worker
     keeps a place; without it, as long as it works. `wait`, in seconds: how long to wait in line for a place.
+
+    >>> limiter = LockRateLimiter(locks, "lock:exports", limit=3)
+    >>> with limiter.acquire(raise_on_failure=False) as has_place:
+    ...     has_place
+    True
     """
 
     def __init__(self, locks: Locks, key: str, *, limit: int = 1, ttl: int | None = None, wait: float = 0.0) -> None:
@@ -35,7 +40,8 @@ class LockRateLimiter(RateLimiter):  # type: ignore[misc]
 
     @contextmanager
     def acquire(self, *, raise_on_failure: bool = True) -> Iterator[bool]:
-        """Whether there is a place. An error of the work is not replaced by one of the release."""
+        """Whether there is a place; without one RateLimitExceeded is raised, unless `raise_on_failure` is false. Other
+        errors: as `Locks.lock`. An error of the work is not replaced by one of the release."""
         try:
             grant: Grant | None = self._locks.lock(self.key, permits=self.limit, wait=self.wait,
                                                    max_hold=None if self.ttl is None else self.ttl / 1000)

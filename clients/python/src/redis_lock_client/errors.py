@@ -9,7 +9,15 @@ __all__ = [
 
 
 class LockError(Exception):
-    """The base class of all errors of this package."""
+    """The base class of all errors of this package.
+
+    >>> with locks.lock("lock:orders:42"):
+    ...     try:
+    ...         locks.lock("lock:orders:42", wait=0)
+    ...     except LockBusy as error:
+    ...         error.key
+    'lock:orders:42'
+    """
 
     key: str = ""
     """The key of the lock, with the client's prefix."""

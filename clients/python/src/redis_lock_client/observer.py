@@ -16,6 +16,14 @@ class Observer:
 
     `acquired` and `released` run in the thread or the task of the call; `lost` and `connection` run on a thread of
     their own, or in the event loop. What they raise is logged. Times are in seconds. Keys have the client's prefix.
+
+    >>> from redis_lock_client import Locks
+    >>> class Failures(Observer):
+    ...     def acquired(self, key, seconds, error):
+    ...         print(key, "granted" if error is None else f"not granted: {error}")
+    >>> with Locks(client, observer=Failures()) as locks, locks.lock("lock:orders:42"):
+    ...     pass
+    lock:orders:42 granted
     """
 
     def acquired(self, key: str, seconds: float, error: BaseException | None) -> None:

@@ -38,6 +38,12 @@ class Metrics(Observer):
 
     `attributes` gives some that tell of the key of a lock. Give few different ones: each makes series of its own.
     Without it, no metric tells of keys.
+
+    >>> from opentelemetry.metrics import get_meter
+    >>> from redis_lock_client import Locks
+    >>> metrics = Metrics(get_meter("shop"), attributes=lambda key: {"kind": key.split(":")[1]})
+    >>> with Locks(client, observer=metrics) as locks, locks.lock("lock:orders:42"):  # kind: orders
+    ...     pass
     """
 
     def __init__(self, meter: Meter, *,

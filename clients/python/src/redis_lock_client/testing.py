@@ -1,11 +1,14 @@
 """A stand-in for unit tests: a server that has its locks in memory, for the clients that your program uses anyway.
 
-    from redis_lock_client import Locks
-    from redis_lock_client.testing import Server
-
-    with Server() as server, Locks(server.client()) as locks:  # asyncio: server.asyncio_client()
-        with locks.lock("lock:orders:42") as grant:
-            server.lose("lock:orders:42")  # what does the program do then?
+    >>> from redis_lock_client import LockLost, Locks
+    >>> from redis_lock_client.testing import Server
+    >>> with Server() as server, Locks(server.client()) as locks:  # asyncio: server.asyncio_client()
+    ...     try:
+    ...         with locks.lock("lock:orders:42"):
+    ...             lost = server.lose("lock:orders:42")
+    ...     except LockLost as error:
+    ...         print("lost:", error.key)  # what does your program do then?
+    lost: lock:orders:42
 
 Waiting calls are served first come, first served, and tokens rise. Leases do not end by time: only `lose` ends a grant.
 Deadlocks are not found. Its one port is on the loopback address.
@@ -50,7 +53,14 @@ class _Session:
 
 
 class Server(contextlib.AbstractContextManager["Server"]):
-    """A server in memory. Make one for each test: its locks stay until they are released."""
+    """A server in memory. Make one for each test: its locks stay until they are released. A context manager: the end of
+    the block calls `close`. Its methods take the whole key, with the client's prefix.
+
+    >>> from redis_lock_client import Locks
+    >>> with Server() as server, Locks(server.client()) as locks, locks.lock("lock:orders:42") as grant:
+    ...     print(server.holders("lock:orders:42") == [grant.owner], server.waiters("lock:orders:42"))
+    True []
+    """
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -64,12 +74,12 @@ class Server(contextlib.AbstractContextManager["Server"]):
         threading.Thread(target=tcp.serve_forever, args=(0.05,), name="redis-lock-testing", daemon=True).start()
 
     def client(self, **options: Any) -> Any:
-        """A client of redis-py for `redis_lock_client.Locks`."""
+        """A client of redis-py for `redis_lock_client.Locks`, with these options of `redis.Redis`."""
         import redis
         return redis.Redis(port=self.port, protocol=2, **options)
 
     def asyncio_client(self, **options: Any) -> Any:
-        """A client of redis-py for `redis_lock_client.asyncio.Locks`."""
+        """A client of redis-py for `redis_lock_client.asyncio.Locks`, with these options of `redis.asyncio.Redis`."""
         from redis.asyncio import Redis
         return Redis(port=self.port, protocol=2, **options)
 
@@ -143,6 +153,8 @@ class Server(contextlib.AbstractContextManager["Server"]):
         mine = self._held(key, owner, options)
         mine.lease = int(options.get(b"PX", mine.lease))
         mine.session = int(options.get(b"SESSION", mine.session))
+        mine.token = int(options.get(b"RAISE", mine.token))
+        self._token = max(self._token, mine.token)
         return mine.grant()
 
     def _held(self, key: bytes, owner: bytes, options: dict[bytes, bytes]) -> _Call:

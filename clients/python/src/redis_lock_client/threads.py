@@ -19,11 +19,24 @@ class Grant(Holding):
     """A lock that is held, until its release or its loss. A context manager: the end of the block releases it.
 
     If the block raises, its error is raised as it is, whatever becomes of the release.
+
+    >>> grant = locks.lock("lock:orders:42")
+    >>> grant.check()  # before a step that matters
+    >>> grant.extend(30)
+    >>> grant.release()
     """
 
     def on_lost(self, call: Callable[[Grant], object]) -> None:
         """Calls this, on a thread of its own, when the grant is lost, not when it is released; at once if it is lost
-        already. The reason is in `lost`."""
+        already. The reason is in `lost`.
+
+        >>> grant, stop = locks.lock("lock:orders:42"), threading.Event()
+        >>> grant.on_lost(lambda grant: stop.set())
+        >>> server.lose("lock:orders:42")  # as an operator's DEL
+        True
+        >>> stop.wait(20), grant.lost
+        (True, 'deleted')
+        """
         self._on_lost(call)
 
     def check(self) -> None:
@@ -44,7 +57,7 @@ class Grant(Holding):
     def detach(self, lease: float) -> None:
         """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, in seconds, for a
         caller of `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on. Raises LockLost,
-        LockUnavailable."""
+        LockUnavailable; LockMisuse for a lease below 0.001."""
         run(self._detach(lease))
 
     def __enter__(self) -> Grant:
@@ -73,7 +86,13 @@ class Grants(list[Grant]):
 
 class Locks(Locking):
     """The locks of one program on one server or cluster, for any number of threads. It opens no connection yet, and
-    closes no client. After a fork the child has no grants, and can acquire locks of its own."""
+    closes no client. After a fork the child has no grants, and can acquire locks of its own. A context manager: the end
+    of the block calls `close`.
+
+    >>> with Locks(client, name="orders", prefix="lock:") as locks, locks.lock("orders:42") as grant:
+    ...     grant.key
+    'lock:orders:42'
+    """
 
     _grant = Grant
     _world = Threads
@@ -83,13 +102,15 @@ class Locks(Locking):
              on_lost: Callable[[Grant], object] | None = None, stop: threading.Event | None = None) -> Grant:
         """Acquires a lock and returns its Grant: `with locks.lock("orders:42", wait=10) as grant`.
 
-        wait: seconds to wait in line; 0: now or never; None: without a limit.
-        shared: together with other shared holders. permits: one of so many, if all callers give the same number.
-        lease: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
-        max_hold: the grant ends after so many seconds: then it is lost.
-        task: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
-        grant is returned with another hold, and takes one more release. With permits the task is not used.
-        on_lost: as `Grant.on_lost`. stop: ends the wait when it is set, within 10 ms (LockBusy).
+        - `wait`: seconds to wait in line; 0: now or never; None: without a limit.
+        - `shared`: together with other shared holders.
+        - `permits`: one of so many, if all callers give the same number.
+        - `lease`: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
+        - `max_hold`: the grant ends after so many seconds: then it is lost.
+        - `task`: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
+          grant is returned with another hold, and takes one more release. With permits the task is not used.
+        - `on_lost`: as `Grant.on_lost`.
+        - `stop`: ends the wait when it is set, within 10 ms (LockBusy).
 
         Raises LockBusy, LockUnavailable, LockRefused, LockDeadlock, LockNotAlone, LockMisuse, LockLost.
 
@@ -139,7 +160,8 @@ class Locks(Locking):
         """Elects a leader: waits for the lock as long as it takes, calls `work` with the grant, and begins again when
         the work has returned or the lock was lost. It ends when `stop` is set, with an error of the work that does
         not stem from the loss, and with an error of the lock that does not pass. The work should look at
-        `grant.held` and `stop`. The rest: as in `lock`.
+        `grant.held` and `stop`. The rest: as in `lock`. Raises LockRefused, LockDeadlock, LockNotAlone, LockMisuse, and
+        what the work raises.
 
         >>> stop = threading.Event()
         >>> locks.lead("lock:leader", lambda grant: stop.set(), stop=stop)
@@ -153,7 +175,8 @@ class Locks(Locking):
 
     def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
-        under the locks has stopped. It takes at most two replies; what could not be released is free a lease later."""
+        under the locks has stopped. It takes at most two replies; what could not be released is free a lease later. It
+        raises nothing, and a second call does nothing."""
         run(self._close())
 
     def __enter__(self) -> Locks:

@@ -1,5 +1,6 @@
 """Django's own cache and django-redis, on a real server, by the settings of a project."""
 
+import doctest
 import threading
 import time
 from collections import Counter
@@ -30,6 +31,12 @@ def cache(request, server):
     with override_settings(CACHES={"default": mine}):
         yield caches["default"]
     ours.close()
+
+
+def test_examples(cache):
+    found = doctest.testmod(ours)
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_one_at_a_time(cache, server):

@@ -186,7 +186,7 @@ impl QuorumGuard {
         Self { lock }
     }
 
-    /// The key of the lock.
+    /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.lock.key
@@ -243,7 +243,7 @@ impl QuorumGuard {
     /// Gives the lock another lease, from now on, as [`Guard::extend`](crate::Guard::extend).
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As [`check`](Self::check), and [`Misuse`](ErrorKind::Misuse) as there.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let extend = |hold: Arc<Hold>| hold.extend(lease);
         self.lock.call("extend", extend).await

@@ -25,6 +25,23 @@ use tokio_util::sync::CancellationToken;
 /// Each server renews its part of a lock for as long as the process polls its session there. When a server loses its
 /// part, the lock goes on with the others. With fewer than a majority it is lost. Locks of a quorum are exclusive, and an
 /// acquire of a lock that its caller holds waits.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let servers = [(); 3].map(|()| testbed::Server::start());
+/// # let urls = servers.each_ref().map(|it| format!("redis://127.0.0.1:{}/", it.port()));
+/// use redis_lock_client::Locks;
+/// use std::time::Duration;
+///
+/// let quorum = Locks::builder().service("reports").quorum(urls)?;
+/// let guard = quorum.lock("lock:report").wait(Duration::from_secs(10)).acquire().await?;
+/// guard.check().await?; // before a step that matters
+/// println!("fence writes with {}", guard.token());
+/// guard.release().await?;
+/// quorum.close().await?;
+/// # Ok::<_, redis_lock_client::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Quorum {
     shared: Arc<Shared>,
@@ -107,7 +124,7 @@ impl Quorum {
     }
 }
 
-/// How a lock of a [`Quorum`] will be acquired. It can be used any number of times.
+/// How a lock of a [`Quorum`] will be acquired, which has an example. It can be used any number of times.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct QuorumLock {
@@ -159,6 +176,14 @@ impl QuorumLock {
     }
 
     /// Works under the lock, as [`Lock::with`].
+    ///
+    /// ```no_run
+    /// # use redis_lock_client::{Error, Quorum};
+    /// # async fn report(quorum: &Quorum) -> Result<(), Error> {
+    /// let report = quorum.lock("lock:report");
+    /// report.with(async |guard| guard.check().await).await
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Lock::with`].

@@ -2,24 +2,28 @@
 //! Errors that the core's own tests notice are here only where a fault run must notice them too; `make mutants-core`
 //! makes others of their kind.
 
-mod alone;
-mod programs;
-mod queued;
-mod session_grants;
-mod sessions;
-mod shared;
-
 use crate::campaign::Choice;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::module;
 
+/// Each mutant is a line `# name | run configuration` or `# name | tests folder`, which says what must notice it, and
+/// then its edits: a line `@ file`, and text that becomes other text, as in a patch.
+const TEXTS: [&str; 6] = [
+    include_str!("mutants/alone.txt"),
+    include_str!("mutants/shared.txt"),
+    include_str!("mutants/programs.txt"),
+    include_str!("mutants/queued.txt"),
+    include_str!("mutants/sessions.txt"),
+    include_str!("mutants/session_grants.txt"),
+];
+
 /// An error in the module.
 struct Mutant {
     name: &'static str,
     shown_by: ShownBy,
-    edits: &'static [Edit],
+    edits: Vec<Edit>,
 }
 
 /// The tests or runs that must notice a mutant.
@@ -34,27 +38,57 @@ enum ShownBy {
 /// In this file this text, which is there once, becomes that one.
 struct Edit {
     file: &'static str,
-    from: &'static str,
-    to: &'static str,
+    from: String,
+    to: String,
+}
+
+impl Mutant {
+    fn read(text: &'static str) -> Self {
+        let (first, edits) = text.split_once("\n@ ").expect("an edit");
+        let first = first.strip_prefix("# ").expect("a name");
+        let (name, by) = first.split_once(" | ").expect("what notices it");
+        let shown_by = match by.split_once(' ') {
+            Some(("run", configuration)) => ShownBy::Run(configuration),
+            Some(("tests", folder)) => ShownBy::Tests(folder),
+            _ => panic!("neither a run nor tests: {by}"),
+        };
+        Self {
+            name,
+            shown_by,
+            edits: edits.split("\n@ ").map(Edit::read).collect(),
+        }
+    }
 }
 
 impl Edit {
+    fn read(text: &'static str) -> Self {
+        let (file, lines) = text.split_once('\n').expect("lines");
+        let marked = |mark| {
+            let lines = lines.lines().filter_map(|line| line.strip_prefix(mark));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        Self {
+            file,
+            from: marked('-'),
+            to: marked('+'),
+        }
+    }
+
     /// The file's text with the edit, for a copy of the project.
     fn applied(&self, project: &Path) -> String {
         let text = fs::read_to_string(project.join(self.file)).expect("a source file");
-        let (file, from) = (self.file, self.from);
+        let (file, from) = (self.file, &self.from);
         let times = text.matches(from).count();
         assert_eq!(times, 1, "{file} has not got once: {from}");
-        text.replace(from, self.to)
+        text.replace(from, &self.to)
     }
 }
 
 /// All of them.
-fn all() -> impl Iterator<Item = &'static Mutant> {
-    let first = alone::MUTANTS.iter();
-    let first = first.chain(shared::MUTANTS).chain(programs::MUTANTS);
-    let first = first.chain(queued::MUTANTS).chain(sessions::MUTANTS);
-    first.chain(session_grants::MUTANTS)
+fn all() -> impl Iterator<Item = Mutant> {
+    TEXTS
+        .iter()
+        .flat_map(|text| text.split("\n\n").map(Mutant::read))
 }
 
 /// How many seeds are tried until a mutant is noticed.
@@ -64,12 +98,12 @@ const SEEDS: u64 = 6;
 #[must_use]
 pub fn run(choice: &Choice) -> bool {
     let names = &choice.names;
-    let wanted = |mutant: &&Mutant| {
+    let wanted = |mutant: &Mutant| {
         names.is_empty() || names.iter().any(|name| mutant.name.contains(name.as_str()))
     };
     let mut all_found = true;
     for mutant in all().filter(wanted) {
-        let library = build(mutant);
+        let library = build(&mutant);
         let found = match mutant.shown_by {
             ShownBy::Run(configuration) => (0..SEEDS)
                 .find_map(|number| play(configuration, &library, choice.seed.wrapping_add(number))),
@@ -132,7 +166,7 @@ fn build(mutant: &Mutant) -> PathBuf {
     let target = module::root().join("target/mutants");
     let copy = target.join("project");
     copy_folder(module::root(), &copy, &["target", "fuzz"]);
-    for edit in mutant.edits {
+    for edit in &mutant.edits {
         let file = copy.join(edit.file);
         fs::write(&file, edit.applied(&copy)).expect("a source file");
     }

@@ -5,7 +5,7 @@
 //! pass. It also asks for less than these rules say, since it sees a call only from outside: a token that
 //! nobody was told of, a lease that ended at some moment of two, a reply that was lost.
 //!
-//! Its tests are small histories, right and wrong, each written by hand (`tests/by_hand`), beside random ones
+//! Its tests are small wrong histories, each written by hand (`tests/by_hand`), beside random ones, right and wrong,
 //! that a published checker judges too (`order/agreement.rs`). Right ones of the module are what the fault runs bring.
 
 #![forbid(unsafe_code)]

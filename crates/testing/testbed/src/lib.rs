@@ -2,8 +2,7 @@
 //! loaded, and short ways to speak to them and to read what they answer and store.
 //!
 //! ```ignore
-//! let server = Server::start();
-//! let mut c = server.connection();
+//! let (server, mut c) = started();
 //! let grant = cmd!(c, "LOCK.ACQUIRE", "k", "a", "PX", 500).grant();
 //! cmd!(c, "LOCK.RELEASE", "k", "b").refused("NOTOWNER");
 //! eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
@@ -49,4 +48,4 @@ pub use proxy::{Cut, Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};
-pub use talk::{Expect, Refusal, Reply, Talk, at_once, held, line, run, waiters, words};
+pub use talk::{Expect, Refusal, Reply, Talk, at_once, held, line, run, started, waiters, words};

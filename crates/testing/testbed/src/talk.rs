@@ -61,11 +61,18 @@ pub fn at_once(c: &mut Connection, lines: &[&str]) -> Vec<Reply> {
     lines.iter().map(|_| c.receive()).collect()
 }
 
+/// A server, and a connection to it.
+#[track_caller]
+pub fn started() -> (Server, Connection) {
+    let server = Server::start();
+    let c = server.connection();
+    (server, c)
+}
+
 /// A server on which `a` holds `k`.
 #[track_caller]
 pub fn held() -> (Server, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     (server, c)
 }

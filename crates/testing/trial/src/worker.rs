@@ -230,6 +230,23 @@ impl Worker {
         Ok(())
     }
 
+    /// It holds a lock, by its own word and by a check.
+    pub(crate) fn still_holds(&self, grant: &Grant, when: &str) -> Verdict {
+        self.holds(grant)?;
+        ensure!(self.check(grant)?, "{} is lost {when}", grant.key);
+        Ok(())
+    }
+
+    /// A check says that it holds a lock no more.
+    pub(crate) fn no_longer_holds(&self, grant: &Grant) -> Verdict {
+        let key = &grant.key;
+        ensure!(
+            !self.check(grant)?,
+            "a check says that {key} is held, and it is not"
+        );
+        Ok(())
+    }
+
     /// Ends its standard input, on which it ends at once and releases nothing.
     pub(crate) fn end(&self) -> Verdict {
         self.desk.expect_end();

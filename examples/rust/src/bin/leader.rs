@@ -1,9 +1,10 @@
-//! Several processes run, and one leads. When it dies, another one does, a lease later.
+//! Several processes run, and one leads. When it is stopped, another one does at once; when it dies, a lease later.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_client::{Error, Guard, Locks};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Is dropped when the lock is lost, because somebody else leads then.
 async fn work(guard: Arc<Guard>) -> Result<(), Error> {
@@ -18,6 +19,10 @@ async fn main() -> Result<(), Error> {
         .service("worker")
         .lease(Duration::from_secs(3));
     let locks = builder.single(url)?;
-    locks.lock("lock:leader").lead(work).await?;
-    Ok(())
+    let mut stop = signal(SignalKind::terminate()).expect("a handler of SIGTERM");
+    let lock = locks.lock("lock:leader");
+    tokio::select! {
+        Err(error) = lock.lead(work) => Err(error),
+        _ = stop.recv() => locks.close().await,
+    }
 }

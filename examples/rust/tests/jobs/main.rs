@@ -74,13 +74,23 @@ fn leader() {
             .and_then(|token| token.parse::<u64>().ok())
             .unwrap_or_else(|| panic!("{line}"))
     };
+    let waiting = || waiters(&mut server.connection(), "lock:leader").len();
+    let expirations = || server.info_field("lock", "lock_expirations");
     let first = Program::start("leader", &server, None);
     let first_token = token(&first);
     let second = Program::start("leader", &server, None);
-    let waiting = || waiters(&mut server.connection(), "lock:leader").len();
     eventually(|| waiting() == 1, "the second to wait");
     first.kill();
-    assert!(token(&second) > first_token);
+    let second_token = token(&second);
+    assert!(second_token > first_token);
+    assert_eq!(expirations(), "1", "the first could not release");
+
+    let third = Program::start("leader", &server, None);
+    eventually(|| waiting() == 1, "the third to wait");
+    second.terminate();
+    assert!(token(&third) > second_token);
+    assert_eq!(expirations(), "1", "the second has released");
+    second.end();
 }
 
 #[test]

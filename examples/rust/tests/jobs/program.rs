@@ -79,6 +79,18 @@ impl Program {
         lines
     }
 
+    /// Tells it to stop, with all processes that it has started.
+    pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    fn signal(&self, name: &str) {
+        let group = format!("-{}", self.process.id());
+        let _ = Command::new("kill")
+            .args(["-s", name, "--", &group])
+            .status();
+    }
+
     /// Kills it, with all processes that it has started.
     pub(crate) fn kill(self) {
         drop(self);
@@ -89,10 +101,7 @@ impl Drop for Program {
     fn drop(&mut self) {
         // Nothing to do for one that has ended.
         if let Ok(None) = self.process.try_wait() {
-            let group = format!("-{}", self.process.id());
-            let _ = Command::new("kill")
-                .args(["-s", "KILL", "--", &group])
-                .status();
+            self.signal("KILL");
             let _ = self.process.wait();
         }
     }

@@ -24,7 +24,17 @@ __all__ = ["KeptLock", "Lock", "close"]
 
 
 class Lock(Form):
-    """`timeout` is the longest life of the lock, as in redis-py; without one, the lock lives as long as its process."""
+    """`timeout` is the longest life of the lock, as in redis-py; without one, the lock lives as long as its process.
+
+    Times are in seconds. The errors are those of the library: LockNotOwnedError if the lock is not held any more,
+    LockError for a wrong call, ConnectionError without an answer, ResponseError for what the server refuses.
+
+    >>> with client.lock("lock:orders:42", timeout=30, blocking_timeout=10, lock_class=Lock) as lock:
+    ...     lock.locked(), lock.owned(), lock.fencing_token > 0
+    ...     lock.extend(10)
+    (True, True, True)
+    True
+    """
 
     @property
     def _locks(self) -> Locks:
@@ -32,7 +42,7 @@ class Lock(Form):
 
     def acquire(self, sleep: float | None = None, blocking: bool | None = None,
                 blocking_timeout: float | None = None, token: str | bytes | None = None) -> bool:
-        """Whether the lock was acquired. `token` names the owner."""
+        """Whether the lock was acquired: at once, or within `blocking_timeout` seconds. `token` names the owner."""
         with self._as_theirs("acquire"):
             locks = self._locks
             task = None if token is None else Task(text(token))
@@ -51,7 +61,7 @@ class Lock(Form):
         return self._is_owner(self._ask("LOCK.INFO", self.name))
 
     def release(self) -> None:
-        """Gives it back."""
+        """Gives it back. LockNotOwnedError if it is not held any more."""
         token = self._held("release")
         self.local.token = None
         self.do_release(token)
@@ -66,14 +76,14 @@ class Lock(Form):
                 self._ask("LOCK.RELEASE", self.name, expected_token, "ALL")
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """It lasts so much longer; with `replace_ttl`, so long from now on."""
+        """It lasts so many seconds longer; with `replace_ttl`, so many from now on. LockError without a `timeout`."""
         token, _ = self._held("extend"), self._timed("extend")
         with self._as_theirs("extend"):
             left = 0.0 if replace_ttl else self._left_of(token)
             return self._last(token, left + additional_time)
 
     def reacquire(self) -> Literal[True]:
-        """It lasts for its `timeout` from now on."""
+        """It lasts for its `timeout` from now on. LockError without one."""
         token, timeout = self._held("reacquire"), self._timed("reacquire")
         with self._as_theirs("reacquire"):
             return self._last(token, timeout)

@@ -43,7 +43,19 @@ async def close() -> None:
 
 
 class Lock(Form):
-    """`timeout` is the longest life of the lock, as in redis-py; without one, the lock lives as long as its process."""
+    """`timeout` is the longest life of the lock, as in redis-py; without one, the lock lives as long as its process.
+
+    Times are in seconds. The errors are those of the library: LockNotOwnedError if the lock is not held any more,
+    LockError for a wrong call, ConnectionError without an answer, ResponseError for what the server refuses.
+
+    >>> async def main() -> None:
+    ...     async with client.lock("lock:orders:42", timeout=30, blocking_timeout=10, lock_class=Lock) as lock:
+    ...         print(await lock.locked(), await lock.owned(), lock.fencing_token > 0)
+    ...         await lock.extend(10)
+    ...     await close()
+    >>> asyncio.run(main())
+    True True True
+    """
 
     @property
     def _locks(self) -> Locks:
@@ -51,7 +63,7 @@ class Lock(Form):
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: float | None = None,
                       token: str | bytes | None = None) -> bool:
-        """Whether the lock was acquired. `token` names the owner."""
+        """Whether the lock was acquired: at once, or within `blocking_timeout` seconds. `token` names the owner."""
         with self._as_theirs("acquire"):
             locks = self._locks
             task = None if token is None else Task(text(token))
@@ -70,7 +82,7 @@ class Lock(Form):
         return self._is_owner(await self._ask("LOCK.INFO", self.name))
 
     async def release(self) -> None:
-        """Gives it back."""
+        """Gives it back. LockNotOwnedError if it is not held any more."""
         token = self._held("release")
         self.local.token = None
         await self.do_release(token)
@@ -85,14 +97,14 @@ class Lock(Form):
                 await self._ask("LOCK.RELEASE", self.name, expected_token, "ALL")
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """It lasts so much longer; with `replace_ttl`, so long from now on."""
+        """It lasts so many seconds longer; with `replace_ttl`, so many from now on. LockError without a `timeout`."""
         token, _ = self._held("extend"), self._timed("extend")
         with self._as_theirs("extend"):
             left = 0.0 if replace_ttl else await self._left_of(token)
             return await self._last(token, left + additional_time)
 
     async def reacquire(self) -> Literal[True]:
-        """It lasts for its `timeout` from now on."""
+        """It lasts for its `timeout` from now on. LockError without one."""
         token, timeout = self._held("reacquire"), self._timed("reacquire")
         with self._as_theirs("reacquire"):
             return await self._last(token, timeout)

@@ -50,7 +50,8 @@ class QuorumGrant:
     the block releases it.
 
     Each server renews its part. When a server loses its part the others keep the lock; with fewer than a majority it
-    is lost.
+    is lost. `key` is the key with the client's prefix, `token` the fencing token, the same on all servers: later grants of
+    the lock have higher ones.
     """
 
     def __init__(self, key: str, token: int, servers: int, observer: Observer) -> None:

@@ -28,12 +28,20 @@ class _OfServers(Observer):
 
 class Quorum:
     """Locks that a majority of several servers keep together, for any number of threads: no single server that fails,
-    hangs or is cut off keeps a lock from being acquired, or loses one. They are exclusive."""
+    hangs or is cut off keeps a lock from being acquired, or loses one. They are exclusive. A context manager: the end of
+    the block calls `close`.
+
+    >>> with Quorum(clients, name="reports") as quorum, quorum.lock("lock:report", wait=10) as grant:
+    ...     grant.check()  # before a step that matters
+    ...     grant.held
+    True
+    """
 
     def __init__(self, clients: Sequence[Any], *, name: str | None = None, lease: float = 10.0, silence: float = 30.0,
                  reply: float = 1.0, prefix: str = "", observer: Observer | None = None) -> None:
         """clients: one for each of at least three servers that fail by themselves: none is a replica of another. All
-        programs name them in the same order. The rest: see `redis_lock_client.Locks`."""
+        programs name them in the same order. The rest: see `redis_lock_client.Locks`. Raises LockMisuse for fewer than
+        three, and as `Locks` does."""
         if len(clients) < 3:
             raise LockMisuse("a quorum needs at least three servers")
         self._observer, self._prefix = observer or Observer(), prefix
@@ -44,8 +52,16 @@ class Quorum:
 
     def lock(self, key: str, *, wait: float | None = None, lease: float | None = None, max_hold: float | None = None,
              on_lost: Callable[[QuorumGrant], object] | None = None) -> QuorumGrant:
-        """Acquires the lock and returns its grant: `with quorum.lock("lock:report", wait=10) as grant`. See
-        `redis_lock_client.Locks.lock`. Waiting callers queue at the first server that answers."""
+        """Acquires the lock and returns its grant: `with quorum.lock("lock:report", wait=10) as grant`. The arguments and
+        errors: see `redis_lock_client.Locks.lock`. Waiting callers queue at the first server that answers.
+
+        >>> with Quorum(clients) as quorum, quorum.lock("lock:report"):
+        ...     try:
+        ...         quorum.lock("lock:report", wait=0)
+        ...     except LockBusy:
+        ...         print("busy")
+        busy
+        """
         begun, full, error = time.monotonic(), self._prefix + key, None
         try:
             grant = self._acquire(key, full, begun + (math.inf if wait is None else wait),

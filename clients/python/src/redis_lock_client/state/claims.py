@@ -96,7 +96,7 @@ class Claim:
         if session:
             command += ("SESSION", session)
             if self.terms.wait != 0:
-                left = max(1, int(min(self.end - at, TEN_YEARS) * 1000))
+                left = max(1, milliseconds(min(self.end - at, TEN_YEARS)))
                 command += ("QUEUE", 0 if self.end >= FAR else left)
         return command
 

@@ -214,6 +214,9 @@ fn times_of_waits() {
     let failure = rig.at(107.0).fails(id);
     assert_eq!(failure.kind, ErrorKind::Unavailable);
     assert!(failure.cause.contains("LOADING"), "{}", failure.cause);
+    let claim = rig.claim("short", 5 * S);
+    let later = rig.state.at + Duration::from_micros(1); // rounded up: no wait is too short
+    assert!(line(&claim.acquire_command(7, later)).ends_with("QUEUE 5000"));
     let mut endless = Claim::new(name("endless"), None, S, rig.state.at);
     endless.lease = S;
     assert!(line(&endless.acquire_command(7, rig.state.at)).ends_with("QUEUE 0"));

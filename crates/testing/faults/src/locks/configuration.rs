@@ -137,7 +137,6 @@ fn alone() -> Vec<Setup> {
         dying_waiters(),
         frozen_programs(),
         cut_programs(),
-        stalled_programs(),
         strict(
             "memory-full",
             policies.map(Fault::Fill).to_vec(),
@@ -188,12 +187,6 @@ fn cut_programs() -> Setup {
     ];
     let cut = with_programs("cut-programs", faults, Programs::Most);
     Setup { calm: CALM, ..cut }
-}
-
-/// Programs of a server that stalls.
-fn stalled_programs() -> Setup {
-    let faults = vec![Fault::Stop, Fault::Stall, Fault::Newcomer];
-    with_programs("stalled-programs", faults, Programs::Stall)
 }
 
 fn with_programs(name: &'static str, faults: Vec<Fault>, programs: Programs) -> Setup {

@@ -12,8 +12,6 @@ pub(crate) enum Fault {
     },
     /// `SIGSTOP` for longer than short leases, then `SIGCONT`.
     Stop,
-    /// `SIGSTOP` for longer than the lease of a grant in a session.
-    Stall,
     /// `CLIENT KILL` of the first in line.
     ClientKill,
     /// `CLIENT KILL` of the first in line in the moment when it gets the lock.
@@ -60,7 +58,6 @@ impl Fault {
         match self {
             Self::Crash { .. } => "kill -9",
             Self::Stop => "SIGSTOP",
-            Self::Stall => "long SIGSTOP",
             Self::ClientKill => "CLIENT KILL",
             Self::KillWhenGranted => "killed when granted",
             Self::Unblock => "CLIENT UNBLOCK",

@@ -94,12 +94,6 @@ impl Configuration for Setup {
                 "ended sessions",
                 "held beyond a lease in a session",
             ]),
-            Programs::Stall => wanted.extend([
-                "order kept through a stall",
-                "held through a short freeze",
-                "taken from a frozen program",
-                "taken from a disconnected program",
-            ]),
         }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
@@ -115,20 +109,12 @@ impl Configuration for Setup {
 fn play(stage: &Stage, setup: &Setup) -> History {
     // Half of them come by the proxy, where connections are cut.
     let is_direct = |number: u32| !setup.cuts() || number.is_multiple_of(2);
-    let stands_in_stalls = stage.habits.programs.stand_in_stalls();
-    // One more freezes.
-    let programs: Vec<_> = (0..PROGRAMS + u32::from(stands_in_stalls))
+    let programs: Vec<_> = (0..PROGRAMS)
         .map(|number| Program::new(stage, number, is_direct(number)))
         .collect();
     let client = |number: u32| {
         let mut client = Client::new(stage, number, is_direct(number));
-        let program = &programs[(number / 2 % PROGRAMS) as usize];
-        match number {
-            0 if stands_in_stalls => client.stand_in_stalls(&programs[..PROGRAMS as usize]),
-            1 if stands_in_stalls => client.freeze(&programs[PROGRAMS as usize]),
-            _ => {}
-        }
-        client.run(program);
+        client.run(&programs[(number / 2 % PROGRAMS) as usize]);
         client.into_record()
     };
     let meanwhile = |_: &dyn Fn() -> bool| {

@@ -1,12 +1,11 @@
 //! What everybody in a run of this workload shares: the servers, and notes about what was done to them.
 
 use super::deployment::Deployment;
-use crate::clock;
 use crate::register::Sql;
 use crate::run::Run;
-use history::{ClockStep, Facts, Moment, Span};
+use history::{ClockStep, Facts, Span};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -25,10 +24,6 @@ pub(crate) struct Stage {
     pub(crate) sql: Sql,
     /// Clients that get a lock now do not touch it for a while.
     holders_idle: AtomicBool,
-    /// For how many milliseconds servers were stopped so far, and are now.
-    stalled: AtomicU64,
-    /// When a server that was stopped continued.
-    resumed: AtomicU64,
     notes: Mutex<Notes>,
 }
 
@@ -54,8 +49,6 @@ pub(crate) enum Programs {
     Most,
     /// Most, in programs that freeze now and then.
     Freeze,
-    /// Most. Some wait in line while the server stalls, and one program freezes.
-    Stall,
 }
 
 impl Programs {
@@ -67,11 +60,6 @@ impl Programs {
     /// Whether programs freeze.
     pub(crate) fn freeze(self) -> bool {
         self == Self::Freeze
-    }
-
-    /// Whether some wait in line while the server stalls.
-    pub(crate) fn stand_in_stalls(self) -> bool {
-        self == Self::Stall
     }
 }
 
@@ -92,8 +80,6 @@ impl Stage {
             deployment,
             sql: Sql::new(),
             holders_idle: AtomicBool::new(false),
-            stalled: AtomicU64::new(0),
-            resumed: AtomicU64::new(0),
             notes: Mutex::default(),
         }
     }
@@ -106,31 +92,6 @@ impl Stage {
     /// Whether they are.
     pub(crate) fn holders_idle(&self) -> bool {
         self.holders_idle.load(SeqCst)
-    }
-
-    /// Notes that a server is about to be stopped for so long.
-    pub(crate) fn will_stall(&self, length: Duration) {
-        self.stalled.fetch_add(clock::millis(length), SeqCst);
-    }
-
-    /// Notes that it is about to go on.
-    pub(crate) fn will_resume(&self) {
-        self.resumed.store(self.run.now(), SeqCst);
-    }
-
-    /// When a server that was stopped last continued.
-    pub(crate) fn resumed(&self) -> Moment {
-        self.resumed.load(SeqCst)
-    }
-
-    /// How long servers were stopped in all, to the end of any such time.
-    pub(crate) fn stalled(&self) -> Duration {
-        Duration::from_millis(self.stalled.load(SeqCst))
-    }
-
-    /// How long they were since.
-    pub(crate) fn stalled_since(&self, before: Duration) -> Duration {
-        self.stalled().saturating_sub(before)
     }
 
     /// Notes whose connection this is.

@@ -13,7 +13,8 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action as Event, History as Actions};
 use todc_utils::specifications::Specification;
 
-use super::candidate::{Candidate, State};
+use super::candidate::Candidate;
+use super::lock_state::State;
 use super::operation::{Need, Operation, What, operations};
 use super::search::{Verdict, search};
 use super::times::{Scene, Times};

@@ -1,6 +1,7 @@
 //! The behaviour of a lock, command by command.
 
-use super::candidate::{Candidate, Held, Reply, Token};
+use super::candidate::{Candidate, Reply};
+use super::lock_state::{Held, Token};
 use super::times::Scene;
 use crate::{Action, Call, Down, Limit, Refusal};
 

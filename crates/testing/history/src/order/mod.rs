@@ -5,6 +5,7 @@
 mod agreement;
 mod candidate;
 mod lock;
+mod lock_state;
 mod operation;
 mod search;
 mod states;

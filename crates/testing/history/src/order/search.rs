@@ -8,7 +8,8 @@
 //! is wrong. (Gavin Lowe calls the idea just-in-time linearization.) `agreement.rs` compares it with a
 //! published checker of the other kind.
 
-use super::candidate::{Candidate, State};
+use super::candidate::Candidate;
+use super::lock_state::State;
 use super::operation::{Need, Operation, What};
 use super::states::{Branch, Branches, Kinds, Set};
 use super::times::Scene;

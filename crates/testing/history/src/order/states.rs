@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::candidate::{Candidate, State};
+use super::candidate::Candidate;
+use super::lock_state::State;
 use super::operation::Need;
 use super::times::Times;
 

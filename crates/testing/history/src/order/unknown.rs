@@ -1,8 +1,9 @@
 //! The information in replies about a lock of which not all is known: it was lost, or an earlier state returned.
 //! For calls of those who are not known to hold it.
 
-use super::candidate::{Candidate, Held, Token};
+use super::candidate::Candidate;
 use super::lock::{DEFAULT_LEASE, expects_holds};
+use super::lock_state::{Held, Token};
 use super::times::{End, Scene};
 use crate::{Action, Call, Limit, Outcome, Refusal};
 

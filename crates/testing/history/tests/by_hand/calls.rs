@@ -86,8 +86,6 @@ pub(crate) trait Words: Sized {
     fn shows(self, owner: &str, token: u64, holds: u32) -> Self;
     /// One more holder of this limit is shown.
     fn and(self, owner: &str, token: u64, limit: u32) -> Self;
-    /// The limit in force is another than the call asked for.
-    fn still(self, limit: u32) -> Self;
     fn refused(self, refusal: Refusal) -> Self;
     /// It names this session.
     fn session(self, id: u64) -> Self;
@@ -196,13 +194,6 @@ impl Words for Call {
         match &mut self.outcome {
             Outcome::Holders(holders) => holders.push(holder),
             outcome => *outcome = Outcome::Holders(vec![holder]),
-        }
-        self
-    }
-
-    fn still(mut self, number: u32) -> Self {
-        if let Outcome::Grant { limit, .. } = &mut self.outcome {
-            *limit = Some(Limit::new(number));
         }
         self
     }

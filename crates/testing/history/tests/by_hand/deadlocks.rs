@@ -1,10 +1,10 @@
-//! DEADLOCK errors, right and wrong ones.
+//! Wrong DEADLOCK errors.
 
 use history::Kind::{NoCircle, NoOrder};
-use history::{Call, History, Mode, Outcome, Refusal};
+use history::{Call, History, Outcome, Refusal};
 
 use crate::Example;
-use crate::calls::{Besides, Words, acquire, calls, release};
+use crate::calls::{Words, acquire, calls, release};
 use crate::wrong::wrong;
 
 /// `ann` has `lock` and waits for `other`, which `bob` has until then; he is told of what he asks for.
@@ -18,68 +18,7 @@ fn two(told: Call) -> History {
     ])
 }
 
-pub(crate) fn right() -> Vec<Example> {
-    let right = |name, history| (name, Mode::Strict, history, Vec::new());
-    vec![
-        right("the second of two is told", two(acquire("bob").at(20, 21))),
-        right("as a reader too", two(acquire("bob").shared().at(20, 21))),
-        right(
-            "the wait may have begun just before",
-            two(acquire("bob").at(9, 11)),
-        ),
-        right(
-            "who holds the lock may be known by nobody",
-            calls([
-                acquire("ann").at(0, 1).is(Outcome::Lost),
-                acquire("bob").of("other").at(2, 3).granted(20, 1),
-                acquire("ann")
-                    .of("other")
-                    .block()
-                    .at(10, 41)
-                    .is(Outcome::Nil),
-                acquire("bob").block().at(20, 21).refused(Refusal::Deadlock),
-            ]),
-        ),
-        right(
-            "over three locks",
-            calls([
-                acquire("ann").at(0, 1).granted(10, 1),
-                acquire("bob").of("other").at(2, 3).granted(20, 1),
-                acquire("cat").of("third").at(4, 5).granted(30, 1),
-                acquire("ann")
-                    .of("other")
-                    .block()
-                    .at(10, 41)
-                    .is(Outcome::Nil),
-                acquire("bob")
-                    .of("third")
-                    .block()
-                    .at(11, 41)
-                    .is(Outcome::Nil),
-                acquire("cat").block().at(20, 21).refused(Refusal::Deadlock),
-            ]),
-        ),
-        (
-            "a release that is lost opens nothing",
-            Mode::Lossy,
-            calls([
-                acquire("ann").at(0, 1).granted(10, 1),
-                release("ann").at(2, 3).is(Outcome::Left(0)),
-                acquire("bob").of("other").at(6, 7).granted(20, 1),
-                acquire("ann")
-                    .of("other")
-                    .block()
-                    .at(10, 41)
-                    .is(Outcome::Nil),
-                acquire("bob").block().at(20, 21).refused(Refusal::Deadlock),
-            ])
-            .loses(4, 5),
-            Vec::new(),
-        ),
-    ]
-}
-
-pub(crate) fn wrong_ones() -> Vec<Example> {
+pub(crate) fn examples() -> Vec<Example> {
     vec![
         wrong("nobody waits yet", two(acquire("bob").at(8, 9)), [NoCircle]),
         wrong(

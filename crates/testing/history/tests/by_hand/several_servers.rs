@@ -15,55 +15,7 @@ fn example<const COUNT: usize>(
     (name, Mode::Split, history, kinds.to_vec())
 }
 
-pub(crate) fn right() -> Vec<Example> {
-    vec![
-        example(
-            "trust that ends before the next one's begins",
-            calls([
-                acquire("ann").at(0, 5).granted(10, 1),
-                acquire("bob").block().at(1, 1200).granted(20, 1),
-            ])
-            .trusts(10, 5, 980)
-            .trusts(20, 1200, 2100)
-            .writes(Register::Sql, 10, 900, Written::Taken)
-            .writes(Register::Sql, 20, 1201, Written::Taken)
-            .writes(Register::Sql, 10, 1203, Written::Refused),
-            [],
-        ),
-        example(
-            "trust that is over when it is told, as after a stop of the process",
-            calls([
-                acquire("bob").at(0, 900).granted(20, 1),
-                acquire("ann").at(0, 1100).granted(10, 1),
-            ])
-            .trusts(20, 900, 1800)
-            .trusts(10, 1100, 980),
-            [],
-        ),
-        example(
-            "two who asked at once and were told in the other order",
-            calls([
-                acquire("ann").at(0, 30).granted(20, 1),
-                release("ann").at(31, 32).is(Outcome::Left(0)),
-                acquire("bob").at(1, 40).granted(10, 1),
-            ]),
-            [],
-        ),
-        example(
-            "trust that a lost memory has broken",
-            calls([
-                acquire("ann").at(0, 5).granted(10, 1),
-                acquire("bob").at(50, 55).granted(20, 1),
-            ])
-            .trusts(10, 5, 980)
-            .trusts(20, 55, 1000)
-            .loses(30, 40),
-            [],
-        ),
-    ]
-}
-
-pub(crate) fn wrong() -> Vec<Example> {
+pub(crate) fn examples() -> Vec<Example> {
     vec![
         example(
             "two who trust their holds at once, both long after they had asked",

@@ -42,8 +42,7 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     let acquire = worker.acquire("used").of(UNUSED).wait(ms(3000));
     worker.release(&acquire.granted()?).ok()?;
     free(&new, "used")?;
-    worker.holds(&held)?;
-    ensure!(worker.check(&held)?, "what both servers have is lost");
+    worker.still_holds(&held, "though both servers have it")?;
     stage.end(&new, &[&worker], LEASE)
 }
 

@@ -31,8 +31,7 @@ pub(super) fn failover(stage: &Stage) -> Verdict {
     );
     worker.works("other", ms(5000))?;
     stage.agree(&site)?;
-    worker.holds(&held)?;
-    ensure!(worker.check(&held)?, "a lock is lost with a failover");
+    worker.still_holds(&held, "with a failover")?;
     worker.release(&held).ok()?;
     worker.release(&in_line.granted()?).ok()?;
     stage.end(&site, &[&worker], lease)
@@ -70,12 +69,7 @@ pub(super) fn slot_move(stage: &Stage) -> Verdict {
     std::thread::sleep(lease + ms(200)); // renewed by the new node
     stage.agree(&site)?;
     for grant in [&held, &other] {
-        worker.holds(grant)?;
-        ensure!(
-            worker.check(grant)?,
-            "{} is lost with a slot that moved",
-            grant.key
-        );
+        worker.still_holds(grant, "with a slot that moved")?;
         worker.release(grant).ok()?;
     }
     worker.release(&in_line.granted()?).ok()?;
@@ -119,12 +113,7 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
         "a lock on a sound node took {longest:.1?}"
     );
     for grant in &held[1..] {
-        worker.holds(grant)?;
-        ensure!(
-            worker.check(grant)?,
-            "{} on a sound node is lost",
-            grant.key
-        );
+        worker.still_holds(grant, "on a sound node")?;
     }
     site.nodes().wait_until_whole();
     worker.works(&keys[0], ms(5000))?;

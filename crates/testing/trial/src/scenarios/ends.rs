@@ -23,8 +23,7 @@ pub(super) fn killed_worker(stage: &Stage) -> Verdict {
     site.until_waiting("held", 2)?;
     let begun = Instant::now();
     worker.kill()?;
-    site.until_waiting("held", 1)?; // the dead one's call is passed over
-    let next_grant = next.granted()?;
+    let next_grant = next.granted()?; // past the dead one's call
     let took = begun.elapsed();
     // It was renewed when a third had passed, or less.
     ensure!(
@@ -101,8 +100,7 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
     let before = polling();
     for _ in 0..stage.count(3, 20) {
         worker.fork()?;
-        worker.holds(&held)?;
-        ensure!(worker.check(&held)?, "a fork has lost the parent's lock");
+        worker.still_holds(&held, "by a fork")?;
     }
     ensure!(
         polling() == before,
@@ -156,13 +154,9 @@ pub(super) fn closed(stage: &Stage) -> Verdict {
         );
     }
     stage.agree(&site)?;
-    ensure!(
-        !worker.check(&held)?,
-        "a check says that a lock is held after the close"
-    );
+    worker.no_longer_holds(&held)?;
     worker.acquire("late").refused("misuse")?;
-    worker.holds(&stays)?;
-    ensure!(worker.check(&stays)?, "another Locks has lost its lock");
+    worker.still_holds(&stays, "with another Locks")?;
     let ended = || (connections().len() <= before.len()).then_some(());
     ensure!(
         wait_for(ms(2000), ended).is_some(),

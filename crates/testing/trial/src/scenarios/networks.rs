@@ -49,10 +49,7 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     }
     worker.loses(&held, begun, silence(LEASE))?;
     worker.loses(&busy, begun, silence(LEASE))?;
-    ensure!(
-        !worker.check(&held)?,
-        "a check says that a lost lock is held"
-    );
+    worker.no_longer_holds(&held)?;
     // A lock that was reported as lost is not renewed.
     stage.all_free(&site, all_over, "all was reported as lost")?;
     proxy.speak();
@@ -95,11 +92,7 @@ pub(super) fn forgotten(stage: &Stage) -> Verdict {
         took <= limit + lateness(begun),
         "it lines up again and gets the lock after {took:.1?}, not {limit:.1?}"
     );
-    workers[0].holds(&held)?;
-    ensure!(
-        workers[0].check(&held)?,
-        "a lock is lost with its connection"
-    );
+    workers[0].still_holds(&held, "with its connection")?;
     let all: Vec<_> = workers.iter().collect();
     stage.end(&site, &all, LEASE)
 }
@@ -159,7 +152,6 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
         stage.agree(&site)?;
     }
     // The connection that keeps it was reset again and again.
-    worker.holds(&held)?;
-    ensure!(worker.check(&held)?, "a lock is lost with its connection");
+    worker.still_holds(&held, "with its connection")?;
     stage.end(&site, &[&worker, &other], LEASE)
 }

@@ -157,11 +157,7 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
     );
     worker.works("other", ms(3000))?;
     thread::sleep(lease); // renewed again
-    worker.holds(&held)?;
-    ensure!(
-        worker.check(&held)?,
-        "a lock is lost while the server is busy for less than a lease"
-    );
+    worker.still_holds(&held, "while the server is busy for less than a lease")?;
     worker.release(&held).ok()?;
     stage.agree_within(&site, lease)?;
     stage.end(&site, &[&worker], lease)
@@ -199,11 +195,10 @@ pub(super) fn no_writes(stage: &Stage) -> Verdict {
         run(&mut server, allow).okay();
         worker.release(&awaited.granted()?).ok()?;
     }
-    worker.holds(&held)?;
-    ensure!(
-        worker.check(&held)?,
-        "a lock is lost while the server does not write for less than a lease"
-    );
+    worker.still_holds(
+        &held,
+        "while the server does not write for less than a lease",
+    )?;
     worker.release(&held).ok()?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], lease)
@@ -234,11 +229,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
     .okay();
     worker.works("other", ms(3000))?;
     thread::sleep(lease + ms(500)); // renewed again: a right that returned within the lease costs no lock
-    worker.holds(&held)?;
-    ensure!(
-        worker.check(&held)?,
-        "a lock is lost with a right that was missing for less than a lease"
-    );
+    worker.still_holds(&held, "with a right that was missing for less than a lease")?;
     worker.release(&held).ok()?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], lease)

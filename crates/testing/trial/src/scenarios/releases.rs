@@ -26,18 +26,14 @@ pub(super) fn unfinished(stage: &Stage) -> Verdict {
         "a release that does not get through is answered with {answer}"
     );
     ensure!(took >= REPLY, "a release was given up after {took:.1?}");
-    ensure!(
-        !worker.check(&released)?,
-        "a check says that a lock is held after its release"
-    );
+    worker.no_longer_holds(&released)?;
     let limit = lease / 3 + SEEN + MARGIN;
     site.until_free(&[RELEASED.to_owned()], limit, "a release can get through")?;
     // It concerns that grant alone.
     let again = worker.acquire(RELEASED).lease(lease).granted()?;
     ensure!(worker.check(&again)?, "the next grant is not held");
     worker.release(&again).ok()?;
-    worker.holds(&held)?;
-    ensure!(worker.check(&held)?, "another lock is lost with a release");
+    worker.still_holds(&held, "with a release")?;
     worker.release(&held).ok()?;
     stage.end(&site, &[&worker], lease)
 }
@@ -62,11 +58,7 @@ pub(super) fn refused(stage: &Stage) -> Verdict {
     let limit = LEASE / 3 + RELEASE + REPLY + MARGIN;
     site.until_free(&[RELEASED.to_owned()], limit, "its release was refused")?;
     run(&mut server, "ACL SETUSER default +lock.release").okay();
-    worker.holds(&held)?;
-    ensure!(
-        worker.check(&held)?,
-        "a lock is lost with the session of another"
-    );
+    worker.still_holds(&held, "with the session of another")?;
     cmd!(server, "LOCK.RELEASE", TAKEN, DRIVER).int();
     worker.release(&wait.granted()?).ok()?;
     worker.works(RELEASED, ms(1000))?;

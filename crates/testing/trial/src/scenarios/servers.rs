@@ -30,11 +30,7 @@ pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
     site.server().signal("CONT");
     worker.works("other", ms(3000))?;
     stage.agree_within(&site, lease + MARGIN)?;
-    worker.holds(&held)?;
-    ensure!(
-        worker.check(&held)?,
-        "a lock is lost while the server hangs for less than a lease"
-    );
+    worker.still_holds(&held, "while the server hangs for less than a lease")?;
     worker.release(&held).ok()?;
     worker.release(&in_line.granted()?).ok()?;
     stage.end(&site, &[&worker], lease)
@@ -88,10 +84,7 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     unreachable(&worker, &released, &held, silence(LEASE))?;
     // The time in line is over by the client's own clock.
     in_line.refused("busy")?;
-    ensure!(
-        !worker.check(&held)?,
-        "a check says that a lost lock is held"
-    );
+    worker.no_longer_holds(&held)?;
     worker.close("a").answer()?;
     // The port is another's to take, so it is the same server that returns, with nothing.
     site.server().restart();
@@ -148,8 +141,7 @@ pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
     thread::sleep(lease + ms(200));
     stage.agree(&site)?;
     for grant in &held {
-        worker.holds(grant)?;
-        ensure!(worker.check(grant)?, "{} is lost with a restart", grant.key);
+        worker.still_holds(grant, "with a restart")?;
         worker.release(grant).ok()?;
     }
     worker.release(&in_line.granted()?).ok()?;
@@ -165,16 +157,9 @@ pub(super) fn restart_without_data(stage: &Stage) -> Verdict {
     again(&site);
     // As soon as the client is back, and not at the end of the lease.
     worker.loses(&held, begun, ms(1500) + MARGIN)?;
-    ensure!(
-        !worker.check(&held)?,
-        "a check says that a lost lock is held"
-    );
+    worker.no_longer_holds(&held)?;
     worker.acquire("held").granted()?;
-    let release = worker.release(&held).answer()?;
-    ensure!(
-        release.class() == Some("lost"),
-        "the release of a lost lock is answered with {release}"
-    );
+    worker.release(&held).refused("lost")?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], LEASE)
 }

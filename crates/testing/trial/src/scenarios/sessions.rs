@@ -1,7 +1,6 @@
 //! Sessions: their polling connection, their end, and the calls that wait in them.
 
 use crate::failure::{Verdict, ensure};
-use crate::ledger::Grant;
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
 use crate::site::{DRIVER, Site};
 use crate::stage::{LEASE, SEEN, Stage};
@@ -87,12 +86,6 @@ fn ids(site: &Site) -> Vec<i64> {
     site.sessions().iter().map(|(id, _)| *id).collect()
 }
 
-fn still_holds(worker: &Worker, held: &Grant, after: &str) -> Verdict {
-    worker.holds(held)?;
-    ensure!(worker.check(held)?, "a lock is lost {after}");
-    Ok(())
-}
-
 /// The polling connections are killed, again and again.
 pub(super) fn poll_cut(stage: &Stage) -> Verdict {
     let (site, one) = stage.pair()?;
@@ -112,7 +105,7 @@ pub(super) fn poll_cut(stage: &Stage) -> Verdict {
     ensure!(ids(&site) == before, "a session ended with its connection");
     give_back(&site);
     served_in_order(&calls)?;
-    still_holds(&one, &held, "with the polling connection")?;
+    one.still_holds(&held, "with the polling connection")?;
     stage.end(&site, &[&one, &two], LEASE)
 }
 
@@ -143,7 +136,7 @@ pub(super) fn poll_taken_over(stage: &Stage) -> Verdict {
     ensure!(others().eq(before), "a session ended with its connection");
     give_back(&site);
     served_in_order(&calls)?;
-    still_holds(&one, &held, "when another connection polled")?;
+    one.still_holds(&held, "when another connection polled")?;
     stage.end(&site, &[&one, &two], LEASE)
 }
 
@@ -179,7 +172,7 @@ pub(super) fn poll_silent(stage: &Stage) -> Verdict {
         begun.elapsed()
     );
     worker.release(&granted).ok()?;
-    still_holds(&worker, &held, "with the reply to a POLL")?;
+    worker.still_holds(&held, "with the reply to a POLL")?;
     stage.end(&site, &[&worker], LEASE)
 }
 
@@ -209,7 +202,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
     ensure!(moved.is_some(), "the grant is in no new session");
     give_back(&site);
     worker.release(&wait.granted()?).ok()?;
-    still_holds(&worker, &held, "with its session")?;
+    worker.still_holds(&held, "with its session")?;
     worker.release(&held).ok()?;
     stage.end(&site, &[&worker], lease)
 }
@@ -226,10 +219,7 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
         cmd!(site.server().connection(), "LOCK.SESSION", "KILL", id).int();
     }
     worker.loses(&held, begun, TOLD + MARGIN)?;
-    ensure!(
-        !worker.check(&held)?,
-        "a check says that a lost lock is held"
-    );
+    worker.no_longer_holds(&held)?;
     site.until_waiting(TAKEN, 1)?;
     give_back(&site);
     worker.release(&wait.granted()?).ok()?;
@@ -259,7 +249,7 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     until_there(&site)?;
     give_back(&site);
     served_in_order(&calls)?;
-    still_holds(&one, &held, "while the server stalls for less than a lease")?;
+    one.still_holds(&held, "while the server stalls for less than a lease")?;
     one.release(&held).ok()?;
     stage.end(&site, &[&one, &two], lease)
 }
@@ -311,7 +301,7 @@ pub(super) fn strays(stage: &Stage) -> Verdict {
     // A whole lease of replies that count it, a POLL on either side, and the release.
     let limit = LEASE + 2 * LEASE / 3 + MARGIN;
     site.until_free(&["stray".to_owned()], limit, "it was granted")?;
-    still_holds(&worker, &held, "with a stray grant")?;
+    worker.still_holds(&held, "with a stray grant")?;
     stage.end(&site, &[&worker], LEASE)
 }
 
@@ -340,6 +330,6 @@ pub(super) fn late_loss(stage: &Stage) -> Verdict {
             worker.release(&grant).ok()?;
         }
     }
-    still_holds(&worker, &held, "with another")?;
+    worker.still_holds(&held, "with another")?;
     stage.end(&site, &[&worker], LEASE)
 }

@@ -1,17 +1,20 @@
 //! A client of the locks, which records what it asks and what it is answered.
 
 mod ask;
-mod frozen;
+mod held;
 mod queue;
-mod stalled;
 mod task;
 
 use super::line::Line;
 use super::stage::Stage;
 use crate::register::SqlRegister;
-use history::{Call, Moment, Renewed, Write};
+use history::{Action, Call, Limit, Moment, Outcome, Renewed, Write};
+use rand::RngExt;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use std::collections::HashMap;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The number of the first client's twin; the others' follow.
 pub(crate) const TWINS: u32 = 500;
@@ -69,5 +72,39 @@ impl<'s> Client<'s> {
             writes: self.writes,
             renewed: self.renewed,
         }
+    }
+
+    /// Looks who holds the lock, however long that takes.
+    pub(crate) fn look(&mut self, key: &str) {
+        for _ in 0..1_000 {
+            if self.ask(key, "", Action::Look, 0) != Outcome::Untouched {
+                return;
+            }
+        }
+    }
+
+    fn key(&mut self) -> String {
+        let keys = &self.stage.run.keys;
+        keys.choose(&mut self.random).expect("keys").clone()
+    }
+
+    /// The request: to write, to read, or one of a few permits.
+    fn limit(&mut self) -> Option<Limit> {
+        match self.random.random_range(0..10) {
+            0..5 => None,
+            5..8 => Some(Limit::NONE),
+            8 => Some(Limit::new(2)),
+            _ => Some(Limit::new(3)),
+        }
+    }
+
+    /// An owner that nobody has used before.
+    fn owner(&self) -> String {
+        format!("client-{}:task-{}", self.number, self.tasks)
+    }
+
+    /// Up to so many milliseconds.
+    fn pause(&mut self, most: u64) {
+        sleep(Duration::from_millis(self.random.random_range(0..=most)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::ask::What as Answer;
-use super::task::Held;
+use super::held::Held;
 use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
 use history::{Action, Call, Down, InSession, Limit, Moment, Outcome, Refusal, Renewed, Span};

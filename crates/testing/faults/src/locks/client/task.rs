@@ -1,10 +1,10 @@
 //! The tasks of clients with a lock: they work under it, re-enter, overstay, meddle.
 
+use super::held::{Held, Step};
 use super::{Client, TWINS};
 use crate::locks::program::Program;
-use history::{Action, Down, Limit, Outcome, Refusal};
+use history::{Action, Down, Limit, Outcome};
 use rand::RngExt;
-use rand::seq::IndexedRandom;
 use std::ops::Range;
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -18,24 +18,6 @@ const WAIT: Range<u64> = 20..900;
 
 /// How often an idle holder writes, every tenth of a second.
 const IDLE: usize = 30;
-
-/// A client's knowledge of its own grant.
-pub(super) struct Held {
-    pub(super) key: String,
-    pub(super) owner: String,
-    pub(super) token: u64,
-    pub(super) holds: u32,
-    pub(super) lease: u64,
-    /// How many holders it allows; none where nobody knows.
-    pub(super) limit: Option<Limit>,
-}
-
-/// How a step under the lock went.
-enum Step {
-    Done,
-    /// The lock is lost, or nobody knows.
-    Lost,
-}
 
 impl Client<'_> {
     /// One task after the other until the run is over.
@@ -397,91 +379,5 @@ impl Client<'_> {
             raise,
         };
         self.ask(key, owner, action, 0)
-    }
-
-    /// Looks who holds the lock, however long that takes.
-    pub(crate) fn look(&mut self, key: &str) {
-        for _ in 0..1_000 {
-            if self.ask(key, "", Action::Look, 0) != Outcome::Untouched {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn key(&mut self) -> String {
-        let keys = &self.stage.run.keys;
-        keys.choose(&mut self.random).expect("keys").clone()
-    }
-
-    /// The request: to write, to read, or one of a few permits.
-    pub(super) fn limit(&mut self) -> Option<Limit> {
-        match self.random.random_range(0..10) {
-            0..5 => None,
-            5..8 => Some(Limit::NONE),
-            8 => Some(Limit::new(2)),
-            _ => Some(Limit::new(3)),
-        }
-    }
-
-    /// An owner that nobody has used before.
-    pub(super) fn owner(&self) -> String {
-        format!("client-{}:task-{}", self.number, self.tasks)
-    }
-
-    /// Up to so many milliseconds.
-    pub(super) fn pause(&mut self, most: u64) {
-        sleep(Duration::from_millis(self.random.random_range(0..=most)));
-    }
-}
-
-impl Held {
-    fn is_alone(&self) -> bool {
-        self.limit == Some(Limit::ONE)
-    }
-
-    /// How a call names this limit that keeps it.
-    fn named_limit(&self) -> Option<Limit> {
-        self.limit.filter(|limit| *limit != Limit::ONE)
-    }
-
-    /// Takes over what a reply tells of the grant, to a call with this limit.
-    fn learn(&mut self, outcome: &Outcome, asked: Option<Limit>, acquires: bool) -> Step {
-        match outcome {
-            Outcome::Grant {
-                token,
-                holds,
-                limit,
-                ..
-            } => {
-                self.token = *token;
-                self.holds = *holds;
-                if limit.is_some() {
-                    self.limit = *limit;
-                } else if acquires {
-                    self.limit = Some(Limit::ONE);
-                }
-                Step::Done
-            }
-            Outcome::Left(holds) => {
-                self.holds = *holds;
-                Step::Done
-            }
-            Outcome::Nil
-            | Outcome::Lost
-            | Outcome::GivenBack
-            | Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
-                Step::Lost
-            }
-            // It was not sent, or came to nothing; sent twice, it may have come to something at first.
-            Outcome::Done
-            | Outcome::Holders(_)
-            | Outcome::Untouched
-            | Outcome::Refused(Refusal::Ahead | Refusal::NotAlone | Refusal::Deadlock) => {
-                if asked.is_some() || acquires {
-                    self.limit = None;
-                }
-                Step::Done
-            }
-        }
     }
 }

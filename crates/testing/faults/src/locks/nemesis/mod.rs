@@ -12,7 +12,6 @@ use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span}
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::Cut;
@@ -58,8 +57,7 @@ impl<'s> LocksNemesis<'s> {
     fn inject_now(&mut self, fault: Fault) -> bool {
         match fault {
             Fault::Crash { loses } => self.crash(loses),
-            Fault::Stop => self.stop(100..500),
-            Fault::Stall => self.stop(1_100..2_800),
+            Fault::Stop => self.stop(),
             Fault::ClientKill => self.kill_a_waiter(),
             Fault::KillWhenGranted => self.kill_when_granted(),
             Fault::Unblock => self.unblock(),
@@ -106,15 +104,13 @@ impl<'s> LocksNemesis<'s> {
         true
     }
 
-    /// For so many milliseconds: leases may end meanwhile.
-    fn stop(&mut self, millis: Range<u64>) -> bool {
+    /// For so long that leases may end meanwhile.
+    fn stop(&mut self) -> bool {
         let nodes = self.stage.deployment.nodes().len();
-        let pause = Duration::from_millis(self.random.random_range(millis));
-        self.stage.will_stall(pause);
+        let pause = Duration::from_millis(self.random.random_range(100..500));
         let stop = &mut |server: &mut Server| {
             server.signal("STOP");
             sleep(pause);
-            self.stage.will_resume();
             server.signal("CONT");
         };
         self.stage

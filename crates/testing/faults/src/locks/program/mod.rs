@@ -4,11 +4,10 @@
 mod polling;
 mod reply;
 
-pub(crate) use polling::SILENCE;
 pub(crate) use reply::{Event, What};
 
 use super::stage::Stage;
-use history::{Moment, Poll};
+use history::Poll;
 use polling::Polling;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -26,18 +25,6 @@ pub(crate) struct Program<'s> {
     is_direct: bool,
     sites: Vec<Site>,
     is_over: AtomicBool,
-    freeze: Mutex<Freeze>,
-}
-
-/// Whether a program polls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freeze {
-    /// It does.
-    No,
-    /// It does not.
-    Frozen,
-    /// It does not, and has closed its connection.
-    Disconnected,
 }
 
 /// A session on a server.
@@ -83,7 +70,6 @@ impl<'s> Program<'s> {
             is_direct,
             sites: nodes.map(|_| Site::default()).collect(),
             is_over: AtomicBool::new(false),
-            freeze: Mutex::new(Freeze::No),
         }
     }
 
@@ -95,20 +81,6 @@ impl<'s> Program<'s> {
     /// No client queues anything any more: the sessions are closed.
     pub(crate) fn end(&self) {
         self.is_over.store(true, SeqCst);
-    }
-
-    /// Lets it poll no more after the next reply, or poll again.
-    pub(crate) fn freeze(&self, freeze: Freeze) {
-        *self.freeze.lock().expect("no client has panicked") = freeze;
-    }
-
-    fn frozen(&self) -> Freeze {
-        *self.freeze.lock().expect("no client has panicked")
-    }
-
-    /// Whether the session is open, as far as is known.
-    pub(super) fn is_open(&self, place: Place) -> bool {
-        self.told(place.node).session == Some(place.session)
     }
 
     /// How it polled.
@@ -191,22 +163,6 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// Whether a POLL of this session was under way at that moment, and one after the other since then, on one
-    /// connection: a program that was late for another reason may have been passed over.
-    pub(super) fn was_steady(&self, place: Place, moment: Moment) -> bool {
-        let told = self.told(place.node);
-        let polls = told.polls.iter();
-        let polls = polls.filter(|poll| poll.session == place.session && poll.ended >= moment);
-        let polls: Vec<_> = polls.collect();
-        let pauses = polls.windows(2);
-        polls
-            .first()
-            .is_some_and(|first| first.sent + STEADY < moment)
-            && pauses.into_iter().all(|pair| {
-                pair[0].connection == pair[1].connection && pair[1].sent < pair[0].ended + PAUSE
-            })
-    }
-
     /// Waits for so long, or while this is so.
     fn wait(
         &self,
@@ -227,9 +183,5 @@ impl<'s> Program<'s> {
     }
 }
 
-/// For so many microseconds a POLL must have been under way.
-const STEADY: Moment = 20_000;
-/// How long a program may take to poll again.
-const PAUSE: Moment = 500_000;
 /// How long a client waits for an event at a time: servers may change their roles meanwhile.
 const POLL: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
 //! The thread that polls a session: on one connection, and when that fails on another.
 
-use super::{Event, Freeze, Program, What, reply};
+use super::{Event, Program, What, reply};
 use crate::connection::connect;
 use crate::locks::protocol;
 use history::{Moment, Poll};
@@ -16,7 +16,7 @@ use testbed::{Expect, Reply};
 /// How long a POLL waits: a third of the shortest lease in a session.
 const BLOCK: u64 = 333;
 /// How long a program may fail to poll.
-pub(crate) const SILENCE: u64 = 3_000;
+const SILENCE: u64 = 3_000;
 /// How long those may that freeze by chance, some for longer.
 const SHORT_SILENCE: u64 = 1_200;
 /// How long a reply may take, beyond the time that a POLL waits.
@@ -60,14 +60,6 @@ impl<'p, 's> Polling<'p, 's> {
     /// Polls until the program ends, and closes the session.
     pub(super) fn run(mut self) {
         while !self.program.is_over.load(SeqCst) {
-            let freeze = self.program.frozen();
-            if freeze == Freeze::Disconnected {
-                self.connection = None;
-            }
-            if freeze != Freeze::No {
-                sleep(Duration::from_millis(5));
-                continue;
-            }
             if self.session.is_none() {
                 self.open();
             } else {

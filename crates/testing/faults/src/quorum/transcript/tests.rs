@@ -3,7 +3,7 @@
 use crate::quorum::event::{Event, trusted_lease};
 use crate::quorum::process::Record;
 use crate::run::Run;
-use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome, Register, Write, Written};
+use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome};
 use std::time::Duration;
 
 /// The resulting history.
@@ -132,17 +132,6 @@ fn released(token: u64, sent: u64) -> Vec<Event> {
     events
 }
 
-fn wrote(token: u64, sent: u64, written: Written) -> Vec<Event> {
-    vec![Event::Wrote(Write {
-        register: Register::Sql,
-        key: "lock".to_owned(),
-        token,
-        sent: at(sent),
-        ended: at(sent + 1),
-        written,
-    })]
-}
-
 fn spans(told: &Told) -> Vec<(u64, Moment, Moment)> {
     let trusts = told.history.trusts.iter();
     trusts
@@ -168,16 +157,6 @@ fn who_is_killed_holds_until_the_end_of_the_trust() {
         "{:?}",
         kinds(&told)
     );
-}
-
-#[test]
-fn who_is_killed_while_it_gives_the_lock_back_may_have_given_it_back() {
-    let mut killed = contender(1, [granted(5, 0, 10, 980), gives_back(5, 30)]);
-    killed.was_killed = true;
-    let next = contender(2, [granted(6, 20, 50, 1000)]);
-    let told = read(&[killed, next], true);
-    assert_eq!(spans(&told), [(5, 10, 30), (6, 50, 1000)]);
-    assert_eq!(kinds(&told), []);
 }
 
 #[test]
@@ -207,29 +186,4 @@ fn an_answer_that_comes_late_or_never_is_told_of() {
     let troubles = |record| read(&[record], true).troubles.len();
     let all = [in_time, late, never, stopped, killed].map(troubles);
     assert_eq!(all, [0, 1, 1, 0, 0]);
-}
-
-#[test]
-fn a_late_write_is_counted_where_it_is_refused_and_a_violation_where_it_is_taken() {
-    let told = |written| {
-        let stale = contender(1, [granted(5, 0, 10, 200), wrote(5, 420, written)]);
-        let next = contender(2, [granted(6, 20, 400, 900), wrote(6, 410, Written::Taken)]);
-        read(&[stale, next], true)
-    };
-    let refused = told(Written::Refused);
-    let report = history::check(&refused.history, Mode::Split);
-    assert!(report.passed(), "{report}");
-    let stale: usize = report.counts.writes.values().map(|w| w.stale_refused).sum();
-    assert_eq!(stale, 1);
-    assert_eq!(kinds(&told(Written::Taken)), [Kind::RegisterWentBack]);
-}
-
-/// Server 3 of five is ahead of time. The first has servers 1, 2 and 3, and its token is that of 3;
-/// nobody raises those of 1 and 2 to it. Then 3 is down, and the next has 1, 2 and 4.
-#[test]
-fn a_lock_without_the_raise_is_found_out() {
-    let first = contender(1, [granted(600_000, 0, 5, 980), released(600_000, 10)]);
-    let next = contender(2, [granted(20_000, 20, 25, 900)]);
-    let told = read(&[first, next], true);
-    assert_eq!(kinds(&told), [Kind::TokenOrder]);
 }

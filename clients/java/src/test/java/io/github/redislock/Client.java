@@ -60,6 +60,6 @@ enum Client {
     /** The server, and how to end the application's client. */
     record Connected(LockServer server, AutoCloseable application) {}
 
-    /** The user is null, or one of docs/operations.md: then in database 2, where there is more than one. */
+    /** The user is null, or one of docs/operations/users.md: then in database 2, where there is more than one. */
     abstract Connected connect(Topology topology, int port, String user);
 }

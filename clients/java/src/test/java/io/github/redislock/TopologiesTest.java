@@ -14,7 +14,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
 
-/** Clusters, and users of docs/operations.md. The common trial has Sentinels. */
+/** Clusters, and users of docs/operations/users.md. The common trial has Sentinels. */
 class TopologiesTest extends Bed {
     private static void releaseOrLost(Grant grant) {
         try {
