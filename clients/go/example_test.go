@@ -86,7 +86,8 @@ func ExamplePermits() {
 func ExampleLocks_Adopt() {
 	grant, _ := locks.Acquire(ctx, "lock:upload:7")
 	fmt.Println(grant.Detach(ctx, time.Minute)) // then another process:
-	adopted, err := locks.Adopt(ctx, "lock:upload:7", grant.Owner(), grant.Token())
+	other := redislock.New(server.Client(), redislock.Options{Service: "uploads"})
+	adopted, err := other.Adopt(ctx, "lock:upload:7", grant.Owner(), grant.Token())
 	fmt.Println(adopted.Token() == grant.Token(), err)
 	fmt.Println(adopted.Release(ctx))
 	// Output:

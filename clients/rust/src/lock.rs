@@ -177,14 +177,15 @@ impl Lock {
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
+    /// # let server = redis_lock_client::testing::StandIn::new();
+    /// # let (locks, other) = (server.locks(), server.locks());
     /// use std::time::Duration;
     ///
     /// let guard = locks.lock("lock:upload:7").acquire().await?;
     /// let (owner, token) = (guard.owner().to_owned(), guard.token());
     /// guard.detach(Duration::from_secs(60)).await?;
     /// // In the process that is given the owner and the token:
-    /// let guard = locks.lock("lock:upload:7").adopt(owner, token).await?;
+    /// let guard = other.lock("lock:upload:7").adopt(owner, token).await?;
     /// guard.release().await?;
     /// # Ok::<_, redis_lock_client::Error>(())
     /// # }).unwrap();

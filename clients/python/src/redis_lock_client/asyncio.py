@@ -238,7 +238,8 @@ class Locks(Locking):
         >>> async def main() -> bool:
         ...     grant = await locks.lock("lock:upload:7")
         ...     await grant.detach(60)
-        ...     async with await locks.adopt("lock:upload:7", grant.owner, grant.token) as adopted:
+        ...     other = Locks(client, name="uploads")  # in another process
+        ...     async with await other.adopt("lock:upload:7", grant.owner, grant.token) as adopted:
         ...         return adopted.token == grant.token
         >>> asyncio.run(main())
         True

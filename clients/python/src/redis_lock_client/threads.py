@@ -146,8 +146,9 @@ class Locks(Locking):
 
         >>> grant = locks.lock("lock:upload:7")
         >>> grant.detach(60)
-        >>> with locks.adopt("lock:upload:7", grant.owner, grant.token) as adopted:
-        ...     adopted.token == grant.token
+        >>> with Locks(client, name="uploads") as other:  # in another process
+        ...     with other.adopt("lock:upload:7", grant.owner, grant.token) as adopted:
+        ...         adopted.token == grant.token
         True
         """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
