@@ -57,14 +57,14 @@ npm_tools() {
 node() {
     npm_tools
     npm ci --prefix clients/node --silent --no-audit --no-fund
-    "$kept/node_modules/.bin/typedoc" --logLevel Warn --validation.notExported false --readme none --out "$api/node" \
-        --name redis-lock-client --tsconfig clients/node/tsconfig.json \
+    "$kept/node_modules/.bin/typedoc" --logLevel Warn --treatWarningsAsErrors --excludeInternal --readme none \
+        --out "$api/node" --name redis-lock-client --tsconfig clients/node/tsconfig.json \
         clients/node/src/index.ts clients/node/src/testing.ts clients/node/src/*/index.ts
     row 'Node, TypeScript' redis-lock-client api/node/index.html
 }
 
 java() {
-    mvn -B -ntp -q -Dstyle.color=never -f clients/java/pom.xml org.apache.maven.plugins:maven-javadoc-plugin:3.12.0:javadoc
+    mvn -B -ntp -q -Dstyle.color=never -f clients/java/pom.xml javadoc:javadoc
     cp -R clients/java/target/reports/apidocs "$api/java"
     row Java io.github.redislock api/java/index.html
 }

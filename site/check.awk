@@ -2,6 +2,15 @@
 #
 # usage: awk -f paths.awk -f check.awk list page.html ...     list: all files of the site, a path on a line
 
+# An anchor, as a page or a link writes it, without its escapes.
+function plain(anchor) {
+    gsub(/&lt;|%3C/, "<", anchor)
+    gsub(/&gt;|%3E/, ">", anchor)
+    gsub(/%5B/, "[", anchor)
+    gsub(/%5D/, "]", anchor)
+    return anchor
+}
+
 FILENAME == ARGV[1] { files[$0]; next }
 FNR == 1 { page = FILENAME; RS = "<" }
 {
@@ -11,7 +20,7 @@ FNR == 1 { page = FILENAME; RS = "<" }
         $0 = substr($0, RSTART + RLENGTH)
         value = tag
         sub(/^[a-z]*="/, "", value)
-        if (tag ~ /^(id|name)/) anchors[page "#" value]
+        if (tag ~ /^(id|name)/) anchors[page "#" plain(value)]
         else if (value !~ /^([a-z]+:|\/\/|\$)/) links[page SUBSEP value]
     }
 }
@@ -21,7 +30,7 @@ END {
         split(link, at, SUBSEP)
         path = resolve(at[1], at[2])
         if (path ~ /\/$/) path = path "index.html"
-        anchor = match(at[2], /#./) ? substr(at[2], RSTART) : ""
+        anchor = match(at[2], /#./) ? plain(substr(at[2], RSTART)) : ""
         if (!(path in files) || (path ~ /\.html$/ && anchor != "" && !(path anchor in anchors))) {
             broken++
             print at[1] ": " at[2] | "sort >&2"

@@ -4,7 +4,7 @@
 // usage: node check.mjs <browser> <folder of the site> <folder of the screenshots>
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const require = createRequire(`${process.cwd()}/`);
@@ -14,6 +14,8 @@ const [executablePath, site, screenshots] = process.argv.slice(2);
 const url = (page) => `file://${site}/${page}.html`;
 
 const PAGES = ["index", "docs/tutorial", "docs/clients", "docs/commands/lock.acquire", "docs/operations/troubleshooting"];
+const GO = "api/go/redislock"; // a page of this site's own making, where Go is installed
+if (existsSync(`${site}/${GO}.html`)) PAGES.push(GO);
 const SCREENS = { wide: { width: 1280, height: 800 }, narrow: { width: 390, height: 844 } };
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });

@@ -37,15 +37,15 @@ func main() {
 	fmt.Printf("# Go: %s\n\n```go\nimport %q\n```\n\n", pkg.Name, pkg.ImportPath)
 	p.comment(pkg.Doc)
 	p.examples(pkg.Examples)
-	p.values(pkg.Consts)
-	p.values(pkg.Vars)
-	p.funcs(pkg.Funcs)
+	p.values("##", pkg.Consts)
+	p.values("##", pkg.Vars)
+	p.funcs("##", pkg.Funcs)
 	for _, t := range pkg.Types {
 		p.entry("##", t.Name, t.Decl, t.Doc, t.Examples)
-		p.values(t.Consts)
-		p.values(t.Vars)
-		p.funcs(t.Funcs)
-		p.funcs(t.Methods)
+		p.values("###", t.Consts)
+		p.values("###", t.Vars)
+		p.funcs("###", t.Funcs)
+		p.funcs("###", t.Methods)
 	}
 }
 
@@ -81,7 +81,7 @@ func (p *printer) entry(level, name string, decl ast.Node, text string, examples
 	p.examples(examples)
 }
 
-func (p *printer) values(values []*doc.Value) {
+func (p *printer) values(level string, values []*doc.Value) {
 	for _, value := range values {
 		name := value.Names[0]
 		if len(value.Names) > 1 {
@@ -90,14 +90,14 @@ func (p *printer) values(values []*doc.Value) {
 			}
 			name = "Values from " + name
 		}
-		p.entry("###", name, value.Decl, value.Doc, nil)
+		p.entry(level, name, value.Decl, value.Doc, nil)
 	}
 }
 
-func (p *printer) funcs(funcs []*doc.Func) {
+func (p *printer) funcs(level string, funcs []*doc.Func) {
 	for _, f := range funcs {
 		name := strings.TrimPrefix(f.Recv, "*")
-		p.entry("###", strings.TrimPrefix(name+"."+f.Name, "."), f.Decl, f.Doc, f.Examples)
+		p.entry(level, strings.TrimPrefix(name+"."+f.Name, "."), f.Decl, f.Doc, f.Examples)
 	}
 }
 

@@ -108,7 +108,7 @@ func (h *holder) pairs(key string, length time.Duration) times {
 			fmt.Fprintln(os.Stderr, err)
 			continue
 		}
-		result.Pairs = append(result.Pairs, micros(time.Since(began)))
+		result.Pairs = append(result.Pairs, float64(time.Since(began).Nanoseconds())/1000)
 	}
 	return result
 }

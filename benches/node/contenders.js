@@ -70,59 +70,45 @@ class Contest {
   static async open(port, name, contenders, locks) {
     const contest = new Contest();
     contest.way = ways[name](port);
-    contest.keys = Array.from({ length: locks }, (_, number) => `contest:${name}:${number}`);
+    const keys = Array.from({ length: locks }, (_, number) => `contest:${name}:${number}`);
     const redis = new Redis(port);
-    await redis.del(...contest.keys);
+    await redis.del(...keys);
     redis.disconnect();
-    const handle = (_, number) => contest.way.handle(contest.keys[number % locks]);
+    const handle = (_, number) => contest.way.handle(keys[number % locks]);
     contest.handles = Array.from({ length: contenders }, handle);
     return contest;
   }
 
   async turn(seconds) {
     this.over = false;
-    this.grants = this.handles.map(() => 0);
-    this.late = 0; // grants after the time was up: each contender that still waits gets one
     this.errors = [];
-    this.handOffs = [];
-    this.releases = []; // when the last release of each lock was sent
-    const began = performance.now();
-    const all = this.handles.map((_, number) => this.contend(number));
+    this.began = process.hrtime.bigint();
+    const all = this.handles.map((handle) => this.contend(handle));
     await pause(seconds * 1000);
     this.over = true;
-    const lasted = performance.now() - began;
-    await Promise.all(all);
-    return this.outcome(lasted / 1000);
+    const lasted = this.now();
+    const times = await Promise.all(all);
+    if (this.errors.length) console.error(this.errors[0]);
+    return { seconds: lasted / 1e9, errors: this.errors.length, times };
   }
 
-  async contend(number) {
-    const lock = number % this.keys.length;
+  // In nanoseconds since the turn began.
+  now() {
+    return Number(process.hrtime.bigint() - this.began);
+  }
+
+  // When the contender asked, had the grant, and sent the release, over and over.
+  async contend(handle) {
+    const times = [];
     while (!this.over) {
+      const asked = this.now();
       try {
-        await this.handles[number](() => {
-          this.granted(number, lock, performance.now());
-          this.releases[lock] = performance.now();
-        });
+        await handle(() => times.push(asked, this.now(), this.now()));
       } catch (error) {
         this.errors.push(error);
       }
     }
-  }
-
-  granted(number, lock, now) {
-    if (this.over) {
-      this.late += 1;
-      return;
-    }
-    this.grants[number] += 1;
-    if (this.releases[lock] !== undefined) this.handOffs.push(1000 * (now - this.releases[lock]));
-  }
-
-  outcome(seconds) {
-    if (this.errors.length) console.error(this.errors[0]);
-    return {
-      grants: this.grants, late: this.late, seconds, errors: this.errors.length, hand_offs_us: this.handOffs,
-    };
+    return times;
   }
 }
 

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import uuid
-from contextlib import asynccontextmanager, contextmanager
 
 import redis
 import redis.asyncio
@@ -20,190 +19,151 @@ import redis_lock_client.asyncio
 from redis_lock_client import LockError, Locks
 
 LEASE_MS = 30_000
+FAILURES = (redis.RedisError, RuntimeError, LockError)
 
 
-class Client:
+# Each way gives a contender's view of a lock, by the lock's name, and what closes the connections.
+
+
+def client(locks, redis_of, port, _):
     """This project's client, as docs/clients.md shows it."""
+    connected = redis_of(port=port)
+    all_locks = locks(connected, name="contenders", lease=LEASE_MS / 1000)
 
-    def __init__(self, port, contenders):
-        self.redis = redis.Redis(port=port)
-        self.locks = Locks(self.redis, name="contenders", lease=LEASE_MS / 1000)
+    def handle(key):
+        return lambda: all_locks.lock(key)
 
-    def handle(self, key):
-        return lambda: self.locks.lock(key)
-
-    def close(self):
-        self.locks.close()
-        self.redis.close()
+    return handle, [all_locks.close, connected.close]
 
 
-class Commands:
+def commands(redis_of, port, contenders):
     """LOCK.ACQUIRE and LOCK.RELEASE and nothing else, on connections that are kept."""
+    connected = connect(redis_of, port, contenders)
 
-    def __init__(self, port, contenders):
-        self.redis = connect(port, contenders)
+    def handle(key):
+        held = Held(connected.execute_command, key)
+        return lambda: held
 
-    def handle(self, key):
-        owner = str(uuid.uuid4())
-        call = self.redis.execute_command
-
-        @contextmanager
-        def held():
-            if call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0) is None:
-                raise RuntimeError("no grant")
-            yield
-            call("LOCK.RELEASE", key, owner)
-
-        return held
-
-    def close(self):
-        self.redis.close()
+    return handle, [connected.close]
 
 
-class Lock:
+def lock(port, contenders):
     """redis-py's Lock with its defaults: while the lock is taken it asks again every 0.1 s."""
+    connected = connect(redis.Redis, port, contenders)
 
-    def __init__(self, port, contenders):
-        self.redis = connect(port, contenders)
+    def handle(key):
+        held = connected.lock(key, timeout=LEASE_MS / 1000)
+        return lambda: held
 
-    def handle(self, key):
-        lock = self.redis.lock(key, timeout=LEASE_MS / 1000)
-        return lambda: lock
-
-    def close(self):
-        self.redis.close()
+    return handle, [connected.close]
 
 
-class AsyncClient:
-    """This project's client for asyncio."""
-
-    def __init__(self, port, contenders):
-        self.redis = redis.asyncio.Redis(port=port)
-        self.locks = redis_lock_client.asyncio.Locks(
-            self.redis, name="contenders", lease=LEASE_MS / 1000
-        )
-
-    def handle(self, key):
-        return lambda: self.locks.lock(key)
-
-    async def close(self):
-        await self.locks.close()
-        await self.redis.aclose()
+def connect(redis_of, port, contenders):
+    """A call that waits in the server has its connection to itself: one for each contender."""
+    return redis_of(port=port, max_connections=contenders + 1, socket_timeout=None)
 
 
-class AsyncCommands:
-    """LOCK.ACQUIRE and LOCK.RELEASE and nothing else, in tasks that keep their connections."""
+class AsyncRedis(redis.asyncio.Redis):
+    """With the name of the other one for its end."""
 
-    def __init__(self, port, contenders):
-        self.redis = redis.asyncio.Redis(
-            port=port, max_connections=contenders + 1, socket_timeout=None
-        )
+    close = redis.asyncio.Redis.aclose
 
-    def handle(self, key):
-        owner = str(uuid.uuid4())
-        call = self.redis.execute_command
 
-        @asynccontextmanager
-        async def held():
-            if await call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0) is None:
-                raise RuntimeError("no grant")
-            yield
-            await call("LOCK.RELEASE", key, owner)
+class Held:
+    """A lock by the commands alone, for threads and for tasks."""
 
-        return held
+    def __init__(self, call, key):
+        self.call, self.key, self.owner = call, key, str(uuid.uuid4())
 
-    async def close(self):
-        await self.redis.aclose()
+    def acquire(self):
+        return self.call("LOCK.ACQUIRE", self.key, self.owner, "PX", LEASE_MS, "BLOCK", 0)
+
+    def release(self):
+        return self.call("LOCK.RELEASE", self.key, self.owner)
+
+    def __enter__(self):
+        granted(self.acquire())
+
+    def __exit__(self, *_):
+        self.release()
+
+    async def __aenter__(self):
+        granted(await self.acquire())
+
+    async def __aexit__(self, *_):
+        await self.release()
+
+
+def granted(grant):
+    if grant is None:
+        raise RuntimeError("no grant")
 
 
 WAYS = {
-    "client": Client,
-    "commands": Commands,
-    "lock": Lock,
-    "aclient": AsyncClient,
-    "acommands": AsyncCommands,
+    "client": lambda *of: client(Locks, redis.Redis, *of),
+    "commands": lambda *of: commands(redis.Redis, *of),
+    "lock": lock,
+    "aclient": lambda *of: client(redis_lock_client.asyncio.Locks, AsyncRedis, *of),
+    "acommands": lambda *of: commands(AsyncRedis, *of),
 }
-
-
-def connect(port, contenders):
-    """A call that waits in the server has its connection to itself: one for each contender."""
-    pool = redis.ConnectionPool(
-        host="127.0.0.1", port=port, max_connections=contenders + 1, socket_timeout=None
-    )
-    return redis.Redis.from_pool(pool)
 
 
 class Contest:
     """Contenders that take a lock and give it back, over and over, until their turn is over."""
 
     def __init__(self, port, name, contenders, locks):
-        self.way = WAYS[name](port, contenders)
-        self.keys = [f"contest:{name}:{number}" for number in range(locks)]
-        with redis.Redis(port=port) as client:
-            client.delete(*self.keys)
-        self.handles = [self.way.handle(self.keys[number % locks]) for number in range(contenders)]
+        handle, self.closing = WAYS[name](port, contenders)
+        keys = [f"contest:{name}:{number}" for number in range(locks)]
+        with redis.Redis(port=port) as connected:
+            connected.delete(*keys)
+        self.handles = [handle(keys[number % locks]) for number in range(contenders)]
 
     def begin(self):
-        contenders = len(self.handles)
-        # When the last release of each lock was sent. Only the holder reads or sets it.
-        self.releases = [None] * len(self.keys)
         self.over = False
-        self.grants = [0] * contenders
-        # Grants after the time was up: each contender that still waits gets one.
-        self.late = [0] * contenders
-        self.hand_offs = [[] for _ in range(contenders)]
         self.errors = []
-        return contenders
+        # Of each contender: when it asked, had the grant, and sent the release, over and over.
+        self.times = [[] for _ in self.handles]
+        self.began = time.perf_counter_ns()
+
+    def now(self):
+        return time.perf_counter_ns() - self.began
 
     def close(self):
-        self.way.close()
+        for close in self.closing:
+            close()
 
     def turn(self, seconds):
-        contenders = self.begin()
-        self.ready = threading.Barrier(contenders + 1)
+        ready = threading.Barrier(len(self.handles) + 1)
         threads = [
-            threading.Thread(target=self.contend, args=(number,)) for number in range(contenders)
+            threading.Thread(target=self.contend, args=(number, ready))
+            for number in range(len(self.handles))
         ]
+        self.begin()
         for thread in threads:
             thread.start()
-        self.ready.wait()
-        began = time.perf_counter()
+        ready.wait()
+        self.began = time.perf_counter_ns()
         time.sleep(seconds)
-        self.over = True
-        lasted = time.perf_counter() - began
+        self.over, lasted = True, self.now()
         for thread in threads:
             thread.join()
         return self.outcome(lasted)
 
-    def contend(self, number):
-        handle, lock = self.handles[number], number % len(self.keys)
-        self.ready.wait()
+    def contend(self, number, ready):
+        handle, times = self.handles[number], self.times[number]
+        ready.wait()
         while not self.over:
+            asked = self.now()
             try:
                 with handle():
-                    self.granted(number, lock, time.perf_counter())
-                    self.releases[lock] = time.perf_counter()
-            except (redis.RedisError, RuntimeError, LockError) as error:
+                    times.extend((asked, self.now(), self.now()))
+            except FAILURES as error:
                 self.errors.append(repr(error))
 
-    def granted(self, number, lock, now):
-        if self.over:
-            self.late[number] += 1
-            return
-        self.grants[number] += 1
-        if self.releases[lock] is not None:
-            self.hand_offs[number].append(now - self.releases[lock])
-
-    def outcome(self, seconds):
+    def outcome(self, lasted):
         if self.errors:
             print(self.errors[0], file=sys.stderr)
-        return {
-            "grants": self.grants,
-            "late": sum(self.late),
-            "seconds": seconds,
-            "hand_offs_us": [round(time * 1e6, 1) for of in self.hand_offs for time in of],
-            "errors": len(self.errors),
-        }
+        return {"seconds": lasted / 1e9, "errors": len(self.errors), "times": self.times}
 
 
 class AsyncContest(Contest):
@@ -214,29 +174,29 @@ class AsyncContest(Contest):
         super().__init__(*arguments)
 
     def close(self):
-        self.loop.run_until_complete(self.way.close())
+        for close in self.closing:
+            self.loop.run_until_complete(close())
         self.loop.close()
 
     def turn(self, seconds):
         return self.loop.run_until_complete(self.run(seconds))
 
     async def run(self, seconds):
-        tasks = [asyncio.ensure_future(self.compete(it)) for it in range(self.begin())]
-        began = time.perf_counter()
+        self.begin()
+        tasks = [asyncio.ensure_future(self.compete(it)) for it in range(len(self.handles))]
         await asyncio.sleep(seconds)
-        self.over = True
-        lasted = time.perf_counter() - began
+        self.over, lasted = True, self.now()
         await asyncio.gather(*tasks)
         return self.outcome(lasted)
 
     async def compete(self, number):
-        handle, lock = self.handles[number], number % len(self.keys)
+        handle, times = self.handles[number], self.times[number]
         while not self.over:
+            asked = self.now()
             try:
                 async with handle():
-                    self.granted(number, lock, time.perf_counter())
-                    self.releases[lock] = time.perf_counter()
-            except (redis.RedisError, RuntimeError, LockError) as error:
+                    times.extend((asked, self.now(), self.now()))
+            except FAILURES as error:
                 self.errors.append(repr(error))
 
 

@@ -15,6 +15,9 @@ use crate::ways::Way;
 /// Pairs of one write, and writes of one count.
 const BATCH: u32 = 500;
 const BATCHES: u32 = 40;
+/// So many locks are held at once. Under callgrind a server is fifty times as slow, and so is the work of a session's
+/// timer as frequent: it would find each of a batch.
+const HELD: u32 = 50;
 
 pub(crate) fn valgrind_is_here() -> bool {
     output("valgrind", &["--version"]) != "unknown"
@@ -76,26 +79,32 @@ pub(crate) fn pair(
     })
 }
 
-/// The same where a session has the grant: all locks of a batch are acquired, then released by their tokens, as the
-/// program of the session does.
-pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, String> {
+/// The same where some locks are acquired, then released by their tokens, as the program of a session does: in
+/// a session, or without.
+pub(crate) fn held_pair(program: &Program, built: &Path, in_session: bool) -> Result<u64, String> {
     let run = |batches: u32| {
         of_server(program, Setting::Plain, built, |server| {
             let mut connection = server.connection();
-            let session = open_session(&mut connection);
-            for _ in 0..=batches {
+            let session = in_session.then(|| open_session(&mut connection));
+            let add_session = |command: &mut Cmd| {
+                if let Some(session) = session {
+                    command.arg("SESSION").arg(session);
+                }
+            };
+            for _ in 0..(batches + 1) * BATCH / HELD {
                 let mut acquires = redis::Pipeline::new();
                 let mut releases = redis::Pipeline::new();
-                for number in 0..BATCH {
+                for number in 0..HELD {
                     let [mut acquire, _] = Way::Module.pair(&format!("lock:{number}"));
-                    acquire.arg("SESSION").arg(session);
+                    add_session(&mut acquire);
                     acquires.add_command(acquire);
                 }
                 let grants: Vec<Value> = acquires.query(&mut connection).expect("grants");
                 for (number, grant) in grants.into_iter().enumerate() {
                     let [_, mut release] = Way::Module.pair(&format!("lock:{number}"));
                     let token = grant.grant().token;
-                    release.arg("TOKEN").arg(token).arg("SESSION").arg(session);
+                    release.arg("TOKEN").arg(token);
+                    add_session(&mut release);
                     releases.add_command(release);
                 }
                 let _: Vec<i64> = releases.query(&mut connection).expect("releases");

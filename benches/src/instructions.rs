@@ -17,7 +17,7 @@ use testbed::module::root;
 use testbed::{Expect, Server, Talk, cmd, eventually, waiters};
 
 use crate::callgrind::{
-    counted, each, of_server, pair, pair_in_session, valgrind_is_here, valgrind_options,
+    counted, each, held_pair, of_server, pair, valgrind_is_here, valgrind_options,
 };
 use crate::facts::output;
 use crate::passed::Passed;
@@ -54,7 +54,7 @@ type Counted = (
 
 /// A pair is a `LOCK.ACQUIRE PX` and a `LOCK.RELEASE`: reading, running, replying.
 #[rustfmt::skip]
-const COUNTED: [Counted; 7] = [
+const COUNTED: [Counted; 8] = [
     ("core_pair", "core", TOLERANCE, |_, built| core_pair(built)),
     ("server_pair", "server", TOLERANCE,
         |program, built| pair(program, Setting::Plain, Way::Module, built)),
@@ -62,7 +62,8 @@ const COUNTED: [Counted; 7] = [
         |program, built| pair(program, Setting::AppendOnly, Way::Module, built)),
     ("server_pair_replica", "replica", TOLERANCE,
         |program, built| pair(program, Setting::Replica, Way::Module, built)),
-    ("server_pair_session", "session", TOLERANCE, pair_in_session),
+    ("server_pair_held", "held", TOLERANCE, |program, built| held_pair(program, built, false)),
+    ("server_pair_session", "session", TOLERANCE, |program, built| held_pair(program, built, true)),
     ("server_hand_off", "hand-off", TOLERANCE_OF_HAND_OFF, server_hand_off),
     ("server_hand_off_queued", "queued", TOLERANCE_OF_HAND_OFF, server_hand_off_queued),
 ];
@@ -226,7 +227,7 @@ fn core_pair(built: &Path) -> Result<u64, String> {
 /// clock has it.
 fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     let ask = |number| Passed::Lock.ask("ring", number);
-    let work = |server: &Server, hand_offs: u32, rest_for: Duration| {
+    let join = |server: &Server| {
         let mut ring: Vec<_> = (0..RING).map(|_| server.connection()).collect();
         for (number, client) in ring.iter_mut().enumerate() {
             client.post(&ask(number));
@@ -236,68 +237,65 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
                 eventually(|| waiting() == number, "a client to wait");
             }
         }
-        let began = Instant::now();
-        for number in (0..hand_offs as usize).map(|hand_off| hand_off % RING) {
-            let holder = &mut ring[number];
-            holder.receive().grant();
-            rest(server);
-            // In one write, and so always in one iteration of the server's event loop.
-            post_all(holder, &[Passed::Lock.pass_on("ring", number), ask(number)]);
-            holder.receive().int();
-        }
-        let took = began.elapsed();
-        thread::sleep(rest_for);
-        took
+        ring
     };
-    beside_rest(program, built, work)
+    beside_rest(program, built, join, |server, holder, number| {
+        holder.receive().grant();
+        rest(server);
+        // In one write, and so always in one iteration of the server's event loop.
+        post_all(holder, &[Passed::Lock.pass_on("ring", number), ask(number)]);
+        holder.receive().int();
+    })
 }
 
 /// The same of sessions, each with one connection: the event of the grant, and the `LOCK.ACQUIRE` with `QUEUE` and the
 /// POLL by which the program waits again.
 fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String> {
-    let work = |server: &Server, hand_offs: u32, rest_for: Duration| {
+    let join = |server: &Server| {
         let mut ring: Vec<_> = (0..RING).map(|_| Session::open(server)).collect();
-        let owner = |number: usize| format!("client-{number}");
         let mut first = server.connection();
         cmd!(first, "LOCK.ACQUIRE", "ring", "first").grant();
         for (number, session) in ring.iter_mut().enumerate() {
-            session.post(&[queue(session.id, "ring", &owner(number))]);
+            let owner = format!("client-{number}");
+            session.post(&[queue(session.id, "ring", &owner)]);
             assert_eq!(session.connection.receive().int() as usize, number);
         }
         cmd!(first, "LOCK.RELEASE", "ring", "first").int();
-        let began = Instant::now();
-        for hand_off in 0..hand_offs as usize {
-            let session = &mut ring[hand_off % RING];
-            let grant = &session.events()[0];
-            rest(server);
-            session.post(&[
-                release(session.id, grant),
-                queue(session.id, &grant.key, &grant.owner),
-            ]);
-            for _ in 0..2 {
-                session.connection.receive().int();
-            }
-        }
-        let took = began.elapsed();
-        thread::sleep(rest_for);
-        took
+        ring
     };
-    beside_rest(program, built, work)
+    beside_rest(program, built, join, |server, session: &mut Session, _| {
+        let grant = &session.events()[0];
+        rest(server);
+        session.post(&[
+            release(session.id, grant),
+            queue(session.id, &grant.key, &grant.owner),
+        ]);
+        for _ in 0..2 {
+            session.connection.receive().int();
+        }
+    })
 }
 
 /// The instructions of one hand-off: what a server takes that hands over, less what it takes when it rests as long
 /// with the same clients in line, because its cron and the module's ticks run by the clock. The lesser of two such
-/// differences. `work` is told how many hand-offs to make and how long to rest after them, and answers how long they
-/// took.
-fn beside_rest(
+/// differences. `join` lets the clients of the ring begin to wait, and `hand_off` lets the holder pass on the lock, who
+/// is told its place in the ring.
+fn beside_rest<C>(
     program: &Program,
     built: &Path,
-    work: impl Fn(&Server, u32, Duration) -> Duration,
+    join: impl Fn(&Server) -> Vec<C>,
+    hand_off: impl Fn(&Server, &mut C, usize),
 ) -> Result<u64, String> {
-    let count = |hand_offs, rest_for| -> Result<(u64, Duration), String> {
+    let count = |hand_offs: u32, rest_for| -> Result<(u64, Duration), String> {
         let mut took = Duration::ZERO;
         let sum = of_server(program, Setting::Plain, built, |server| {
-            took = work(server, hand_offs, rest_for);
+            let mut ring = join(server);
+            let began = Instant::now();
+            for number in (0..hand_offs as usize).map(|hand_off| hand_off % RING) {
+                hand_off(server, &mut ring[number], number);
+            }
+            took = began.elapsed();
+            thread::sleep(rest_for);
             Ok(())
         })?;
         Ok((sum, took))

@@ -106,26 +106,45 @@ enum Topic {
     Instructions,
 }
 
-impl Topic {
-    const MEASURED: [Self; 11] = [
-        Self::Pairs,
-        Self::Repeats,
-        Self::Memory,
-        Self::Growth,
-        Self::Many,
-        Self::Sharing,
-        Self::Sessions,
-        Self::Queue,
-        Self::Contention,
-        Self::SharedContention,
-        Self::Quorum,
-    ];
+/// Measures on these servers; a topic that does not compare servers takes the first.
+type Measure = fn(&[Program], &Scale, &Options) -> Part;
 
-    /// Whether its figures are on the page.
-    fn is_on(self, page: &Page) -> bool {
-        (self == Self::Contention) == (page.name == CONTENTION.name)
-    }
-}
+/// The topics, the page of each, and how it is measured.
+const TOPICS: [(Topic, &Page, Measure); 11] = [
+    (Topic::Pairs, &BENCHMARK, |all, scale, _| {
+        pairs::measure(all, scale)
+    }),
+    (Topic::Repeats, &BENCHMARK, |all, scale, _| {
+        repeats::measure(&all[0], scale)
+    }),
+    (Topic::Memory, &BENCHMARK, |all, scale, _| {
+        memory::measure(all, scale)
+    }),
+    (Topic::Growth, &BENCHMARK, |all, scale, _| {
+        growth::measure(&all[0], scale)
+    }),
+    (Topic::Many, &BENCHMARK, |all, scale, _| {
+        growth::many(all, scale)
+    }),
+    (Topic::Sharing, &BENCHMARK, |all, scale, _| {
+        sharing::measure(all, scale)
+    }),
+    (Topic::Sessions, &BENCHMARK, |all, scale, _| {
+        sessions::measure(all, scale)
+    }),
+    (Topic::Queue, &BENCHMARK, |all, scale, _| {
+        queued::measure(&all[0], scale)
+    }),
+    (Topic::Contention, &CONTENTION, |all, scale, options| {
+        contention::measure(&all[0], scale, &options.languages)
+    }),
+    (Topic::SharedContention, &BENCHMARK, |all, scale, _| {
+        contention::shared::measure(all, scale)
+    }),
+    (Topic::Quorum, &BENCHMARK, |all, scale, _| {
+        quorum::measure(&all[0], scale)
+    }),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -168,34 +187,23 @@ fn run(options: &Options) -> Result<ExitCode, String> {
 fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitCode, String> {
     let facts = facts::facts(programs);
     println!("{}\n", facts.join("\n"));
-    let first = &programs[0];
     let wants = |topic| options.only.is_empty() || options.only.contains(&topic);
-    let mut pages = [(BENCHMARK, Part::default()), (CONTENTION, Part::default())];
-    for topic in Topic::MEASURED {
+    let mut pages = [
+        (&BENCHMARK, Part::default()),
+        (&CONTENTION, Part::default()),
+    ];
+    for (topic, page, measure) in TOPICS {
         if !wants(topic) {
             continue;
         }
         let start = Instant::now();
-        let part = match topic {
-            Topic::Pairs => pairs::measure(programs, scale),
-            Topic::Repeats => repeats::measure(first, scale),
-            Topic::Memory => memory::measure(programs, scale),
-            Topic::Growth => growth::measure(first, scale),
-            Topic::Many => growth::many(programs, scale),
-            Topic::Sharing => sharing::measure(programs, scale),
-            Topic::Sessions => sessions::measure(programs, scale),
-            Topic::Queue => queued::measure(first, scale),
-            Topic::Contention => contention::measure(first, scale, &options.languages),
-            Topic::SharedContention => contention::shared::measure(programs, scale),
-            Topic::Quorum => quorum::measure(first, scale),
-            Topic::Instructions => Part::default(),
-        };
+        let part = measure(programs, scale, options);
         for table in &part.tables {
             println!("{}", table.text());
         }
         eprintln!("({:.0} s)\n", start.elapsed().as_secs_f64());
-        let page = pages.iter_mut().find(|(page, _)| topic.is_on(page));
-        page.expect("each is on a page").1.add(part);
+        let mut own = pages.iter_mut().filter(|(one, _)| one.name == page.name);
+        own.next().expect("each is on a page").1.add(part);
     }
     println!("{}", report::goals(pages.iter().map(|(_, part)| part)));
     let (folder, form) = if scale.is_full {
@@ -204,9 +212,9 @@ fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitC
         (target_folder(), "make bench")
     };
     for (page, part) in pages {
-        let mut topics = Topic::MEASURED.iter().filter(|topic| topic.is_on(&page));
+        let mut topics = TOPICS.iter().filter(|(_, on, _)| on.name == page.name);
         // A published page is replaced only as a whole.
-        let is_whole = options.languages.is_empty() && topics.all(|topic| wants(*topic));
+        let is_whole = options.languages.is_empty() && topics.all(|(topic, ..)| wants(*topic));
         if scale.is_full && !is_whole {
             continue;
         }
@@ -220,7 +228,7 @@ fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitC
         );
     }
     if wants(Topic::Instructions) {
-        return Ok(judge(&instructions::check(first, &target_folder())));
+        return Ok(judge(&instructions::check(&programs[0], &target_folder())));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -243,14 +251,7 @@ fn programs(names: &[String]) -> Result<Vec<Program>, String> {
 }
 
 fn judge(verdict: &Verdict) -> ExitCode {
-    match verdict {
-        Verdict::Passed(text) | Verdict::Skipped(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Verdict::Failed(text) => {
-            println!("{text}");
-            ExitCode::FAILURE
-        }
-    }
+    let (Verdict::Passed(text) | Verdict::Skipped(text) | Verdict::Failed(text)) = verdict;
+    println!("{text}");
+    ExitCode::from(u8::from(matches!(verdict, Verdict::Failed(_))))
 }

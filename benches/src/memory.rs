@@ -1,82 +1,99 @@
 //! The server's memory for a held lock, a used name and a waiter.
 
-use redis::Connection;
+use redis::{Cmd, Connection};
 use testbed::{Expect, Server, cmd, eventually, post};
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, for_each, number, used_memory};
-use crate::stats::{Rounds, interleave};
+use crate::servers::{Program, for_each, memory_of, number, used_memory};
+use crate::sharing::share;
+use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, Way};
 
 const WAYS: [Way; 3] = [Way::SetDel, Way::Module, Way::HashScripts];
 const WAITERS: usize = 200;
+/// The holders of a lock that many share.
+const HOLDERS: usize = 10_000;
 
 /// All tables, each on its own server.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let program = &programs[0];
-    let mut part = held(program, scale);
+    let mut part = Part::of_each(programs, |program| held(program, scale));
     part.add(used(program, scale));
     part.tables.push(waiting(programs, scale));
     part
 }
 
+/// A lock, or a share of one: its name, and the command that takes it.
+type Kind = (&'static str, fn(usize) -> Cmd);
+
+const KINDS: [Kind; 5] = [
+    ("SET NX PX", |number| take(Way::SetDel, number)),
+    ("LOCK.ACQUIRE PX", |number| take(Way::Module, number)),
+    ("hash lock in Lua", |number| take(Way::HashScripts, number)),
+    ("LOCK.ACQUIRE SHARED PX, a lock each", |number| {
+        share(&key(number), number)
+    }),
+    ("LOCK.ACQUIRE SHARED PX, 10000 to a lock", |number| {
+        share(&key(number / HOLDERS), number)
+    }),
+];
+
+fn key(number: usize) -> String {
+    format!("lock:{number:07}")
+}
+
+/// The first command of the way.
+fn take(way: Way, number: usize) -> Cmd {
+    way.pair(&key(number))[0].clone()
+}
+
 fn held(program: &Program, scale: &Scale) -> Part {
     let server = server_for_ways(program);
-    let mut ways = WAYS;
-    let figures = interleave(scale.rounds, &mut ways, |way| {
-        forget_everything(&server);
-        let before = used_memory(&server);
-        let take = |n: usize| way.pair(&format!("lock:{n:07}"))[0].clone();
-        for_each(&mut server.connection(), 0..scale.memory_locks, take);
-        [(used_memory(&server) - before) / scale.memory_locks as f64]
+    let mut kinds = KINDS;
+    let figures = interleave(scale.rounds, &mut kinds, |(_, take)| {
+        [memory_of(&server, scale.memory_locks, *take)]
     });
-    let mut table = Table::new(
+    let table = Table::new(
         format!("Memory of a held lock: {}", program.version),
         &format!(
             "{} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
             scale.memory_locks,
             OWNER.len()
         ),
-        &["bytes a lock", "of SET NX PX"],
+        &["bytes a holder", "of SET NX PX"],
     );
-    let mut bars = Vec::new();
-    let base = &figures[0][0];
-    for (way, [bytes]) in ways.iter().zip(&figures) {
-        table.row(
-            taking(*way),
-            vec![bytes.spread(), bytes.over(base).spread()],
-        );
-        let ours = &figures[1][0];
-        bars.extend(bytes.over(ours).spread().map(|ratio| Bar {
-            name: taking(*way).to_owned(),
-            ratio,
-            ours: way.is_ours(),
-        }));
-    }
-    let ratio = figures[1][0].over(base).spread();
-    Part {
-        tables: vec![table],
-        goals: vec![Goal::at_most("bytes of a held lock of SET's", 1.2, ratio)],
-        panels: vec![Panel {
-            title: format!(
-                "Memory of a held lock, {}; this module = 1",
-                program.version
-            ),
-            bars,
-        }],
-        ..Part::default()
-    }
-}
-
-/// The first command of the way.
-fn taking(way: Way) -> &'static str {
-    match way {
-        Way::SetDel => "SET NX PX",
-        Way::HashScripts => "hash lock in Lua",
-        _ => "LOCK.ACQUIRE PX",
-    }
+    let table = table.rows_over(kinds.map(|(name, _)| name), &figures, |_| 0);
+    let [[plain], [ours], [scripts], [lone], [of_many]] = figures.as_slice() else {
+        return Part::default();
+    };
+    let bars = [plain, ours, scripts].into_iter().zip(KINDS);
+    let bars = bars.filter_map(|(bytes, (name, _))| {
+        Some(Bar {
+            name: name.to_owned(),
+            ratio: bytes.over(ours).spread()?,
+            ours: name == KINDS[1].0,
+        })
+    });
+    let version = &program.version;
+    let panel = Panel {
+        title: format!("Memory of a held lock, {version}; this module = 1"),
+        bars: bars.collect(),
+    };
+    let goals = [
+        ("bytes of a held lock of SET's", 1.2, ours.over(plain)),
+        (
+            "bytes of a lone share of a plain lock's",
+            1.3,
+            lone.over(ours),
+        ),
+        ("bytes of one of 10000 shares", 1.3, of_many.over(ours)),
+    ];
+    let goals = goals.map(|(what, limit, ratio)| Goal::at_most(what, limit, ratio.spread()));
+    let mut part = Part::new(table, goals.into());
+    part.panels.push(panel);
+    part
 }
 
 fn used(program: &Program, scale: &Scale) -> Part {
@@ -88,24 +105,16 @@ fn used(program: &Program, scale: &Scale) -> Part {
         for_each(&mut server.connection(), 0..2 * names, pair);
         [used_memory(server) - before]
     });
-    let mut table = Table::new(
+    let table = Table::new(
         format!("Memory left by used names: {}", program.version),
         &format!("Bytes in all after {names} names were locked and unlocked."),
         &["bytes left"],
     );
-    for ((way, _), [bytes]) in ways.iter().zip(&figures) {
-        table.row(way.name(), vec![bytes.spread()]);
-    }
-    let ratio = |bytes: &Rounds| bytes.spread().map(|spread| spread.scaled(names as f64));
-    Part {
-        tables: vec![table],
-        goals: vec![Goal::at_most(
-            "bytes left of a used name",
-            0.05,
-            ratio(&figures[1][0]),
-        )],
-        ..Part::default()
-    }
+    let table = table.rows(ways.iter().map(|(way, _)| way.name()), &figures);
+    let left = figures[1][0].spread();
+    let each = left.map(|spread| spread.scaled(names as f64));
+    let goal = Goal::at_most("bytes left of a used name", 0.05, each);
+    Part::new(table, vec![goal])
 }
 
 fn waiting(programs: &[Program], scale: &Scale) -> Table {
@@ -124,9 +133,9 @@ fn waiting(programs: &[Program], scale: &Scale) -> Table {
         let figures = interleave(scale.rounds, &mut ways, |in_lock_queue| {
             [waiter(program, *in_lock_queue)]
         });
-        for (name, [bytes]) in ["LOCK.ACQUIRE BLOCK", "BLPOP"].iter().zip(&figures) {
-            table.row(format!("{name}, {}", program.version), vec![bytes.spread()]);
-        }
+        let names = ["LOCK.ACQUIRE BLOCK", "BLPOP"];
+        let names = names.map(|name| format!("{name}, {}", program.version));
+        table = table.rows(names, &figures);
     }
     table
 }
@@ -164,8 +173,4 @@ fn server_for_ways(program: &Program) -> Server {
         way.prepare(&mut connection).expect("a way of every server");
     }
     server
-}
-
-fn forget_everything(server: &Server) {
-    cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
 }

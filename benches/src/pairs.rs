@@ -1,7 +1,5 @@
 //! Lock and unlock without contention: the cost for the server of each way of locking.
 
-use testbed::Server;
-
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
 use crate::servers::{Batch, Program, Setting, settle};
@@ -13,17 +11,14 @@ use crate::ways::Way;
 const BATCH: usize = 500;
 const LONE_BATCH: usize = 50;
 
-#[derive(Clone, Copy, PartialEq)]
-enum Manner {
-    Pipelined,
-    OneAtATime,
-}
+/// The cost of a pair of each way that the server has.
+type Costs = Vec<(Way, Rounds)>;
 
-/// The figures of one table, by way.
+/// The figures of pipelined pairs.
 struct Outcome<'a> {
     program: &'a Program,
     setting: Setting,
-    costs: Vec<(Way, Rounds)>,
+    costs: Costs,
 }
 
 /// Every way on every server, with and without AOF and a replica.
@@ -32,19 +27,13 @@ pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let mut pipelined = Vec::new();
     for program in programs {
         for setting in Setting::ALL {
-            let bench = Bench::start(program, setting);
-            for manner in [Manner::Pipelined, Manner::OneAtATime] {
-                let costs = bench.compare(manner, scale);
-                part.tables
-                    .push(bench.table(program, setting, manner, &costs));
-                if manner == Manner::Pipelined {
-                    pipelined.push(Outcome {
-                        program,
-                        setting,
-                        costs,
-                    });
-                }
-            }
+            let (tables, costs) = measure_on(program, setting, scale);
+            part.tables.extend(tables);
+            pipelined.push(Outcome {
+                program,
+                setting,
+                costs,
+            });
         }
     }
     part.goals = goals(&pipelined);
@@ -53,77 +42,45 @@ pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     part
 }
 
-struct Bench {
-    server: Server,
-    ways: Vec<(Way, Result<(), String>)>,
-    _replica: Option<Server>,
-}
-
-impl Bench {
-    fn start(program: &Program, setting: Setting) -> Self {
-        let server = program.builder_of(setting).start();
-        settle(&server);
-        let replica = setting.replica_of(&server, program);
-        let mut connection = server.connection();
-        let ways = Way::ALL
-            .into_iter()
-            .map(|way| (way, way.prepare(&mut connection)))
+/// Pipelined, then one at a time; and the costs of the first.
+fn measure_on(program: &Program, setting: Setting, scale: &Scale) -> ([Table; 2], Costs) {
+    let server = program.builder_of(setting).start();
+    settle(&server);
+    let _replica = setting.replica_of(&server, program);
+    let mut connection = server.connection();
+    let ways = Way::ALL.map(|way| (way, way.prepare(&mut connection)));
+    let compare = |size: usize, pairs: usize, is_pipelined: bool| -> Costs {
+        let able = ways.iter().filter(|(_, state)| state.is_ok());
+        let mut batches: Vec<_> = able
+            .map(|(way, _)| {
+                let pairs = (0..size).flat_map(|number| way.pair(&format!("lock:{number}")));
+                (*way, Batch::new(&server, pairs))
+            })
             .collect();
-        Self {
-            server,
-            ways,
-            _replica: replica,
-        }
-    }
-
-    fn compare(&self, manner: Manner, scale: &Scale) -> Vec<(Way, Rounds)> {
-        let able = self.ways.iter().filter(|(_, state)| state.is_ok());
-        let ways: Vec<Way> = able.map(|(way, _)| *way).collect();
-        let (batch, pairs) = match manner {
-            Manner::Pipelined => (BATCH, scale.pipelined_pairs),
-            Manner::OneAtATime => (LONE_BATCH, scale.lone_pairs),
-        };
-        let batches = ways.iter().map(|way| {
-            let pairs = (0..batch).flat_map(|number| way.pair(&format!("lock:{number}")));
-            Batch::new(&self.server, pairs)
-        });
-        let mut batches: Vec<_> = batches.collect();
-        let figures = interleave_slices(scale.rounds, pairs / batch, &mut batches, |pairs| {
-            let spent = match manner {
-                Manner::Pipelined => pairs.cost(),
-                Manner::OneAtATime => pairs.lone_cost(),
+        let figures = interleave_slices(scale.rounds, pairs / size, &mut batches, |(_, batch)| {
+            let cost = if is_pipelined {
+                batch.cost()
+            } else {
+                batch.lone_cost()
             };
-            [spent / batch as f64]
+            [cost / size as f64]
         });
-        let costs = figures.into_iter().map(|[cost]| cost);
-        ways.into_iter().zip(costs).collect()
-    }
-
-    fn table(
-        &self,
-        program: &Program,
-        setting: Setting,
-        manner: Manner,
-        costs: &[(Way, Rounds)],
-    ) -> Table {
-        let setting = match setting {
-            Setting::Plain => "no AOF, no replica",
-            Setting::AppendOnly => "AOF, everysec",
-            Setting::Replica => "with a replica",
-        };
-        let manner = match manner {
-            Manner::Pipelined => "pipelined",
-            Manner::OneAtATime => "one at a time",
-        };
+        let ways = batches.iter().map(|(way, _)| *way);
+        ways.zip(figures.into_iter().map(|[cost]| cost)).collect()
+    };
+    let setting = match setting {
+        Setting::Plain => "no AOF, no replica",
+        Setting::AppendOnly => "AOF, everysec",
+        Setting::Replica => "with a replica",
+    };
+    let table = |manner: &str, costs: &Costs| {
+        let version = &program.version;
         let mut table = Table::new(
-            format!(
-                "Uncontended lock + unlock, {manner}: {}, {setting}",
-                program.version
-            ),
+            format!("Uncontended lock + unlock, {manner}: {version}, {setting}"),
             "Server CPU of a pair, and its ratio to SET + DEL in the same round.",
             &["ns a pair", "of SET + DEL"],
         );
-        for (way, state) in &self.ways {
+        for (way, state) in &ways {
             if let Err(why) = state {
                 table.left_out(way.name(), why);
             } else if let Some(cost) = cost(costs, *way) {
@@ -132,7 +89,14 @@ impl Bench {
             }
         }
         table
-    }
+    };
+    let pipelined = compare(BATCH, scale.pipelined_pairs, true);
+    let lone = compare(LONE_BATCH, scale.lone_pairs, false);
+    let tables = [
+        table("pipelined", &pipelined),
+        table("one at a time", &lone),
+    ];
+    (tables, pipelined)
 }
 
 fn cost(costs: &[(Way, Rounds)], way: Way) -> Option<&Rounds> {

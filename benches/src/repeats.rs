@@ -36,21 +36,22 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
         }
         spent.map(|spent| spent / (times * BATCH) as f64)
     });
-    let [[acquire, again, renewal, _]] = figures.as_slice() else {
+    let [figures] = figures.as_slice() else {
         return Part::default();
     };
-    let mut table = Table::new(
+    let [acquire, again, renewal, _] = figures;
+    let calls = [acquire, again, renewal].map(|cost| [cost.clone()]);
+    let names = [
+        "LOCK.ACQUIRE PX of a free lock",
+        "LOCK.ACQUIRE PX again: re-entry",
+        "LOCK.RENEW PX",
+    ];
+    let table = Table::new(
         format!("Re-entry and renewal, pipelined: {}", program.version),
         "Server CPU of one call, and its ratio to an acquire of a free lock in the same round.",
         &["ns a call", "of an acquire"],
-    );
-    for (name, cost) in [
-        ("LOCK.ACQUIRE PX of a free lock", acquire),
-        ("LOCK.ACQUIRE PX again: re-entry", again),
-        ("LOCK.RENEW PX", renewal),
-    ] {
-        table.row(name, vec![cost.spread(), cost.over(acquire).spread()]);
-    }
+    )
+    .rows_over(names, &calls, |_| 0);
     let goals = vec![
         Goal::at_most("re-entry of an acquire", 1.0, again.over(acquire).spread()),
         Goal::at_most("renewal of an acquire", 1.0, renewal.over(acquire).spread()),

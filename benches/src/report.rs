@@ -18,7 +18,7 @@ pub(crate) struct Page {
 }
 
 /// The server: what commands cost, and how that grows.
-pub(crate) const BENCHMARK: Page = Page {
+pub(crate) static BENCHMARK: Page = Page {
     name: "benchmark",
     title: "Benchmark",
     notes: "\
@@ -31,7 +31,7 @@ count for the owner, an expiry, and a message when the lock is free.
 };
 
 /// The packages of clients/, as a user runs them, and those of others.
-pub(crate) const CONTENTION: Page = Page {
+pub(crate) static CONTENTION: Page = Page {
     name: "contention",
     title: "Contention",
     notes: "\

@@ -7,23 +7,8 @@ pub(crate) struct Workload {
     pub(crate) locks: usize,
 }
 
-impl Workload {
-    const fn new(contenders: usize, locks: usize) -> Self {
-        Self { contenders, locks }
-    }
-}
-
 /// A number of locks that are held at once, and how often that is measured.
-pub(crate) struct Amount {
-    pub(crate) locks: usize,
-    pub(crate) rounds: usize,
-}
-
-impl Amount {
-    const fn new(locks: usize, rounds: usize) -> Self {
-        Self { locks, rounds }
-    }
-}
+pub(crate) type Amount = (usize, usize);
 
 /// All counts and times.
 pub(crate) struct Scale {
@@ -39,12 +24,9 @@ pub(crate) struct Scale {
     pub(crate) used_names: usize,
     /// Hand-offs a round for each length of queue.
     pub(crate) hand_offs: usize,
-    /// Locks in the file that a server starts from.
-    pub(crate) stored_locks: usize,
     /// How many locks are held, from few to very many.
     pub(crate) amounts: &'static [Amount],
-    /// Leases that end at once: without waiters, and with one waiter each.
-    pub(crate) leases: usize,
+    /// Leases that end at once, with one waiter each.
     pub(crate) awaited_leases: usize,
     /// How many times all grants that the server renews are renewed while another client's PINGs are measured; how many
     /// holders are killed, and how many processes with Redisson's watchdog.
@@ -53,9 +35,9 @@ pub(crate) struct Scale {
     pub(crate) watchdog_crashes: usize,
     /// Queued calls: so many wait at once.
     pub(crate) queued: usize,
-    /// The contests: the time of a turn, how many turns each contestant gets, and for how long a JVM runs
+    /// The contests: how many contenders for how many locks, the time of a turn, how many turns each contestant gets, and for how long a JVM runs
     /// before.
-    pub(crate) workloads: &'static [Workload],
+    pub(crate) workloads: &'static [(usize, usize)],
     pub(crate) turn_seconds: f64,
     pub(crate) turns: usize,
     pub(crate) warm_up_seconds: f64,
@@ -77,21 +59,13 @@ impl Scale {
             memory_locks: 20_000,
             used_names: 50_000,
             hand_offs: 500,
-            stored_locks: 100_000,
-            amounts: const { &[Amount::new(100_000, 1)] },
-            leases: 10_000,
+            amounts: &[(100_000, 1)],
             awaited_leases: 1_000,
             renewals: 2,
             crashes: 10,
             watchdog_crashes: 3,
             queued: 100_000,
-            workloads: const {
-                &[
-                    Workload::new(1, 1),
-                    Workload::new(64, 1),
-                    Workload::new(64, 64),
-                ]
-            },
+            workloads: &[(1, 1), (64, 1), (64, 64)],
             turn_seconds: 0.15,
             turns: 9,
             warm_up_seconds: 1.0,
@@ -111,29 +85,13 @@ impl Scale {
             memory_locks: 100_000,
             used_names: 1_000_000,
             hand_offs: 16_000,
-            stored_locks: 1_000_000,
-            amounts: const {
-                &[
-                    Amount::new(100_000, 5),
-                    Amount::new(1_000_000, 3),
-                    Amount::new(10_000_000, 1),
-                ]
-            },
-            leases: 10_000,
+            amounts: &[(100_000, 5), (1_000_000, 3), (10_000_000, 1)],
             awaited_leases: 10_000,
             renewals: 6,
             crashes: 40,
             watchdog_crashes: 10,
             queued: 1_000_000,
-            workloads: const {
-                &[
-                    Workload::new(1, 1),
-                    Workload::new(8, 1),
-                    Workload::new(64, 1),
-                    Workload::new(256, 1),
-                    Workload::new(64, 64),
-                ]
-            },
+            workloads: &[(1, 1), (8, 1), (64, 1), (256, 1), (64, 64)],
             turn_seconds: 0.5,
             turns: 21,
             warm_up_seconds: 3.0,

@@ -226,6 +226,14 @@ pub(crate) fn used_memory(server: &Server) -> f64 {
     number(server, "memory", "used_memory")
 }
 
+/// The memory of each of so many keys, which are alone on the server.
+pub(crate) fn memory_of(server: &Server, count: usize, take: impl Fn(usize) -> Cmd) -> f64 {
+    cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
+    let before = used_memory(server);
+    for_each(&mut server.connection(), 0..count, take);
+    (used_memory(server) - before) / count as f64
+}
+
 /// A field of `INFO` that is a number.
 pub(crate) fn number(server: &Server, section: &str, field: &str) -> f64 {
     let text = server.info_field(section, field);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::stats::Spread;
+use crate::stats::{Rounds, Spread, spreads};
 
 /// A comparison and its figures.
 pub(crate) struct Table {
@@ -33,6 +33,32 @@ impl Table {
     pub(crate) fn row(&mut self, name: impl Into<String>, cells: Vec<Option<Spread>>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push((name.into(), Cells::Measured(cells)));
+    }
+
+    /// A row of each contestant: its figures.
+    pub(crate) fn rows<const FIGURES: usize>(
+        mut self,
+        names: impl IntoIterator<Item: Into<String>>,
+        figures: &[[Rounds; FIGURES]],
+    ) -> Self {
+        for (name, figures) in names.into_iter().zip(figures) {
+            self.row(name, spreads(figures));
+        }
+        self
+    }
+
+    /// A row of each contestant: its figure, and the ratio to that of another.
+    pub(crate) fn rows_over(
+        mut self,
+        names: impl IntoIterator<Item: Into<String>>,
+        figures: &[[Rounds; 1]],
+        base: impl Fn(usize) -> usize,
+    ) -> Self {
+        for (index, (name, [figure])) in names.into_iter().zip(figures).enumerate() {
+            let [base] = &figures[base(index)];
+            self.row(name, vec![figure.spread(), figure.over(base).spread()]);
+        }
+        self
     }
 
     /// A row of as many counts as there are columns.

@@ -99,7 +99,7 @@ func (g *Grant) wake() {
 	}
 }
 
-// Key is the key of the lock, with [Options.Prefix].
+// Key is the key of the lock, with the prefix of the [Options].
 func (g *Grant) Key() string { return g.claim.Key }
 
 // Owner is the holder, to the server.

@@ -6,7 +6,7 @@ cd "$(dirname -- "$0")"
 
 if [ "${FORM:-}" = short ]; then
     ../../scripts/building.sh mvn -B -ntp -DskipTests package
-    exec mvn -B -ntp -Dtest='WaitsTest,GrantsTest,ReleasesTest,ErrorsTest,LocksTest,StandInTest' surefire:test
+    exec mvn -B -ntp -Dtest='WaitsTest,GrantsTest,ReleasesTest,ErrorsTest,JavadocTest,LocksTest,StandInTest' surefire:test
 fi
 oldest=LocksTest
 [ -z "${LONG:-}" ] || oldest='*Test'

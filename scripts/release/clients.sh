@@ -20,7 +20,9 @@ SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 17672
 export SOURCE_DATE_EPOCH
 
 python() {
-    tools=$root/target/tools/python
+    # By its real path, which the tools name: in a rehearsal's clone, which is removed, this is a link.
+    mkdir -p "$root/target/tools"
+    tools=$(CDPATH='' cd -- "$root/target/tools" && pwd -P)/python
     [ -x "$tools/bin/twine" ] || {
         python3 -m venv "$tools"
         "$tools/bin/pip" install --quiet --disable-pip-version-check build==1.3.0 twine==6.2.0

@@ -8,7 +8,7 @@ use super::grant::note_cap;
 use super::state::STATE;
 use super::upper::release;
 use super::{timer, work};
-use crate::locks::{LockKey, check_write};
+use crate::locks::{LockKey, check_write, monotonic};
 use crate::server::{Context, Text, WriteCheck};
 
 /// The session that a call names for its grant.
@@ -83,11 +83,8 @@ fn has_due(context: Context<'_>, name: Text<'_>) -> bool {
 #[inline(never)]
 fn settle(context: Context<'_>, name: Text<'_>) {
     // Nearly always nothing is due on the whole server.
-    let is_due = STATE.with_time(context, |state, now| {
-        let sessions = &state.sessions;
-        let due = sessions.next_due_at();
-        sessions.has_to_release() || due.is_some_and(|due| due <= now.monotonic)
-    });
+    let now = monotonic();
+    let is_due = STATE.with(context, |state| state.sessions.may_have_due(now));
     if !is_due || context.flags().replica() || context.writes_paused() {
         return;
     }

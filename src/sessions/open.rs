@@ -163,7 +163,10 @@ pub(crate) fn next_grant(
     id: SessionId,
     place: &mut GrantPlace,
 ) -> Option<SessionGrant> {
-    STATE.with(context, |state| state.sessions.next_grant(id, place))
+    STATE.with(context, |state| {
+        state.sessions.file_grants();
+        state.sessions.next_grant(id, place)
+    })
 }
 
 /// The numbers for `INFO lock`.

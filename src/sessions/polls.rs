@@ -20,16 +20,16 @@ pub(crate) fn poll(
     id: SessionId,
     wait_ms: Option<u64>,
 ) -> Result<Option<PollReply>, CommandError> {
-    if !context.comes_from_connection() {
+    let (client, database) = (context.client_id(), context.database());
+    if !polls_already(context, id, client) && !context.comes_from_connection() {
         return Err(NO_CONNECTION);
     }
-    let (client, database) = (context.client_id(), context.database());
     let user = context.user_name().filter(|_| STATE.any());
     let user = user.ok_or(NO_SESSION)?;
     let user = user.text().bytes();
     // Before anything is acknowledged.
     let has_due = STATE.with_time(context, |state, now| {
-        let sessions = &state.sessions;
+        let sessions = &mut state.sessions;
         let may_poll = sessions.may_poll(id, user, database, client);
         may_poll.map(|()| sessions.next_due_of(id, now).is_some())
     });
@@ -57,15 +57,29 @@ pub(crate) fn poll(
     if let Some(displaced) = displaced {
         displaced.answer(Answer::Error(NEWER_CONNECTION));
     }
-    if polled.map_err(refusal)?.was_away {
+    let was_away = polled.map_err(refusal)?.was_away;
+    if was_away {
         moves(context, id);
     }
     if waits && !has_due {
         // Perhaps it can be answered now.
         answer(context, id);
     }
-    timer::arm(context);
+    if was_away {
+        // Its grants are renewed again.
+        timer::arm(context);
+    } else {
+        timer::arm_for_polls(context);
+    }
     Ok(reply)
+}
+
+/// True when this client is known to be a connection, because it has polled the session. No id is used twice.
+fn polls_already(context: Context<'_>, id: SessionId, client: u64) -> bool {
+    STATE.any()
+        && STATE.with(context, |state| {
+            state.sessions.client_of(id) == Some(client)
+        })
 }
 
 const fn refusal(refusal: PollRefusal) -> CommandError {

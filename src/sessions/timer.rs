@@ -32,13 +32,26 @@ pub(super) fn arm(context: Context<'_>) {
     arm_after(context, Duration::ZERO);
 }
 
+/// As [`arm`], where nothing has changed but the POLLs that wait, and timeouts, which are later than the timer.
+pub(super) fn arm_for_polls(context: Context<'_>) {
+    let is_sooner = STATE.with(context, |state| {
+        let poll = state.sessions.next_poll_at().filter(|_| !state.has_answers);
+        let timer = state.timer.as_ref();
+        timer.is_none_or(|(_, due)| poll.is_some_and(|at| at < *due))
+    });
+    if is_sooner {
+        arm(context);
+    }
+}
+
 fn arm_after(context: Context<'_>, pause: Duration) {
     let now = this_moment(context);
     let next = STATE.with(context, |state| {
         if state.is_idle() || state.at_work {
             return None;
         }
-        let sessions = &state.sessions;
+        let sessions = &mut state.sessions;
+        sessions.file_grants();
         let writes = if sessions.has_to_release() {
             Some(now.monotonic.plus(PAUSE))
         } else {

@@ -231,16 +231,14 @@ fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
 
 /// Answers the POLLs whose wait is over, but leaves to the timer those in whose session something is to be renewed first.
 pub(super) fn answer_quiet_polls(context: Context<'_>) {
-    while let Some((id, is_quiet)) = STATE.with_time(context, |state, now| {
+    while let Some(id) = STATE.with_time(context, |state, now| {
         let id = state.sessions.next_poll(now)?;
-        Some((id, state.sessions.next_due_of(id, now).is_none()))
+        let is_quiet = state.sessions.next_due_of(id, now).is_none();
+        is_quiet.then_some(id)
     }) {
-        if !is_quiet {
-            break;
-        }
         polls::answer(context, id);
     }
-    timer::arm(context);
+    timer::arm_for_polls(context);
 }
 
 /// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.

@@ -106,7 +106,10 @@ fn a_client_that_goes_while_it_waits_leaves_the_session_detached() {
     drop(session);
     eventually(|| count(&server, "sessions_detached") == 1, "the close");
     run(&mut c, "DEL k").int();
-    let mut again = Session { id, connection: c };
+    let mut again = Session {
+        id,
+        connection: server.connection(), // newer
+    };
     assert_eq!(again.poll().events.len(), 1);
     assert_eq!(count(&server, "sessions_detached"), 0);
     again.connection.post(&line("PING"));

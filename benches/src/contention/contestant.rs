@@ -2,35 +2,16 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use testbed::{Server, server_cpu};
 
-use super::client::Clients;
-use super::contender::Contender;
-use super::native::Native;
+use super::runners::{Clients, Commands, Program, Runner};
+use super::turn::Turn;
 use crate::passed::Passed;
 use crate::scale::{Scale, Workload};
-use crate::stats::{Rounds, order, percentiles};
+use crate::servers;
+use crate::stats::{Rounds, Spread, order, percentiles};
+use crate::table::Table;
 use crate::toolchains::Language;
-
-/// The outcome of a turn, as every program prints it.
-#[derive(Default, Deserialize)]
-pub(super) struct Outcome {
-    /// Grants before the time was up, of each contender.
-    pub(super) grants: Vec<u64>,
-    /// Grants after that: each contender that still waits gets one.
-    pub(super) late: u64,
-    pub(super) seconds: f64,
-    /// From the sending of a release to the receipt of the next grant.
-    pub(super) hand_offs_us: Vec<f64>,
-    pub(super) errors: u64,
-    /// Where locks are shared: from the call to the grant, of those who want the lock alone; late ones too.
-    #[serde(default)]
-    pub(super) write_waits_us: Vec<f64>,
-    /// The same of the other contenders.
-    #[serde(default)]
-    pub(super) other_waits_us: Vec<f64>,
-}
 
 /// The figures of a turn.
 const FIGURES: usize = 5;
@@ -41,47 +22,23 @@ pub(super) const P99: usize = 3;
 /// Of shared locks: percent of the grants.
 pub(super) const WRITES: usize = 4;
 
-impl Outcome {
-    /// NaN for the times of a turn without a hand-off.
-    fn figures(&self, spent: Duration, [median, p99]: [f64; 2]) -> [f64; FIGURES] {
-        let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
-        let grants: u64 = self.grants.iter().sum();
-        let mut figures = [0.0; FIGURES];
-        figures[GRANTS] = grants as f64 / self.seconds;
-        let all = (grants + self.late) as f64;
-        figures[CPU] = spent.as_nanos() as f64 / 1000.0 / all;
-        figures[WRITES] = 100.0 * self.write_waits_us.len() as f64 / all;
-        figures[MEDIAN] = time(median);
-        figures[P99] = time(p99);
-        figures
-    }
-}
-
-/// A program that takes turns.
+/// A row of a contest.
 pub(super) struct Contestant {
     pub(super) id: Id,
     pub(super) name: &'static str,
     pub(super) runner: Result<Box<dyn Runner>, String>,
     pub(super) figures: [Rounds; FIGURES],
+    locks: usize,
     /// Over all turns: the grants of each contender, the longest hand-off, and the errors.
     grants: Vec<u64>,
     pub(super) worst_us: f64,
     pub(super) errors: u64,
     /// How long writers waited, and others.
-    pub(super) waits_us: [Vec<f64>; 2],
+    waits_us: [Vec<f64>; 2],
 }
 
 /// The language and the way, which identify a row.
 pub(super) type Id = (&'static str, &'static str);
-
-/// A program that takes a contestant's turns: contenders in this process, or a program of another language.
-pub(super) trait Runner: Send {
-    /// Gets ready for a contest of so many.
-    fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String>;
-
-    /// One turn.
-    fn turn(&mut self, seconds: f64) -> Result<Outcome, String>;
-}
 
 /// This project's client, in each language.
 pub(super) const OURS: &str = "client";
@@ -127,14 +84,14 @@ impl Contestant {
         languages: &[(&str, Result<Language, String>)],
     ) -> Self {
         let (language, way) = id;
-        let boxed = |native| Ok(Box::new(native) as Box<dyn Runner>);
+        let boxed = |passed| Ok(Box::new(Commands::new(passed)) as Box<dyn Runner>);
         let runner = match languages.iter().find(|(name, _)| *name == language) {
             None if way == OURS => Clients::new(server).map(|it| Box::new(it) as _),
-            None if way == "baton" => boxed(Native::new(Passed::Baton)),
-            None => boxed(Native::new(Passed::Lock)),
+            None if way == "baton" => boxed(Passed::Baton),
+            None => boxed(Passed::Lock),
             Some((_, Err(why))) => Err(why.clone()),
             Some((_, Ok(language))) => {
-                Contender::start(language, server.port(), way).map(|it| Box::new(it) as _)
+                Program::start(language, server.port(), way).map(|it| Box::new(it) as _)
             }
         };
         Self {
@@ -142,6 +99,7 @@ impl Contestant {
             name,
             runner,
             figures: Default::default(),
+            locks: 1,
             grants: Vec::new(),
             worst_us: 0.0,
             errors: 0,
@@ -152,6 +110,7 @@ impl Contestant {
     /// Gets ready for a contest. A contestant that fails is left out from then on.
     pub(super) fn open(&mut self, server: &Server, workload: Workload) {
         self.figures = Default::default();
+        self.locks = workload.locks;
         self.grants = vec![0; workload.contenders];
         self.worst_us = 0.0;
         self.errors = 0;
@@ -164,12 +123,12 @@ impl Contestant {
     }
 
     /// One turn, and the server's CPU for it. A contestant that fails is left out from then on.
-    pub(super) fn turn(&mut self, server: &Server, seconds: f64) -> Option<(Outcome, Duration)> {
+    pub(super) fn turn(&mut self, server: &Server, seconds: f64) -> Option<(Turn, Duration)> {
         let before = server_cpu(server.pid());
-        let outcome = self.runner.as_mut().ok()?.turn(seconds);
+        let turn = self.runner.as_mut().ok()?.turn(seconds);
         let spent = server_cpu(server.pid()).saturating_sub(before);
-        match outcome {
-            Ok(outcome) => Some((outcome, spent)),
+        match turn {
+            Ok(turn) => Some((turn, spent)),
             Err(why) => {
                 self.runner = Err(why);
                 None
@@ -177,24 +136,41 @@ impl Contestant {
         }
     }
 
-    pub(super) fn count(&mut self, turn: Option<(Outcome, Duration)>) {
-        let Some((mut outcome, spent)) = turn else {
+    pub(super) fn count(&mut self, turn: Option<(Turn, Duration)>) {
+        let Some((turn, spent)) = turn else {
             return;
         };
+        let mut outcome = turn.outcome(self.locks);
         let [median, p99, worst] = percentiles(&mut outcome.hand_offs_us);
-        let figures = outcome.figures(spent, [median, p99]);
-        for (kept, figure) in self.figures.iter_mut().zip(figures) {
-            kept.push(figure);
+        // None of a turn without a hand-off.
+        let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
+        let grants: u64 = outcome.grants.iter().sum();
+        let all = (grants + outcome.late) as f64;
+        let figures = [
+            (GRANTS, grants as f64 / turn.seconds),
+            (CPU, spent.as_nanos() as f64 / 1000.0 / all),
+            (MEDIAN, time(median)),
+            (P99, time(p99)),
+            (WRITES, 100.0 * outcome.waits_us[0].len() as f64 / all),
+        ];
+        for (figure, value) in figures {
+            self.figures[figure].push(value);
         }
         for (sum, grants) in self.grants.iter_mut().zip(&outcome.grants) {
             *sum += grants;
         }
         self.worst_us = self.worst_us.max(worst);
-        self.errors += outcome.errors;
-        let waits = [outcome.write_waits_us, outcome.other_waits_us];
-        for (all, waits) in self.waits_us.iter_mut().zip(waits) {
+        self.errors += turn.errors;
+        for (all, waits) in self.waits_us.iter_mut().zip(outcome.waits_us) {
             all.extend(waits);
         }
+    }
+
+    /// How long writers waited, or the others: the 50th and the 99th percentile, and the longest.
+    pub(super) fn waits(&self, whose: usize) -> [Option<Spread>; 3] {
+        let mut all = self.waits_us[whose].clone();
+        let is_empty = all.is_empty();
+        percentiles(&mut all).map(|wait| Spread::of(wait).filter(|_| !is_empty))
     }
 
     /// The grants of the contender that got fewest, to those of the one that got most.
@@ -215,4 +191,56 @@ pub(super) fn ratio(contestants: &[Contestant], figure: usize, id: Id, base: &st
         (Some(of), Some(base)) => of.over(base),
         _ => Rounds::default(),
     }
+}
+
+/// A row, the rows of its contest, and the way that it is compared with.
+pub(super) struct Row<'a> {
+    pub(super) own: &'a Contestant,
+    all: &'a [Contestant],
+    base: &'a str,
+}
+
+/// A column: its title, and its cell of a row.
+pub(super) type Column = (&'static str, fn(&Row<'_>) -> Option<Spread>);
+
+impl Row<'_> {
+    pub(super) fn figure(&self, figure: usize) -> Option<Spread> {
+        self.own.figures[figure].quartiles()
+    }
+
+    /// Its ratio to that of the compared way.
+    pub(super) fn over(&self, figure: usize) -> Option<Spread> {
+        ratio(self.all, figure, self.own.id, self.base).quartiles()
+    }
+
+    pub(super) fn share(&self) -> Option<Spread> {
+        Spread::of(self.own.share())
+    }
+
+    pub(super) fn errors(&self) -> Option<Spread> {
+        Spread::of(self.own.errors as f64)
+    }
+}
+
+/// The table of a contest.
+pub(super) fn table(
+    title: &str,
+    about: &str,
+    program: &servers::Program,
+    columns: &[Column],
+    all: &[Contestant],
+    base: &str,
+) -> Table {
+    let titles: Vec<_> = columns.iter().map(|(title, _)| *title).collect();
+    let mut table = Table::new(format!("{title}: {}", program.version), about, &titles);
+    for own in all {
+        if let Err(why) = &own.runner {
+            table.left_out(own.name, why);
+            continue;
+        }
+        let row = Row { own, all, base };
+        let cells = columns.iter().map(|(_, cell)| cell(&row));
+        table.row(own.name, cells.collect());
+    }
+    table
 }

@@ -1,11 +1,10 @@
 //! Many contenders for one lock: this project's client in each language, its commands alone, and the locks of
 //! popular client libraries.
 
-mod client;
-mod contender;
 mod contestant;
 mod goals;
-mod native;
+mod rows;
+mod runners;
 pub(crate) mod shared;
 mod turn;
 mod waiting;
@@ -14,54 +13,30 @@ use crate::part::Part;
 use crate::scale::{Scale, Workload};
 use crate::servers::Program;
 use crate::stats::Spread;
-use crate::table::Table;
-use crate::toolchains::{self, Language};
-use contestant::{CPU, Contestant, GRANTS, Id, MEDIAN, OURS, P99, contest, ratio};
+use crate::toolchains;
+use contestant::{CPU, Column, Contestant, GRANTS, MEDIAN, OURS, P99, contest, table};
 use goals::{ALONE, APART, MANY, goals, panels, shares};
+use rows::{BUILT, ROWS, is_wanted};
 
-const COLUMNS: [&str; 9] = [
-    "grants/s",
-    "of ours",
-    "CPU us/grant",
-    "of ours",
-    "hand-off us",
-    "p99 us",
-    "worst us",
-    "least/most",
-    "errors",
+const COLUMNS: [Column; 9] = [
+    ("grants/s", |row| row.figure(GRANTS)),
+    ("of ours", |row| row.over(GRANTS)),
+    ("CPU us/grant", |row| row.figure(CPU)),
+    ("of ours", |row| row.over(CPU)),
+    ("hand-off us", |row| row.figure(MEDIAN)),
+    ("p99 us", |row| row.figure(P99)),
+    ("worst us", |row| {
+        Spread::of(row.own.worst_us).filter(|worst| worst.median > 0.0)
+    }),
+    ("least/most", |row| row.share()),
+    ("errors", |row| row.errors()),
 ];
 
-/// The contestants of a language stand together, and take turns one right after the other.
-#[rustfmt::skip]
-const ROWS: [(Id, &str); 19] = [
-    (("rust", OURS), "Rust: this project's client"),
-    (("rust", "commands"), "Rust, redis-rs: its commands alone"),
-    (("rust", "baton"), "Rust, redis-rs: RPUSH + BLPOP, the floor"),
-    (("java", OURS), "Java: this project's client on Jedis"),
-    (("java", "commands"), "Java, Jedis: its commands alone"),
-    (("java", "baton"), "Java, Jedis: RPUSH + BLPOP, the floor"),
-    (("java", "rlock"), "Java, Redisson: RLock"),
-    (("java", "rfair"), "Java, Redisson: RFairLock"),
-    (("python", OURS), "Python: this project's client"),
-    (("python", "commands"), "Python, redis-py: its commands alone"),
-    (("python", "lock"), "Python, redis-py: Lock"),
-    (("python", "aclient"), "Python: this project's client, asyncio"),
-    (("python", "acommands"), "Python, redis-py: its commands alone, asyncio"),
-    (("go", OURS), "Go: this project's client"),
-    (("go", "commands"), "Go, go-redis: its commands alone"),
-    (("go", "redsync"), "Go, redsync: Mutex"),
-    (("node", OURS), "Node: this project's client"),
-    (("node", "commands"), "Node, ioredis: its commands alone"),
-    (("node", "redlock"), "Node, redlock: Redlock"),
-];
-
-/// The languages whose contenders are programs of their own. Rust's run in this process.
-const BUILT: [&str; 4] = ["java", "python", "go", "node"];
-
-/// Whether the rows of a language are run: those that were built, and Rust's.
-fn is_wanted(id: Id, languages: &[(&str, Result<Language, String>)]) -> bool {
-    !BUILT.contains(&id.0) || languages.iter().any(|(name, _)| *name == id.0)
-}
+const ABOUT: &str = "\
+Medians of the turns, with the quartiles in brackets. \"Of ours\" is the ratio to this project's client of the same \
+language in the turn beside. A hand-off is the time from a release being sent to the next grant being seen, in the \
+clients' process; least/most are the grants of the contender that got fewest in all turns and of the one that got \
+most.";
 
 /// Runs every client on one server, in turn. `only` names languages; empty: all.
 pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String]) -> Part {
@@ -81,7 +56,8 @@ pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String]) -> Part
     part.facts = built
         .map(|language| format!("clients: {}", language.versions))
         .collect();
-    for &workload in scale.workloads {
+    for &(contenders, locks) in scale.workloads {
+        let workload = Workload { contenders, locks };
         contest(
             &mut contestants,
             &server,
@@ -89,8 +65,10 @@ pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String]) -> Part
             scale,
             scale.turn_seconds,
         );
-        part.tables.push(table(program, &contestants, workload));
-        match (workload.contenders, workload.locks) {
+        let title = title(workload);
+        let table = table(&title, ABOUT, program, &COLUMNS, &contestants, OURS);
+        part.tables.push(table);
+        match (contenders, locks) {
             (1, 1) => part.goals.extend(goals(&contestants, ALONE)),
             (64, 1) => {
                 part.goals.extend(goals(&contestants, MANY));
@@ -105,42 +83,10 @@ pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String]) -> Part
     part
 }
 
-fn table(program: &Program, contestants: &[Contestant], workload: Workload) -> Table {
-    let Workload { contenders, locks } = workload;
-    let who = match (contenders, locks) {
+fn title(Workload { contenders, locks }: Workload) -> String {
+    match (contenders, locks) {
         (1, 1) => "One client, no contention".to_owned(),
         (_, 1) => format!("{contenders} contenders for one lock"),
         _ => format!("{contenders} contenders for {locks} locks, each its own"),
-    };
-    let mut table = Table::new(
-        format!("{who}: {}", program.version),
-        "Medians of the turns, with the quartiles in brackets. \"Of ours\" is the ratio to this project's \
-         client of the same language in the turn beside. A hand-off is the time from a release being sent \
-         to the next grant being seen, in the clients' process; least/most are the grants of the contender \
-         that got fewest in all turns and of the one that got most.",
-        &COLUMNS,
-    );
-    for contestant in contestants {
-        if let Err(why) = &contestant.runner {
-            table.left_out(contestant.name, why);
-            continue;
-        }
-        let own = |figure: usize| contestant.figures[figure].quartiles();
-        let of_ours = |figure| ratio(contestants, figure, contestant.id, OURS).quartiles();
-        table.row(
-            contestant.name,
-            vec![
-                own(GRANTS),
-                of_ours(GRANTS),
-                own(CPU),
-                of_ours(CPU),
-                own(MEDIAN),
-                own(P99),
-                Spread::of(contestant.worst_us).filter(|worst| worst.median > 0.0),
-                Spread::of(contestant.share()),
-                Spread::of(contestant.errors as f64),
-            ],
-        );
     }
-    table
 }

@@ -1,11 +1,9 @@
 //! Readers and writers, and a semaphore: this project's commands beside Redisson's objects, in Java.
 
-use super::contestant::{CPU, Contestant, GRANTS, WRITES, contest, ratio};
+use super::contestant::{CPU, Column, Contestant, GRANTS, WRITES, contest, ratio, table};
 use crate::part::{Goal, Part};
 use crate::scale::{Scale, Workload};
 use crate::servers::Program;
-use crate::stats::{Spread, percentiles};
-use crate::table::Table;
 use crate::toolchains::{self, Language};
 
 /// A turn is so many times as long as one of the other contests: who starves does so for no longer than it.
@@ -46,20 +44,26 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-const COLUMNS: [&str; 12] = [
-    "grants/s",
-    "of Redisson's",
-    "CPU us/grant",
-    "of Redisson's",
-    "writes, % of grants",
-    "writers' wait p50 us",
-    "writers' p99 us",
-    "writers' MAX us",
-    "others' wait p50 us",
-    "others' p99 us",
-    "least/most",
-    "errors",
+const COLUMNS: [Column; 12] = [
+    ("grants/s", |row| row.figure(GRANTS)),
+    ("of Redisson's", |row| row.over(GRANTS)),
+    ("CPU us/grant", |row| row.figure(CPU)),
+    ("of Redisson's", |row| row.over(CPU)),
+    ("writes, % of grants", |row| row.figure(WRITES)),
+    ("writers' wait p50 us", |row| row.own.waits(0)[0]),
+    ("writers' p99 us", |row| row.own.waits(0)[1]),
+    ("writers' MAX us", |row| row.own.waits(0)[2]),
+    ("others' wait p50 us", |row| row.own.waits(1)[0]),
+    ("others' p99 us", |row| row.own.waits(1)[1]),
+    ("least/most", |row| row.share()),
+    ("errors", |row| row.errors()),
 ];
+
+const ABOUT: &str = "\
+Medians of the turns, with the quartiles in brackets. \"Of Redisson's\" is the ratio in the turn beside. A wait is the \
+time from the call to the grant, in the clients' process; its percentiles are over all turns, and over the grants after \
+the end of a turn too, for which somebody may have waited all the turn. Least/most are the grants of the contender that \
+got fewest and of the one that got most.";
 
 /// Runs all contests on each server.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
@@ -94,54 +98,7 @@ impl Contest {
             Goal::at_least(self.goals[0], 4.0, of(GRANTS)),
             Goal::at_most(self.goals[1], 1.0 / 3.0, of(CPU)),
         ];
-        Part::new(self.table(program, &mut both), goals)
+        let table = table(self.title, ABOUT, program, &COLUMNS, &both, theirs);
+        Part::new(table, goals)
     }
-
-    fn table(&self, program: &Program, contestants: &mut [Contestant]) -> Table {
-        let mut table = Table::new(
-            format!("{}: {}", self.title, program.version),
-            "Medians of the turns, with the quartiles in brackets. \"Of Redisson's\" is the ratio in the turn \
-             beside. A wait is the time from the call to the grant, in the clients' process; its percentiles \
-             are over all turns, and over the grants after the end of a turn too, for which somebody may \
-             have waited all the turn. Least/most are the grants of the contender that got fewest and of \
-             the one that got most.",
-            &COLUMNS,
-        );
-        for index in 0..contestants.len() {
-            let waits = contestants[index].waits_us.each_mut().map(|all| waits(all));
-            let contestant = &contestants[index];
-            if let Err(why) = &contestant.runner {
-                table.left_out(contestant.name, why);
-                continue;
-            }
-            let own = |figure: usize| contestant.figures[figure].quartiles();
-            let theirs = self.rows[1].0;
-            let of_theirs = |figure| ratio(contestants, figure, contestant.id, theirs).quartiles();
-            let [[p50, p99, most], [others_p50, others_p99, _]] = waits;
-            table.row(
-                contestant.name,
-                vec![
-                    own(GRANTS),
-                    of_theirs(GRANTS),
-                    own(CPU),
-                    of_theirs(CPU),
-                    own(WRITES),
-                    p50,
-                    p99,
-                    most,
-                    others_p50,
-                    others_p99,
-                    Spread::of(contestant.share()),
-                    Spread::of(contestant.errors as f64),
-                ],
-            );
-        }
-        table
-    }
-}
-
-/// The 50th and the 99th percentile and the longest; `None` of none.
-fn waits(all: &mut [f64]) -> [Option<Spread>; 3] {
-    let is_empty = all.is_empty();
-    percentiles(all).map(|wait| Spread::of(wait).filter(|_| !is_empty))
 }

@@ -1,72 +1,87 @@
-//! What the contenders of this process share during a turn, and what comes out of it.
+//! A turn of a contest, as every program of contenders reports it, and its outcome.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use serde::Deserialize;
 
-use super::contestant::Outcome;
-
+/// The contenders' times in their turn.
+#[derive(Default, Deserialize)]
 pub(super) struct Turn {
-    began: Instant,
-    over: AtomicBool,
-    /// When the last release of each lock was sent, in nanoseconds since the start. Only the holder of the
-    /// lock reads or sets it.
-    releases: Vec<AtomicU64>,
+    pub(super) seconds: f64,
+    pub(super) errors: u64,
+    /// Of each contender, grant by grant: when it asked, when it had the grant, and when it sent the release, in
+    /// nanoseconds since the turn began. Each contender that waits when the time is up gets one more.
+    pub(super) times: Vec<Vec<u64>>,
+    /// Where locks are shared: 1 for each grant of a lock that the contender has alone, else 0.
+    #[serde(default)]
+    pub(super) alone: Vec<Vec<u8>>,
 }
 
-/// The figures of one contender.
+/// The outcome of a turn.
 #[derive(Default)]
-pub(super) struct Tally {
-    grants: u64,
-    late: u64,
-    pub(super) errors: u64,
-    latencies_us: Vec<f64>,
+pub(super) struct Outcome {
+    /// Grants before the time was up, of each contender; and those after it.
+    pub(super) grants: Vec<u64>,
+    pub(super) late: u64,
+    /// From the sending of a release to the receipt of the next grant.
+    pub(super) hand_offs_us: Vec<f64>,
+    /// Where locks are shared: from the call to the grant, late ones too. First of those who want the lock alone.
+    pub(super) waits_us: [Vec<f64>; 2],
 }
 
 impl Turn {
-    pub(super) fn of(locks: usize) -> Self {
-        Self {
-            began: Instant::now(),
-            over: AtomicBool::new(false),
-            releases: (0..locks).map(|_| AtomicU64::new(0)).collect(),
-        }
-    }
-
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
-    /// Counts a grant of the lock, which is given back at once.
-    pub(super) fn granted(&self, lock: usize, tally: &mut Tally) {
-        let now = self.now();
-        if self.is_over() {
-            tally.late += 1;
-        } else {
-            tally.grants += 1;
-            let released = self.releases[lock].load(Ordering::SeqCst);
-            if released > 0 {
-                tally.latencies_us.push((now - released) as f64 / 1000.0);
+    /// The contenders take these locks in turn: the first the first, and so on.
+    pub(super) fn outcome(&self, locks: usize) -> Outcome {
+        let end = (self.seconds * 1e9) as u64;
+        let mut outcome = Outcome::default();
+        let mut by_lock = vec![Vec::new(); locks];
+        for (number, times) in self.times.iter().enumerate() {
+            let (grants, _) = times.as_chunks::<3>();
+            let in_time = grants.iter().filter(|[_, granted, _]| *granted <= end);
+            let in_time = in_time.count() as u64;
+            outcome.grants.push(in_time);
+            outcome.late += grants.len() as u64 - in_time;
+            let ends = grants
+                .iter()
+                .map(|[_, granted, released]| [*granted, *released]);
+            by_lock[number % locks].extend(ends);
+            let alone = self.alone.get(number).into_iter().flatten();
+            for (alone, [asked, granted, _]) in alone.zip(grants) {
+                outcome.waits_us[usize::from(*alone == 0)].push(micros(*asked, *granted));
             }
         }
-        self.releases[lock].store(self.now(), Ordering::SeqCst);
-    }
-
-    fn now(&self) -> u64 {
-        self.began.elapsed().as_nanos() as u64
+        for mut grants in by_lock {
+            grants.sort_unstable();
+            let pairs = grants.windows(2).map(|pair| (pair[0][1], pair[1][0]));
+            let hand_offs = pairs.filter(|(_, granted)| *granted <= end);
+            let hand_offs = hand_offs.map(|(released, granted)| micros(released, granted));
+            outcome.hand_offs_us.extend(hand_offs);
+        }
+        outcome
     }
 }
 
-pub(super) fn outcome(tallies: &[Tally], seconds: f64) -> Outcome {
-    let hand_offs = tallies.iter().flat_map(|tally| &tally.latencies_us);
-    Outcome {
-        grants: tallies.iter().map(|tally| tally.grants).collect(),
-        late: tallies.iter().map(|tally| tally.late).sum(),
-        seconds,
-        hand_offs_us: hand_offs.copied().collect(),
-        errors: tallies.iter().map(|tally| tally.errors).sum(),
-        ..Outcome::default()
+fn micros(from: u64, to: u64) -> f64 {
+    to.saturating_sub(from) as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Turn;
+
+    #[test]
+    fn hand_offs_are_between_the_grants_of_one_lock() {
+        let turn = Turn {
+            seconds: 1e-5,
+            errors: 0,
+            times: vec![
+                vec![0, 1_000, 2_000, 3_000, 7_000, 8_000],
+                vec![],
+                vec![500, 4_000, 5_000, 6_000, 11_000, 12_000],
+            ],
+            alone: vec![vec![1, 0], vec![], vec![0, 0]],
+        };
+        let outcome = turn.outcome(2);
+        assert_eq!((outcome.grants, outcome.late), (vec![2, 0, 1], 1));
+        assert_eq!(outcome.hand_offs_us, [2.0, 2.0]);
+        assert_eq!(outcome.waits_us, [vec![1.0], vec![4.0, 3.5, 5.0]]);
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use testbed::{Expect, Server, cmd};
 
-use super::ROWS;
 use super::contestant::{Contestant, GRANTS, OURS, is_ours};
+use super::rows::{ROWS, is_wanted};
 use crate::part::{Goal, Part};
 use crate::scale::Workload;
 use crate::servers::{Program, number};
@@ -40,7 +40,7 @@ pub(super) fn measure(
         &["connections", "waiters", "grants/s", "errors"],
     );
     for (id, name) in ROWS {
-        if !is_ours(id) || !super::is_wanted(id, languages) {
+        if !is_ours(id) || !is_wanted(id, languages) {
             continue;
         }
         let server = program.start();

@@ -1,31 +1,25 @@
-//! Ten thousand leases that end at once: their cost, and the delay for other clients.
+//! Leases that end, alone and ten thousand at once: how late the next grants are, and the delay for other clients.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually, post};
+use testbed::{Expect, Server, Talk, cmd, post};
 
 use crate::part::Part;
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, for_each, settle};
-use crate::stats::{interleave, percentiles, spreads};
+use crate::stats::{interleave, percentiles};
 use crate::table::Table;
-use crate::ways::{OWNER, command};
+use crate::ways::command;
 
 /// Long enough that all locks are acquired before the first lease ends.
-const LEASE_MS: u32 = 400;
-const AWAITED_LEASE_MS: u32 = 500;
+const LEASE_MS: u32 = 500;
 const TIMES_ALONE: usize = 100;
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     Part {
-        tables: vec![
-            alone(program, scale),
-            at_once(program, scale),
-            awaited(program, scale),
-        ],
+        tables: vec![alone(program, scale), awaited(program, scale)],
         ..Part::default()
     }
 }
@@ -46,53 +40,13 @@ fn alone(program: &Program, scale: &Scale) -> Table {
             .collect();
         percentiles(&mut late)
     });
-    let mut table = Table::new(
-        format!(
-            "From a lease's end to the next one's grant: {}",
-            program.version
-        ),
+    let version = &program.version;
+    Table::new(
+        format!("From a lease's end to the next one's grant: {version}"),
         &format!("Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
         &["median ms", "p99 ms", "worst ms"],
-    );
-    for figures in &figures {
-        table.row("LOCK.ACQUIRE BLOCK", spreads(figures));
-    }
-    table
-}
-
-/// Leases that nobody waits for, beside keys of SET with the same ends.
-fn at_once(program: &Program, scale: &Scale) -> Table {
-    let server = program.start();
-    let mut kinds = [
-        ("locks", ["LOCK.ACQUIRE", "PX"]),
-        ("keys of SET PX", ["SET", "PX"]),
-    ];
-    let figures = interleave(scale.rounds, &mut kinds, |(_, [name, px])| {
-        for_each(&mut server.connection(), 0..scale.leases, |number| {
-            command(&[name, &format!("lock:{number}"), OWNER, px], &[LEASE_MS])
-        });
-        let longest = longest_ping_while(&server, || {
-            let ended = || {
-                // More queries would cost more than what is measured.
-                thread::sleep(Duration::from_millis(20));
-                keys(&server) == 0
-            };
-            eventually(ended, "all leases to end");
-        });
-        [longest.spent / 1000.0 / scale.leases as f64, longest.time]
-    });
-    let mut table = Table::new(
-        format!(
-            "{} leases that end at once: {}",
-            scale.leases, program.version
-        ),
-        "Server CPU of each, and the longest that another client's PING took meanwhile.",
-        &["us a lease", "worst PING ms"],
-    );
-    for ((name, _), figures) in kinds.iter().zip(&figures) {
-        table.row(*name, spreads(figures));
-    }
-    table
+    )
+    .rows(["LOCK.ACQUIRE BLOCK"], &figures)
 }
 
 /// Leases that somebody waits for, each a lock of its own.
@@ -103,7 +57,7 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
     settle(&server);
     let mut clients: Vec<Connection> = (0..count).map(|_| server.connection()).collect();
     // Doubled while a lease ends before all clients wait.
-    let mut lease_ms = AWAITED_LEASE_MS;
+    let mut lease_ms = LEASE_MS;
     let figures = interleave(scale.rounds, &mut [()], |()| {
         loop {
             if let Some(figures) = awaited_round(&server, &mut clients, lease_ms) {
@@ -112,11 +66,9 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
             lease_ms *= 2;
         }
     });
-    let mut table = Table::new(
-        format!(
-            "{count} leases that end at once, each with a waiter: {}",
-            program.version
-        ),
+    let version = &program.version;
+    Table::new(
+        format!("{count} leases that end at once, each with a waiter: {version}"),
         "Server CPU of each hand-off (the last of the wait included), the longest that another \
          client's PING took meanwhile, and how late the grants were made.",
         &[
@@ -126,11 +78,8 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
             "p99 late ms",
             "worst late ms",
         ],
-    );
-    for figures in &figures {
-        table.row("locks", spreads(figures));
-    }
-    table
+    )
+    .rows(["locks"], &figures)
 }
 
 /// `None` when the first lease ended before the last client waited.
@@ -167,8 +116,4 @@ fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> 
 /// Milliseconds from the end of a lease to a grant, whose token is its time in microseconds.
 fn lateness(token: i64, end_ms: i64) -> f64 {
     (token - end_ms * 1000) as f64 / 1000.0
-}
-
-fn keys(server: &Server) -> i64 {
-    cmd!(server.connection(), "DBSIZE").int()
 }

@@ -10,50 +10,45 @@ use testbed::{Expect, Server, cmd};
 
 use crate::facts::memory_kib;
 use crate::part::Part;
+use crate::ping::longest_ping_while;
 use crate::scale::{Amount, Scale};
-use crate::servers::{Program, cpu_of, for_each, number, settle, used_memory};
+use crate::servers::{Batch, Program, cpu_of, for_each, number, settle, used_memory};
 use crate::session::HOUR_MS;
-use crate::stats::Rounds;
+use crate::stats::{Rounds, spreads};
 use crate::table::Table;
-use crate::ways::{OWNER, command};
+use crate::ways::{OWNER, Way, command};
 
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// The kind of locks that are held.
-struct Kind {
-    name: &'static str,
-    /// The command that takes one, and the word before its lease.
-    words: [&'static str; 2],
-}
+/// The kind of locks that are held: its name, the command that takes one, the word before its lease; and its pair.
+type Kind = ([&'static str; 3], Way);
 
 const KINDS: [Kind; 2] = [
-    Kind {
-        name: "locks",
-        words: ["LOCK.ACQUIRE", "PX"],
-    },
-    Kind {
-        name: "keys of SET PX",
-        words: ["SET", "PX"],
-    },
+    (["locks", "LOCK.ACQUIRE", "PX"], Way::Module),
+    (["keys of SET PX", "SET", "PX"], Way::SetDel),
 ];
+/// Pairs on other keys that are sent at once, and how often.
+const PAIRS: usize = 500;
+const BATCHES: usize = 10;
 
-const SIZES: [&str; 4] = ["MiB in all", "bytes each", "RDB bytes", "AOF bytes"];
-const TIMES: [&str; 7] = [
+/// The columns of the tables of sizes and of times, of which the first has so many.
+const COLUMNS: [&str; 13] = [
+    "MiB in all",
+    "bytes each",
+    "RDB bytes",
+    "AOF bytes",
     "taken",
+    "pair beside",
     "SAVE",
     "RDB loaded",
     "AOF rewritten",
     "AOF loaded",
     "lease ended",
     "all gone, s",
+    "worst PING ms",
 ];
-
-/// The figures of one kind: the columns of both tables.
-struct Figures {
-    sizes: [f64; SIZES.len()],
-    times: [f64; TIMES.len()],
-}
+const SIZES: usize = 4;
 
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let mut part = Part::default();
@@ -68,59 +63,46 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
         format!("The sizes of many held locks: {}", program.version),
         "Key of 13 bytes, owner of 36. Memory is the server's used_memory; the AOF is as commands \
          (aof-use-rdb-preamble no), else it is as large as the RDB file.",
-        &SIZES,
+        &COLUMNS[..SIZES],
     );
     let mut times = Table::new(
         format!("The times of many held locks: {}", program.version),
-        "CPU of each, in nanoseconds: of the server's main thread, and for an AOF rewrite of the child \
-         that does it. All leases end at once; the server spends at most a quarter of its time on \
-         expired keys, so it takes a while until all are gone.",
-        &TIMES,
+        "CPU of each, and of a pair on other keys while they are held, in nanoseconds: of the server's main \
+         thread, and for an AOF rewrite of the child that does it. All leases end at once; the server spends \
+         at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
+         is another client's meanwhile.",
+        &COLUMNS[SIZES..],
     );
-    for amount in amounts {
+    for &(locks, rounds) in amounts {
         let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
-        let needed = amount.locks * FREE_BYTES_EACH;
-        let mut figures = [(); KINDS.len()].map(|()| Vec::new());
+        let needed = locks * FREE_BYTES_EACH;
+        let mut figures = [(); KINDS.len()].map(|()| <[Rounds; COLUMNS.len()]>::default());
         if needed <= free {
-            for _ in 0..amount.rounds {
+            for _ in 0..rounds {
                 for (kind, figures) in KINDS.iter().zip(&mut figures) {
-                    figures.push(life(program, kind, amount.locks));
+                    for (kept, figure) in figures.iter_mut().zip(life(program, kind, locks)) {
+                        kept.push(figure);
+                    }
                 }
             }
         }
         for (kind, figures) in KINDS.iter().zip(&figures) {
-            let name = format!("{} {}", amount.locks, kind.name);
-            if figures.is_empty() {
+            let name = format!("{locks} {}", kind.0[0]);
+            if needed > free {
                 let why = format!("{} GiB of free memory are needed", needed.div_ceil(1 << 30));
                 sizes.left_out(name.clone(), why.clone());
                 times.left_out(name, why);
             } else {
-                sizes.row(name.clone(), spreads(figures, |f| &f.sizes));
-                times.row(name, spreads(figures, |f| &f.times));
+                sizes.row(name.clone(), spreads(&figures[..SIZES]));
+                times.row(name, spreads(&figures[SIZES..]));
             }
         }
     }
     [sizes, times]
 }
 
-/// Of each column the spread over the rounds.
-fn spreads<const COLUMNS: usize>(
-    rounds: &[Figures],
-    of: impl Fn(&Figures) -> &[f64; COLUMNS],
-) -> Vec<Option<crate::stats::Spread>> {
-    (0..COLUMNS)
-        .map(|column| {
-            let mut figures = Rounds::default();
-            for round in rounds {
-                figures.push(of(round)[column]);
-            }
-            figures.spread()
-        })
-        .collect()
-}
-
 /// All that happens to so many of a kind, on a server of their own.
-fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
+fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let builder = program.builder().config("aof-use-rdb-preamble", "no");
     let server = builder.start();
     settle(&server);
@@ -138,6 +120,7 @@ fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
     let bytes = used_memory_with(&server, connection) - before;
     connection = server.connection();
 
+    let beside = beside(&server, kind);
     let saved = cpu_of(&server, || cmd!(connection, "SAVE").okay());
     let rdb = size_of(&server.dir().join("dump.rdb"));
     cmd!(connection, "FLUSHALL", "SYNC").okay();
@@ -154,29 +137,35 @@ fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
     let aof_loaded = cpu_of(&server, || cmd!(connection, "DEBUG", "LOADAOF").okay());
     assert_eq!(held(&mut connection), count, "loaded from the AOF");
 
-    let (ended, gone) = expire(&server, &mut connection, kind, count, filling);
+    let (ended, gone, ping) = expire(&server, &mut connection, kind, count, filling);
     let each = |sum: f64| sum / count as f64;
-    Figures {
-        sizes: [
-            bytes / f64::from(1 << 20),
-            each(bytes),
-            each(rdb),
-            each(aof),
-        ],
-        times: [
-            each(taken),
-            each(saved),
-            each(rdb_loaded),
-            each(rewritten),
-            each(aof_loaded),
-            each(ended),
-            gone,
-        ],
-    }
+    [
+        bytes / f64::from(1 << 20),
+        each(bytes),
+        each(rdb),
+        each(aof),
+        each(taken),
+        beside,
+        each(saved),
+        each(rdb_loaded),
+        each(rewritten),
+        each(aof_loaded),
+        each(ended),
+        gone,
+        ping,
+    ]
+}
+
+/// A pair on other keys, pipelined.
+fn beside(server: &Server, (_, way): &Kind) -> f64 {
+    let pairs = (0..PAIRS).flat_map(|number| way.pair(&format!("other:{number}")));
+    let mut batch = Batch::new(server, pairs);
+    let spent: f64 = (0..BATCHES).map(|_| batch.cost()).sum();
+    spent / (PAIRS * BATCHES) as f64
 }
 
 fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
-    let [name, px] = kind.words;
+    let [_, name, px] = kind.0;
     command(
         &[name, &format!("lock:{number:08}"), OWNER, px],
         &[lease_ms],
@@ -211,14 +200,14 @@ fn rewrite(server: &Server, connection: &mut Connection) -> f64 {
 }
 
 /// Takes all with leases that end at the same time. The server's CPU from then until all are gone, in
-/// nanoseconds, and how many seconds that takes.
+/// nanoseconds, how many seconds that takes, and the longest PING of another client meanwhile.
 fn expire(
     server: &Server,
     connection: &mut Connection,
     kind: &Kind,
     count: usize,
     filling: Duration,
-) -> (f64, f64) {
+) -> (f64, f64, f64) {
     // Doubled while the leases end before all are taken.
     let mut lease = 2 * filling + Duration::from_millis(300);
     loop {
@@ -234,13 +223,13 @@ fn expire(
             continue;
         }
         thread::sleep(left);
-        let spent = cpu_of(server, || {
+        let longest = longest_ping_while(server, || {
             while held(connection) > 0 {
                 // More queries would cost more than what is measured.
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        return (spent, end.elapsed().as_secs_f64());
+        return (longest.spent, end.elapsed().as_secs_f64(), longest.time);
     }
 }
 

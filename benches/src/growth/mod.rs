@@ -1,8 +1,6 @@
 //! How costs grow with the number of locks, of waiters, and of leases that end at once.
 
-mod held;
 mod leases;
-mod loading;
 mod many;
 mod queue;
 
@@ -14,8 +12,5 @@ pub(crate) use many::measure as many;
 
 /// The parts on one server.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
-    held::measure(program, scale)
-        .and(queue::measure(program, scale))
-        .and(leases::measure(program, scale))
-        .and(loading::measure(program, scale))
+    queue::measure(program, scale).and(leases::measure(program, scale))
 }

@@ -39,16 +39,14 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let figures = interleave(scale.rounds, &mut rings, |(server, ring)| {
         [cpu_of(server, || ring.turn(grants)) / 1000.0 / grants as f64]
     });
-    let mut table = Table::new(
+    let table = Table::new(
         format!("A grant to a queued call: {}", program.version),
         "Server CPU of a release, the grant that follows, and the releaser's new wait; and its ratio to that of \
          blocked calls.",
         &["us a grant", "of blocked"],
     );
+    let table = table.rows_over(NAMES, &figures, |_| 0);
     let ratio = |[cost]: &[Rounds; 1]| cost.over(&figures[0][0]).spread();
-    for (name, cost) in NAMES.iter().zip(&figures) {
-        table.row(*name, vec![cost[0].spread(), ratio(cost)]);
-    }
     let goal = |index: usize, limit| {
         let what = format!("CPU a grant of blocked, {}", NAMES[index]);
         Goal::at_most(what, limit, ratio(&figures[index]))

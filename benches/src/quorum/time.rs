@@ -8,7 +8,7 @@ use super::{SERVERS, WAYS, servers};
 use crate::process::Process;
 use crate::scale::Scale;
 use crate::servers::Program;
-use crate::stats::{Rounds, interleave, percentiles, spreads};
+use crate::stats::{interleave, percentiles};
 use crate::table::Table;
 use crate::toolchains::Language;
 
@@ -23,46 +23,46 @@ pub(super) struct Times {
 }
 
 const COLUMNS: [&str; 4] = ["median us", "p99 us", "pairs/s", "errors"];
-type Figures = [Rounds; COLUMNS.len()];
 
 pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, String>) -> Table {
+    let mut table = Table::new(
+        format!(
+            "Lock and unlock on {SERVERS} servers, of which some are down: {}",
+            program.version
+        ),
+        "One client for one lock, in its own process, without contention. A server that is down has been \
+         killed: its port refuses connections. This project's lock takes one round more than redsync's, \
+         which has no token. Redsync as it ships waits for the answers of all servers, and go-redis tries \
+         one that is down several times, with pauses. Set to be quick, both are turned off (WithFailFast, \
+         MaxRetries, DialerRetries).",
+        &COLUMNS,
+    );
     let mut servers = servers(program);
     let register = program.start();
-    let mut contestants: Vec<(usize, Result<Process, String>)> = WAYS
-        .iter()
-        .enumerate()
-        .map(|(number, (way, _))| {
-            let name = format!("quorum-{number}");
-            (number, way.start(&servers, &register, go, &name))
-        })
-        .collect();
-    let mut by_down = Vec::new();
+    let mut started = Vec::new();
+    for (number, (way, name)) in WAYS.iter().enumerate() {
+        match way.start(&servers, &register, go, &format!("quorum-{number}")) {
+            Ok(process) => started.push((number, *name, process)),
+            Err(why) => table.left_out(*name, why),
+        }
+    }
+    let seconds = scale.quorum_seconds;
     for down in 0..=SERVERS / 2 {
         if down > 0 {
             servers[down - 1].kill9();
         }
         // The first round shows the clients which servers are down, and does not count.
-        let seconds = scale.quorum_seconds;
-        by_down.push(interleave(
-            scale.quorum_rounds,
-            &mut contestants,
-            |(number, process)| {
-                let figures = match process {
-                    Ok(running) => pairs(running, *number, seconds),
-                    Err(_) => return [f64::NAN; COLUMNS.len()],
-                };
-                figures.unwrap_or_else(|why| {
-                    *process = Err(why);
-                    [f64::NAN; COLUMNS.len()]
-                })
-            },
-        ));
+        let figures = interleave(scale.quorum_rounds, &mut started, |(number, _, process)| {
+            pairs(process, *number, seconds).unwrap_or_else(|why| {
+                eprintln!("{why}");
+                [f64::NAN; COLUMNS.len()]
+            })
+        });
+        let names = started.iter();
+        let names = names.map(|(_, name, _)| format!("{name}, {down} down"));
+        table = table.rows(names, &figures);
     }
-    let states: Vec<_> = contestants
-        .iter()
-        .map(|(_, process)| process.as_ref().err())
-        .collect();
-    write(program, &states, &by_down)
+    table
 }
 
 /// The figures of one round.
@@ -81,29 +81,4 @@ fn pairs(
     let [median, p99, _] = percentiles(&mut times.pairs_us);
     let rate = times.pairs_us.len() as f64 / seconds;
     Ok([median, p99, rate, times.errors as f64])
-}
-
-fn write(program: &Program, states: &[Option<&String>], by_down: &[Vec<Figures>]) -> Table {
-    let mut table = Table::new(
-        format!(
-            "Lock and unlock on {SERVERS} servers, of which some are down: {}",
-            program.version
-        ),
-        "One client for one lock, in its own process, without contention. A server that is down has been \
-         killed: its port refuses connections. This project's lock takes one round more than redsync's, \
-         which has no token. Redsync as it ships waits for the answers of all servers, and go-redis tries \
-         one that is down several times, with pauses. Set to be quick, both are turned off (WithFailFast, \
-         MaxRetries, DialerRetries).",
-        &COLUMNS,
-    );
-    for (index, ((_, name), state)) in WAYS.iter().zip(states).enumerate() {
-        if let Some(why) = state {
-            table.left_out(*name, *why);
-            continue;
-        }
-        for (down, figures) in by_down.iter().enumerate() {
-            table.row(format!("{name}, {down} down"), spreads(&figures[index]));
-        }
-    }
-    table
 }

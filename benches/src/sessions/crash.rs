@@ -76,8 +76,8 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
                 scale.watchdog_crashes,
                 WATCHDOG_MS,
                 |server, key| {
-                    let mut command = java.class("Watchdog");
-                    command.args([&server.port().to_string(), key]);
+                    let mut command = java.command();
+                    command.args(["watchdog", &server.port().to_string(), key]);
                     command
                 },
             );

@@ -22,19 +22,13 @@ const OTHER_FILES: usize = 200;
 /// All are renewed once in this time.
 const THIRD: Duration = Duration::from_millis(LEASE_MS as u64 / 3);
 
-/// The measured setting: so many grants of so many sessions, with or without a file and a replica.
-struct Kind {
-    grants: usize,
-    sessions: usize,
-    written: bool,
-}
-
-const KINDS: [Kind; 5] = [
-    Kind::new(0, 10_000, false),
-    Kind::new(GRANTS, 1, false),
-    Kind::new(GRANTS, 10_000, false),
-    Kind::new(GRANTS, 1, true),
-    Kind::new(GRANTS, 10_000, true),
+/// The measured settings: so many grants of so many sessions, with or without a file and a replica.
+const KINDS: [(usize, usize, bool); 5] = [
+    (0, 10_000, false),
+    (GRANTS, 1, false),
+    (GRANTS, 10_000, false),
+    (GRANTS, 1, true),
+    (GRANTS, 10_000, true),
 ];
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
@@ -59,11 +53,20 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         ],
     );
     let mut goals = Vec::new();
-    for kind in KINDS {
-        let figures = renewals(program, &kind, scale.renewals);
+    // As many sessions as connections may be open here.
+    let allowed = open_files_allowed().saturating_sub(OTHER_FILES);
+    for (grants, sessions, is_written) in KINDS {
+        let count = sessions.min(allowed);
+        let figures = renewals(program, grants, count, is_written, scale.renewals);
         let [percent, _, _, ping, _] = figures;
-        let name = kind.name();
-        if kind.grants > 0 && !kind.written {
+        let plural = if count == 1 { "" } else { "s" };
+        let written = if is_written {
+            ", AOF everysec and a replica"
+        } else {
+            ""
+        };
+        let name = format!("{grants} grants of {count} session{plural}{written}");
+        if grants > 0 && !is_written {
             let cpu = format!("{name}: CPU of a core");
             let longest = format!("{name}: longest PING, ms");
             goals.push(Goal::at_most(cpu, 0.05, Spread::of(percent / 100.0)));
@@ -74,36 +77,14 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     Part::new(table, goals)
 }
 
-impl Kind {
-    const fn new(grants: usize, sessions: usize, written: bool) -> Self {
-        Self {
-            grants,
-            sessions,
-            written,
-        }
-    }
-
-    /// As many as connections may be open here.
-    fn sessions(&self) -> usize {
-        let allowed = open_files_allowed().saturating_sub(OTHER_FILES);
-        self.sessions.min(allowed)
-    }
-
-    fn name(&self) -> String {
-        let written = if self.written {
-            ", AOF everysec and a replica"
-        } else {
-            ""
-        };
-        let count = self.sessions();
-        let plural = if count == 1 { "" } else { "s" };
-        format!("{} grants of {count} session{plural}{written}", self.grants)
-    }
-}
-
-fn renewals(program: &Program, kind: &Kind, times: u32) -> [f64; 5] {
-    let count = kind.sessions();
-    let setting = if kind.written {
+fn renewals(
+    program: &Program,
+    grants: usize,
+    count: usize,
+    is_written: bool,
+    times: u32,
+) -> [f64; 5] {
+    let setting = if is_written {
         Setting::AppendOnly
     } else {
         Setting::Plain
@@ -114,9 +95,7 @@ fn renewals(program: &Program, kind: &Kind, times: u32) -> [f64; 5] {
         .config("maxclients", &max)
         .start();
     settle(&server);
-    let _replica = kind
-        .written
-        .then(|| Setting::Replica.replica_of(&server, program));
+    let _replica = is_written.then(|| Setting::Replica.replica_of(&server, program));
     let mut sessions: Vec<(Connection, i64)> = (0..count)
         .map(|_| {
             let mut connection = server.connection();
@@ -124,7 +103,7 @@ fn renewals(program: &Program, kind: &Kind, times: u32) -> [f64; 5] {
             (connection, session)
         })
         .collect();
-    let each = kind.grants / count;
+    let each = grants / count;
     for (index, (connection, session)) in sessions.iter_mut().enumerate() {
         for_each(connection, index * each..(index + 1) * each, |number| {
             acquire(*session, &format!("lock:{number:07}"), OWNER, LEASE_MS)

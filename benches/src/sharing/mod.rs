@@ -1,6 +1,5 @@
 //! What a share of a lock costs, beside a lock that one holder has alone.
 
-mod memory;
 mod pair;
 mod readers;
 
@@ -17,14 +16,12 @@ const KEY: &str = "shared";
 /// All parts on each server; the goals are those of the first.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     Part::of_each(programs, |program| {
-        pair::measure(program, scale)
-            .and(memory::measure(program, scale))
-            .and(readers::measure(program, scale))
+        pair::measure(program, scale).and(readers::measure(program, scale))
     })
 }
 
 /// A share for one of many owners, whose names are as long as [`OWNER`].
-fn share(key: &str, number: usize) -> Cmd {
+pub(crate) fn share(key: &str, number: usize) -> Cmd {
     let owner = format!("{}{number:08}", &OWNER[..OWNER.len() - 8]);
     command(&["LOCK.ACQUIRE", key, &owner, "SHARED", "PX"], &[HOUR_MS])
 }

@@ -11,7 +11,7 @@ use crate::part::{Goal, Part};
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, number, open_files_allowed, settle};
-use crate::stats::{interleave, spreads};
+use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
@@ -35,11 +35,9 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             [f64::NAN, longest.time, longest.server, f64::NAN]
         }
     });
-    let mut table = Table::new(
-        format!(
-            "{readers} readers let in behind a writer: {}",
-            program.version
-        ),
+    let version = &program.version;
+    let table = Table::new(
+        format!("{readers} readers let in behind a writer: {version}"),
         "From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
          longest that another client's PING took meanwhile, the most CPU that the server spent between such \
          a PING and its reply, and the time until the last grant had come.",
@@ -51,9 +49,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         ],
     );
     let names = ["LOCK.ACQUIRE SHARED BLOCK", "nobody waits, for 200 ms"];
-    for (name, figures) in names.into_iter().zip(&figures) {
-        table.row(name, spreads(figures));
-    }
+    let table = table.rows(names, &figures);
     let what = "longest PING while readers are let in, ms";
     let goal = Goal::at_most(what, 5.0, figures[0][1].spread());
     Part::new(table, vec![goal])

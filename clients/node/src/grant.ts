@@ -19,7 +19,19 @@ export interface Held {
   release(): Promise<void>;
 }
 
-/** A hold of a lock, until its release or the loss of the lock. */
+/**
+ * A hold of a lock, until its release or the loss of the lock.
+ *
+ * No client can promise that it still has the lock when its write arrives. So what is written to has to compare the `token`.
+ *
+ * @example
+ * ```ts
+ * await using grant = await locks.lock("lock:orders:42").acquire(); // released at the end of the block
+ * grant.onLost((loss) => console.error("stop:", loss.reason));
+ * await grant.check(); // before a critical step
+ * await pay(grant.token, grant.signal);
+ * ```
+ */
 export class Grant {
   /** The key of the lock, with the prefix. */
   readonly key: string;
@@ -45,12 +57,12 @@ export class Grant {
     this.#observer = observer;
   }
 
-  /** Whether nobody else has the lock, by the clock alone. False also while the server is silent. */
+  /** Whether nobody else has the lock, by the clock alone, without a call. False also while the server is silent. */
   get held(): boolean {
     return this.remaining > 0;
   }
 
-  /** For how many ms `held` stays true without another reply of the server. */
+  /** For how many ms `held` stays true without another reply of the server; 0 if it is false. */
   get remaining(): number {
     return this.isReleased ? 0 : this.#held.remaining;
   }
@@ -86,19 +98,34 @@ export class Grant {
     return off;
   }
 
-  /** Asks the server whether the grant stands. Use it before a step that matters. Rejects with LockLost if it does not. */
+  /**
+   * Asks the server whether the grant stands. Use it before a step that matters.
+   *
+   * @throws {@link LockLost} if it does not; {@link LockUnavailable} without an answer in two reply timeouts;
+   * {@link LockMisuse} if it was released
+   */
   async check(): Promise<void> {
     await this.#hold.check();
   }
 
-  /** Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed. */
+  /**
+   * Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is fixed.
+   *
+   * @param lease - In ms: at least 1000, or at least 1 if it is fixed.
+   * @throws {@link LockLost} if it was lost; {@link LockUnavailable} without an answer in two reply timeouts;
+   * {@link LockMisuse} if it was released or the lease is too short
+   */
   async extend(lease: number): Promise<void> {
     await this.#hold.extend(lease);
   }
 
   /**
    * Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, for a caller of
-   * `Locks.adopt` with its key, owner and token.
+   * {@link Locks.adopt} with its key, owner and token. An example is there.
+   *
+   * @param lease - In ms, at least 1.
+   * @throws {@link LockLost} if it was lost; {@link LockUnavailable} without an answer in two reply timeouts;
+   * {@link LockMisuse} if it was released, or its owner has other holds of it
    */
   async detach(lease: number): Promise<void> {
     await this.#hold.detach(lease);
@@ -106,8 +133,10 @@ export class Grant {
   }
 
   /**
-   * Gives this hold back. Rejects with LockLost if the lock was lost before, with LockUnavailable without an answer in two
-   * reply timeouts (then the session repeats the release), and with LockMisuse the second time.
+   * Gives this hold back.
+   *
+   * @throws {@link LockLost} if the lock was lost before; {@link LockUnavailable} without an answer in two reply timeouts (then
+   * the session repeats the release); {@link LockMisuse} the second time
    */
   release(): Promise<void> {
     if (this.isReleased) return Promise.reject(misuse(this.key, "it was released already"));

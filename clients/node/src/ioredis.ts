@@ -2,7 +2,18 @@
 
 import { type Address, type Connection, type Library, textOf } from "./library.ts";
 
-/** A `Redis` of ioredis: on one server, or by Sentinels. */
+/**
+ * A `Redis` of ioredis: on one server, or by Sentinels. Only what this package uses of it.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import { Locks } from "redis-lock-client";
+ *
+ * const locks = new Locks(new Redis(6379, "redis"));
+ * const primary = new Locks(new Redis({ name: "mymaster", sentinels: [{ host: "sentinel-1", port: 26379 }] }));
+ * ```
+ */
 export interface IoredisClient {
   readonly options: object;
   readonly stream?: { cork?(): void; uncork?(): void; destroy?(): void };
@@ -13,7 +24,17 @@ export interface IoredisClient {
   on(event: string, listener: (...given: any[]) => void): unknown;
 }
 
-/** A `Cluster` of ioredis. */
+/**
+ * A `Cluster` of ioredis. Only what this package uses of it.
+ *
+ * @example
+ * ```ts
+ * import { Cluster } from "ioredis";
+ * import { Locks } from "redis-lock-client";
+ *
+ * const locks = new Locks(new Cluster([{ host: "node-1", port: 6379 }]));
+ * ```
+ */
 export interface IoredisCluster {
   readonly isCluster: boolean;
   readonly options: object;

@@ -2,7 +2,18 @@
 
 import { type Address, type Connection, type Library, textOf } from "./library.ts";
 
-/** A client of `createClient`. */
+/**
+ * A client of `createClient`, connected or not. Only what this package uses of it.
+ *
+ * @example
+ * ```ts
+ * import { createClient } from "@redis/client";
+ * import { Locks } from "redis-lock-client";
+ *
+ * const locks = new Locks(createClient({ url: "redis://redis:6379" }));
+ * const primary = new Locks(async () => createClient(await askSentinels())); // for each connection
+ * ```
+ */
 export interface NodeRedisClient {
   readonly isOpen: boolean;
   connect(): Promise<unknown>;
@@ -17,7 +28,19 @@ interface Source extends NodeRedisClient {
   duplicate(override: object): NodeRedisClient;
 }
 
-/** A cluster of `createCluster`. */
+/**
+ * A cluster of `createCluster`, connected. Only what this package uses of it.
+ *
+ * @example
+ * ```ts
+ * import { createCluster } from "@redis/client";
+ * import { Locks } from "redis-lock-client";
+ *
+ * const cluster = createCluster({ rootNodes: [{ url: "redis://node-1:6379" }] });
+ * await cluster.connect();
+ * const locks = new Locks(cluster);
+ * ```
+ */
 export interface NodeRedisCluster {
   readonly masters: readonly { readonly host: string; readonly port: number }[];
   nodeClient(node: never): unknown;

@@ -5,21 +5,49 @@ import { basename } from "node:path";
 import { type LockLost, LockMisuse } from "./errors.ts";
 import { type ClaimTerms, LEAST_LEASE, type Words } from "./state/claim.ts";
 
-/** How a lock is acquired. All times are in milliseconds. */
+/**
+ * How a lock is acquired. All times are in milliseconds. A wrong value throws {@link LockMisuse}.
+ *
+ * @example
+ * ```ts
+ * const lock = locks.lock("lock:report", {
+ *   wait: 10_000,
+ *   signal: AbortSignal.timeout(15_000), // of the request, say
+ *   maxHold: 60_000,
+ *   onLost: (loss) => console.error("stop:", loss.reason),
+ * });
+ * await lock.run(({ token, signal }) => report(token, signal));
+ * ```
+ */
 export interface LockOptions {
-  /** How long to wait in line: without a limit by default. 0: now or never. */
+  /** How long to wait in line: without a limit by default. 0: do not wait. */
   readonly wait?: number | undefined;
-  /** Ends the acquire: then it holds nothing and stands in no line. */
+  /** Ends the acquire, which then neither holds nor waits, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** A fixed lease: it is the whole life of the grant, unless `extend` renews it. */
+  /** A fixed lease, at least 1: the whole life of the grant, unless `extend` renews it. None by default. */
   readonly fixed?: number | undefined;
-  /** The grant ends after so long: then it is lost. */
+  /** The lock is lost after so long, at least 1: without a limit by default. */
   readonly maxHold?: number | undefined;
   /** As `Grant.onLost`. */
   readonly onLost?: ((loss: LockLost) => void) | undefined;
 }
 
-/** Options of a `Locks`. All times are in milliseconds. */
+/**
+ * Options of a {@link Locks} or {@link QuorumLocks}. All times are in milliseconds. A wrong value throws {@link LockMisuse}.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import { Locks } from "redis-lock-client";
+ *
+ * const locks = new Locks(new Redis(), {
+ *   service: "orders",
+ *   prefix: "shop:",
+ *   lease: 20_000,
+ *   observer: { lost: (key, loss) => console.error(key, loss.reason) },
+ * });
+ * ```
+ */
 export interface LocksOptions {
   /** Begins each owner and names the session, so that an operator sees whose a lock is: the name of the program. */
   readonly service?: string | undefined;
@@ -29,24 +57,36 @@ export interface LocksOptions {
   readonly lease?: number | undefined;
   /** How long the process may be suspended and keep its locks: 30 s by default, at least 1 s. */
   readonly silence?: number | undefined;
-  /** How long a reply may take, connecting included: 1 s by default. */
+  /** How long a reply may take, connecting included: 1 s by default, at least 1 ms. */
   readonly replyTimeout?: number | undefined;
   /** Is notified of what happens. `redis-lock-client/otel` has one for OpenTelemetry. */
   readonly observer?: Observer | undefined;
 }
 
 /**
- * Is notified of what happens to locks, for metrics. Times are in milliseconds, and keys have the prefix. What a
- * function throws is ignored.
+ * Is notified of what happens to locks, for metrics. Times are in milliseconds, and keys have the prefix. An error of a
+ * function is ignored.
+ *
+ * @example
+ * ```ts
+ * import { Locks, type Observer } from "redis-lock-client";
+ * import { TestServer } from "redis-lock-client/testing";
+ *
+ * const observer: Observer = {
+ *   acquired: (key, ms, error) => console.log(key, error ? "not granted" : "granted", "after", ms),
+ *   lost: (key, loss) => console.error(key, loss.reason),
+ * };
+ * const locks = new Locks(new TestServer(), { observer });
+ * ```
  */
 export interface Observer {
-  /** An acquire has ended after this time; without an error the lock was granted. */
+  /** An acquire has ended after this time, its wait included; without an error the lock was granted. */
   acquired?(key: string, ms: number, error?: unknown): void;
-  /** A release has ended. The lock was held for this time. */
+  /** A release has ended. The lock was held for this time; without an error to the end. */
   released?(key: string, ms: number, error?: unknown): void;
   /** A grant ended otherwise than by its release. */
   lost?(key: string, loss: LockLost): void;
-  /** The connection of a session has broken; without an error it is back, or not needed any more. */
+  /** The connection of the session at this server has broken; without an error it is back, or not needed any more. */
   connection?(server: string, error?: unknown): void;
 }
 

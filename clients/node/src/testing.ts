@@ -1,20 +1,10 @@
 /**
  * A stand-in for unit tests: a server that has its locks in memory, in place of a client.
  *
- *     import { Locks } from "redis-lock-client";
- *     import { TestServer } from "redis-lock-client/testing";
- *
- *     const server = new TestServer();
- *     const locks = new Locks(server);
- *     const grant = await locks.lock("orders:42").acquire();
- *     server.lose("orders:42"); // what does the program do now?
- *
- * Waiters get the lock first come, first served. Tokens rise, and fixed leases end by time. Deadlocks are not found.
- *
  * @packageDocumentation
  */
 
-import type { Connection, Library } from "./library.ts";
+import type { Connection } from "./library.ts";
 import type { Words } from "./state/claim.ts";
 import { Fault } from "./state/fault.ts";
 
@@ -51,8 +41,25 @@ function optionsOf(words: Words): Map<string, number> {
 
 const grantOf = ({ token, owner, holds, lease, limit }: Call): unknown[] => [token, owner, holds, lease, limit];
 
-/** A server in memory. Make one for each test, and give it to `Locks` in place of a client. */
-export class TestServer implements Library {
+/**
+ * A server in memory. Make one for each test, and give it to `Locks` in place of a client.
+ *
+ * Waiters get the lock first come, first served. Tokens rise, and fixed leases end by time. Deadlocks are not found.
+ *
+ * @example
+ * ```ts
+ * import { Locks } from "redis-lock-client";
+ * import { TestServer } from "redis-lock-client/testing";
+ *
+ * const server = new TestServer();
+ * const locks = new Locks(server);
+ * const grant = await locks.lock("lock:orders:42").acquire();
+ * console.log(server.holders("lock:orders:42").length, server.waiters("lock:orders:42").length); // 1 0
+ * server.lose("lock:orders:42"); // what does the program do now?
+ * await locks.close();
+ * ```
+ */
+export class TestServer {
   /** How errors name it. */
   readonly address = "the server in memory";
   /** Begins no key. */
@@ -62,7 +69,7 @@ export class TestServer implements Library {
   readonly #sessions = new Map<number, Session>();
   #token = 0;
 
-  /** The owners that hold the lock. */
+  /** The owners that hold the lock. The key has the prefix of the locks. */
   holders(key: string): string[] {
     return this.#of(key).filter((call) => call.token > 0).map((call) => call.owner);
   }
@@ -75,6 +82,8 @@ export class TestServer implements Library {
   /**
    * Ends all grants of the lock, as an operator's DEL does: its holders are notified, and the first waiter gets it. False if
    * nobody holds it.
+   *
+   * @param reason - Is the `reason` of the LockLost.
    */
   lose(key: string, reason = "deleted"): boolean {
     const lost = this.#of(key).filter((call) => call.token > 0);
@@ -86,7 +95,7 @@ export class TestServer implements Library {
     return lost.length > 0;
   }
 
-  /** @internal */
+  /** @internal As a `Library`, for the locks. */
   open(): Connection {
     return { ready: Promise.resolve(), close: () => {}, send: (words) => this.#command(words) };
   }

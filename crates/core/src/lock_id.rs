@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::Equivalent;
+
 /// A lock's identity: a key of a database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
@@ -25,5 +27,15 @@ impl LockId {
     #[must_use]
     pub fn is(&self, database: i32, key: &[u8]) -> bool {
         self.database == database && *self.key == *key
+    }
+}
+
+/// A [`LockId`] whose name is borrowed, to look it up.
+#[derive(Clone, Copy, Hash)]
+pub(crate) struct LockName<'a>(pub(crate) i32, pub(crate) &'a [u8]);
+
+impl Equivalent<LockId> for LockName<'_> {
+    fn equivalent(&self, id: &LockId) -> bool {
+        id.is(self.0, self.1)
     }
 }

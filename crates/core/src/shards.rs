@@ -5,26 +5,25 @@
 //! is split; when there are too few, the last one goes back into that it was split from (linear hashing). So no call
 //! moves more than some hundred entries, and the parts do not all grow at the same time.
 
-use std::borrow::Borrow;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
-
-use crate::Map;
-use crate::map::shrink_if_sparse;
+use hashbrown::hash_table::Entry;
+use hashbrown::{Equivalent, HashTable};
 
 /// How many entries a part has on average at most: a table of one size has hardly any room for more.
 const FULL: usize = 400;
 
-/// The capacity that an empty part may keep: the least that a map has.
+/// The capacity that an empty part may keep: the least that a table has.
 const LEAST: usize = 3;
+
+type Part<K, V> = HashTable<(K, V)>;
 
 /// A map in parts.
 #[derive(Debug)]
 pub(crate) struct Shards<K, V> {
     /// One at least, once there was an entry.
-    parts: Vec<Map<K, V>>,
+    parts: Vec<Part<K, V>>,
     hasher: RandomState,
     len: usize,
 }
@@ -45,80 +44,85 @@ impl<K: Eq + Hash, V> Shards<K, V> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.parts.iter().flatten()
+        self.parts.iter().flatten().map(|(key, value)| (key, value))
     }
 
-    pub(crate) fn get_key_value<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
+    pub(crate) fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
     where
-        K: Borrow<Q>,
+        Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.parts.get(self.part(key))?.get_key_value(key)
+        let hash = self.hasher.hash_one(key);
+        let part = self.parts.get(self.part(hash))?;
+        let (key, value) = part.find(hash, |(other, _)| key.equivalent(other))?;
+        Some((key, value))
     }
 
-    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn get<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<&V> {
         self.get_key_value(key).map(|(_, value)| value)
     }
 
-    pub(crate) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
-    where
-        K: Borrow<Q>,
-    {
-        let part = self.part(key);
-        self.parts.get_mut(part)?.get_mut(key)
+    pub(crate) fn get_mut<Q: Equivalent<K> + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V> {
+        let hash = self.hasher.hash_one(key);
+        let part = self.part(hash);
+        let part = self.parts.get_mut(part)?;
+        let entry = part.find_mut(hash, |(other, _)| key.equivalent(other));
+        entry.map(|(_, value)| value)
     }
 
+    /// Adds an entry whose key is not there.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         self.make_room();
-        let part = self.part(&key);
-        if self.parts[part].insert(key, value).is_none() {
-            self.len += 1;
-        }
+        self.put((key, value));
+        self.len += 1;
     }
 
     pub(crate) fn get_or_insert_with(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
         self.make_room();
-        let part = self.part(&key);
-        match self.parts[part].entry(key) {
-            Entry::Occupied(entry) => entry.into_mut(),
+        let hash = self.hasher.hash_one(&key);
+        let part = self.part(hash);
+        let rehash = |(key, _): &(K, V)| self.hasher.hash_one(key);
+        let entry = match self.parts[part].entry(hash, |(other, _)| key == *other, rehash) {
+            Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => {
                 self.len += 1;
-                entry.insert(new())
+                entry.insert((key, new()))
             }
-        }
+        };
+        let (_, value) = entry.into_mut();
+        value
     }
 
-    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-    {
-        let part = self.part(key);
-        let value = self.parts.get_mut(part)?.remove(key)?;
-        self.removed_from(part);
-        Some(value)
+    pub(crate) fn remove<Q: Equivalent<K> + Hash + ?Sized>(&mut self, key: &Q) -> Option<V> {
+        self.remove_if(key, |_| true)
     }
 
     /// Changes a value that is there, and removes it when that returns true.
-    pub(crate) fn remove_if(&mut self, key: K, change: impl FnOnce(&mut V) -> bool) {
-        let part = self.part(&key);
-        if let Some(map) = self.parts.get_mut(part)
-            && let Entry::Occupied(mut entry) = map.entry(key)
-            && change(entry.get_mut())
-        {
-            entry.remove();
-            self.removed_from(part);
+    pub(crate) fn remove_if<Q>(&mut self, key: &Q, change: impl FnOnce(&mut V) -> bool) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hasher.hash_one(key);
+        let part = self.part(hash);
+        let entry = self.parts.get_mut(part)?;
+        let entry = entry.find_entry(hash, |(other, _)| key.equivalent(other));
+        let mut entry = entry.ok()?;
+        let (_, value) = entry.get_mut();
+        if !change(value) {
+            return None;
         }
+        let ((_, value), _) = entry.remove();
+        self.removed_from(part);
+        Some(value)
     }
 
     fn removed_from(&mut self, part: usize) {
         self.len -= 1;
         let part = &mut self.parts[part];
         if part.is_empty() && part.capacity() > LEAST {
-            *part = Map::default();
-        } else {
-            shrink_if_sparse(part);
+            *part = Part::default();
+        } else if part.len() < part.capacity() / 8 {
+            let rehash = |(key, _): &(K, V)| self.hasher.hash_one(key);
+            part.shrink_to(part.len() * 2, rehash);
         }
         if self.len < self.parts.len() / 4 * FULL {
             self.join_last();
@@ -127,7 +131,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
 
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.parts.iter().map(Map::capacity).sum()
+        self.parts.iter().map(Part::capacity).sum()
     }
 
     /// Splits a part when one more entry is too many.
@@ -141,23 +145,32 @@ impl<K: Eq + Hash, V> Shards<K, V> {
     #[cold]
     fn split(&mut self) {
         let last = self.parts.len();
-        self.parts.push(Map::default());
+        self.parts.push(Part::default());
         // The next part in the order of halves, from which the new one takes every key that is now the new one's.
         let from = last & (self.mask() >> 1);
         let mut whole = std::mem::take(&mut self.parts[from]);
-        let moved: Vec<_> = whole.extract_if(|key, _| self.part(key) == last).collect();
-        whole.shrink_to_fit();
+        let is_moved = |(key, _): &mut (K, V)| self.part(self.hasher.hash_one(&*key)) == last;
+        let moved: Vec<_> = whole.extract_if(is_moved).collect();
+        whole.shrink_to_fit(|(key, _)| self.hasher.hash_one(key));
         self.parts[from] = whole;
-        self.parts[last].extend(moved);
+        for entry in moved {
+            self.put(entry);
+        }
     }
 
     /// Joins the last part with that from which it was split.
     #[cold]
     fn join_last(&mut self) {
-        for (key, value) in self.parts.pop().into_iter().flatten() {
-            let part = self.part(&key);
-            self.parts[part].insert(key, value);
+        for entry in self.parts.pop().into_iter().flatten() {
+            self.put(entry);
         }
+    }
+
+    fn put(&mut self, entry: (K, V)) {
+        let rehash = |(key, _): &(K, V)| self.hasher.hash_one(key);
+        let hash = rehash(&entry);
+        let part = self.part(hash);
+        self.parts[part].insert_unique(hash, entry, rehash);
     }
 
     /// The bits of a hash that tell the part, of which the highest may be one too many.
@@ -165,9 +178,10 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.parts.len().next_power_of_two() - 1
     }
 
-    fn part<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+    /// The part of a key with this hash. A table uses the bits at both ends of the hash.
+    fn part(&self, hash: u64) -> usize {
         let mask = self.mask();
-        let part = usize::try_from(self.hasher.hash_one(key) & mask as u64).unwrap_or_default();
+        let part = usize::try_from((hash >> 32) & mask as u64).unwrap_or_default();
         if part < self.parts.len() {
             part
         } else {
@@ -178,7 +192,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FULL, LEAST, Map, Shards};
+    use super::{FULL, LEAST, Part, Shards};
 
     #[test]
     fn it_is_a_map() {
@@ -187,7 +201,7 @@ mod tests {
         assert_eq!(map.remove(&1), None);
         for number in 0..1000_u32 {
             map.insert(number, number);
-            map.insert(number, number + 1);
+            *map.get_or_insert_with(number, || 0) += 1;
         }
         assert_eq!((map.len(), map.iter().count()), (1000, 1000));
         *map.get_mut(&7).unwrap() = 0;
@@ -202,7 +216,7 @@ mod tests {
     #[test]
     fn one_part_at_a_time_grows_and_shrinks() {
         let capacities = |map: &Shards<u32, u32>| -> Vec<usize> {
-            map.parts.iter().map(Map::capacity).collect()
+            map.parts.iter().map(Part::capacity).collect()
         };
         let mut map = Shards::default();
         let mut before = Vec::new();
@@ -212,7 +226,7 @@ mod tests {
             let all = 0..before.len().max(after.len());
             let changed = all.filter(|&part| before.get(part) != after.get(part));
             assert!(changed.count() <= 3, "at {number}");
-            let largest = map.parts.iter().map(Map::len).max();
+            let largest = map.parts.iter().map(Part::len).max();
             assert!(largest.unwrap() < 3 * FULL, "{largest:?} at {number}");
             before = after;
         };

@@ -1,13 +1,14 @@
 //! Asking one server for everything that the checks want to know of it.
 
 use crate::arguments::Access;
-use crate::facts::{Clock, Module, Node, Seen, Write};
-use crate::finding::{Fix, Unseen};
+use crate::ask::Asker;
+use crate::facts::{Clock, Module, Node, Write};
+use crate::finding::{Seen, Unseen};
 use crate::{files, programs, users};
 use redis::{Cmd, Value, cmd};
-use redis_lock_tool::{Answer, Link, Names, Reply, Target, command as words, items, lines, text};
+use redis_lock_tool::{Names, Reply, Target, items, lines, text};
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The settings that checks ask for; passwords are not among them.
 const SETTINGS: &str = "appendfsync appendonly busy-reply-threshold cluster-allow-reads-when-down cluster-node-timeout \
@@ -36,53 +37,50 @@ pub(crate) struct Examined {
 
 /// Asks a server everything. The error is that of the connection.
 pub(crate) fn examine(access: &Access, target: &Target) -> Result<Examined, String> {
-    let mut c = target.connect()?;
-    let me = whoami(&mut c, target)?;
-    let allow = |rights: &str| Fix::Run(format!("ACL SETUSER {me} {rights}"));
-    let mut see = |line: &str, right: &str| {
-        let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
-        let what: Vec<_> = line.split(' ').take_while(is_command).collect();
-        let answer = c.ask(&words(line))?;
-        Ok::<_, String>(answered(answer, &what.join(" "), &allow(right)))
-    };
-    let raw = see("INFO everything", "+info")?.map(|value| text(&value));
+    let mut c = Asker::connect(target)?;
+    let raw = c.look("INFO everything", "+info").map(|value| text(&value));
     let info = raw.clone().map(|text| lines(&text));
-    let has = |name: &str, value: &str| info.as_ref().is_ok_and(|info| is(info, name, value));
+    let has = |name: &str, value: &str| {
+        let info = info.as_ref().ok();
+        info.and_then(|info| info.get(name))
+            .is_some_and(|told| told == value)
+    };
     let (in_cluster, is_replica) = (has("cluster_enabled", "1"), has("role", "slave"));
-    let config = see(&format!("CONFIG GET {SETTINGS}"), "+config|get")?;
-    let absent = see(
-        &format!("COMMAND INFO {}", COMMANDS.join(" ")),
-        "+command|info",
-    )?;
-    let slow = see(&format!("SLOWLOG GET {SLOW_ENTRIES}"), "+slowlog|get")?;
-    let spikes = see("LATENCY LATEST", "+latency|latest")?;
+    let commands = format!("COMMAND INFO {}", COMMANDS.join(" "));
     let mut cluster = Ok(Names::new());
     let mut cluster_nodes = None;
     if in_cluster {
-        cluster = see("CLUSTER INFO", "+cluster|info")?.map(|value| lines(&text(&value)));
-        let nodes = see("CLUSTER NODES", "+cluster|nodes")?;
+        let told = c.look("CLUSTER INFO", "+cluster|info");
+        cluster = told.map(|value| lines(&text(&value)));
+        let nodes = c.look("CLUSTER NODES", "+cluster|nodes");
         cluster_nodes = nodes.ok().map(|value| text(&value));
     }
+    let config = c.look(&format!("CONFIG GET {SETTINGS}"), "+config|get");
+    let slow = c.look(&format!("SLOWLOG GET {SLOW_ENTRIES}"), "+slowlog|get");
+    let spikes = c.look("LATENCY LATEST", "+latency|latest");
     let node = Node {
         address: target.address(),
-        modules: loaded(&mut c, raw.as_deref())?,
+        modules: loaded(&mut c, raw),
         config: config.map(|value| names(&value)),
-        absent: absent.map(|value| missing(&value)),
-        clock: clock(&mut c, &allow("+time"))?,
+        absent: c
+            .look(&commands, "+command|info")
+            .map(|value| missing(&value)),
+        clock: clock(&mut c),
         slow: slow.map(|value| slowest(&value)),
         spikes: spikes.map(|value| longest(&value)),
-        users: users::examine(&mut c, access, &me)?,
-        programs: programs::examine(&mut c, &me)?,
+        users: users::examine(&mut c, access),
+        programs: programs::examine(&mut c),
         files: info.as_ref().ok().and_then(files::read),
         open: open(target),
         write: if is_replica {
             Ok(Write::Replica)
         } else {
-            write(c, in_cluster, &allow(&format!("+del ~{NO_SUCH_LOCK}*")))
+            write(&mut c, in_cluster)
         },
         cluster,
         info,
     };
+    c.end()?;
     let run_id = node.told("run_id").ok().flatten().map(str::to_owned);
     Ok(Examined {
         node,
@@ -98,34 +96,10 @@ pub(crate) fn names(reply: &Value) -> Names {
         .unwrap_or_default()
 }
 
-fn whoami(c: &mut Link, target: &Target) -> Result<String, String> {
-    let told = c.ask(&words("ACL WHOAMI"))?.map(|value| text(&value));
-    let known = target.login().0.unwrap_or("default").to_owned();
-    Ok(told.unwrap_or(known))
-}
-
-/// The answer; or why it was refused, and what would allow it.
-pub(crate) fn answered(answer: Answer, what: &str, allow: &Fix) -> Seen<Value> {
-    answer.map_err(|error| {
-        let unseen = Unseen::new(format!("{what} is refused: {error}"));
-        if error.starts_with("NOPERM") {
-            return unseen.fix(allow.clone());
-        }
-        unseen
-    })
-}
-
-fn is(fields: &Names, name: &str, value: &str) -> bool {
-    fields.get(name).is_some_and(|has| has == value)
-}
-
 /// The loaded modules, by `INFO`; with paths where `MODULE LIST` may be asked.
-fn loaded(c: &mut Link, info: Result<&str, &Unseen>) -> Result<Seen<Vec<Module>>, String> {
-    let list = c.ask(&words("MODULE LIST"))?;
-    let mut found = match info {
-        Ok(info) => modules(info),
-        Err(unseen) => return Ok(Err(unseen.clone())),
-    };
+fn loaded(c: &mut Asker, info: Seen<String>) -> Seen<Vec<Module>> {
+    let list = c.look("MODULE LIST", "+module|list");
+    let mut found = modules(&info?);
     for entry in list.as_ref().map(items).unwrap_or_default() {
         let fields = names(entry);
         let named = |module: &&mut Module| Some(&module.name) == fields.get("name");
@@ -133,7 +107,7 @@ fn loaded(c: &mut Link, info: Result<&str, &Unseen>) -> Result<Seen<Vec<Module>>
             module.path = fields.get("path").cloned();
         }
     }
-    Ok(Ok(found))
+    Ok(found)
 }
 
 /// The modules of `INFO modules`: several lines of one name.
@@ -187,24 +161,23 @@ fn longest(reply: &Value) -> Vec<(String, u64)> {
     events.collect()
 }
 
+/// The time since 1970.
+fn now_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+}
+
 /// How far the server's clock is ahead of ours.
-fn clock(c: &mut Link, allow: &Fix) -> Result<Seen<Clock>, String> {
-    let now = || {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
-    };
+fn clock(c: &mut Asker) -> Seen<Clock> {
     let mut best = None::<Clock>;
     for _ in 0..CLOCK_QUESTIONS {
-        let sent = now();
-        let time = match answered(c.ask(&cmd("TIME"))?, "TIME", allow) {
-            Ok(time) => time,
-            Err(unseen) => return Ok(Err(unseen)),
-        };
-        let took = (now() - sent).max(0);
+        let sent = now_micros();
+        let time = c.look("TIME", "+time")?;
+        let took = (now_micros() - sent).max(0);
         let parts = items(&time).iter();
         let parts: Vec<i64> = parts.filter_map(|part| text(part).parse().ok()).collect();
         let [seconds, micros] = parts[..] else {
-            return Ok(Err(Unseen::new("TIME has an unknown form")));
+            return Err(Unseen::new("TIME has an unknown form"));
         };
         let there = seconds.saturating_mul(1_000_000).saturating_add(micros);
         let clock = Clock {
@@ -215,7 +188,7 @@ fn clock(c: &mut Link, allow: &Fix) -> Result<Seen<Clock>, String> {
             best = Some(clock);
         }
     }
-    Ok(best.ok_or_else(|| Unseen::new("TIME was not answered")))
+    best.ok_or_else(|| Unseen::new("TIME was not answered"))
 }
 
 /// Whether a connection without a login may do something.
@@ -237,24 +210,22 @@ fn open(target: &Target) -> Seen<bool> {
 
 /// Deletes a key that is not there: a write that changes nothing. An answer that never comes spoils the
 /// connection, so this one is the last that is asked.
-fn write(mut c: Link, in_cluster: bool, allow: &Fix) -> Seen<Write> {
-    let run = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
-        .as_nanos();
+fn write(c: &mut Asker, in_cluster: bool) -> Seen<Write> {
+    let run = now_micros();
     for number in 0..NAMES {
         let name = format!("{NO_SUCH_LOCK}{run}:{number}");
-        let answer = c.ask_in_time(Cmd::new().arg("DEL").arg(name));
+        let delete = Cmd::new().arg("DEL").arg(name).to_owned();
         // Other commands were answered a moment ago, on this very connection.
-        let Some(answer) = answer.map_err(Unseen::new)? else {
+        let Some(answer) = c.with(|link| link.ask_in_time(&delete))? else {
             return Ok(Write::Held);
         };
         match answer {
             Ok(_) => return Ok(Write::Taken),
             Err(error) if in_cluster && error.starts_with("MOVED") => {}
             Err(error) if error.starts_with("NOPERM") || error.contains("unknown command") => {
-                return answered(Err(error), "DEL of a name that is not there", allow)
-                    .map(|_| Write::Taken);
+                let what = "DEL of a name that is not there";
+                let rights = format!("+del ~{NO_SUCH_LOCK}*");
+                return c.allowed(Err(error), what, &rights).map(|_| Write::Taken);
             }
             Err(error) => return Ok(Write::Refused(error)),
         }

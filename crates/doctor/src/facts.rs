@@ -1,13 +1,9 @@
 //! The facts about the servers: plain data, which [`crate::judge`] judges.
 
 use crate::files::Files;
-use crate::finding::Unseen;
-use crate::programs::Programs;
-use redis_lock_tool::Names;
+use crate::finding::{Seen, Unseen};
+use redis_lock_tool::{Names, Program};
 use std::collections::BTreeSet;
-
-/// A fact, or why it is unknown.
-pub(crate) type Seen<T> = Result<T, Unseen>;
 
 /// Everything that was seen.
 #[derive(Debug, Default)]
@@ -88,6 +84,23 @@ pub(crate) struct User {
     pub(crate) key_denied: Option<String>,
 }
 
+/// The open sessions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Programs {
+    pub(crate) all: Vec<Program>,
+    /// Those that do not poll, though they hold locks or wait for some.
+    pub(crate) stuck: Vec<Stuck>,
+}
+
+/// A program that does not poll.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stuck {
+    pub(crate) program: Program,
+    /// Some of the locks that it holds, and some that it waits for, as far as they may be seen.
+    pub(crate) holds: Vec<String>,
+    pub(crate) waits: Vec<String>,
+}
+
 /// A Sentinel's view of a primary.
 #[derive(Debug)]
 pub(crate) struct Watched {
@@ -100,22 +113,24 @@ pub(crate) struct Watched {
 
 impl Default for Node {
     fn default() -> Self {
-        let not_asked = || Unseen::new("not asked");
+        fn unseen<T>() -> Seen<T> {
+            Err(Unseen::new("not asked"))
+        }
         Self {
             address: String::new(),
-            info: Err(not_asked()),
-            modules: Err(not_asked()),
-            config: Err(not_asked()),
-            absent: Err(not_asked()),
-            clock: Err(not_asked()),
-            slow: Err(not_asked()),
-            spikes: Err(not_asked()),
-            users: Err(not_asked()),
-            programs: Err(not_asked()),
+            info: unseen(),
+            modules: unseen(),
+            config: unseen(),
+            absent: unseen(),
+            clock: unseen(),
+            slow: unseen(),
+            spikes: unseen(),
+            users: unseen(),
+            programs: unseen(),
             files: None,
-            open: Err(not_asked()),
-            write: Err(not_asked()),
-            cluster: Err(not_asked()),
+            open: unseen(),
+            write: unseen(),
+            cluster: unseen(),
         }
     }
 }
@@ -173,11 +188,8 @@ impl Node {
     /// The replicas that it tells of, each as its fields.
     pub(crate) fn replicas(&self) -> Seen<Vec<Names>> {
         let info = self.info.as_ref().map_err(Clone::clone)?;
-        let is_replica = |name: &str| {
-            let number = name.strip_prefix("slave");
-            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let lines = info.iter().filter(|(name, _)| is_replica(name));
+        let is_replica = |name: &str| name.strip_prefix("slave")?.parse::<u32>().ok();
+        let lines = info.iter().filter(|(name, _)| is_replica(name).is_some());
         let fields = |line: &str| {
             let pairs = line.split(',').filter_map(|pair| pair.split_once('='));
             pairs

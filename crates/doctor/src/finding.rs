@@ -54,6 +54,9 @@ impl Unseen {
     }
 }
 
+/// A fact, or why it is unknown.
+pub(crate) type Seen<T> = Result<T, Unseen>;
+
 /// The verdict of a check on its facts.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
@@ -63,7 +66,7 @@ pub(crate) struct Verdict {
 }
 
 /// Some verdicts; none where the check has no place. The error is what could not be seen.
-pub(crate) type Judged = Result<Vec<Verdict>, Unseen>;
+pub(crate) type Judged = Seen<Vec<Verdict>>;
 
 impl Verdict {
     pub(crate) fn unseen(unseen: Unseen) -> Self {

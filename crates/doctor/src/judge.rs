@@ -20,57 +20,9 @@ mod checks_tests;
 #[cfg(test)]
 mod judge_tests;
 
-use crate::facts::{Facts, Node, Watched};
+use crate::facts::Facts;
 use crate::finding::{Finding, Judged, Verdict};
-use checks::CHECKS;
-
-/// A check, what for, and where its rule comes from.
-struct Check {
-    name: &'static str,
-    why: &'static str,
-    source: &'static str,
-    judge: Judge,
-}
-
-/// The facts that a check looks at, one by one.
-#[derive(Clone, Copy)]
-enum Judge {
-    Server(fn(&Node) -> Judged),
-    /// A server with the module.
-    Loaded(fn(&Node) -> Judged),
-    Replica(fn(&Node) -> Judged),
-    /// A replica and its primary, if that was looked at.
-    Follower(fn(&Node, &Node) -> Judged),
-    /// A node of a cluster.
-    Clustered(fn(&Node) -> Judged),
-    /// A server beside all others.
-    Among(fn(&Facts, &Node) -> Judged),
-    /// A primary in the eyes of a Sentinel.
-    Watched(fn(&Watched) -> Judged),
-    /// A server that could not be asked, and why.
-    Unreached(fn(&str) -> Judged),
-}
-
-impl Judge {
-    /// Its verdict on a server; none if it does not apply.
-    fn of(self, facts: &Facts, node: &Node) -> Judged {
-        match self {
-            Self::Server(judge) => judge(node),
-            Self::Among(judge) => judge(facts, node),
-            Self::Replica(judge) if node.is_replica() => judge(node),
-            Self::Clustered(judge) if node.in_cluster() => judge(node),
-            Self::Loaded(judge) => match node.module()? {
-                Some(_) => judge(node),
-                None => Ok(vec![]),
-            },
-            Self::Follower(judge) if node.is_replica() => match facts.primary_of(node) {
-                Some(primary) => judge(node, primary),
-                None => Ok(vec![]),
-            },
-            _ => Ok(vec![]),
-        }
-    }
-}
+use checks::{CHECKS, Check, Judge};
 
 /// Makes all checks. What is found on several servers alike is one finding.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
@@ -80,7 +32,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
             let judged = check.judge.of(facts, node);
             add(&mut findings, check, &node.address, judged);
         }
-        if let Judge::Watched(judge) = check.judge {
+        if let Judge::Watching(judge) = check.judge {
             for watched in &facts.watched {
                 add(&mut findings, check, &watched.sentinel, judge(watched));
             }

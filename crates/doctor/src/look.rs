@@ -1,11 +1,11 @@
 //! Finding the servers that belong together, from the one that was given, and asking each.
 
 use crate::arguments::Access;
-use crate::examine::{Examined, answered, examine, names};
+use crate::ask::Asker;
+use crate::examine::{Examined, examine, names};
 use crate::facts::{Facts, Watched};
-use crate::finding::Fix;
-use redis::{Cmd, cmd};
-use redis_lock_tool::{Link, Target, cluster_nodes, command, items, lines, text};
+use redis::Cmd;
+use redis_lock_tool::{Target, cluster_nodes, items, lines, text};
 use std::collections::BTreeSet;
 use std::thread;
 
@@ -13,9 +13,11 @@ use std::thread;
 pub(crate) fn look(access: &Access) -> Result<Facts, String> {
     let address = access.given.address();
     let from = |why| format!("{address}: {why}");
-    let mut c = access.given.connect().map_err(from)?;
-    let info = c.ask(cmd("INFO").arg("server")).map_err(from)?;
-    let info = info.map(|value| lines(&text(&value))).unwrap_or_default();
+    let mut c = Asker::connect(&access.given).map_err(from)?;
+    let info = c
+        .look("INFO server", "+info")
+        .map(|value| lines(&text(&value)));
+    let info = info.unwrap_or_default();
     let modes = [info.get("redis_mode"), info.get("server_mode")];
     let mut facts = Facts::default();
     let start = if modes.into_iter().flatten().any(|mode| mode == "sentinel") {
@@ -105,11 +107,10 @@ fn neighbours(examined: &Examined, target: &Target, facts: &mut Facts) -> Vec<Ta
 }
 
 /// Asks a Sentinel what it watches; gives the servers.
-fn ask_sentinel(access: &Access, c: &mut Link, facts: &mut Facts) -> Result<Vec<Target>, String> {
+fn ask_sentinel(access: &Access, c: &mut Asker, facts: &mut Facts) -> Result<Vec<Target>, String> {
     let wanted = access.sentinel_name.as_ref();
-    let masters = c.ask(&command("SENTINEL MASTERS"))?;
-    let masters = masters.map_err(|error| format!("SENTINEL MASTERS is refused: {error}"))?;
-    let sentinel = access.given.address();
+    let masters = c.look("SENTINEL MASTERS", "+sentinel|masters");
+    let masters = masters.map_err(|unseen| unseen.why)?;
     let mut places = Vec::new();
     for fields in items(&masters).iter().map(names) {
         let name = fields.get("name").cloned().unwrap_or_default();
@@ -117,22 +118,24 @@ fn ask_sentinel(access: &Access, c: &mut Link, facts: &mut Facts) -> Result<Vec<
             continue;
         }
         let order = |word: &str| Cmd::new().arg("SENTINEL").arg(word).arg(&name).to_owned();
-        let replicas = c.ask(&order("REPLICAS"))?.ok();
+        let replicas = c.see(
+            &order("REPLICAS"),
+            "SENTINEL REPLICAS",
+            "+sentinel|replicas",
+        );
         let replicas = replicas.as_ref().map(items).unwrap_or_default();
         let servers = replicas.iter().map(names).chain([fields.clone()]);
         places.extend(servers.filter_map(|server| {
             let port = server.get("port")?.parse().ok()?;
             Some(access.servers.at(server.get("ip")?, port))
         }));
-        let quorum = match c.ask(&order("CKQUORUM"))? {
-            Err(error) if error.starts_with("NOQUORUM") => Ok(Some(error)),
-            answer => {
-                let allow = Fix::Run("ACL SETUSER USER +sentinel|ckquorum".to_owned());
-                answered(answer, "SENTINEL CKQUORUM", &allow).map(|_| None)
-            }
+        let (what, rights) = ("SENTINEL CKQUORUM", "+sentinel|ckquorum");
+        let quorum = match c.with(|link| link.ask(&order("CKQUORUM"))) {
+            Ok(Err(error)) if error.starts_with("NOQUORUM") => Ok(Some(error)),
+            answer => answer.and_then(|answer| c.allowed(answer, what, rights).map(|_| None)),
         };
         facts.watched.push(Watched {
-            sentinel: sentinel.clone(),
+            sentinel: access.given.address(),
             name,
             fields,
             quorum,

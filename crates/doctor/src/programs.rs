@@ -1,12 +1,9 @@
 //! The programs that use a server, by their sessions.
 
-use crate::examine::answered;
-use crate::facts::Seen;
-use crate::finding::Fix;
-use redis::Value;
-use redis_lock_tool::{
-    Link, Program, Reply, command, grants, items, programs, waiters, waiters_of, words,
-};
+use crate::ask::Asker;
+use crate::facts::{Programs, Stuck};
+use crate::finding::Seen;
+use redis_lock_tool::{Program, ProgramGrant, Reply, Waiter, command, items, waiters_of, words};
 
 /// How many programs that do not poll are asked about, and reported one by one.
 pub(crate) const REPORTED: usize = 10;
@@ -16,74 +13,51 @@ const NAMED: usize = 3;
 const QUEUES: usize = 50;
 const PLACES: usize = 200;
 
-/// The open sessions.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
-    pub(crate) all: Vec<Program>,
-    /// Those that do not poll, though they hold locks or wait for some.
-    pub(crate) stuck: Vec<Stuck>,
-}
-
-/// A program that does not poll.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stuck {
-    pub(crate) program: Program,
-    /// Some of the locks that it holds, and some that it waits for, as far as they may be seen.
-    pub(crate) holds: Vec<String>,
-    pub(crate) waits: Vec<String>,
-}
-
-/// Lists them. The outer error is that of the connection.
-pub(crate) fn examine(c: &mut Link, me: &str) -> Result<Seen<Programs>, String> {
-    let list = c.ask(&command("LOCK.SESSION LIST"))?;
+/// Lists them.
+pub(crate) fn examine(c: &mut Asker) -> Seen<Programs> {
+    let list = command("LOCK.SESSION LIST");
+    let list = c.with(|link| link.ask(&list))?;
     if list.as_ref().is_err_and(|error| error.contains("unknown")) {
         // That the module is not loaded is another check's.
-        return Ok(Ok(Programs::default()));
+        return Ok(Programs::default());
     }
-    let allow = Fix::Run(format!("ACL SETUSER {me} +lock.session|list"));
-    let all = match answered(list, "LOCK.SESSION LIST", &allow) {
-        Ok(list) => programs(&list),
-        Err(unseen) => return Ok(Err(unseen)),
-    };
-    let stuck = all.iter().filter(|program| program.is_stuck());
+    let list = c.allowed(list, "LOCK.SESSION LIST", "+lock.session|list")?;
+    let all: Vec<_> = items(&list).iter().filter_map(Program::read).collect();
+    let stuck = all.iter().filter(|program| program.is_stuck()).cloned();
     let mut stuck: Vec<_> = stuck
         .map(|program| Stuck {
-            program: program.clone(),
+            program,
             ..Stuck::default()
         })
         .collect();
     let asked = stuck.len().min(REPORTED);
     name_locks(c, &mut stuck[..asked])?;
-    Ok(Ok(Programs { all, stuck }))
+    Ok(Programs { all, stuck })
 }
 
 /// Adds names of locks; what may not be seen is left out.
-fn name_locks(c: &mut Link, stuck: &mut [Stuck]) -> Result<(), String> {
-    for one in &mut *stuck {
-        let own = format!("LOCK.SESSION GRANTS {} COUNT {NAMED}", one.program.id);
-        let held = c.ask(&command(&own))?.unwrap_or(Value::Nil);
-        let names = grants(&held).into_iter();
-        one.holds = names.map(|grant| words::name(&grant.key)).collect();
+fn name_locks(c: &mut Asker, stuck: &mut [Stuck]) -> Seen<()> {
+    let own = |one: &Stuck| format!("LOCK.SESSION GRANTS {} COUNT {NAMED}", one.program.id);
+    let own = stuck.iter().map(|one| command(&own(one)));
+    let held = c.with(|link| link.lists(own, ProgramGrant::read))?;
+    for (one, grants) in stuck.iter_mut().zip(held) {
+        let names = grants.iter().map(|grant| words::name(&grant.key));
+        one.holds = names.collect();
     }
     if stuck.iter().all(|one| one.program.waiting == 0) {
         return Ok(());
     }
-    let hot = c.ask(&command(&format!("LOCK.HOTKEYS COUNT {QUEUES}")))?;
-    let hot = hot.unwrap_or(Value::Nil);
-    let keys = items(&hot).iter();
-    let keys: Vec<_> = keys
-        .filter_map(|entry| Reply::read(entry)?.bytes("key"))
-        .collect();
-    let queues = c.ask_all(keys.iter().map(|key| waiters_of(key, PLACES)))?;
+    let hot = command(&format!("LOCK.HOTKEYS COUNT {QUEUES}"));
+    let key = |entry: &_| Reply::read(entry)?.field::<Vec<u8>>("key");
+    let keys = c.with(|link| link.list(&hot, key))?;
+    let queues = keys.iter().map(|key| waiters_of(key, PLACES));
+    let queues = c.with(|link| link.lists(queues, Waiter::read))?;
     for (key, queue) in keys.iter().zip(queues) {
-        for call in waiters(&queue.unwrap_or(Value::Nil)) {
-            let mut programs = stuck.iter_mut();
-            let own = programs.find(|one| one.program.id == call.session);
-            let name = words::name(key);
-            if let Some(own) =
-                own.filter(|own| own.waits.len() < NAMED && !own.waits.contains(&name))
-            {
-                own.waits.push(name);
+        let name = words::name(key);
+        for one in &mut *stuck {
+            let is_own = |call: &Waiter| call.session == one.program.id;
+            if one.waits.len() < NAMED && queue.iter().any(is_own) {
+                one.waits.push(name.clone());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Fix, Severity};
-use redis_lock_tool::words;
+use redis_lock_tool::{json, words};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -47,10 +47,10 @@ impl Report {
                 Ok(Some(_)) => "primary",
                 _ => "unknown",
             },
-            version: node.server().map_or_else(
-                |_| "unknown".to_owned(),
-                |(name, (major, minor, patch))| format!("{name} {major}.{minor}.{patch}"),
-            ),
+            version: match node.server() {
+                Ok((name, (major, minor, patch))) => format!("{name} {major}.{minor}.{patch}"),
+                Err(_) => "unknown".to_owned(),
+            },
             held: node.count("lock_held").unwrap_or(0),
             waiting: node.count("lock_waiting").unwrap_or(0),
             queued: node.count("lock_queued").unwrap_or(0),
@@ -63,8 +63,9 @@ impl Report {
         }
     }
 
-    pub(crate) fn json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    /// For a program, or for people.
+    pub(crate) fn print(&self, as_json: bool, all: bool) -> String {
+        if as_json { json(self) } else { self.text(all) }
     }
 
     /// The worst first. What is fine is one line, unless all is asked for.
@@ -83,43 +84,33 @@ impl Report {
                 server.programs
             );
         }
-        for finding in &self.findings {
-            let shown = match finding.severity {
-                Severity::Error | Severity::Warning | Severity::Advice => true,
-                Severity::NotLookedAt => false,
-                Severity::Ok => all,
-            };
-            if shown {
-                let _ = write!(text, "\n{}", finding.text(finding.check));
-            }
+        let of = |wanted| {
+            let all = self.findings.iter();
+            all.filter(move |one: &&Finding| one.severity == wanted)
+        };
+        let bad = [Severity::Error, Severity::Warning, Severity::Advice];
+        let shown = bad.into_iter().chain(all.then_some(Severity::Ok));
+        for finding in shown.flat_map(of) {
+            let _ = write!(text, "\n{}", finding.text(finding.check));
         }
         for (checks, finding) in self.not_looked_at() {
             let _ = write!(text, "\n{}", finding.text(&checks));
         }
-        let count = |wanted| {
-            let same = self.findings.iter().filter(|one| one.severity == wanted);
-            same.count()
-        };
-        let fine = self.findings.iter();
-        let fine = fine.filter(|one| one.severity == Severity::Ok);
-        let mut fine: Vec<_> = fine.map(|one| one.check).collect();
+        let mut fine: Vec<_> = of(Severity::Ok).map(|one| one.check).collect();
         fine.dedup();
         let _ = writeln!(
             text,
             "\nerrors: {}, warnings: {}, not looked at: {}, advice: {}",
-            count(Severity::Error),
-            count(Severity::Warning),
-            count(Severity::NotLookedAt),
-            count(Severity::Advice)
+            of(Severity::Error).count(),
+            of(Severity::Warning).count(),
+            of(Severity::NotLookedAt).count(),
+            of(Severity::Advice).count()
         );
         if !all && !fine.is_empty() {
             let _ = writeln!(text, "fine (--all tells more): {}", fine.join(", "));
         }
-        if self
-            .findings
-            .iter()
-            .any(Finding::changes_the_running_server)
-        {
+        let mut findings = self.findings.iter();
+        if findings.any(Finding::changes_the_running_server) {
             text.push_str(
                 "CONFIG SET and ACL SETUSER last until a restart. CONFIG REWRITE (users: ACL SAVE, where there \
                  is an aclfile) or the redis.conf lines keep them.\n",
@@ -133,15 +124,10 @@ impl Report {
         let mut reasons = Vec::<(String, &Finding)>::new();
         let unseen = self.findings.iter();
         for finding in unseen.filter(|one| one.severity == Severity::NotLookedAt) {
-            let same = reasons.iter_mut().find(|(_, known)| {
-                (&known.seen, &known.fix, &known.servers)
-                    == (&finding.seen, &finding.fix, &finding.servers)
-            });
-            match same {
-                Some((checks, _)) => {
-                    checks.push_str(", ");
-                    checks.push_str(finding.check);
-                }
+            let reason = |one: &Finding| (one.seen.clone(), one.fix.clone(), one.servers.clone());
+            let mut known = reasons.iter_mut();
+            match known.find(|(_, known)| reason(known) == reason(finding)) {
+                Some((checks, _)) => *checks = format!("{checks}, {}", finding.check),
                 None => reasons.push((finding.check.to_owned(), finding)),
             }
         }
@@ -151,13 +137,12 @@ impl Report {
 
 /// The report in JSON where nothing could be looked at.
 pub(crate) fn nothing(reason: &str) -> String {
-    let report = serde_json::json!({
+    json(&serde_json::json!({
         "exit": COULD_NOT_LOOK,
         "error": reason,
         "servers": [],
         "findings": [],
-    });
-    format!("{report:#}\n")
+    }))
 }
 
 impl Finding {

@@ -1,11 +1,11 @@
 //! The rights of users, by `ACL DRYRUN`: nothing is run.
 
 use crate::arguments::Access;
-use crate::examine::answered;
-use crate::facts::{Seen, User};
-use crate::finding::Fix;
+use crate::ask::Asker;
+use crate::facts::User;
+use crate::finding::Seen;
 use redis::Cmd;
-use redis_lock_tool::{Link, command as words, items, text};
+use redis_lock_tool::{Reply, command as words, items, text};
 
 /// The rights that every program with locks needs.
 pub(crate) const NEEDED: [&str; 4] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW", "PING"];
@@ -23,54 +23,45 @@ pub(crate) const OF_USE: [&str; 10] = [
     "WAIT",
 ];
 
-/// The users who take locks, and those who were asked for. The outer error is that of the connection.
-pub(crate) fn examine(c: &mut Link, access: &Access, me: &str) -> Result<Seen<Vec<User>>, String> {
-    let allow = Fix::Run(format!(
-        "ACL SETUSER {me} +acl|users +acl|getuser +acl|dryrun"
-    ));
-    let known = match answered(c.ask(&words("ACL USERS"))?, "ACL USERS", &allow) {
-        Ok(users) => items(&users).iter().map(text).collect::<Vec<_>>(),
-        Err(unseen) => return Ok(Err(unseen)),
-    };
+/// What the doctor needs for it.
+const RIGHTS: &str = "+acl|users +acl|getuser +acl|dryrun";
+
+/// The users who take locks, and those who were asked for.
+pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
+    let known = c.look("ACL USERS", RIGHTS)?;
+    let known: Vec<_> = items(&known).iter().map(text).collect();
     let named = access.users.iter();
     let others = known.iter().filter(|name| !access.users.contains(name));
     let mut found = Vec::new();
     for name in named.chain(others) {
-        let named = access.users.contains(name);
-        if !known.contains(name) {
-            found.push(User {
-                name: name.clone(),
-                named,
-                ..User::default()
-            });
-            continue;
+        let mut user = User {
+            name: name.clone(),
+            named: access.users.contains(name),
+            exists: known.contains(name),
+            ..User::default()
+        };
+        if user.exists {
+            add_rights(c, access, &mut user)?;
         }
-        match rights(c, access, name, named)? {
-            Ok(user) => found.extend(user),
-            Err(error) => return Ok(answered(Err(error), "ACL", &allow).map(|_| Vec::new())),
+        let takes_locks = user.enabled && !user.denied.contains("LOCK.ACQUIRE");
+        if user.named || takes_locks {
+            found.push(user);
         }
     }
-    Ok(Ok(found))
+    Ok(found)
 }
 
-/// What one user may do; none for one who takes no locks and was not asked for. The inner error is a refusal.
-fn rights(
-    c: &mut Link,
-    access: &Access,
-    name: &str,
-    named: bool,
-) -> Result<Result<Option<User>, String>, String> {
-    let told = match c.ask(Cmd::new().arg("ACL").arg("GETUSER").arg(name))? {
-        Ok(told) => flags(&told),
-        Err(error) => return Ok(Err(error)),
-    };
-    let mut user = User {
-        name: name.to_owned(),
-        named,
-        exists: true,
-        enabled: told.iter().any(|flag| flag == "on"),
-        ..User::default()
-    };
+/// Adds what a user may do.
+fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
+    let name = &user.name;
+    let told = c.see(
+        Cmd::new().arg("ACL").arg("GETUSER").arg(name),
+        "ACL",
+        RIGHTS,
+    )?;
+    let flags = Reply::read(&told);
+    let flags = flags.as_ref().map(|fields| fields.items("flags"));
+    user.enabled = flags.is_some_and(|flags| flags.iter().any(|flag| text(flag) == "on"));
     let commands: Vec<_> = NEEDED.iter().chain(&OF_USE).collect();
     let questions = commands.iter().map(|command| {
         let mut dry = words(&format!("ACL DRYRUN {name}"));
@@ -89,28 +80,18 @@ fn rights(
         };
         dry
     });
-    let answers = c.ask_all(questions)?;
+    let answers = c.with(|link| link.ask_all(questions))?;
     for (command, answer) in commands.into_iter().zip(answers) {
-        let said = match answer {
-            Ok(said) => text(&said),
-            // A command that this server does not have (renamed, or no module) is another check's.
-            Err(error) if error.contains("not found") => continue,
-            Err(error) => return Ok(Err(error)),
-        };
+        // A command that this server does not have (renamed, or no module) is another check's.
+        if answer.as_ref().is_err_and(|why| why.contains("not found")) {
+            continue;
+        }
+        let said = text(&c.allowed(answer, "ACL", RIGHTS)?);
         if said.contains("to run the") {
             user.denied.insert((*command).to_owned());
         } else if said != "OK" {
             user.key_denied.get_or_insert_with(|| access.lock.clone());
         }
     }
-    let takes_locks = !user.denied.contains("LOCK.ACQUIRE");
-    Ok(Ok((named || (takes_locks && user.enabled)).then_some(user)))
-}
-
-/// The flags in a reply of `ACL GETUSER`.
-fn flags(reply: &redis::Value) -> Vec<String> {
-    let (fields, _) = items(reply).as_chunks::<2>();
-    let flags = fields.iter().find(|[name, _]| text(name) == "flags");
-    let flags = flags.map(|[_, flags]| items(flags)).unwrap_or_default();
-    flags.iter().map(text).collect()
+    Ok(())
 }

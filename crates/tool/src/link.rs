@@ -1,5 +1,6 @@
 //! Servers to reach, and connections to them.
 
+use crate::items;
 use redis::{
     Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ConnectionLike, Pipeline,
     RedisConnectionInfo, RedisError, Value,
@@ -125,6 +126,35 @@ impl Link {
             Err(error) if error.is_timeout() => Ok(None),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// The elements of the reply that can be read; none of a refusal.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn list<T>(
+        &mut self,
+        command: &Cmd,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Vec<T>, String> {
+        let mut all = self.lists([command.clone()], read)?;
+        Ok(all.pop().unwrap_or_default())
+    }
+
+    /// As [`Self::list`], of each command, all of which are sent at once.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn lists<T>(
+        &mut self,
+        commands: impl IntoIterator<Item = Cmd>,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Vec<Vec<T>>, String> {
+        let all = |answer: Answer| {
+            let reply = answer.unwrap_or(Value::Nil);
+            items(&reply).iter().filter_map(&read).collect()
+        };
+        Ok(self.ask_all(commands)?.into_iter().map(all).collect())
     }
 
     /// Sends commands at once, and gives the reply to each.

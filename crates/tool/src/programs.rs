@@ -1,32 +1,61 @@
 //! The programs that use a server, by their sessions: what they hold and what they wait for.
 
-use crate::{Reply, items};
-use redis::{Cmd, Value};
+use crate::{record, words};
+use redis::Cmd;
 
 /// A call of a session that does not poll for so long is passed over, and the program that should poll is frozen.
 const FROZEN_MS: i64 = 1000;
 
-/// A program: an element of `LOCK.SESSION LIST`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
-    /// The session.
-    pub id: i64,
-    /// Its name, which may be empty.
-    pub name: Vec<u8>,
-    /// The connection that polls it; 0: none.
-    pub client_id: i64,
-    /// Its ACL user.
-    pub user: Vec<u8>,
-    /// How long ago the server last heard from it.
-    pub idle_ms: i64,
-    /// How long it has been open.
-    pub age_ms: i64,
-    /// How many grants it has.
-    pub grants: i64,
-    /// How many of its calls wait.
-    pub waiting: i64,
-    /// How many events it has not acknowledged.
-    pub events: i64,
+record! {
+    /// A program: an element of `LOCK.SESSION LIST`.
+    pub struct Program {
+        /// The session.
+        id: i64,
+        /// Its name, which may be empty.
+        name: Vec<u8>,
+        /// The connection that polls it; 0: none.
+        client_id: i64,
+        /// Its ACL user.
+        user: Vec<u8>,
+        /// How long ago the server last heard from it.
+        idle_ms: i64,
+        /// How long it has been open.
+        age_ms: i64,
+        /// How many grants it has.
+        grants: i64,
+        /// How many of its calls wait.
+        waiting: i64,
+        /// How many events it has not acknowledged.
+        events: i64,
+    }
+}
+
+record! {
+    /// A grant of a program: an element of `LOCK.SESSION GRANTS`.
+    pub struct ProgramGrant {
+        /// The lock.
+        key: Vec<u8>,
+        /// Its holder.
+        owner: Vec<u8>,
+        /// The time left of the lease; -1: it does not end.
+        ttl_ms: i64,
+    }
+}
+
+record! {
+    /// A waiting call: an element of `LOCK.WAITERS`.
+    pub struct Waiter {
+        /// For whom it waits.
+        owner: Vec<u8>,
+        /// The client that is blocked; of a queued call, the connection that polls its session, or 0.
+        client_id: i64,
+        /// How long it has waited.
+        waited_ms: i64,
+        /// How long it will go on; -1: without end.
+        left_ms: i64,
+        /// The session of the call; 0: none.
+        session: i64,
+    }
 }
 
 /// Whether a program polls its session.
@@ -53,21 +82,6 @@ impl State {
 }
 
 impl Program {
-    fn read(value: &Value) -> Option<Self> {
-        let fields = Reply::read(value)?;
-        Some(Self {
-            id: fields.number("id")?,
-            name: fields.bytes("name")?,
-            client_id: fields.number("client-id")?,
-            user: fields.bytes("user")?,
-            idle_ms: fields.number("idle-ms")?,
-            age_ms: fields.number("age-ms")?,
-            grants: fields.number("grants")?,
-            waiting: fields.number("waiting")?,
-            events: fields.number("events")?,
-        })
-    }
-
     /// Whether it polls its session.
     #[must_use]
     pub const fn state(&self) -> State {
@@ -78,37 +92,20 @@ impl Program {
         }
     }
 
+    /// Its name; its session where it has none.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.name.as_slice() {
+            [] => self.id.to_string(),
+            name => words::name(name),
+        }
+    }
+
     /// Whether it holds locks or waits for some, and does not poll.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.state() != State::Polls && self.grants + self.waiting > 0
     }
-}
-
-/// A grant of a program: an element of `LOCK.SESSION GRANTS`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProgramGrant {
-    /// The lock.
-    pub key: Vec<u8>,
-    /// Its holder.
-    pub owner: Vec<u8>,
-    /// The time left of the lease; -1: it does not end.
-    pub ttl_ms: i64,
-}
-
-/// A waiting call: an element of `LOCK.WAITERS`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiter {
-    /// For whom it waits.
-    pub owner: Vec<u8>,
-    /// The client that is blocked; of a queued call, the connection that polls its session, or 0.
-    pub client_id: i64,
-    /// How long it has waited.
-    pub waited_ms: i64,
-    /// How long it will go on; -1: without end.
-    pub left_ms: i64,
-    /// The session of the call; 0: none.
-    pub session: i64,
 }
 
 /// A command of several words.
@@ -125,44 +122,8 @@ pub fn on(name: &str, key: &[u8]) -> Cmd {
     redis::cmd(name).arg(key).to_owned()
 }
 
-/// Asks for the calls that wait for a lock, at most so many: see [`waiters`].
+/// Asks for the calls that wait for a lock, at most so many: elements are [`Waiter`]s.
 #[must_use]
 pub fn waiters_of(key: &[u8], count: usize) -> Cmd {
     on("LOCK.WAITERS", key).arg("COUNT").arg(count).to_owned()
-}
-
-/// The programs in a reply of `LOCK.SESSION LIST`.
-#[must_use]
-pub fn programs(reply: &Value) -> Vec<Program> {
-    items(reply).iter().filter_map(Program::read).collect()
-}
-
-/// The grants in a reply of `LOCK.SESSION GRANTS`.
-#[must_use]
-pub fn grants(reply: &Value) -> Vec<ProgramGrant> {
-    let grant = |value| {
-        let fields = Reply::read(value)?;
-        Some(ProgramGrant {
-            key: fields.bytes("key")?,
-            owner: fields.bytes("owner")?,
-            ttl_ms: fields.number("ttl-ms")?,
-        })
-    };
-    items(reply).iter().filter_map(grant).collect()
-}
-
-/// The calls in a reply of `LOCK.WAITERS`.
-#[must_use]
-pub fn waiters(reply: &Value) -> Vec<Waiter> {
-    let waiter = |value| {
-        let fields = Reply::read(value)?;
-        Some(Waiter {
-            owner: fields.bytes("owner")?,
-            client_id: fields.number("client-id")?,
-            waited_ms: fields.number("waited-ms")?,
-            left_ms: fields.number("left-ms")?,
-            session: fields.number("session")?,
-        })
-    };
-    items(reply).iter().filter_map(waiter).collect()
 }

@@ -1,47 +1,91 @@
 //! Parsing of the server's replies, in RESP2 and RESP3.
 
+use crate::words;
 use redis::Value;
 use std::collections::{BTreeMap, HashMap};
 
 /// Names and values, as of `INFO` and `CONFIG GET`.
 pub type Names = BTreeMap<String, String>;
 
+/// A value of a field of a reply.
+pub trait Field: Sized {
+    /// None where it is of another kind.
+    fn read(value: &Value) -> Option<Self>;
+}
+
+impl Field for i64 {
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+impl Field for Vec<u8> {
+    fn read(value: &Value) -> Option<Self> {
+        bytes(value)
+    }
+}
+
+/// A name, as it is shown.
+impl Field for String {
+    fn read(value: &Value) -> Option<Self> {
+        bytes(value).map(|bytes| words::name(&bytes))
+    }
+}
+
+/// Declares a struct of the fields of a reply: those of its own names, with `-` for `_`.
+#[macro_export]
+macro_rules! record {
+    ($(#[$about:meta])* $public:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        $public struct $name {
+            $($(#[$doc])* $public $field: $kind,)*
+        }
+
+        impl $name {
+            /// None where the reply lacks a field: a lock is free, say.
+            #[must_use]
+            $public fn read(value: &$crate::Value) -> Option<Self> {
+                let reply = $crate::Reply::read(value)?;
+                Some(Self {
+                    $($field: reply.field(&stringify!($field).replace('_', "-"))?,)*
+                })
+            }
+        }
+    };
+}
+
 /// A reply with named fields: a map in RESP3, an array of alternating names and values in RESP2.
 pub struct Reply(HashMap<String, Value>);
 
 impl Reply {
-    /// None where it has no fields: the lock is free, say.
+    /// None where it has no fields.
     #[must_use]
     pub fn read(value: &Value) -> Option<Self> {
+        let pair = |(name, value): (&Value, &Value)| (text(name), value.clone());
         Some(Self(match value {
-            Value::Map(pairs) => pairs
-                .iter()
-                .map(|(name, value)| (text(name), value.clone()))
-                .collect(),
+            Value::Map(pairs) => pairs.iter().map(|(n, v)| pair((n, v))).collect(),
             Value::Array(flat) => {
                 let (pairs, _) = flat.as_chunks::<2>();
-                pairs
-                    .iter()
-                    .map(|[name, value]| (text(name), value.clone()))
-                    .collect()
+                pairs.iter().map(|[n, v]| pair((n, v))).collect()
             }
             _ => return None,
         }))
     }
 
-    /// A field that is a number.
+    /// A field of this kind.
     #[must_use]
-    pub fn number(&self, name: &str) -> Option<i64> {
-        match self.0.get(name)? {
-            Value::Int(number) => Some(*number),
-            _ => None,
-        }
+    pub fn field<T: Field>(&self, name: &str) -> Option<T> {
+        T::read(self.0.get(name)?)
     }
 
-    /// A field that is a string.
+    /// The elements of a field that is an array.
     #[must_use]
-    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
-        bytes(self.0.get(name)?)
+    pub fn items(&self, name: &str) -> &[Value] {
+        self.0.get(name).map(items).unwrap_or_default()
     }
 
     /// All fields, as text.
@@ -144,11 +188,9 @@ mod tests {
         let flat = pairs.clone().into_iter().flat_map(|(n, v)| [n, v]);
         for reply in [Value::Array(flat.collect()), Value::Map(pairs)] {
             let reply = Reply::read(&reply).expect("fields");
-            assert_eq!(reply.bytes("key"), Some(b"k".to_vec()));
-            assert_eq!(
-                (reply.number("waits"), reply.number("key")),
-                (Some(3), None)
-            );
+            assert_eq!(reply.field("key"), Some(b"k".to_vec()));
+            assert_eq!(reply.field::<i64>("waits"), Some(3));
+            assert_eq!(reply.field::<i64>("key"), None);
         }
         assert!(Reply::read(&Value::Nil).is_none());
     }
@@ -168,11 +210,15 @@ mod tests {
                     a3 :7003@17003 master - 0 1 2 connected 0 2 [3->-07c4]\n\
                     a4 10.0.0.4:7001@17001 master - 0 1 2 connected\n\n";
         let nodes = cluster_nodes(text);
-        let hosts: Vec<_> = nodes.iter().map(|node| node.host.as_str()).collect();
-        assert_eq!(hosts, ["10.0.0.1", "10.0.0.2", "", "10.0.0.4"]);
-        let up: Vec<_> = nodes.iter().map(|node| node.is_up).collect();
-        assert_eq!(up, [true, false, true, true]);
-        let serving: Vec<_> = nodes.iter().map(|node| node.has_slots).collect();
-        assert_eq!(serving, [true, false, true, false]);
+        let found = nodes
+            .iter()
+            .map(|n| (n.host.as_str(), n.is_up, n.has_slots));
+        let expected = [
+            ("10.0.0.1", true, true),
+            ("10.0.0.2", false, false),
+            ("", true, true),
+            ("10.0.0.4", true, false),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 }

@@ -1,14 +1,15 @@
 //! Draws the view: figures at the top, tables below, and a popup in front.
 
+use crate::grid::{BOLD, FAINT, Grid, NAMED, WARNING};
 use crate::popup;
 use crate::snapshot::Server;
-use crate::table::{Column, Panel, Row, SERVER};
+use crate::table::Panel;
 use crate::view::{Mode, View};
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell as TableCell, Paragraph, Row as TableRow, Table, TableState};
+use ratatui::widgets::{Block, Paragraph, TableState};
 use redis_lock_tool::words;
 
 /// From this height on all tables are shown, else one.
@@ -16,11 +17,39 @@ const TALL: u16 = 36;
 /// The most warnings that are shown.
 const MAX_WARNINGS: usize = 3;
 
-pub(crate) const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
-pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
-pub(crate) const WARNING: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-const NAMED: Style = Style::new().fg(Color::Cyan);
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+/// How a field of `INFO` is shown: over all servers, or the largest of them.
+enum Shown {
+    Sum,
+    Largest,
+    Longest,
+    Rate,
+}
+
+/// The figures above the tables, line by line.
+const FIGURES: [&[(&str, Shown, &str)]; 3] = [
+    &[
+        ("held", Shown::Sum, "lock_held"),
+        ("waiting", Shown::Sum, "lock_waiting"),
+        ("queued", Shown::Sum, "lock_queued"),
+        ("longest queue", Shown::Largest, "lock_longest_queue"),
+        ("refused/s", Shown::Rate, "lock_refusals"),
+        ("given up/s", Shown::Rate, "lock_waits_given_up"),
+    ],
+    &[
+        ("grants/s", Shown::Rate, "lock_grants"),
+        ("hand-offs/s", Shown::Rate, "lock_hand_offs"),
+        ("time-outs/s", Shown::Rate, "lock_wait_timeouts"),
+        ("expirations/s", Shown::Rate, "lock_expirations"),
+    ],
+    &[
+        ("waited p50", Shown::Longest, "lock_wait_ms_p50"),
+        ("p99", Shown::Longest, "lock_wait_ms_p99"),
+        ("max", Shown::Longest, "lock_wait_ms_max"),
+        ("held p50", Shown::Longest, "lock_hold_ms_p50"),
+        ("p99", Shown::Longest, "lock_hold_ms_p99"),
+        ("max", Shown::Longest, "lock_hold_ms_max"),
+    ],
+];
 
 /// The whole screen.
 pub(crate) fn draw(view: &View, frame: &mut Frame) {
@@ -50,53 +79,24 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
 /// The figures above the tables.
 fn figures(view: &View) -> Vec<Line<'static>> {
     let now = &view.now;
-    let count = |field| {
-        now.sum(field)
-            .map_or("-".to_owned(), |number| number.to_string())
+    let line = |figures: &[(&'static str, Shown, &str)]| {
+        let spans = figures.iter().flat_map(|(name, shown, field)| {
+            let value = match shown {
+                Shown::Sum => now.sum(field).map(|number| number.to_string()),
+                Shown::Largest => now.largest(field).map(|number| number.to_string()),
+                Shown::Longest => now.largest(field).map(words::length),
+                Shown::Rate => view.rate(field).map(|rate| format!("{rate:.1}")),
+            };
+            let value = value.unwrap_or_else(|| "-".to_owned());
+            [
+                Span::styled(format!("{name} "), FAINT),
+                Span::styled(format!("{value}   "), BOLD),
+            ]
+        });
+        Line::from(spans.collect::<Vec<_>>())
     };
-    let max = |field| {
-        now.largest(field)
-            .map_or("-".to_owned(), |number| number.to_string())
-    };
-    let ms = |field| now.largest(field).map_or("-".to_owned(), words::length);
-    let rate = |field| {
-        view.rate(field)
-            .map_or("-".to_owned(), |rate| format!("{rate:.1}"))
-    };
-    vec![
-        title(view),
-        pairs(&[
-            ("held", count("lock_held")),
-            ("waiting", count("lock_waiting")),
-            ("queued", count("lock_queued")),
-            ("longest queue", max("lock_longest_queue")),
-            ("refused/s", rate("lock_refusals")),
-            ("given up/s", rate("lock_waits_given_up")),
-        ]),
-        pairs(&[
-            ("grants/s", rate("lock_grants")),
-            ("hand-offs/s", rate("lock_hand_offs")),
-            ("time-outs/s", rate("lock_wait_timeouts")),
-            ("expirations/s", rate("lock_expirations")),
-        ]),
-        pairs(&[
-            ("waited p50", ms("lock_wait_ms_p50")),
-            ("p99", ms("lock_wait_ms_p99")),
-            ("max", ms("lock_wait_ms_max")),
-            ("held p50", ms("lock_hold_ms_p50")),
-            ("p99", ms("lock_hold_ms_p99")),
-            ("max", ms("lock_hold_ms_max")),
-        ]),
-    ]
-}
-
-fn pairs(pairs: &[(&'static str, String)]) -> Line<'static> {
-    let mut spans = Vec::new();
-    for (name, value) in pairs {
-        spans.push(Span::styled(format!("{name} "), FAINT));
-        spans.push(Span::styled(format!("{value}   "), BOLD));
-    }
-    Line::from(spans)
+    let lines = FIGURES.into_iter().map(line);
+    [title(view)].into_iter().chain(lines).collect()
 }
 
 fn title(view: &View) -> Line<'static> {
@@ -121,14 +121,11 @@ fn title(view: &View) -> Line<'static> {
 /// The kind and version of a server, as far as known.
 fn kind(server: &Server) -> String {
     let info = &server.info;
-    let valkey = info
-        .get("valkey_version")
-        .map(|version| format!("Valkey {version}"));
-    let redis = || {
-        info.get("redis_version")
-            .map(|version| format!("Redis {version}"))
-    };
-    let kind = valkey.or_else(redis).unwrap_or_default();
+    let names = [("Valkey", "valkey_version"), ("Redis", "redis_version")];
+    let mut known = names
+        .iter()
+        .filter_map(|(name, field)| Some(format!("{name} {}", info.get(*field)?)));
+    let kind = known.next().unwrap_or_default();
     match info.get("role").map(String::as_str) {
         Some("slave") => format!("{kind}, a replica: nobody waits here"),
         _ => kind,
@@ -140,31 +137,26 @@ fn notes(view: &View) -> Vec<Line<'static>> {
     let mut notes = Vec::new();
     let mut searching = 0;
     for server in &view.now.servers {
-        let address = words::name(server.address.as_bytes());
-        if let Some(error) = &server.error {
-            let text = format!("{address}: {}", words::name(error.as_bytes()));
+        let mut warn = |text: String| {
+            let text = format!("{}: {text}", words::name(server.address.as_bytes()));
             notes.push(Line::styled(text, WARNING));
+        };
+        if let Some(error) = &server.error {
+            warn(words::name(error.as_bytes()));
         }
         let policy = server.info.get("maxmemory_policy");
         if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
-            let text = format!("{address}: maxmemory-policy {policy} can evict held locks");
-            notes.push(Line::styled(text, WARNING));
+            warn(format!("maxmemory-policy {policy} can evict held locks"));
+        }
+        for program in server.programs.iter().filter(|one| one.is_stuck()) {
+            let (name, state) = (program.label(), program.state().word());
+            let (holds, waits) = (program.grants, program.waiting);
+            warn(format!(
+                "{name} is {state}: holds {holds}, waits for {waits}"
+            ));
         }
         if !server.searched {
             searching += server.keys;
-        }
-    }
-    for (id, program) in &view.now.programs {
-        if program.is_stuck() {
-            let text = format!(
-                "{}: {} is {}: holds {}, waits for {}",
-                words::name(id.server.as_bytes()),
-                popup::program_name(program),
-                program.state().word(),
-                program.grants,
-                program.waiting
-            );
-            notes.push(Line::styled(text, WARNING));
         }
     }
     // The tables need the space.
@@ -186,39 +178,7 @@ fn notes(view: &View) -> Vec<Line<'static>> {
 
 fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     let rows = view.rows(panel);
-    let sort = view.sort(panel);
-    let columns = panel.columns();
-    let shown: Vec<_> = columns
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| area.width >= column.from)
-        .filter(|(_, column)| column.name != SERVER || view.now.servers.len() > 1)
-        .collect();
-    let width = width_of_names(area, &shown);
-    let heading = |(index, column): &(usize, &Column)| {
-        let mark = match (*index == sort.column, sort.descending) {
-            (false, _) => "",
-            (true, true) => "▾",
-            (true, false) => "▴",
-        };
-        aligned(format!("{}{mark}", column.name), column).style(BOLD)
-    };
-    let line = |row: &Row| {
-        let cells = shown.iter().map(|(index, column)| {
-            let cell = &row.cells[*index];
-            let text = match column.width {
-                0 => cell.text_within(width),
-                _ => cell.text(),
-            };
-            aligned(text, column)
-        });
-        TableRow::new(cells.collect::<Vec<_>>())
-    };
-    let widths = shown.iter().map(|(_, column)| match column.width {
-        0 => Constraint::Fill(1),
-        // One more for the mark of the sorted column.
-        width => Constraint::Length(width + 1),
-    });
+    let mut state = TableState::new().with_selected(view.chosen(panel, &rows));
     let is_current = view.panel == panel;
     let number = panel as usize + 1;
     let filter = match view.filter.as_str() {
@@ -227,32 +187,18 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     };
     let title = format!(" {number} {}: {}{filter} ", panel.title(), rows.len());
     let border = if is_current { NAMED } else { FAINT };
-    let table = Table::new(rows.iter().map(line), widths)
-        .header(TableRow::new(shown.iter().map(heading)))
-        .block(Block::bordered().title(title).border_style(border))
-        .row_highlight_style(if is_current { CHOSEN } else { Style::new() });
-    let mut state = TableState::new().with_selected(view.chosen(panel, &rows));
+    let block = Block::bordered().title(title).border_style(border);
+    let grid = Grid {
+        columns: panel.columns(),
+        lines: rows.into_iter().map(|row| row.fields).collect(),
+        sort: Some(view.sort(panel)),
+        servers: view.now.servers.len() > 1,
+    };
+    let mut table = grid.table(area.width, block.inner(area)).block(block);
+    if !is_current {
+        table = table.row_highlight_style(Style::new());
+    }
     frame.render_stateful_widget(table, area, &mut state);
-}
-
-/// The width of a column of names: what the other columns, the spaces and the border leave.
-fn width_of_names(area: Rect, shown: &[(usize, &Column)]) -> usize {
-    let taken = |(_, column): &(usize, &Column)| match column.width {
-        0 => 1,
-        width => usize::from(width) + 2,
-    };
-    let taken: usize = shown.iter().map(taken).sum::<usize>() + 1;
-    let names = shown.iter().filter(|(_, column)| column.width == 0);
-    usize::from(area.width).saturating_sub(taken) / names.count().max(1)
-}
-
-fn aligned(text: String, column: &Column) -> TableCell<'static> {
-    let alignment = match column.width {
-        0 => Alignment::Left,
-        _ if column.name == SERVER => Alignment::Left,
-        _ => Alignment::Right,
-    };
-    TableCell::from(Line::from(text).alignment(alignment))
 }
 
 fn keys(view: &View) -> Line<'static> {

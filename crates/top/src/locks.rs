@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::snapshot::Held;
 use crate::source::Source;
 use redis::Value;
-use redis_lock_tool::{Program, Reply, command, items, on, programs, words};
+use redis_lock_tool::{Program, items, json, on, record, words};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,20 +13,31 @@ use std::fmt::Write;
 /// How many locks are asked about at once.
 const LOCKS_AT_ONCE: usize = 500;
 
+record! {
+    /// A holder of a lock: an element of `LOCK.HOLDERS`.
+    #[derive(Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Holder {
+        owner: String,
+        #[serde(skip)]
+        session: i64,
+        token: i64,
+        holds: i64,
+        lease_ms: i64,
+        ttl_ms: i64,
+        held_ms: i64,
+    }
+}
+
 /// A lock and one of its holders.
 #[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
 struct HeldLock {
     server: String,
     lock: String,
-    owner: String,
+    #[serde(flatten)]
+    holder: Holder,
     /// None: it is in no session.
     session: Option<Session>,
-    token: i64,
-    holds: i64,
-    lease_ms: i64,
-    ttl_ms: i64,
-    held_ms: i64,
     waiters: i64,
 }
 
@@ -66,10 +77,16 @@ pub(crate) fn list(source: &mut Source, listing: &Listing) -> (String, bool) {
             }),
         }
     }
-    locks.sort_by_cached_key(|lock| (group(lock, listing.by), lock.lock.clone(), lock.token));
+    locks.sort_by_cached_key(|lock| {
+        (
+            group(lock, listing.by),
+            lock.lock.clone(),
+            lock.holder.token,
+        )
+    });
     let report = Report { locks, not_read };
     let text = if listing.json {
-        serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
+        json(&report)
     } else {
         table(&report, listing.by)
     };
@@ -79,7 +96,7 @@ pub(crate) fn list(source: &mut Source, listing: &Listing) -> (String, bool) {
 /// The group of a lock. Grants in no session come last.
 fn group(lock: &HeldLock, by: By) -> (bool, String) {
     match (by, &lock.session) {
-        (By::Owner, _) => (false, lock.owner.clone()),
+        (By::Owner, _) => (false, lock.holder.owner.clone()),
         (By::Session, None) => (true, "no session".to_owned()),
         (By::Session, Some(session)) => {
             let name = session.name.as_deref().unwrap_or_default();
@@ -113,28 +130,25 @@ fn table(report: &Report, by: By) -> String {
             let _ = writeln!(text, "\n{}", group.1);
             last = Some(group);
         }
-        let _ = write!(
-            text,
-            "{:<width$}  {:>7}  {:>7}  {:>5}  {:>7}  {:<16}  {}",
-            lock.lock,
-            words::length(lock.held_ms),
-            words::length(lock.ttl_ms),
-            lock.holds,
-            lock.waiters,
-            lock.token,
-            lock.server
-        );
-        match (by, &lock.session) {
-            (By::Session, _) => {
-                let _ = write!(text, "  {}", lock.owner);
-            }
+        let of = match (by, &lock.session) {
+            (By::Session, _) => format!("  {}", lock.holder.owner),
             (By::Owner, Some(session)) => {
                 let name = session.name.as_deref().unwrap_or_default();
-                let _ = write!(text, "  session {} {name}", session.id);
+                format!("  session {} {name}", session.id)
             }
-            (By::Owner, None) => {}
-        }
-        text.push('\n');
+            (By::Owner, None) => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{:<width$}  {:>7}  {:>7}  {:>5}  {:>7}  {:<16}  {}{of}",
+            lock.lock,
+            words::length(lock.holder.held_ms),
+            words::length(lock.holder.ttl_ms),
+            lock.holder.holds,
+            lock.waiters,
+            lock.holder.token,
+            lock.server
+        );
     }
     let _ = writeln!(text, "\nheld: {}", report.locks.len());
     for server in &report.not_read {
@@ -158,35 +172,25 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
     // A scan may find a key twice.
     keys.sort_unstable();
     keys.dedup();
-    let known = node.ask(&command("LOCK.SESSION LIST"))?;
-    let known = programs(&known.unwrap_or(Value::Nil)).into_iter();
+    let known = node.all_programs()?.into_iter();
     let known: HashMap<_, _> = known.map(|program| (program.id, program)).collect();
     let mut locks = Vec::new();
     for keys in keys.chunks(LOCKS_AT_ONCE) {
         let both = |key: &Vec<u8>| [on("LOCK.INFO", key), on("LOCK.HOLDERS", key)];
         let answers = node.ask_all(keys.iter().flat_map(both))?;
         let answers = answers.into_iter().collect::<Result<Vec<Value>, _>>()?;
-        for (key, answers) in keys.iter().zip(answers.as_chunks::<2>().0) {
-            let [info, holders] = answers;
+        for (key, [info, holders]) in keys.iter().zip(answers.as_chunks::<2>().0) {
             // A lock that has become free has neither.
             let Some(held) = Held::read(info) else {
                 continue;
             };
-            let holders = items(holders).iter();
-            locks.extend(holders.filter_map(|holder| {
-                let holder = Reply::read(holder)?;
-                Some(HeldLock {
-                    server: node.address.clone(),
-                    lock: words::name(key),
-                    owner: words::name(&holder.bytes("owner")?),
-                    session: session(holder.number("session")?, &known),
-                    token: holder.number("token")?,
-                    holds: holder.number("holds")?,
-                    lease_ms: holder.number("lease-ms")?,
-                    ttl_ms: holder.number("ttl-ms")?,
-                    held_ms: holder.number("held-ms")?,
-                    waiters: held.waiters,
-                })
+            let holders = items(holders).iter().filter_map(Holder::read);
+            locks.extend(holders.map(|holder| HeldLock {
+                server: node.address.clone(),
+                lock: words::name(key),
+                session: session(holder.session, &known),
+                holder,
+                waiters: held.waiters,
             }));
         }
     }

@@ -3,28 +3,28 @@
 
 mod arguments;
 mod draw;
+mod grid;
 mod locks;
 mod node;
+mod order;
 mod popup;
+mod question;
 mod snapshot;
 mod source;
 mod table;
 mod view;
 
 #[cfg(test)]
-mod live_tests;
-#[cfg(test)]
-mod program_tests;
-#[cfg(test)]
-mod view_tests;
+mod tests;
 
 use arguments::{Arguments, What};
 use clap::Parser;
+use order::{Order, Update};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use redis_lock_tool::Target;
 use source::Source;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -40,21 +40,19 @@ fn main() -> ExitCode {
     let shown = arguments.server.target().and_then(|server| {
         let Some(What::Locks(listing)) = &arguments.what else {
             let shown = run(server, arguments.every());
-            return shown.map_err(|error| error.to_string());
+            return shown
+                .map(|()| (String::new(), true))
+                .map_err(|error| error.to_string());
         };
-        let (text, complete) = locks::list(&mut Source::new(server), listing);
-        // A reader may stop at any line.
-        let _ = io::stdout().write_all(text.as_bytes());
-        let incomplete = || "not all servers could be read".to_owned();
-        complete.then_some(()).ok_or_else(incomplete)
+        Ok(locks::list(&mut Source::new(server), listing))
     });
-    match shown {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("redis-lock-top: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let (text, missing) = match shown {
+        Ok((text, true)) => (text, None),
+        Ok((text, false)) => (text, Some("not all servers could be read".to_owned())),
+        Err(error) => (String::new(), Some(error)),
+    };
+    let exit = u8::from(missing.is_some());
+    redis_lock_tool::end("redis-lock-top", &text, missing.as_deref(), exit)
 }
 
 fn run(server: Target, every: Duration) -> io::Result<()> {
@@ -82,8 +80,8 @@ fn terminal() -> io::Result<DefaultTerminal> {
 
 fn show(
     terminal: &mut DefaultTerminal,
-    orders: &mpsc::Sender<source::Order>,
-    updates: &mpsc::Receiver<source::Update>,
+    orders: &mpsc::Sender<Order>,
+    updates: &mpsc::Receiver<Update>,
 ) -> io::Result<()> {
     let mut view = View::new();
     while !view.is_over {

@@ -1,10 +1,10 @@
 //! One server: reading a snapshot, and carrying out orders.
 
-use crate::snapshot::{Claim, Held, Hot, Lock, LockId, ProgramId, Server};
+use crate::snapshot::{Claim, Found, Held, Hot, Lock, Server, What};
 use redis::{Cmd, Value, cmd};
 use redis_lock_tool::{
-    Answer, Link, Program, Target, Waiter, bytes, command, grants, items, lines, number, on,
-    programs, text, waiters, waiters_of,
+    Answer, Link, Program, ProgramGrant, Target, Waiter, bytes, command, items, lines, number, on,
+    text, waiters_of,
 };
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -39,15 +39,6 @@ pub(crate) struct Node {
     queues: Vec<Vec<u8>>,
 }
 
-/// All that is read of a server.
-#[derive(Default)]
-pub(crate) struct Findings {
-    pub(crate) server: Server,
-    pub(crate) locks: Vec<Lock>,
-    pub(crate) hot: Vec<(LockId, Hot)>,
-    pub(crate) programs: Vec<(ProgramId, Program)>,
-}
-
 impl Node {
     pub(crate) fn new(target: Target) -> Self {
         Self {
@@ -76,7 +67,7 @@ impl Node {
         Ok(result)
     }
 
-    pub(crate) fn ask(&mut self, command: &Cmd) -> Result<Answer, String> {
+    fn ask(&mut self, command: &Cmd) -> Result<Answer, String> {
         self.with(|link| link.ask(command))
     }
 
@@ -88,58 +79,42 @@ impl Node {
     }
 
     /// Reads everything that the view shows of this server.
-    pub(crate) fn read(&mut self) -> Findings {
-        let mut findings = self.try_read().unwrap_or_else(|error| Findings {
-            server: Server {
-                error: Some(error),
-                ..Server::default()
-            },
-            ..Findings::default()
+    pub(crate) fn read(&mut self) -> Server {
+        let read = self.try_read().unwrap_or_else(|error| Server {
+            error: Some(error),
+            ..Server::default()
         });
-        findings.server.address.clone_from(&self.address);
-        findings
+        let address = self.address.clone();
+        Server { address, ..read }
     }
 
-    fn try_read(&mut self) -> Result<Findings, String> {
+    fn try_read(&mut self) -> Result<Server, String> {
         let sections = ["server", "replication", "memory", "stats", "lock"];
         let info = cmd("INFO").arg(&sections).to_owned();
         let hot = command(&format!("LOCK.HOTKEYS COUNT {HOT_KEYS}"));
         let answers = self.ask_all([info, cmd("DBSIZE"), hot])?;
-        let [info, keys, hot] =
-            <[Answer; 3]>::try_from(answers).unwrap_or([const { Ok(Value::Nil) }; 3]);
-        let mut error = [&info, &hot]
+        let mut error = [0, 2]
             .into_iter()
-            .find_map(|answer| answer.clone().err());
-        let info = lines(&text(&info.unwrap_or(Value::Nil)));
+            .find_map(|number: usize| answers.get(number)?.clone().err());
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().and_then(Result::ok).unwrap_or(Value::Nil);
+        let info = lines(&text(&next()));
         if number(&info, "lock_last_token").is_none() {
             error = Some("no section lock in INFO: is the module loaded?".to_owned());
         }
-        let hot = hot.unwrap_or(Value::Nil);
-        let hot: Vec<_> = items(&hot).iter().filter_map(Hot::read).collect();
-
+        let keys = text(&next()).parse().unwrap_or(0);
+        let hot: Vec<_> = items(&next()).iter().filter_map(Hot::read).collect();
         error = self.search()?.or(error);
         self.known.extend(hot.iter().map(|hot| hot.key.clone()));
-        let locks = self.locks()?;
-        let programs = self.programs()?;
-        let with_id = |hot: Hot| (self.lock_id(&hot.key), hot);
-        Ok(Findings {
-            server: Server {
-                address: String::new(),
-                info,
-                keys: if let Ok(Value::Int(keys)) = keys {
-                    keys
-                } else {
-                    0
-                },
-                searched: self.searched,
-                error,
-            },
-            locks,
-            hot: hot.into_iter().map(with_id).collect(),
-            programs: programs
-                .into_iter()
-                .map(|program| (self.program_id(program.id), program))
-                .collect(),
+        Ok(Server {
+            address: String::new(),
+            info,
+            keys,
+            searched: self.searched,
+            error,
+            locks: self.locks()?,
+            hot,
+            programs: self.programs()?,
         })
     }
 
@@ -187,11 +162,9 @@ impl Node {
         let answers = self.ask_all(keys.iter().map(|key| on("LOCK.INFO", key)))?;
         let answers = keys.into_iter().zip(answers);
         let held = answers.filter_map(|(key, answer)| {
-            Some(Lock {
-                id: self.lock_id(&key),
-                held: Held::read(&answer.ok()?)?,
-                first: None,
-            })
+            let held = Held::read(&answer.ok()?)?;
+            let first = None;
+            Some(Lock { key, held, first })
         });
         let mut locks: Vec<_> = held.collect();
         locks.sort_by_key(|lock| Reverse(lock.held.held_ms));
@@ -199,11 +172,11 @@ impl Node {
             locks[FOLLOWED..].sort_by_key(|lock| Reverse(lock.held.waiters));
             locks.truncate(2 * FOLLOWED);
         }
-        self.known = locks.iter().map(|lock| lock.id.key.clone()).collect();
+        self.known = locks.iter().map(|lock| lock.key.clone()).collect();
 
         locks.sort_by_key(|lock| Reverse(lock.held.waiters));
         let queues = locks.iter().take_while(|lock| lock.held.waiters > 0);
-        let queues = queues.take(QUEUES).map(|lock| lock.id.key.clone());
+        let queues = queues.take(QUEUES).map(|lock| lock.key.clone());
         self.queues = queues.collect();
         let firsts = self.queues(1)?;
         for (lock, first) in locks.iter_mut().zip(firsts) {
@@ -216,10 +189,7 @@ impl Node {
     fn queues(&mut self, count: usize) -> Result<Vec<Vec<Waiter>>, String> {
         let queues = self.queues.iter().map(|key| waiters_of(key, count));
         let queues: Vec<_> = queues.collect();
-        let answers = self.ask_all(queues)?.into_iter();
-        Ok(answers
-            .map(|answer| waiters(&answer.unwrap_or(Value::Nil)))
-            .collect())
+        self.with(|link| link.lists(queues, Waiter::read))
     }
 
     /// The programs; none where they may not be listed.
@@ -229,35 +199,46 @@ impl Node {
         }
         let list = self.ask(&command(&format!("LOCK.SESSION LIST COUNT {PROGRAMS}")))?;
         self.lists_programs = list.is_ok();
-        Ok(programs(&list.unwrap_or(Value::Nil)))
+        let list = list.unwrap_or(Value::Nil);
+        Ok(items(&list).iter().filter_map(Program::read).collect())
     }
 
-    /// The holder of a lock, and the waiters.
-    pub(crate) fn queue(&mut self, key: &[u8]) -> Result<(Option<Held>, Vec<Waiter>), String> {
-        let mut answers = self.ask_all([on("LOCK.INFO", key), waiters_of(key, WAITERS)])?;
-        let mut last = || answers.pop().and_then(Result::ok).unwrap_or(Value::Nil);
-        let queue = waiters(&last());
-        Ok((Held::read(&last()), queue))
+    /// All programs; none where they may not be listed.
+    pub(crate) fn all_programs(&mut self) -> Result<Vec<Program>, String> {
+        self.with(|link| link.list(&command("LOCK.SESSION LIST"), Program::read))
     }
 
-    /// The locks that a program holds, and those of the longest queues that it waits for. None when the program has
-    /// ended.
-    pub(crate) fn claims(&mut self, session: i64) -> Result<Option<Vec<Claim>>, String> {
+    /// What belongs to a lock or a program.
+    pub(crate) fn look(&mut self, what: &What) -> Result<Found, String> {
+        match what {
+            What::Lock(key) => {
+                let held = self.ask(&on("LOCK.INFO", key))?.unwrap_or(Value::Nil);
+                let queue = self.waiters(key, WAITERS)?;
+                Ok(Found::Queue(Held::read(&held), queue))
+            }
+            What::Program(session) => self.claims(*session).map(Found::Claims),
+        }
+    }
+
+    fn waiters(&mut self, key: &[u8], count: usize) -> Result<Vec<Waiter>, String> {
+        self.with(|link| link.list(&waiters_of(key, count), Waiter::read))
+    }
+
+    /// The locks that a program holds, and those of the longest queues that it waits for.
+    fn claims(&mut self, session: i64) -> Result<Vec<Claim>, String> {
         let held = command(&format!("LOCK.SESSION GRANTS {session} COUNT {WAITERS}"));
         let held = match self.ask(&held)? {
-            Ok(held) => grants(&held),
-            Err(error) if error.starts_with("NOSESSION") => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) if error.starts_with("NOSESSION") => return Ok(Vec::new()),
+            held => held?,
         };
-        let mut claims: Vec<_> = held
-            .into_iter()
-            .map(|grant| Claim {
-                key: grant.key,
-                owner: grant.owner,
-                waited_ms: None,
-                left_ms: grant.ttl_ms,
-            })
-            .collect();
+        let held = items(&held).iter().filter_map(ProgramGrant::read);
+        let claim = |grant: ProgramGrant| Claim {
+            key: grant.key,
+            owner: grant.owner,
+            waited_ms: None,
+            left_ms: grant.ttl_ms,
+        };
+        let mut claims: Vec<_> = held.map(claim).collect();
         let queues = self.queues(WAITERS)?;
         for (key, queue) in self.queues.iter().zip(queues) {
             let own = queue.into_iter().filter(|call| call.session == session);
@@ -268,33 +249,28 @@ impl Node {
                 left_ms: call.left_ms,
             }));
         }
-        Ok(Some(claims))
+        Ok(claims)
     }
 
     /// Closes the connection of a waiter; returns a message. A client that does not wait any more, or polls a
     /// session, is left alone.
-    pub(crate) fn kill(&mut self, key: &[u8], client_id: i64) -> Result<String, String> {
-        let all = waiters_of(key, usize::from(u16::MAX));
-        let queue = waiters(&self.ask(&all)?.unwrap_or(Value::Nil));
-        if !queue.iter().any(|waiter| waiter.client_id == client_id) {
+    pub(crate) fn kill(&mut self, key: &[u8], client: i64) -> Result<String, String> {
+        let queue = self.waiters(key, usize::from(u16::MAX))?;
+        if !queue.iter().any(|waiter| waiter.client_id == client) {
             return Ok(format!(
-                "client {client_id} does not wait any more: nothing done"
+                "client {client} does not wait any more: nothing done"
             ));
         }
-        let list = self.ask(&command("LOCK.SESSION LIST"))?;
-        let mut polling = programs(&list.unwrap_or(Value::Nil)).into_iter();
-        if polling.any(|program| program.client_id == client_id) {
-            return Ok(format!(
-                "client {client_id} polls a session now: nothing done"
-            ));
+        let mut programs = self.all_programs()?.into_iter();
+        if programs.any(|program| program.client_id == client) {
+            return Ok(format!("client {client} polls a session now: nothing done"));
         }
-        Ok(
-            match self.ask(&command(&format!("CLIENT KILL ID {client_id}")))? {
-                Ok(Value::Int(1)) => format!("client {client_id} is killed"),
-                Ok(_) => format!("client {client_id} is gone already"),
-                Err(refusal) => refusal,
-            },
-        )
+        let killed = self.ask(&command(&format!("CLIENT KILL ID {client}")))?;
+        Ok(match killed {
+            Ok(Value::Int(1)) => format!("client {client} is killed"),
+            Ok(_) => format!("client {client} is gone already"),
+            Err(refusal) => refusal,
+        })
     }
 
     /// Ends a program's session; returns a message.
@@ -326,19 +302,5 @@ impl Node {
                 _ => denied.unwrap_or_else(|| "an unexpected answer".to_owned()),
             })
         })
-    }
-
-    fn lock_id(&self, key: &[u8]) -> LockId {
-        LockId {
-            server: self.address.clone(),
-            key: key.to_vec(),
-        }
-    }
-
-    fn program_id(&self, session: i64) -> ProgramId {
-        ProgramId {
-            server: self.address.clone(),
-            session,
-        }
     }
 }

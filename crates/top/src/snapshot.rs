@@ -1,51 +1,54 @@
 //! A snapshot of all servers.
 
-use redis::Value;
-use redis_lock_tool::{Names, Program, Reply, Waiter, number};
+use redis_lock_tool::{Names, Program, Waiter, number, record};
 use std::time::Instant;
 
-/// A lock's name, and the server that serves it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LockId {
+/// A lock or a program, and its server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Id {
     pub(crate) server: String,
-    pub(crate) key: Vec<u8>,
+    pub(crate) what: What,
 }
 
-/// A program's session, and its server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ProgramId {
-    pub(crate) server: String,
-    pub(crate) session: i64,
+/// The thing that a line of a table is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    /// The lock of this name.
+    Lock(Vec<u8>),
+    /// The program of this session.
+    Program(i64),
 }
 
-/// A held lock: the reply of `LOCK.INFO`.
-#[allow(clippy::struct_field_names)] // as the server calls them
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) owner: Vec<u8>,
-    pub(crate) token: i64,
-    pub(crate) holds: i64,
-    pub(crate) lease_ms: i64,
-    pub(crate) ttl_ms: i64,
-    pub(crate) held_ms: i64,
-    pub(crate) waiters: i64,
+record! {
+    /// A held lock: the reply of `LOCK.INFO`.
+    #[allow(clippy::struct_field_names)] // as the server calls them
+    pub(crate) struct Held {
+        owner: Vec<u8>,
+        token: i64,
+        holds: i64,
+        lease_ms: i64,
+        ttl_ms: i64,
+        held_ms: i64,
+        waiters: i64,
+    }
 }
 
-/// A hot key: an element of `LOCK.HOTKEYS`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hot {
-    pub(crate) key: Vec<u8>,
-    pub(crate) waits: i64,
-    pub(crate) timeouts: i64,
-    pub(crate) expirations: i64,
-    pub(crate) total_wait_ms: i64,
-    pub(crate) max_wait_ms: i64,
+record! {
+    /// A hot key: an element of `LOCK.HOTKEYS`.
+    pub(crate) struct Hot {
+        key: Vec<u8>,
+        waits: i64,
+        timeouts: i64,
+        expirations: i64,
+        total_wait_ms: i64,
+        longest_wait_ms: i64,
+    }
 }
 
 /// A lock that is held.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
-    pub(crate) id: LockId,
+    pub(crate) key: Vec<u8>,
     pub(crate) held: Held,
     /// The first waiter; read only for the longest queues.
     pub(crate) first: Option<Waiter>,
@@ -62,6 +65,15 @@ pub(crate) struct Claim {
     pub(crate) left_ms: i64,
 }
 
+/// What belongs to one lock or program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The holder of a lock, if it is not free, and the waiters.
+    Queue(Option<Held>, Vec<Waiter>),
+    /// The locks that a program holds or waits for.
+    Claims(Vec<Claim>),
+}
+
 /// One server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
@@ -73,57 +85,27 @@ pub(crate) struct Server {
     pub(crate) searched: bool,
     /// Why it could not be read, or not completely.
     pub(crate) error: Option<String>,
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) hot: Vec<Hot>,
+    pub(crate) programs: Vec<Program>,
 }
 
-/// All servers, locks, programs and hot keys at one time.
+/// All servers at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Instant,
     pub(crate) servers: Vec<Server>,
-    pub(crate) locks: Vec<Lock>,
-    pub(crate) hot: Vec<(LockId, Hot)>,
-    pub(crate) programs: Vec<(ProgramId, Program)>,
-}
-
-impl Held {
-    /// `None` when the lock is free.
-    pub(crate) fn read(value: &Value) -> Option<Self> {
-        let fields = Reply::read(value)?;
-        Some(Self {
-            owner: fields.bytes("owner")?,
-            token: fields.number("token")?,
-            holds: fields.number("holds")?,
-            lease_ms: fields.number("lease-ms")?,
-            ttl_ms: fields.number("ttl-ms")?,
-            held_ms: fields.number("held-ms")?,
-            waiters: fields.number("waiters")?,
-        })
-    }
-}
-
-impl Hot {
-    pub(crate) fn read(value: &Value) -> Option<Self> {
-        let fields = Reply::read(value)?;
-        Some(Self {
-            key: fields.bytes("key")?,
-            waits: fields.number("waits")?,
-            timeouts: fields.number("timeouts")?,
-            expirations: fields.number("expirations")?,
-            total_wait_ms: fields.number("total-wait-ms")?,
-            max_wait_ms: fields.number("longest-wait-ms")?,
-        })
-    }
 }
 
 impl Snapshot {
-    pub(crate) fn empty() -> Self {
-        Self {
-            at: Instant::now(),
-            servers: Vec::new(),
-            locks: Vec::new(),
-            hot: Vec::new(),
-            programs: Vec::new(),
-        }
+    /// These servers now.
+    pub(crate) fn of(servers: Vec<Server>) -> Self {
+        let at = Instant::now();
+        Self { at, servers }
+    }
+
+    fn server(&self, address: &str) -> Option<&Server> {
+        self.servers.iter().find(|one| one.address == address)
     }
 
     /// A field of each server that has it.
@@ -146,27 +128,26 @@ impl Snapshot {
     /// lower than before is that of a restarted server, and counts from 0.
     pub(crate) fn rate(&self, field: &str, before: &Self) -> Option<f64> {
         let seconds = self.at.saturating_duration_since(before.at).as_secs_f64();
-        let mut total = None;
-        for server in &self.servers {
-            let earlier = before.servers.iter().find(|s| s.address == server.address);
-            let earlier = earlier.and_then(|server| number(&server.info, field));
-            let (Some(earlier), Some(now)) = (earlier, number(&server.info, field)) else {
-                continue;
-            };
-            let steps = if now < earlier { now } else { now - earlier };
-            total = Some(total.unwrap_or(0) + steps);
-        }
+        let steps = self.servers.iter().filter_map(|server| {
+            let earlier = number(&before.server(&server.address)?.info, field)?;
+            let now = number(&server.info, field)?;
+            Some(if now < earlier { now } else { now - earlier })
+        });
+        let total = steps.reduce(i64::saturating_add)?;
         #[allow(clippy::cast_precision_loss)] // shown with one decimal
-        total
-            .filter(|_| seconds > 0.0)
-            .map(|steps| steps as f64 / seconds)
+        (seconds > 0.0).then(|| total as f64 / seconds)
+    }
+
+    /// The holder of a lock, where it is known.
+    pub(crate) fn held(&self, server: &str, key: &[u8]) -> Option<&Held> {
+        let mut locks = self.server(server)?.locks.iter();
+        locks.find(|lock| lock.key == key).map(|lock| &lock.held)
     }
 
     /// The program of a session, where it is known.
     pub(crate) fn program(&self, server: &str, session: i64) -> Option<&Program> {
-        let mut programs = self.programs.iter();
-        let found = programs.find(|(id, _)| id.session == session && id.server == server);
-        found.map(|(_, program)| program)
+        let mut programs = self.server(server)?.programs.iter();
+        programs.find(|program| program.id == session)
     }
 
     /// Whether no client of its own waits for this call. A call of an unknown session counts as queued, because
@@ -190,10 +171,7 @@ mod tests {
             info: lines(&format!("lock_grants:{grants}")),
             ..Server::default()
         };
-        Snapshot {
-            servers: grants.iter().map(server).collect(),
-            ..Snapshot::empty()
-        }
+        Snapshot::of(grants.iter().map(server).collect())
     }
 
     #[test]

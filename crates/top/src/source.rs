@@ -1,9 +1,10 @@
 //! The servers behind the view: one, or all primaries of a cluster.
 
 use crate::node::Node;
-use crate::snapshot::{Claim, Held, LockId, ProgramId, Snapshot};
+use crate::order::{Action, Order, Update};
+use crate::snapshot::{Id, Snapshot};
 use redis::{Value, cmd};
-use redis_lock_tool::{ClusterNode, Target, Waiter, cluster_nodes, command, lines, number, text};
+use redis_lock_tool::{ClusterNode, Target, cluster_nodes, command, lines, number, text};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,50 +12,11 @@ use std::time::{Duration, Instant};
 /// How often a cluster is asked for its primaries.
 const TOPOLOGY_PERIOD: Duration = Duration::from_secs(5);
 
-/// An order from the view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Read the holder and the waiters of this lock.
-    Look(LockId),
-    /// Read what this program holds and waits for.
-    LookAtProgram(ProgramId),
-    /// Close the connection of a waiter.
-    Kill { lock_id: LockId, client_id: i64 },
-    /// Delete the lock if its grant still has this token.
-    Unlock { lock_id: LockId, token: i64 },
-    /// End the session of a program.
-    End(ProgramId),
-}
-
-/// An update for the view.
-#[derive(Clone, Debug)]
-pub(crate) enum Update {
-    /// A new snapshot.
-    Snapshot(Snapshot),
-    /// The holder and the waiters of a lock.
-    Queue(LockId, Option<Held>, Vec<Waiter>),
-    /// The locks that a program holds or waits for; none: it has ended.
-    Claims(ProgramId, Option<Vec<Claim>>),
-    /// The result of an order, as a message.
-    Done(String),
-}
-
 /// The servers.
 pub(crate) struct Source {
     given: Target,
     pub(crate) nodes: Vec<Node>,
     asked: Option<Instant>,
-}
-
-impl Order {
-    fn server(&self) -> &str {
-        match self {
-            Self::Look(lock_id) | Self::Kill { lock_id, .. } | Self::Unlock { lock_id, .. } => {
-                &lock_id.server
-            }
-            Self::LookAtProgram(id) | Self::End(id) => &id.server,
-        }
-    }
 }
 
 impl Source {
@@ -74,71 +36,54 @@ impl Source {
         orders: &Receiver<Order>,
         updates: &Sender<Update>,
     ) {
+        let mut next = Instant::now();
         loop {
-            if updates.send(Update::Snapshot(self.read())).is_err() {
-                return;
-            }
-            let next = Instant::now() + every;
-            loop {
-                let left = next.saturating_duration_since(Instant::now());
-                let order = match orders.recv_timeout(left) {
-                    Ok(order) => order,
-                    Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                };
-                if updates.send(self.follow(&order)).is_err() {
-                    return;
+            let left = next.saturating_duration_since(Instant::now());
+            let update = match orders.recv_timeout(left) {
+                Ok(order) => self.follow(&order),
+                Err(RecvTimeoutError::Timeout) => {
+                    let snapshot = self.read();
+                    next = Instant::now() + every;
+                    Update::Snapshot(snapshot)
                 }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if updates.send(update).is_err() {
+                return;
             }
         }
     }
 
     /// Reads all servers in parallel.
     pub(crate) fn read(&mut self) -> Snapshot {
-        if self
-            .asked
-            .is_none_or(|asked| asked.elapsed() > TOPOLOGY_PERIOD)
-        {
+        let age = self.asked.map(|asked| asked.elapsed());
+        if age.is_none_or(|age| age > TOPOLOGY_PERIOD) {
             self.asked = Some(Instant::now());
             self.find_primaries();
         }
-        let mut snapshot = Snapshot::empty();
         thread::scope(|scope| {
             let start = |node| scope.spawn(|| Node::read(node));
             let started: Vec<_> = self.nodes.iter_mut().map(start).collect();
-            for thread in started {
-                let Ok(findings) = thread.join() else {
-                    continue;
-                };
-                snapshot.servers.push(findings.server);
-                snapshot.locks.extend(findings.locks);
-                snapshot.hot.extend(findings.hot);
-                snapshot.programs.extend(findings.programs);
-            }
-        });
-        snapshot.at = Instant::now();
-        snapshot
+            let servers = started.into_iter().filter_map(|thread| thread.join().ok());
+            Snapshot::of(servers.collect())
+        })
     }
 
     pub(crate) fn follow(&mut self, order: &Order) -> Update {
-        let server = order.server();
-        let Some(node) = self.nodes.iter_mut().find(|node| node.address == server) else {
+        let Order { server, action } = order;
+        let Some(node) = self.nodes.iter_mut().find(|node| node.address == *server) else {
             return Update::Done(format!("{server} is no primary any more"));
         };
-        let result = match order {
-            Order::Look(lock_id) => node
-                .queue(&lock_id.key)
-                .map(|(held, waiters)| Update::Queue(lock_id.clone(), held, waiters)),
-            Order::LookAtProgram(id) => node
-                .claims(id.session)
-                .map(|claims| Update::Claims(id.clone(), claims)),
-            Order::Kill { lock_id, client_id } => {
-                node.kill(&lock_id.key, *client_id).map(Update::Done)
-            }
-            Order::Unlock { lock_id, token } => node.unlock(&lock_id.key, *token).map(Update::Done),
-            Order::End(id) => node.end(id.session).map(Update::Done),
+        let update = match action {
+            Action::Look(what) => node.look(what).map(|found| {
+                let (server, what) = (server.clone(), what.clone());
+                Update::Found(Id { server, what }, found)
+            }),
+            Action::Kill(key, client) => node.kill(key, *client).map(Update::Done),
+            Action::Unlock(key, token) => node.unlock(key, *token).map(Update::Done),
+            Action::End(session) => node.end(*session).map(Update::Done),
         };
-        result.unwrap_or_else(Update::Done)
+        update.unwrap_or_else(Update::Done)
     }
 
     /// Finds the primaries with slots of a cluster, by any node that answers: the given one may be down. A

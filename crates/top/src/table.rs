@@ -1,7 +1,7 @@
 //! The tables: columns, rows and sorting.
 
-use crate::snapshot::{Hot, Lock, LockId, ProgramId, Snapshot};
-use redis_lock_tool::{Program, words};
+use crate::snapshot::{Claim, Hot, Id, Lock, Server, Snapshot, What};
+use redis_lock_tool::{Program, Waiter, words};
 use std::cmp::Ordering;
 
 /// One of the tables.
@@ -15,19 +15,6 @@ pub(crate) enum Panel {
     Hot,
     /// Programs with sessions, those with most locks first.
     Programs,
-}
-
-impl Panel {
-    pub(crate) const ALL: [Self; 4] = [Self::Held, Self::Queues, Self::Hot, Self::Programs];
-
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::Held => "Locks held longest",
-            Self::Queues => "Longest queues",
-            Self::Hot => "Hottest keys",
-            Self::Programs => "Programs",
-        }
-    }
 }
 
 /// One column of a table.
@@ -44,7 +31,7 @@ pub(crate) struct Column {
 pub(crate) const SERVER: &str = "server";
 
 /// A column, and its cell in one row.
-type Field = (Column, Cell);
+pub(crate) type Field = (Column, Cell);
 
 const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
     (Column { name, width, from }, cell)
@@ -91,18 +78,10 @@ impl Cell {
     }
 }
 
-/// The thing that a line of a table is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RowId {
-    Lock(LockId),
-    Program(ProgramId),
-}
-
 /// One line of a table.
-#[derive(Clone, Debug)]
 pub(crate) struct Row {
-    pub(crate) id: RowId,
-    pub(crate) cells: Vec<Cell>,
+    pub(crate) id: Id,
+    pub(crate) fields: Vec<Field>,
 }
 
 /// The sorting of a table.
@@ -113,13 +92,25 @@ pub(crate) struct Sort {
 }
 
 impl Panel {
+    pub(crate) const ALL: [Self; 4] = [Self::Held, Self::Queues, Self::Hot, Self::Programs];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Held => "Locks held longest",
+            Self::Queues => "Longest queues",
+            Self::Hot => "Hottest keys",
+            Self::Programs => "Programs",
+        }
+    }
+
     pub(crate) fn columns(self) -> Vec<Column> {
-        let fields = match self {
+        let mut fields = match self {
             Self::Held => held(&Lock::default()),
             Self::Queues => queue(&Lock::default()),
-            Self::Hot => hot(&LockId::default(), &Hot::default()),
-            Self::Programs => program(&ProgramId::default(), &Program::default()),
+            Self::Hot => hot(&Hot::default()),
+            Self::Programs => program(&Program::default()),
         };
+        fields.push(server(""));
         fields.into_iter().map(|(column, _)| column).collect()
     }
 
@@ -136,37 +127,38 @@ impl Panel {
         }
     }
 
-    /// The rows whose key or owner contains the filter, sorted.
-    pub(crate) fn rows(self, snapshot: &Snapshot, sort: Sort, filter: &str) -> Vec<Row> {
-        let of_lock = |lock_id: &LockId, fields| Row::new(RowId::Lock(lock_id.clone()), fields);
-        let locks = snapshot.locks.iter();
-        let mut rows: Vec<_> = match self {
-            Self::Held => locks.map(|lock| of_lock(&lock.id, held(lock))).collect(),
+    fn rows_of(self, server: &Server) -> Vec<Row> {
+        let of_lock = |key: &[u8], fields| Row::new(server, What::Lock(key.to_vec()), fields);
+        let locks = server.locks.iter();
+        match self {
+            Self::Held => locks.map(|lock| of_lock(&lock.key, held(lock))).collect(),
             Self::Queues => locks
                 .filter(|lock| lock.held.waiters > 0)
-                .map(|lock| of_lock(&lock.id, queue(lock)))
+                .map(|lock| of_lock(&lock.key, queue(lock)))
                 .collect(),
             Self::Hot => {
-                let hottest = snapshot.hot.iter();
-                hottest.map(|(id, key)| of_lock(id, hot(id, key))).collect()
+                let hottest = server.hot.iter();
+                hottest.map(|key| of_lock(&key.key, hot(key))).collect()
             }
             Self::Programs => {
-                let programs = snapshot.programs.iter();
-                programs
-                    .map(|(id, one)| Row::new(RowId::Program(id.clone()), program(id, one)))
-                    .collect()
+                let row = |one: &Program| Row::new(server, What::Program(one.id), program(one));
+                server.programs.iter().map(row).collect()
             }
-        };
+        }
+    }
+
+    /// The rows whose key or owner contains the filter, sorted.
+    pub(crate) fn rows(self, snapshot: &Snapshot, sort: Sort, filter: &str) -> Vec<Row> {
+        let servers = snapshot.servers.iter();
+        let mut rows: Vec<_> = servers.flat_map(|server| self.rows_of(server)).collect();
         let filter = filter.to_lowercase();
         rows.retain(|row| {
-            let mut names = row
-                .cells
-                .iter()
-                .filter(|cell| matches!(cell, Cell::Name(_) | Cell::Owner(_)));
+            let cells = row.fields.iter().map(|(_, cell)| cell);
+            let mut names = cells.filter(|cell| matches!(cell, Cell::Name(_) | Cell::Owner(_)));
             names.any(|cell| cell.text().to_lowercase().contains(&filter))
         });
         rows.sort_by(|one, two| {
-            let (a, b) = (&one.cells[sort.column], &two.cells[sort.column]);
+            let (a, b) = (&one.fields[sort.column].1, &two.fields[sort.column].1);
             let order = if sort.descending {
                 b.order(a)
             } else {
@@ -180,19 +172,22 @@ impl Panel {
 }
 
 impl Row {
-    fn new(id: RowId, fields: Vec<Field>) -> Self {
-        let cells = fields.into_iter().map(|(_, cell)| cell);
-        Self {
-            id,
-            cells: cells.collect(),
-        }
+    fn new(of: &Server, what: What, mut fields: Vec<Field>) -> Self {
+        fields.push(server(&of.address));
+        let server = of.address.clone();
+        let id = Id { server, what };
+        Self { id, fields }
     }
+}
+
+fn server(address: &str) -> Field {
+    field(SERVER, 21, 100, Cell::Name(address.into()))
 }
 
 fn held(lock: &Lock) -> Vec<Field> {
     let held = &lock.held;
     vec![
-        field("key", 0, 0, Cell::Name(lock.id.key.clone())),
+        field("key", 0, 0, Cell::Name(lock.key.clone())),
         field("owner", 0, 0, Cell::Owner(held.owner.clone())),
         field("held", 7, 0, Cell::Length(held.held_ms)),
         field("left", 7, 0, Cell::Left(held.ttl_ms)),
@@ -200,36 +195,33 @@ fn held(lock: &Lock) -> Vec<Field> {
         field("holds", 5, 90, Cell::Number(held.holds)),
         field("waiters", 7, 0, Cell::Number(held.waiters)),
         field("token", 16, 120, Cell::Number(held.token)),
-        server(&lock.id.server),
     ]
 }
 
 fn queue(lock: &Lock) -> Vec<Field> {
     let first = lock.first.clone().unwrap_or_default();
     vec![
-        field("key", 0, 0, Cell::Name(lock.id.key.clone())),
+        field("key", 0, 0, Cell::Name(lock.key.clone())),
         field("waiters", 7, 0, Cell::Number(lock.held.waiters)),
         field("longest", 7, 0, Cell::Length(first.waited_ms)),
         field("first in line", 0, 0, Cell::Owner(first.owner)),
         field("owner", 0, 100, Cell::Owner(lock.held.owner.clone())),
         field("held", 7, 0, Cell::Length(lock.held.held_ms)),
-        server(&lock.id.server),
     ]
 }
 
-fn hot(lock_id: &LockId, hot: &Hot) -> Vec<Field> {
+fn hot(hot: &Hot) -> Vec<Field> {
     vec![
         field("key", 0, 0, Cell::Name(hot.key.clone())),
         field("waits", 7, 0, Cell::Number(hot.waits)),
         field("time-outs", 9, 0, Cell::Number(hot.timeouts)),
         field("expirations", 11, 0, Cell::Number(hot.expirations)),
         field("total wait", 10, 0, Cell::Length(hot.total_wait_ms)),
-        field("longest", 7, 0, Cell::Length(hot.max_wait_ms)),
-        server(&lock_id.server),
+        field("longest", 7, 0, Cell::Length(hot.longest_wait_ms)),
     ]
 }
 
-fn program(id: &ProgramId, program: &Program) -> Vec<Field> {
+fn program(program: &Program) -> Vec<Field> {
     vec![
         field("program", 0, 0, Cell::Name(program.name.clone())),
         field("state", 8, 0, Cell::Name(program.state().word().into())),
@@ -239,10 +231,31 @@ fn program(id: &ProgramId, program: &Program) -> Vec<Field> {
         field("age", 7, 90, Cell::Length(program.age_ms)),
         field("events", 6, 90, Cell::Number(program.events)),
         field("session", 16, 100, Cell::Number(program.id)),
-        server(&id.server),
     ]
 }
 
-fn server(address: &str) -> Field {
-    field(SERVER, 21, 100, Cell::Name(address.into()))
+/// A call in the queue of a lock, with its program and its client.
+pub(crate) fn call(place: i64, waiter: &Waiter, program: String, client: String) -> Vec<Field> {
+    vec![
+        field("", 3, 0, Cell::Number(place)),
+        field("waiting owner", 0, 0, Cell::Owner(waiter.owner.clone())),
+        field("program", 0, 0, Cell::Name(program.into())),
+        field("client", 7, 0, Cell::Name(client.into())),
+        field("waited", 7, 0, Cell::Length(waiter.waited_ms)),
+        field("gives up", 8, 0, Cell::Left(waiter.left_ms)),
+    ]
+}
+
+/// A lock that a program holds or waits for.
+pub(crate) fn claim(place: i64, claim: &Claim) -> Vec<Field> {
+    let state = claim.waited_ms.map_or("holds", |_| "waits");
+    let waited = claim.waited_ms.map_or_else(String::new, words::length);
+    vec![
+        field("", 3, 0, Cell::Number(place)),
+        field("", 5, 0, Cell::Name(state.into())),
+        field("lock", 0, 0, Cell::Name(claim.key.clone())),
+        field("owner", 0, 0, Cell::Owner(claim.owner.clone())),
+        field("waited", 7, 0, Cell::Name(waited.into())),
+        field("left", 7, 0, Cell::Left(claim.left_ms)),
+    ]
 }

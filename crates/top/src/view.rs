@@ -1,16 +1,15 @@
 //! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
 //! returns orders.
 
-use crate::snapshot::{Claim, Held, LockId, ProgramId, Snapshot};
-use crate::source::{Order, Update};
-use crate::table::{Panel, Row, RowId, Sort};
+use crate::order::{Order, Update};
+use crate::question::{self, Question};
+use crate::snapshot::{Found, Id, Snapshot, What};
+use crate::table::{Panel, Row, Sort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use redis_lock_tool::{Program, Waiter, words};
+use redis_lock_tool::Waiter;
 
 const PAGE: isize = 10;
 const PANELS: usize = Panel::ALL.len();
-/// The width of an owner in a message.
-const MAX_OWNER: usize = 40;
 
 /// The effect of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,59 +18,22 @@ pub(crate) enum Mode {
     Tables,
     /// Type the filter.
     Filter,
-    /// Show a lock and its waiters.
-    Queue(Queue),
-    /// Show a program, what it holds and what it waits for.
-    Claims(Claims),
+    /// Show a lock with its waiters, or a program with its locks.
+    Details(Details),
     /// Answer a question, and return to the mode before it.
     Confirm(Question, Box<Mode>),
     /// Show the help.
     Help,
 }
 
-/// A lock with its waiters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queue {
-    pub(crate) lock_id: LockId,
-    /// `None`: free, or not known yet.
-    pub(crate) held: Option<Held>,
-    pub(crate) waiters: Vec<Waiter>,
-    /// True when the server has answered.
-    pub(crate) is_known: bool,
-    /// The chosen call, by its client and its owner. It stays chosen when it moves in the queue.
-    pub(crate) chosen: Option<(i64, Vec<u8>)>,
-}
-
-/// A program with what it holds and waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Claims {
-    pub(crate) id: ProgramId,
-    /// None: not known yet, or it has ended.
-    pub(crate) claims: Option<Vec<Claim>>,
-}
-
-/// An action that needs a confirmation, with what was on the screen when it was asked for.
+/// A lock or a program, and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    Kill(LockId, Waiter),
-    Unlock(LockId, Held),
-    End(ProgramId, Program),
-}
-
-impl Question {
-    fn order(self) -> Order {
-        match self {
-            Self::Kill(lock_id, waiter) => Order::Kill {
-                lock_id,
-                client_id: waiter.client_id,
-            },
-            Self::Unlock(lock_id, held) => Order::Unlock {
-                lock_id,
-                token: held.token,
-            },
-            Self::End(id, _) => Order::End(id),
-        }
-    }
+pub(crate) struct Details {
+    pub(crate) id: Id,
+    /// None: the server has not answered yet.
+    pub(crate) found: Option<Found>,
+    /// The chosen call, by its client and its owner. It stays chosen when it moves in the queue.
+    chosen: Option<(i64, Vec<u8>)>,
 }
 
 /// The state of the screen.
@@ -86,13 +48,13 @@ pub(crate) struct View {
     pub(crate) message: Option<String>,
     pub(crate) is_over: bool,
     sorts: [Sort; PANELS],
-    chosen: [Option<RowId>; PANELS],
+    chosen: [Option<Id>; PANELS],
 }
 
 impl View {
     pub(crate) fn new() -> Self {
         Self {
-            now: Snapshot::empty(),
+            now: Snapshot::of(Vec::new()),
             before: None,
             panel: Panel::Held,
             filter: String::new(),
@@ -133,23 +95,12 @@ impl View {
                 let before = std::mem::replace(&mut self.now, snapshot);
                 self.before = (!before.servers.is_empty()).then_some(before);
             }
-            Update::Queue(lock_id, held, waiters) => {
+            Update::Found(id, found) => {
                 // The subject of a question does not change while it is shown.
-                let Mode::Queue(queue) = &mut self.mode else {
-                    return None;
-                };
-                if queue.lock_id == lock_id {
-                    queue.held = held;
-                    queue.waiters = waiters;
-                    queue.is_known = true;
-                }
-                return None;
-            }
-            Update::Claims(id, claims) => {
-                if let Mode::Claims(shown) = &mut self.mode
-                    && shown.id == id
+                if let Mode::Details(details) = &mut self.mode
+                    && details.id == id
                 {
-                    shown.claims = claims;
+                    details.found = Some(found);
                 }
                 return None;
             }
@@ -157,8 +108,7 @@ impl View {
         }
         // Refresh what is shown in front.
         match &self.mode {
-            Mode::Queue(queue) => Some(Order::Look(queue.lock_id.clone())),
-            Mode::Claims(claims) => Some(Order::LookAtProgram(claims.id.clone())),
+            Mode::Details(details) => Some(Order::look(&details.id)),
             _ => None,
         }
     }
@@ -173,19 +123,14 @@ impl View {
         match std::mem::replace(&mut self.mode, Mode::Tables) {
             Mode::Tables => self.press_in_tables(key.code),
             Mode::Filter => self.press_in_filter(key.code),
-            Mode::Queue(queue) => self.press_in_queue(queue, key.code),
-            Mode::Claims(claims) => {
-                match key.code {
-                    KeyCode::Esc | KeyCode::Char('q') => {}
-                    KeyCode::Char('k') => self.ask_to_end(claims.id.clone(), Mode::Claims(claims)),
-                    _ => self.mode = Mode::Claims(claims),
-                }
+            Mode::Details(details) => {
+                self.press_in_details(details, key.code);
                 None
             }
             Mode::Confirm(question, back) => {
                 self.mode = *back;
                 // Any other key is a no.
-                (key.code == KeyCode::Char('y')).then(|| question.order())
+                (key.code == KeyCode::Char('y')).then_some(question.order)
             }
             Mode::Help => None,
         }
@@ -210,12 +155,24 @@ impl View {
                 self.panel = Panel::ALL[(self.panel as usize + PANELS - 1) % PANELS];
             }
             KeyCode::Esc => self.filter.clear(),
-            KeyCode::Enter => return self.look_at_chosen(),
-            KeyCode::Char('u') => self.ask_to_unlock_chosen(),
-            KeyCode::Char('k') => {
-                if let Some(RowId::Program(id)) = self.chosen_row() {
-                    self.ask_to_end(id, Mode::Tables);
-                }
+            KeyCode::Enter => {
+                let id = self.chosen_row()?;
+                let order = Order::look(&id);
+                self.mode = Mode::Details(Details::of(id));
+                return Some(order);
+            }
+            KeyCode::Char(letter @ ('u' | 'k')) => {
+                let Id { server, what } = self.chosen_row()?;
+                let asked = match (what, letter) {
+                    (What::Lock(key), 'u') => {
+                        question::unlock(&server, &key, self.now.held(&server, &key))
+                    }
+                    (What::Program(session), 'k') => {
+                        question::end(&server, self.now.program(&server, session))
+                    }
+                    _ => return None,
+                };
+                self.ask(asked, Mode::Tables);
             }
             _ => self.choose(step(key)?),
         }
@@ -239,39 +196,39 @@ impl View {
         None
     }
 
-    fn press_in_queue(&mut self, mut queue: Queue, key: KeyCode) -> Option<Order> {
-        match key {
-            KeyCode::Esc | KeyCode::Char('q') => return None,
-            KeyCode::Char('k') => {
-                if let Some(waiter) = queue.chosen_waiter() {
-                    if self.now.is_queued(&queue.lock_id.server, waiter) {
-                        let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
-                        self.message = Some(format!(
-                            "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
-                        ));
-                        self.mode = Mode::Queue(queue);
-                        return None;
-                    }
-                    let question = Question::Kill(queue.lock_id.clone(), waiter.clone());
-                    self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
-                    return None;
-                }
+    fn press_in_details(&mut self, mut details: Details, key: KeyCode) {
+        let server = &details.id.server;
+        let asked = match (&details.id.what, key, &details.found) {
+            (_, KeyCode::Esc | KeyCode::Char('q'), _) => return,
+            (What::Program(session), KeyCode::Char('k'), _) => {
+                question::end(server, self.now.program(server, *session))
             }
-            KeyCode::Char('u') => {
-                if let Some(held) = queue.held.clone() {
-                    let question = Question::Unlock(queue.lock_id.clone(), held);
-                    self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
-                    return None;
-                }
+            (What::Lock(key), KeyCode::Char('k'), _) => {
+                question::kill(&details.id, key, details.chosen_waiter(), &self.now)
+            }
+            (What::Lock(key), KeyCode::Char('u'), Some(Found::Queue(held, _))) => {
+                question::unlock(server, key, held.as_ref())
             }
             _ => {
                 if let Some(step) = step(key) {
-                    queue.choose(step);
+                    details.choose(step);
                 }
+                self.mode = Mode::Details(details);
+                return;
+            }
+        };
+        self.ask(asked, Mode::Details(details));
+    }
+
+    /// Asks, or tells why there is nothing to ask, and returns to the mode before.
+    fn ask(&mut self, asked: Result<Question, String>, back: Mode) {
+        match asked {
+            Ok(question) => self.mode = Mode::Confirm(question, Box::new(back)),
+            Err(why) => {
+                self.message = Some(why);
+                self.mode = back;
             }
         }
-        self.mode = Mode::Queue(queue);
-        None
     }
 
     /// Sorts by the next column, largest first.
@@ -291,77 +248,49 @@ impl View {
         }
     }
 
-    fn chosen_row(&self) -> Option<RowId> {
+    fn chosen_row(&self) -> Option<Id> {
         let rows = self.rows(self.panel);
         let chosen = self.chosen(self.panel, &rows)?;
         Some(rows[chosen].id.clone())
     }
-
-    fn look_at_chosen(&mut self) -> Option<Order> {
-        Some(match self.chosen_row()? {
-            RowId::Lock(lock_id) => {
-                self.mode = Mode::Queue(Queue {
-                    lock_id: lock_id.clone(),
-                    ..Queue::default()
-                });
-                Order::Look(lock_id)
-            }
-            RowId::Program(id) => {
-                self.mode = Mode::Claims(Claims {
-                    id: id.clone(),
-                    claims: None,
-                });
-                Order::LookAtProgram(id)
-            }
-        })
-    }
-
-    /// Asks whether a program's session shall end, and returns to the mode before the question.
-    fn ask_to_end(&mut self, id: ProgramId, back: Mode) {
-        if let Some(program) = self.now.program(&id.server, id.session).cloned() {
-            self.mode = Mode::Confirm(Question::End(id, program), Box::new(back));
-        } else {
-            self.message = Some("that program has ended".to_owned());
-            self.mode = back;
-        }
-    }
-
-    fn ask_to_unlock_chosen(&mut self) {
-        let Some(RowId::Lock(lock_id)) = self.chosen_row() else {
-            return;
-        };
-        let lock = self.now.locks.iter().find(|lock| lock.id == lock_id);
-        match lock {
-            Some(lock) => {
-                let question = Question::Unlock(lock_id, lock.held.clone());
-                self.mode = Mode::Confirm(question, Box::new(Mode::Tables));
-            }
-            None => self.message = Some("that lock is free".to_owned()),
-        }
-    }
 }
 
-impl Queue {
+impl Details {
+    fn of(id: Id) -> Self {
+        Self {
+            id,
+            found: None,
+            chosen: None,
+        }
+    }
+
+    fn waiters(&self) -> &[Waiter] {
+        match &self.found {
+            Some(Found::Queue(_, waiters)) => waiters,
+            _ => &[],
+        }
+    }
+
     /// The position of the chosen call, else the first.
     pub(crate) fn position(&self) -> Option<usize> {
-        let mut waiters = self.waiters.iter();
-        let chosen = self.chosen.as_ref();
-        let same = waiters.position(|waiter| {
+        let (chosen, waiters) = (self.chosen.as_ref(), self.waiters());
+        let is_chosen = |waiter: &Waiter| {
             chosen.is_some_and(|(client, owner)| {
                 *client == waiter.client_id && *owner == waiter.owner
             })
-        });
-        same.or((!self.waiters.is_empty()).then_some(0))
+        };
+        let same = waiters.iter().position(is_chosen);
+        same.or((!waiters.is_empty()).then_some(0))
     }
 
     fn chosen_waiter(&self) -> Option<&Waiter> {
-        self.waiters.get(self.position()?)
+        self.waiters().get(self.position()?)
     }
 
     fn choose(&mut self, step: isize) {
         if let Some(position) = self.position() {
-            let position = moved(position, step, self.waiters.len());
-            let waiter = &self.waiters[position];
+            let position = moved(position, step, self.waiters().len());
+            let waiter = &self.waiters()[position];
             self.chosen = Some((waiter.client_id, waiter.owner.clone()));
         }
     }

@@ -5,8 +5,8 @@
 # usage: test/run.sh <tarball or module> <base>    base: an image that is here, as test/base.sh makes one
 #        without podman-compose in the search path the compose file is left out, which is said
 set -euo pipefail
+from=$(realpath "$1")
 cd "$(dirname "$0")/.."
-from=$1
 base=$2
 image=localhost/redis-lock-test:latest
 name=redis-lock-test-$$
@@ -56,7 +56,7 @@ healthy() { podman healthcheck run "$name"; }
 gone() { podman rm --force --volumes "$name" >/dev/null; }
 size() { podman image inspect --format '{{.Size}}' "$1"; }
 
-./build.sh "$from" "$base" "$image" >/dev/null 2>&1
+said=$(./build.sh "$from" "$base" "$image" 2>&1) || { printf '%s\n' "$said"; exit 1; }
 printf 'the image adds %d kB to its base\n' $((($(size "$image") - $(size "$base")) / 1024))
 
 began=$EPOCHREALTIME

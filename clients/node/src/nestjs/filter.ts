@@ -9,8 +9,21 @@ interface Response {
   send(body: unknown): unknown;
 }
 
-/** Answers 409 while others hold the lock, 503 while the server cannot be reached, and 500 for other errors of locks. */
+/**
+ * Answers 409 while others hold the lock, 503 while the server cannot be reached, and 500 for other errors of locks. Outside of
+ * HTTP it throws the error on.
+ *
+ * @example
+ * ```ts
+ * import { NestFactory } from "@nestjs/core";
+ * import { LockErrorFilter } from "redis-lock-client/nestjs";
+ *
+ * const app = await NestFactory.create(AppModule);
+ * app.useGlobalFilters(new LockErrorFilter());
+ * ```
+ */
 export class LockErrorFilter implements ExceptionFilter<LockError> {
+  /** Nest calls this. */
   catch(error: LockError, host: ArgumentsHost): void {
     if (host.getType() !== "http") throw error;
     const isBusy = error instanceof LockBusy || error instanceof LockDeadlock;

@@ -10,11 +10,15 @@ import { type Client, Locks } from "../locks.ts";
 import type { LocksOptions } from "../options.ts";
 import { now } from "../time.ts";
 
-/** All times are in milliseconds. */
+/**
+ * Options of a {@link LocksModule}: those of `new Locks`, and how they end. All times are in milliseconds.
+ *
+ * @see {@link LocksModule} for an example
+ */
 export interface LocksModuleOptions extends LocksOptions {
   /** A client of ioredis or node-redis, as `new Locks` takes it. */
   readonly client: Client;
-  /** The application's end also ends the client, after the locks. */
+  /** The application's end also ends the client, after the locks: false by default. */
   readonly closeClient?: boolean | undefined;
   /** How long the application's end waits for methods that work under a lock: 10 s. */
   readonly drainTimeout?: number | undefined;
@@ -36,7 +40,12 @@ function* places(): Generator<Inside> {
   for (let place = inside.getStore(); place; place = place.outer) yield place;
 }
 
-/** The grant under which the present method works: of this key, or of the lock that was acquired last. */
+/**
+ * The grant under which the present method works: of this key, without the prefix, or of the lock that was acquired last.
+ * Undefined if there is none.
+ *
+ * @see {@link WithLock} for an example
+ */
 export function currentGrant(key?: string): Grant | undefined {
   for (const { runner, grants } of places()) {
     const found = key === undefined ? grants.at(-1) : grants.find((grant) => grant.key === runner.nameOf(key));

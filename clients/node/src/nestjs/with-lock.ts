@@ -7,11 +7,17 @@ import { type LockOptions, time } from "../options.ts";
 import { runnerToken } from "./module.ts";
 import type { Hold, LocksRunner } from "./runner.ts";
 
+/**
+ * Options of {@link WithLock}. All times are in milliseconds.
+ *
+ * @see {@link WithLock} for an example
+ */
 export interface WithLockOptions extends Omit<LockOptions, "signal"> {
   /** The name of the locks, where the application has several. */
   readonly locks?: string | undefined;
-  /** Shared with other readers, or one of so many permits. */
+  /** Shared with other readers. */
   readonly shared?: boolean | undefined;
+  /** One of so many permits. */
   readonly of?: number | undefined;
   /**
    * What a call does that finds others at work for all of `wait`: it rejects with LockBusy, or it does nothing and resolves
@@ -25,14 +31,45 @@ export interface WithLockOptions extends Omit<LockOptions, "signal"> {
   readonly atLeast?: number | undefined;
 }
 
-type Method<A extends unknown[], R> = (...given: A) => R;
-/** The key, or several, or a function that makes them of the method's first arguments. */
+/**
+ * A method that {@link WithLock} is for: it returns a promise.
+ *
+ * @see {@link WithLock} for an example
+ */
+export type Method<A extends unknown[], R> = (...given: A) => R;
+/**
+ * The key, or several, or a function that makes them of the method's first arguments. They are without the prefix.
+ *
+ * @see {@link WithLock} for an example
+ */
 export type KeyOf<A extends unknown[]> = string | readonly string[] | ((...given: A) => string | readonly string[]);
 
 /**
  * The method holds the lock while it works, and returns a promise. `currentGrant()` is its grant, with the fencing token and
  * the signal of a loss. Several keys are acquired in one order, all or none. A method that is called by one that holds
  * the same lock rejects with LockMisuse: it would wait for itself.
+ *
+ * The method rejects with the errors of `Lock.run`: LockBusy if the time to wait is over, LockLost if the lock was lost while
+ * it worked, and so on.
+ *
+ * @example
+ * ```ts
+ * import { Injectable } from "@nestjs/common";
+ * import { WithLock, currentGrant } from "redis-lock-client/nestjs";
+ *
+ * @Injectable()
+ * class Orders {
+ *   @WithLock((id: number) => `lock:orders:${id}`, { wait: 5000 })
+ *   async pay(id: number): Promise<void> {
+ *     console.log("order", id, "fence writes with", currentGrant()?.token);
+ *   }
+ *
+ *   @WithLock("lock:report", { ifBusy: "skip", atLeast: 60_000 }) // one of all instances
+ *   async report(): Promise<void> {}
+ * }
+ * ```
+ *
+ * @throws LockMisuse if an option is wrong; TypeError on what is no method
  */
 export function WithLock<A extends any[]>(key: KeyOf<A>, given: WithLockOptions = {}) {
   const { locks: locksName, shared, of, ifBusy = "throw", atLeast = ifBusy === "skip" ? 500 : 0, ...rest } = given;

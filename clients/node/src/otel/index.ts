@@ -13,6 +13,11 @@ const SECONDS = [.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 
 const OUTCOMES = [[LockBusy, "busy"], [LockLost, "lost"], [LockDeadlock, "deadlock"], [LockNotAlone, "not-alone"],
   [LockRefused, "refused"], [LockUnavailable, "unavailable"], [LockMisuse, "misuse"]] as const;
 
+/**
+ * Options of {@link lockMetrics}.
+ *
+ * @see {@link lockMetrics} for an example
+ */
 export interface LockMetricsOptions {
   /**
    * Attributes that describe the key of a lock. Give few different ones: each makes series of its own. Without it, no
@@ -21,7 +26,22 @@ export interface LockMetricsOptions {
   readonly attributes?: ((key: string) => Attributes) | undefined;
 }
 
-/** The `observer` of `Locks` and `QuorumLocks` that measures, by this meter. docs/monitoring/README.md lists the metrics. */
+/**
+ * The `observer` of `Locks` and `QuorumLocks` that measures, by this meter. docs/monitoring/README.md lists the metrics. Times
+ * are in seconds. It throws nothing.
+ *
+ * @example
+ * ```ts
+ * import { metrics } from "@opentelemetry/api";
+ * import { Locks } from "redis-lock-client";
+ * import { lockMetrics } from "redis-lock-client/otel";
+ * import { TestServer } from "redis-lock-client/testing";
+ *
+ * const kind = (key: string): string => key.split(":")[1] ?? "other"; // of "lock:orders:42": orders
+ * const observer = lockMetrics(metrics.getMeter("shop"), { attributes: (key) => ({ kind: kind(key) }) });
+ * const locks = new Locks(new TestServer(), { observer });
+ * ```
+ */
 export function lockMetrics(meter: Meter, { attributes }: LockMetricsOptions = {}): Observer {
   const seconds = { unit: "s", advice: { explicitBucketBoundaries: SECONDS } };
   const acquires = meter.createHistogram("redis_lock.client.acquire.duration",

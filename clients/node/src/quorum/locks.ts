@@ -13,7 +13,19 @@ import { QuorumHolding } from "./grant.ts";
 
 /**
  * Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
- * from being acquired, or loses one. Each server renews its part for as long as the process polls its session there.
+ * from being acquired, or loses one. Each server renews its part for as long as the process polls its session there. A grant
+ * of theirs has no `detach`. Errors have an AggregateError as their `cause`, with those of the servers in their order.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import { QuorumLocks } from "redis-lock-client";
+ *
+ * const clients = ["redis-1", "redis-2", "redis-3"].map((host) => new Redis({ host }));
+ * const locks = new QuorumLocks(clients, { service: "orders" });
+ * await locks.lock("lock:orders:42", { wait: 10_000 }).run(({ token, signal }) => pay(token, signal));
+ * await locks.close();
+ * ```
  */
 export class QuorumLocks {
   readonly #members: readonly Member[];
@@ -23,6 +35,8 @@ export class QuorumLocks {
   /**
    * `clients` are those of at least three servers that fail by themselves: none is a replica of another. All processes name
    * them in the same order.
+   *
+   * @throws {@link LockMisuse} if there are fewer than three, one is no client, or an option is wrong
    */
   constructor(clients: readonly Client[], options: LocksOptions = {}) {
     if (clients.length < 3) throw new LockMisuse("a quorum has at least 3 servers");
@@ -36,21 +50,27 @@ export class QuorumLocks {
     this.#prefix = options.prefix ?? this.#members[0]?.core.library.prefix ?? "";
   }
 
-  /** A lock that one holder has alone. Its waiters queue at the first server that answers. */
+  /**
+   * A lock that one holder has alone. Its waiters queue at the first server that answers.
+   *
+   * @param key - Without the prefix.
+   * @throws {@link LockMisuse} if the key is empty or an option is wrong
+   */
   lock(key: string, options: LockOptions = {}): Lock {
     return new Lock(this.#prefix, key, [], options, this.#settings, (name, terms) => this.#acquire(name, terms));
   }
 
-  /** Elects a leader, as `Locks.lead` does. */
+  /** Elects a leader, as {@link Locks.lead} does. */
   lead(key: string, work: (grant: Grant) => unknown, options: LockOptions = {}): Promise<void> {
     return lead(this.lock(key, options), work, options.signal);
   }
 
-  /** Ends all waits, releases all locks and closes the connections of the locks, not the clients. */
+  /** Ends all waits, releases all locks and closes the connections of the locks, not the clients: see {@link Locks.close}. */
   async close(): Promise<void> {
     await Promise.all(this.#members.map(({ core }) => core.close()));
   }
 
+  /** For `await using`: {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

@@ -3,29 +3,65 @@
 import { LockBusy, LockLost, LockMisuse } from "../errors.ts";
 import type { RedlockClient } from "./source.ts";
 
-/** How the clients voted in one attempt. */
+/**
+ * How the clients voted in one attempt.
+ *
+ * @see {@link ExecutionError} for an example
+ */
 export interface ExecutionStats {
+  /** How many clients there are. */
   readonly membershipSize: number;
+  /** How many of them have to agree. */
   readonly quorumSize: number;
+  /** Those that agreed. */
   readonly votesFor: Set<RedlockClient>;
+  /** Those that did not, each with its reason. */
   readonly votesAgainst: Map<RedlockClient, Error>;
 }
 
-/** What an operation that has succeeded took. */
+/**
+ * What an operation that has succeeded took.
+ *
+ * @see {@link ExecutionError} for an example of its `attempts`
+ */
 export interface ExecutionResult {
+  /** One for each attempt. */
   readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
-  /** When it began, by the wall clock. */
+  /** When it began, by the wall clock, in ms since 1970. */
   readonly start: number;
 }
 
-/** Somebody else holds one of the resources, or this lock does not hold it any more. */
+/**
+ * Somebody else holds one of the resources, or this lock does not hold it any more. It is the vote of a client.
+ *
+ * @see {@link ExecutionError} for an example
+ */
 export class ResourceLockedError extends Error {
+  /** As in node-redlock. */
   override readonly name = "ResourceLockedError";
 }
 
-/** An operation was not carried out by more than half of the clients. */
+/**
+ * An operation was not carried out by more than half of the clients.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import Redlock, { ExecutionError, ResourceLockedError } from "redis-lock-client/redlock";
+ *
+ * const redlock = new Redlock([new Redis()]);
+ * await redlock.acquire(["orders:42"], 5000).catch(async (error) => {
+ *   if (!(error instanceof ExecutionError)) throw error;
+ *   for (const { votesAgainst } of await Promise.all(error.attempts)) {
+ *     for (const vote of votesAgainst.values()) answer(vote instanceof ResourceLockedError ? 409 : 503);
+ *   }
+ * });
+ * ```
+ */
 export class ExecutionError extends Error {
+  /** As in node-redlock. */
   override readonly name = "ExecutionError";
+  /** One for each attempt. */
   readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
 
   /** The `cause` is an error of redis-lock-client, which says what was wrong. */

@@ -6,6 +6,6 @@
 
 export { ExecutionError, type ExecutionResult, type ExecutionStats, ResourceLockedError } from "./errors.ts";
 export type { RedlockClient } from "./source.ts";
-export { Lock } from "./lock.ts";
-export { type RedlockAbortSignal, Redlock, Redlock as default } from "./redlock.ts";
+export { Lock, type Operations } from "./lock.ts";
+export { type RedlockAbortSignal, Redlock, Redlock as default, type Routine } from "./redlock.ts";
 export type { Settings } from "./settings.ts";

@@ -11,9 +11,17 @@ import { Lock } from "./lock.ts";
 import { type Settings, attemptsOf, pauseOf, settingsOf, windowOf } from "./settings.ts";
 import { type RedlockClient, Source } from "./source.ts";
 
-/** Aborted when the lock is lost, with the reason in `error`. */
+/**
+ * Aborted when the lock is lost, with the reason in `error`.
+ *
+ * @see {@link Redlock} for an example
+ */
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
-/** The work under a lock. */
+/**
+ * The work under a lock.
+ *
+ * @see {@link Redlock} for an example
+ */
 export type Routine<T> = (signal: RedlockAbortSignal) => Promise<T>;
 
 /** The longest duration, in ms: ten years. */
@@ -25,13 +33,40 @@ const MOMENT = 2000;
 
 const inOrder = (resources: readonly string[]): string[] => [...new Set(resources)].sort();
 
+/**
+ * Locks with the API of node-redlock 5. Its event `error` reports each vote of a client against an operation; nobody has to
+ * listen.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from "ioredis";
+ * import Redlock from "redis-lock-client/redlock"; // was: from "redlock"
+ *
+ * const redlock = new Redlock([new Redis()], { retryCount: 10, retryDelay: 200 });
+ * await redlock.using(["accounts:1", "accounts:2"], 5000, async (signal) => {
+ *   if (signal.aborted) throw signal.error;
+ * });
+ *
+ * let lock = await redlock.acquire(["accounts:1"], 5000); // ms
+ * lock = await lock.extend(5000);
+ * await pay(lock.tokens.get("accounts:1"));
+ * await lock.release();
+ * await redlock.quit();
+ * ```
+ */
 export class Redlock extends EventEmitter {
+  /** One of one server or cluster, or at least three of independent servers. */
   readonly clients: Set<RedlockClient>;
+  /** Those of calls that name no others. */
   readonly settings: Settings;
   readonly #clients: readonly RedlockClient[];
   readonly #held = new WeakMap<Lock, readonly Grant[]>();
 
-  /** The third argument of node-redlock, its scripts, is not used. */
+  /**
+   * Opens no connection. The third argument of node-redlock, its scripts, is not used.
+   *
+   * @throws Error if there is no client; LockMisuse if there are two
+   */
   constructor(clients: Iterable<RedlockClient>, settings: Partial<Settings> = {}, _scripts?: unknown) {
     super();
     this.on("error", () => {}); // without a listener an error of a minority would end the process
@@ -48,15 +83,20 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * Acquires all resources for `duration` ms, or none. Rejects with ExecutionError when the time that the settings allow
-   * is over.
+   * Acquires all resources for `duration` ms, or none.
+   *
+   * @throws {@link ExecutionError} when the time that the settings allow is over; Error if `duration` is no whole number
    */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     mustBeInteger(duration);
     return this.#acquire(resources, duration, settingsOf(settings, this.settings), true);
   }
 
-  /** Releases the lock. Rejects with ExecutionError if it was lost before, or if too few clients answer. */
+  /**
+   * Releases the lock.
+   *
+   * @throws {@link ExecutionError} if it was lost before, or if too few clients answer
+   */
   async release(lock: Lock, _settings?: Partial<Settings>): Promise<ExecutionResult> {
     const start = Date.now();
     const { resources } = lock;
@@ -72,7 +112,11 @@ export class Redlock extends EventEmitter {
     }
   }
 
-  /** The lock for so long from now on, as a new object; the given one is over. */
+  /**
+   * The lock for `duration` ms from now on, as a new object; the given one is over.
+   *
+   * @throws {@link ExecutionError} if it was lost before, or if too few clients answer; Error if `duration` is no whole number
+   */
   async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
     mustBeInteger(duration);
     if (existing.expiration < Date.now()) throw new ExecutionError("Cannot extend an already-expired lock.", []);
@@ -94,6 +138,9 @@ export class Redlock extends EventEmitter {
   /**
    * Works under a lock that is held for as long as that takes, and resolves with the result. When the lock is lost, the
    * signal is aborted, with the reason in `error`.
+   *
+   * @param duration - In ms: at least 100 above `automaticExtensionThreshold`.
+   * @throws {@link ExecutionError} if it cannot be acquired, or was lost when the work has succeeded; what the work throws
    */
   async using<T>(resources: string[], duration: number, settings: Partial<Settings>, routine?: Routine<T>): Promise<T>;
   async using<T>(resources: string[], duration: number, routine: Routine<T>): Promise<T>;

@@ -1,14 +1,20 @@
 /** The settings of node-redlock, and the time that they allow. */
 
+/**
+ * The settings of node-redlock: as those of a {@link Redlock}, or of one call.
+ *
+ * @see {@link Redlock} for an example
+ */
 export interface Settings {
-  /** By how much clocks may differ in speed: the `expiration` of a lock is earlier than its end by this part. */
+  /** By how much clocks may differ in speed: the `expiration` of a lock is earlier than its end by this part. 0.01. */
   readonly driftFactor: number;
-  /** For how many more attempts there is time after the first; -1: without a limit. */
+  /** For how many more attempts there is time after the first: 10. -1: without a limit. */
   readonly retryCount: number;
-  /** The time between two attempts, in ms, and how much longer or shorter it may be by chance. */
+  /** The time between two attempts, in ms: 200. */
   readonly retryDelay: number;
+  /** How much longer or shorter that may be by chance, in ms: 100. */
   readonly retryJitter: number;
-  /** Checked, and not needed otherwise: the server renews the lock of `using`. */
+  /** In ms: 500. It is checked, and not needed otherwise: the server renews the lock of `using`. */
   readonly automaticExtensionThreshold: number;
 }
 

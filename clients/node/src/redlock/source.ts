@@ -5,7 +5,11 @@ import { endClient } from "../end-client.ts";
 import { type Client, Locks } from "../locks.ts";
 import { QuorumLocks } from "../quorum/locks.ts";
 
-/** A client of ioredis or node-redis, on one server or a cluster. */
+/**
+ * A client of ioredis or node-redis, on one server or a cluster. Those of node-redis are connected.
+ *
+ * @see {@link Redlock} for an example
+ */
 export type RedlockClient = Exclude<Client, (...given: never) => unknown>;
 
 const sources = new WeakMap<RedlockClient, Set<Source>>();

@@ -1,9 +1,7 @@
 //! The state of each lock: the line of the calls that wait for it, and the holds to give back.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::CallId;
+use crate::lock_id::LockName;
 use crate::shards::Shards;
 use crate::{Deadline, LockId};
 
@@ -45,38 +43,34 @@ pub(super) struct Line {
 /// All lines, by lock.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    databases: BTreeMap<i32, Shards<Arc<[u8]>, Box<Line>>>,
-    len: usize,
+    by_lock: Shards<LockId, Box<Line>>,
     last_id: LineId,
 }
 
 impl Lines {
     pub(super) const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.by_lock.len() == 0
     }
 
     pub(super) fn get(&self, database: i32, key: &[u8]) -> Option<&Line> {
-        self.databases.get(&database)?.get(key).map(|line| &**line)
+        let line = self.by_lock.get(&LockName(database, key))?;
+        Some(line)
     }
 
     pub(super) fn get_mut(&mut self, database: i32, key: &[u8]) -> Option<&mut Line> {
-        let line = self.databases.get_mut(&database)?.get_mut(key)?;
+        let line = self.by_lock.get_mut(&LockName(database, key))?;
         Some(line)
     }
 
     /// The line of a lock, which may be new.
     pub(super) fn get_or_insert(&mut self, database: i32, key: &[u8]) -> &mut Line {
-        let lines = self.databases.entry(database).or_default();
-        let key = match lines.get(key) {
-            Some(line) => Arc::clone(&line.lock_id.key),
-            None => Arc::from(key),
-        };
-        lines.get_or_insert_with(Arc::clone(&key), || {
-            self.len += 1;
+        let known = self.by_lock.get_key_value(&LockName(database, key));
+        let lock_id = known.map_or_else(|| LockId::new(database, key), |(id, _)| id.clone());
+        self.by_lock.get_or_insert_with(lock_id.clone(), || {
             self.last_id = self.last_id.next();
             Box::new(Line {
                 id: self.last_id,
-                lock_id: LockId { database, key },
+                lock_id,
                 first: None,
                 waiting: 0,
                 wider: 0,
@@ -90,22 +84,17 @@ impl Lines {
 
     /// Removes a line of which nothing is left to know.
     pub(super) fn remove_unused(&mut self, database: i32, key: &[u8]) {
-        if let Some(lines) = self.databases.get_mut(&database)
-            && lines.get(key).is_some_and(|line| line.is_unused())
-        {
-            lines.remove(key);
-            self.len -= 1;
-        }
+        let name = LockName(database, key);
+        self.by_lock.remove_if(&name, |line| line.is_unused());
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Line> {
-        let lines = self.databases.values().flat_map(Shards::iter);
-        lines.map(|(_, line)| &**line)
+        self.by_lock.iter().map(|(_, line)| &**line)
     }
 
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.databases.values().map(Shards::capacity).sum()
+        self.by_lock.capacity()
     }
 }
 

@@ -13,15 +13,21 @@ impl Sessions {
         let mut counts = Counts::default();
         let (mut due, mut ends, mut all) = (BTreeSet::new(), BTreeSet::new(), 0);
         let (mut timeouts, mut polls) = (BTreeSet::new(), BTreeSet::new());
+        let unfiled: Vec<_> = self.unfiled().map(|node| node.grant.session).collect();
         for (id, session) in self.table.iter() {
             assert_eq!(session.filed, session.to_file(), "where it is filed");
-            all += session.due.len();
+            let filed = session.due.len();
+            let unfiled = unfiled.iter().filter(|of| *of == id).count();
+            assert_eq!(session.grants, filed + unfiled);
+            assert!(unfiled == 0 || session.is_live());
+            all += session.grants;
             assert!(session.ends.len() <= session.due.len());
             let mut leases = BTreeMap::new();
             for (at, grant) in &session.due {
                 let node = self.grants.get(*grant).expect("a grant");
                 let grant_of = &node.grant;
                 assert_eq!((node.due, grant_of.session), (*at, *id));
+                assert!(!self.unfiled.has(*grant));
                 let name = GrantName {
                     database: grant_of.lock_id.database,
                     key: &grant_of.lock_id.key,
@@ -52,7 +58,7 @@ impl Sessions {
                 State::Live => {
                     counts.sessions += 1;
                     counts.detached += usize::from(!session.is_attached);
-                    counts.grants += session.due.len();
+                    counts.grants += session.grants;
                 }
                 State::Releasing => assert!(is_in(&self.releasing)),
                 State::Forgotten => assert!(is_in(&self.forgotten)),

@@ -4,7 +4,7 @@ use super::clock::Now;
 use super::event::LossReason;
 use super::grants::{GrantId, SessionGrant};
 use super::registry::Sessions;
-use crate::Map;
+use crate::{Map, Set};
 
 /// The grants of flushed databases that are to be reported.
 #[derive(Debug, Default)]
@@ -21,7 +21,14 @@ impl Sessions {
     /// [`report_flushed_of`](Sessions::report_flushed_of). O(n), at little cost for each.
     pub fn flushed(&mut self, database: Option<i32>, reason: LossReason) {
         let last = self.grants.last_id();
-        let databases = database.map_or_else(|| self.grants.databases(), |one| vec![one]);
+        let databases: Set<_> = match database {
+            Some(one) => [one].into_iter().collect(),
+            None => self
+                .grants
+                .iter()
+                .map(|grant| grant.lock_id.database)
+                .collect(),
+        };
         for database in databases {
             let before = (last, reason);
             self.flushed.databases.insert(database, before);

@@ -1,10 +1,8 @@
 //! The grants of all sessions, by lock and token.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::lock_grants::{Entry, LockGrants};
 use super::session::SessionId;
+use crate::lock_id::LockName;
 use crate::shards::Shards;
 use crate::{Deadline, Lease, LockId, Monotonic, OwnerBuf, Token};
 
@@ -74,7 +72,7 @@ impl Node {
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     nodes: Shards<GrantId, Node>,
-    databases: BTreeMap<i32, Shards<Arc<[u8]>, LockGrants>>,
+    locks: Shards<LockId, LockGrants>,
     last_id: GrantId,
 }
 
@@ -88,24 +86,15 @@ impl Grants {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut grants = 0;
-        for (database, locks) in &self.databases {
-            assert!(locks.len() > 0, "no database is left behind");
-            for (key, lock) in locks.iter() {
-                let ids = lock.ids();
-                assert!(!ids.is_empty(), "no lock is left behind");
-                let nodes = ids
-                    .iter()
-                    .map(|id| (*id, self.nodes.get(id).expect("a grant")));
-                let nodes: Vec<_> = nodes.collect();
-                assert!(
-                    nodes
-                        .iter()
-                        .all(|(_, node)| node.grant.lock_id.is(*database, key))
-                );
-                let entries: Vec<_> = nodes.iter().map(|(_, node)| node.entry()).collect();
-                lock.check(&entries);
-                grants += nodes.len();
-            }
+        for (lock_id, lock) in self.locks.iter() {
+            let ids = lock.ids();
+            assert!(!ids.is_empty(), "no lock is left behind");
+            let nodes = ids.iter().map(|id| self.nodes.get(id).expect("a grant"));
+            let nodes: Vec<_> = nodes.collect();
+            assert!(nodes.iter().all(|node| node.grant.lock_id == *lock_id));
+            let entries: Vec<_> = nodes.iter().map(|node| node.entry()).collect();
+            lock.check(&entries);
+            grants += nodes.len();
         }
         assert_eq!(grants, self.nodes.len());
     }
@@ -122,22 +111,18 @@ impl Grants {
     /// As [`find`](Grants::find), with the identity of the lock. All grants of a lock share the bytes of its name.
     pub(super) fn locate(&self, name: GrantName<'_>) -> (LockId, Option<(GrantId, SessionId)>) {
         let (database, key) = (name.database, name.key);
-        let locks = self.databases.get(&database);
-        match locks.and_then(|locks| locks.get_key_value(key)) {
-            Some((key, lock)) => {
-                let key = Arc::clone(key);
-                (LockId { database, key }, lock.get(name.token))
-            }
+        match self.locks.get_key_value(&LockName(database, key)) {
+            Some((lock_id, lock)) => (lock_id.clone(), lock.get(name.token)),
             None => (LockId::new(database, key), None),
         }
     }
 
     pub(super) fn lock(&self, database: i32, key: &[u8]) -> Option<&LockGrants> {
-        self.databases.get(&database)?.get(key)
+        self.locks.get(&LockName(database, key))
     }
 
     pub(super) fn lock_mut(&mut self, database: i32, key: &[u8]) -> Option<&mut LockGrants> {
-        self.databases.get_mut(&database)?.get_mut(key)
+        self.locks.get_mut(&LockName(database, key))
     }
 
     pub(super) fn of_lock(&self, database: i32, key: &[u8]) -> Vec<GrantId> {
@@ -154,10 +139,6 @@ impl Grants {
         self.last_id
     }
 
-    pub(super) fn databases(&self) -> Vec<i32> {
-        self.databases.keys().copied().collect()
-    }
-
     /// Adds a grant that is not there.
     pub(super) fn insert(&mut self, node: Node) -> GrantId {
         self.last_id += 1;
@@ -169,14 +150,9 @@ impl Grants {
 
     pub(super) fn remove(&mut self, id: GrantId) -> Option<Node> {
         let node = self.nodes.remove(&id)?;
-        let LockId { database, key } = &node.grant.lock_id;
-        let Some(locks) = self.databases.get_mut(database) else {
-            return Some(node);
-        };
-        locks.remove_if(Arc::clone(key), |lock| lock.remove(node.entry()));
-        if locks.len() == 0 {
-            self.databases.remove(database);
-        }
+        let entry = node.entry();
+        self.locks
+            .remove_if(&node.grant.lock_id, |lock| lock.remove(entry));
         Some(node)
     }
 
@@ -202,9 +178,7 @@ impl Grants {
         let before = (grant.session, (grant.lease, grant.deadline), node.due);
         (grant.lease, grant.deadline) = (lease, deadline);
         node.due = due;
-        let LockId { database, key } = &node.grant.lock_id;
-        let locks = self.databases.get_mut(database);
-        if let Some(lock) = locks.and_then(|locks| locks.get_mut(&**key)) {
+        if let Some(lock) = self.locks.get_mut(&node.grant.lock_id) {
             lock.set_due(id, before.2, due);
         }
         Some(before)
@@ -212,9 +186,10 @@ impl Grants {
 
     fn add(&mut self, node: Node) {
         let entry = node.entry();
-        let LockId { database, key } = &node.grant.lock_id;
-        let locks = self.databases.entry(*database).or_default();
-        let lock = locks.get_or_insert_with(Arc::clone(key), || LockGrants::One(entry));
+        let lock_id = node.grant.lock_id.clone();
+        let lock = self
+            .locks
+            .get_or_insert_with(lock_id, || LockGrants::One(entry));
         lock.insert(entry);
         self.nodes.insert(node.grant.id, node);
     }

@@ -125,7 +125,8 @@ impl Sessions {
     /// The grant whose lease ended first, of all open sessions. The caller looks at the lock and calls
     /// [`lost`](Sessions::lost) or [`seen`](Sessions::seen). Until then the answer stays the same.
     #[must_use]
-    pub fn next_ended(&self, now: Now) -> Option<SessionGrant> {
+    pub fn next_ended(&mut self, now: Now) -> Option<SessionGrant> {
+        self.file_grants();
         let (end, session) = self.orders.ends.first()?;
         // The lock is held during the last millisecond of its lease.
         if *end >= now.unix.millis() {
@@ -138,7 +139,12 @@ impl Sessions {
     /// The earliest known end of a lease, in milliseconds since 1970.
     #[must_use]
     pub fn next_end_at(&self) -> Option<u64> {
-        self.orders.ends.first().map(|(end, _)| *end)
+        let ends = self.unfiled().filter_map(|node| match node.grant.deadline {
+            Deadline::At(end) => Some(end),
+            Deadline::Never => None,
+        });
+        ends.chain(self.orders.ends.first().map(|(end, _)| *end))
+            .min()
     }
 
     /// Records the deadline that the caller found, which a PEXPIRE or PERSIST may have changed. The next

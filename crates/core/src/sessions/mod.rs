@@ -9,9 +9,9 @@
 //! another session or in none.
 //!
 //! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock),
-//! and by the end of the lease (wall clock). Four orders of sessions (`orders.rs`) give the next renewal, the
-//! next end of a lease, the next timeout and the next POLL to answer of the whole server. A session that is
-//! detached or ends leaves these orders in O(log n), however many grants it has.
+//! and by the end of the lease (wall clock). A grant that has just joined is in neither (`unfiled.rs`). Four orders of
+//! sessions (`orders.rs`) give the next renewal, the next end of a lease, the next timeout and the next POLL to answer of
+//! the whole server. A session that is detached or ends leaves these orders in O(log n), however many grants it has.
 //!
 //! **Endings in slices.** A session that ends is unknown at once. Its grants are removed little by little:
 //! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
@@ -36,6 +36,7 @@ mod presence;
 mod registry;
 mod renewals;
 mod session;
+mod unfiled;
 
 pub use clock::Now;
 pub use event::{Event, EventKind, LossReason};

@@ -131,6 +131,7 @@ impl Sessions {
         now: Now,
     ) -> Result<Polled, PollRefusal> {
         self.may_poll(id, user, database, client_id)?;
+        self.file_grants();
         let alive = self.alive(now);
         let until = match block {
             Block::No => now.monotonic,
@@ -154,6 +155,10 @@ impl Sessions {
             let was_attached = std::mem::replace(&mut session.is_attached, true);
             let was_away = std::mem::replace(&mut session.is_away, false);
             let displaced = session.poll.replace(poll).map(|_| older);
+            if session.first_due().is_none_or(|due| due > now.monotonic) {
+                // Nothing is to be renewed before.
+                judge(session, now);
+            }
             (
                 older,
                 was_attached,
@@ -174,20 +179,8 @@ impl Sessions {
     /// there is none.
     #[must_use]
     pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
-        let is_waiting = self.update(id, |session| {
-            let longest = longest_wait(session, now);
-            let is_quiet = session.events.len() == 0;
-            let poll = session.poll.as_mut()?;
-            if !is_quiet || poll.until <= now.monotonic {
-                return Some(false);
-            }
-            if !std::mem::replace(&mut poll.is_waiting, true) {
-                poll.until = poll.until.min(now.plus(longest));
-            }
-            poll.awake = None;
-            Some(true)
-        });
-        if is_waiting?? {
+        self.file_grants();
+        if self.update(id, |session| judge(session, now))?? {
             return None;
         }
         self.reply(id, MOST_EVENTS, now)
@@ -240,6 +233,7 @@ impl Sessions {
     }
 
     fn reply(&mut self, id: SessionId, max: usize, now: Now) -> Option<PollReply> {
+        self.file_grants();
         let (alive, has_flushed) = (self.alive(now), self.has_flushed());
         let reply = self.update(id, |session| {
             let poll = session.poll.take()?;
@@ -252,12 +246,27 @@ impl Sessions {
             };
             Some(PollReply {
                 sure_ms,
-                grants: session.due.len(),
+                grants: session.grants,
                 events,
             })
         });
         reply?
     }
+}
+
+/// True when the POLL of a session waits; `None` if there is none.
+fn judge(session: &mut Session, now: Now) -> Option<bool> {
+    let is_quiet = session.events.len() == 0;
+    let longest = longest_wait(session, now);
+    let poll = session.poll.as_mut()?;
+    if !is_quiet || poll.until <= now.monotonic {
+        return Some(false);
+    }
+    if !std::mem::replace(&mut poll.is_waiting, true) {
+        poll.until = poll.until.min(now.plus(longest));
+    }
+    poll.awake = None;
+    Some(true)
 }
 
 /// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`. A lease that

@@ -191,11 +191,12 @@ impl Sessions {
     }
 
     fn end(&mut self, id: SessionId, state: State) -> Option<Closed> {
+        self.file_grants();
         let (is_attached, client_id, closed) = self.update(id, |session| {
             session.state = state;
             let client_id = session.client_id;
             let closed = Closed {
-                grants: session.due.len(),
+                grants: session.grants,
                 waiting: session.poll.take().map(|_| client_id),
             };
             (session.is_attached, client_id, closed)

@@ -13,6 +13,7 @@ use super::orders::{Filed, Orders};
 use super::polls::Poll;
 use super::renewals::Late;
 use super::session::{Session, SessionId, SessionTimeout, State};
+use super::unfiled::Unfiled;
 use crate::shards::Shards;
 use crate::{Deadline, Lease, Monotonic, OwnerBuf};
 
@@ -23,6 +24,7 @@ pub struct Sessions {
     /// The sessions of each connection that polls. Closed connections are not in it.
     pub(super) clients: BTreeSet<(u64, SessionId)>,
     pub(super) grants: Grants,
+    pub(super) unfiled: Unfiled,
     pub(super) orders: Orders,
     /// Closed sessions with grants to release.
     pub(super) releasing: VecDeque<SessionId>,
@@ -136,6 +138,7 @@ impl Sessions {
             replied: alive,
             is_away: false,
             events: Events::default(),
+            grants: 0,
             due: BTreeSet::new(),
             ends: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -186,7 +189,11 @@ impl Sessions {
     #[must_use]
     pub fn next_grant(&self, id: SessionId, place: &mut GrantPlace) -> Option<SessionGrant> {
         let behind = (Bound::Excluded(place.0), Bound::Unbounded);
-        place.0 = *self.live(id)?.due.range(behind).next()?;
+        let next = self.live(id)?.due.range(behind).next().copied();
+        let unfiled = self.unfiled().filter(|node| node.grant.session == id);
+        let unfiled = unfiled.map(|node| (node.due, node.grant.id));
+        let unfiled = unfiled.filter(|next| *next > place.0);
+        place.0 = unfiled.chain(next).min()?;
         self.grant(place.0.1)
     }
 
@@ -225,7 +232,7 @@ impl Sessions {
                     Duration::ZERO
                 },
                 age: now.monotonic.since(opened),
-                grants: session.due.len(),
+                grants: session.grants,
                 events: session.events.len(),
             })
         };
@@ -276,27 +283,30 @@ impl Sessions {
 
     /// Adds a grant to an open session.
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
-        let (session, lease, deadline) = (grant.session, grant.lease, grant.deadline);
-        let id = self.grants.insert(Node { grant, due });
-        self.update(session, |session| {
-            session.add(id, deadline, due);
-            session.count_lease(None, Some((lease, deadline)));
+        let of = grant.session;
+        self.grants.insert(Node { grant, due });
+        self.unfiled.push(due);
+        if let Some(session) = self.table.get_mut(&of) {
+            session.grants += 1;
             if let Some(poll) = session.poll.as_mut() {
                 poll.hurry(due);
+                self.orders.file(of, session);
             }
-        });
+        }
         self.counts.grants += 1;
+        self.limit_unfiled();
     }
 
     /// Changes a grant's lease and when it is due.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
         let before = self.grants.set(id, lease, deadline, due);
-        if let Some((of, lease_before, due_before)) = before
+        if self.unfiled.has(id) {
+            self.unfiled.due_at(due);
+        } else if let Some((of, lease_before, due_before)) = before
             && let Some(session) = self.table.get_mut(&of)
         {
-            session.remove(id, lease_before.1, due_before);
-            session.add(id, deadline, due);
-            session.count_lease(Some(lease_before), Some((lease, deadline)));
+            session.remove(id, lease_before, due_before);
+            session.add(id, (lease, deadline), due);
             self.orders.file(of, session);
         }
     }
@@ -305,10 +315,14 @@ impl Sessions {
     pub(super) fn remove(&mut self, id: GrantId) -> Option<SessionGrant> {
         let Node { grant, due } = self.grants.remove(id)?;
         let session = self.table.get_mut(&grant.session)?;
-        session.remove(id, grant.deadline, due);
-        session.count_lease(Some((grant.lease, grant.deadline)), None);
+        session.grants -= 1;
         self.counts.grants -= usize::from(session.is_live());
-        self.orders.file(grant.session, session);
+        if self.unfiled.has(id) {
+            self.unfiled.remove(id);
+        } else {
+            session.remove(id, (grant.lease, grant.deadline), due);
+            self.orders.file(grant.session, session);
+        }
         Some(grant)
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::clock::Now;
-use super::grants::{GrantId, SessionGrant};
+use super::grants::{GrantId, Node, SessionGrant};
 use super::registry::Sessions;
 use super::session::SessionId;
 use crate::{Deadline, Lease, Monotonic};
@@ -53,6 +53,7 @@ impl Sessions {
     /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
     #[must_use]
     pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {
+        self.file_grants();
         let (first, session) = *self.orders.due.first()?;
         if first > now.monotonic {
             return None;
@@ -71,7 +72,8 @@ impl Sessions {
 
     /// As [`next_due`](Sessions::next_due), for one session. Call this before its POLL is answered.
     #[must_use]
-    pub fn next_due_of(&self, session: SessionId, now: Now) -> Option<SessionGrant> {
+    pub fn next_due_of(&mut self, session: SessionId, now: Now) -> Option<SessionGrant> {
+        self.file_grants();
         let (at, id) = self.live(session)?.due.first()?;
         if *at > now.monotonic {
             return None;
@@ -131,7 +133,13 @@ impl Sessions {
     /// When a grant is due next.
     #[must_use]
     pub fn next_due_at(&self) -> Option<Monotonic> {
-        self.orders.due.first().map(|(at, _)| *at)
+        let is_attached = |node: &&Node| {
+            let session = self.live(node.grant.session);
+            session.is_some_and(|session| session.is_attached)
+        };
+        let unfiled = self.unfiled().filter(is_attached).map(|node| node.due);
+        let first = self.orders.due.first().map(|(at, _)| *at);
+        unfiled.chain(first).min()
     }
 
     fn start_late(&self, now: Now) -> Late {

@@ -102,9 +102,11 @@ pub(super) struct Session {
     /// The program may be dead or frozen: its calls are passed over.
     pub(super) is_away: bool,
     pub(super) events: Events,
-    /// All its grants, by the time of the next renewal.
+    /// How many grants it has.
+    pub(super) grants: usize,
+    /// Those of them that are filed, by the time of the next renewal.
     pub(super) due: BTreeSet<(Monotonic, GrantId)>,
-    /// The grants whose lease ends by time, in milliseconds since 1970.
+    /// The filed ones whose lease ends by time, in milliseconds since 1970.
     pub(super) ends: BTreeSet<(u64, GrantId)>,
     /// How many of these grants remember each lease.
     pub(super) leases: BTreeMap<Lease, usize>,
@@ -125,40 +127,35 @@ impl Session {
         self.ends.first().map(|(end, _)| *end)
     }
 
-    pub(super) fn add(&mut self, id: GrantId, deadline: Deadline, due: Monotonic) {
+    /// Takes a grant into the orders.
+    pub(super) fn add(
+        &mut self,
+        id: GrantId,
+        (lease, deadline): (Lease, Deadline),
+        due: Monotonic,
+    ) {
         self.due.insert((due, id));
         if let Deadline::At(end) = deadline {
             self.ends.insert((end, id));
+            *self.leases.entry(lease).or_default() += 1;
         }
     }
 
-    pub(super) fn remove(&mut self, id: GrantId, deadline: Deadline, due: Monotonic) {
+    /// Takes a grant out of the orders.
+    pub(super) fn remove(
+        &mut self,
+        id: GrantId,
+        (lease, deadline): (Lease, Deadline),
+        due: Monotonic,
+    ) {
         self.due.remove(&(due, id));
         if let Deadline::At(end) = deadline {
             self.ends.remove(&(end, id));
-        }
-    }
-
-    /// A grant has another lease and deadline than before; `None` before it joins and after it leaves.
-    pub(super) fn count_lease(
-        &mut self,
-        before: Option<(Lease, Deadline)>,
-        after: Option<(Lease, Deadline)>,
-    ) {
-        let by_time = |(lease, end)| (end != Deadline::Never).then_some(lease);
-        let (before, after) = (before.and_then(by_time), after.and_then(by_time));
-        if before == after {
-            return;
-        }
-        if let Some(lease) = after {
-            *self.leases.entry(lease).or_default() += 1;
-        }
-        if let Some(lease) = before
-            && let Entry::Occupied(mut count) = self.leases.entry(lease)
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+            if let Entry::Occupied(mut count) = self.leases.entry(lease) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
     }

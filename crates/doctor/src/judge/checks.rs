@@ -1,11 +1,60 @@
 //! The table of checks, in the order of `docs/doctor.md`.
 
-use super::Judge::{Among, Clustered, Follower, Loaded, Replica, Server, Unreached, Watched};
 use super::{
-    Check, Judge, clocks, cluster, connections, failover, files, loaded, memory, persistence,
-    programs, replication, rights, settings, stalls,
+    clocks, cluster, connections, failover, files, loaded, memory, persistence, programs,
+    replication, rights, settings, stalls,
 };
+use crate::facts::{Facts, Node, Watched};
 use crate::finding::{Fix, Judged, Unseen};
+use Judge::{Among, Clustered, Follower, Loaded, Replica, Server, Unreached, Watching};
+
+/// A check, what for, and where its rule comes from.
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) why: &'static str,
+    pub(super) source: &'static str,
+    pub(super) judge: Judge,
+}
+
+/// The facts that a check looks at, one by one.
+#[derive(Clone, Copy)]
+pub(super) enum Judge {
+    Server(fn(&Node) -> Judged),
+    /// A server with the module.
+    Loaded(fn(&Node) -> Judged),
+    Replica(fn(&Node) -> Judged),
+    /// A replica and its primary, if that was looked at.
+    Follower(fn(&Node, &Node) -> Judged),
+    /// A node of a cluster.
+    Clustered(fn(&Node) -> Judged),
+    /// A server beside all others.
+    Among(fn(&Facts, &Node) -> Judged),
+    /// A primary in the eyes of a Sentinel.
+    Watching(fn(&Watched) -> Judged),
+    /// A server that could not be asked, and why.
+    Unreached(fn(&str) -> Judged),
+}
+
+impl Judge {
+    /// Its verdict on a server; none if it does not apply.
+    pub(super) fn of(self, facts: &Facts, node: &Node) -> Judged {
+        match self {
+            Self::Server(judge) => judge(node),
+            Self::Among(judge) => judge(facts, node),
+            Self::Replica(judge) if node.is_replica() => judge(node),
+            Self::Clustered(judge) if node.in_cluster() => judge(node),
+            Self::Loaded(judge) => match node.module()? {
+                Some(_) => judge(node),
+                None => Ok(vec![]),
+            },
+            Self::Follower(judge) if node.is_replica() => match facts.primary_of(node) {
+                Some(primary) => judge(node, primary),
+                None => Ok(vec![]),
+            },
+            _ => Ok(vec![]),
+        }
+    }
+}
 
 const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'static str) -> Check {
     Check {
@@ -73,7 +122,7 @@ pub(super) const CHECKS: &[Check] = &[
         "a failover to a replica without a link loses the grants of that time"),
     check("lag", Server(replication::lag), "docs/operations/switching.md",
         "a failover loses the changes that the replica has not received"),
-    check("read-only", Replica(replication::read_only), "docs/commands/README.md#locks-as-keys",
+    check("read-only", Replica(settings::read_only), "docs/commands/README.md#locks-as-keys",
         "after a failover the replica grants by its own state of the locks"),
     check("enough-replicas", Server(replication::enough), "docs/operations/failover.md#failover-and-sentinel",
         "an isolated primary and its successor grant the same lock"),
@@ -83,13 +132,13 @@ pub(super) const CHECKS: &[Check] = &[
         "a resource that has seen a higher token refuses the new owner"),
     check("lease", Among(failover::lease), "docs/operations/failover.md#failover-and-sentinel",
         "an owner whose lease is longer than a failover keeps its grant and its token"),
-    check("sentinel", Watched(failover::sentinel), "docs/operations/switching.md",
+    check("sentinel", Watching(failover::sentinel), "docs/operations/switching.md",
         "no replica takes over when the primary dies, or two do"),
     check("cluster-state", Clustered(cluster::state), "docs/operations/failover.md#cluster",
         "a lock is on the node that serves its slot: without that node the lock is unavailable"),
-    check("cluster-coverage", Clustered(cluster::coverage), "docs/operations/failover.md#cluster",
+    check("cluster-coverage", Clustered(settings::coverage), "docs/operations/failover.md#cluster",
         "each lock is on one node, and does not need the others"),
-    check("cluster-reads", Clustered(cluster::reads), "docs/operations/failover.md#cluster",
+    check("cluster-reads", Clustered(settings::reads), "docs/operations/failover.md#cluster",
         "an isolated node may answer with locks that have long been released"),
     check("tls", Server(cluster::tls), "docs/server-api.md",
         "traffic without TLS can be read on the network; a client that is redirected to the wrong port gets no lock"),

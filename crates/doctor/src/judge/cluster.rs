@@ -1,7 +1,7 @@
 //! A cluster: whether it serves all slots, and what happens when it does not; and TLS.
 
 use crate::facts::Node;
-use crate::finding::{Fix, Judged, act, advice, error, ok, run, set, warning};
+use crate::finding::{Fix, Judged, act, error, ok, run, warning};
 
 pub(super) fn state(node: &Node) -> Judged {
     let cluster = node.cluster.as_ref().map_err(Clone::clone)?;
@@ -19,24 +19,6 @@ pub(super) fn state(node: &Node) -> Judged {
     let look = run(["CLUSTER NODES", "CLUSTER SHARDS"]);
     let seen = format!("{seen}: commands on locks fail with CLUSTERDOWN");
     error(seen, [start, look].concat())
-}
-
-pub(super) fn coverage(node: &Node) -> Judged {
-    let name = "cluster-require-full-coverage";
-    if node.setting(name)? != Some("yes") {
-        return ok("if a part is down, locks on the other nodes still work");
-    }
-    let seen = "when one primary is down, no lock of the cluster is available";
-    advice(format!("{name} yes: {seen}"), set(name, "no"))
-}
-
-pub(super) fn reads(node: &Node) -> Judged {
-    let name = "cluster-allow-reads-when-down";
-    if node.setting(name)?.unwrap_or("no") == "no" {
-        return ok("an isolated node does not answer about locks");
-    }
-    let seen = "an isolated node answers with outdated states of locks";
-    warning(format!("{name} yes: {seen}"), set(name, "no"))
 }
 
 pub(super) fn tls(node: &Node) -> Judged {

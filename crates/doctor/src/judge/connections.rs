@@ -1,7 +1,7 @@
 //! Connections: those that the server closes, that it does not, and how many there may be.
 
-use crate::facts::{Node, Seen};
-use crate::finding::{Fix, Judged, act, advice, error, ok, ok_or, run, set, warning};
+use crate::facts::Node;
+use crate::finding::{Fix, Judged, Seen, act, advice, error, ok, ok_or, run, set, warning};
 
 /// The value in redis.conf at the top of the repository.
 const KEEPALIVE: i64 = 10;

@@ -1,7 +1,7 @@
 //! Grants and tokens when another server takes over.
 
-use crate::facts::{Facts, Node, Seen, Watched};
-use crate::finding::{Judged, act, error, ok, or_ok, run, set, warning};
+use crate::facts::{Facts, Node, Watched};
+use crate::finding::{Judged, Seen, act, error, ok, or_ok, run, set, warning};
 
 /// Writes are paused in a planned switch, and Sentinels get no answer then (docs/operations/switching.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;

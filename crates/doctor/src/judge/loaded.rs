@@ -6,19 +6,9 @@ use crate::finding::{Fix, Judged, act, error, ok, or_ok, warning};
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
 /// The versions that the tests run on: those of `scripts/servers.txt`.
-pub(super) const TESTED: [(&str, (u32, u32)); 4] = [
-    ("Redis", (7, 0)),
-    ("Redis", (8, 2)),
-    ("Valkey", (8, 1)),
-    ("Valkey", (9, 1)),
-];
+pub(super) const TESTED: [&str; 4] = ["Redis 7.0", "Redis 8.2", "Valkey 8.1", "Valkey 9.1"];
 /// The versions of which docs/install.md says that `MODULE LOADEX` can end them.
-const CRASH_AT_LOADEX: [(&str, (u32, u32)); 4] = [
-    ("Redis", (7, 2)),
-    ("Redis", (7, 4)),
-    ("Valkey", (8, 1)),
-    ("Valkey", (9, 1)),
-];
+const CRASH_AT_LOADEX: [&str; 4] = ["Redis 7.2", "Redis 7.4", "Valkey 8.1", "Valkey 9.1"];
 
 pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
     if let Some(module) = node.module()? {
@@ -69,16 +59,17 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
 
 pub(super) fn server(node: &Node) -> Judged {
     let (name, (major, minor, patch)) = node.server()?;
-    let seen = format!("{name} {major}.{minor}.{patch}");
+    let line = format!("{name} {major}.{minor}");
+    let seen = format!("{line}.{patch}");
     if name == "Redis" && major < 7 {
         return error(seen, act("upgrade to Redis 7.0 or later, or to Valkey"));
     }
-    let tested = if TESTED.contains(&(name, (major, minor))) {
+    let tested = if TESTED.contains(&line.as_str()) {
         "of a release line that the module is tested on"
     } else {
         "the module is tested on other versions"
     };
-    let crash = if CRASH_AT_LOADEX.contains(&(name, (major, minor))) {
+    let crash = if CRASH_AT_LOADEX.contains(&line.as_str()) {
         "; MODULE LOADEX with an unknown setting crashes it"
     } else {
         ""
@@ -99,23 +90,21 @@ pub(super) fn neighbours(node: &Node) -> Judged {
 
 pub(super) fn commands(node: &Node) -> Judged {
     let absent = node.absent.as_ref().map_err(Clone::clone)?;
-    let hurts = |command: &str| match command {
-        "client" => {
-            Some("after a stall, a waiting client that has disconnected may be granted the lock")
-        }
-        "wait" => Some("no program can find out whether replicas have its grant"),
-        "config" | "cluster" if node.in_cluster() => {
-            Some("the module cannot redirect its waiters when a slot moves")
-        }
-        _ => None,
-    };
     let mut found = Vec::new();
     for command in absent {
+        let hurts = match command.as_str() {
+            "client" => {
+                "after a stall, a waiting client that has disconnected may be granted the lock"
+            }
+            "wait" => "no program can find out whether replicas have its grant",
+            "config" | "cluster" if node.in_cluster() => {
+                "the module cannot redirect its waiters when a slot moves"
+            }
+            _ => continue,
+        };
         let name = command.to_uppercase();
-        if let Some(hurts) = hurts(command) {
-            let seen = format!("{name} is renamed or disabled: {hurts}");
-            found.extend(warning(seen, not_renamed(&name))?);
-        }
+        let seen = format!("{name} is renamed or disabled: {hurts}");
+        found.extend(warning(seen, not_renamed(&name))?);
     }
     or_ok(found, "no command that the module needs is renamed")
 }
@@ -129,10 +118,6 @@ fn not_renamed(command: &str) -> Vec<Fix> {
 
 /// `0.3.0` for 300.
 fn written(version: u32) -> String {
-    format!(
-        "{}.{}.{}",
-        version / 10_000,
-        version / 100 % 100,
-        version % 100
-    )
+    let (major, minor) = (version / 10_000, version / 100 % 100);
+    format!("{major}.{minor}.{}", version % 100)
 }

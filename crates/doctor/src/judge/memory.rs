@@ -1,8 +1,8 @@
 //! Room for locks and for those who wait.
 
 use super::connections::may_wait;
-use crate::facts::{Node, Seen};
-use crate::finding::{Judged, error, ok, run, set, warning};
+use crate::facts::Node;
+use crate::finding::{Judged, Seen, error, ok, run, set, warning};
 
 /// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
 pub(super) const WAITER: i64 = 36_000;

@@ -55,15 +55,6 @@ pub(super) fn lag(node: &Node) -> Judged {
     Ok(found)
 }
 
-pub(super) fn read_only(node: &Node) -> Judged {
-    let name = "replica-read-only";
-    if node.setting(name)?.unwrap_or("yes") == "yes" {
-        return ok("replica-read-only yes");
-    }
-    let seen = "replica-read-only no: DEL and the like change locks here, and not on the primary";
-    warning(seen, set(name, "yes"))
-}
-
 pub(super) fn enough(node: &Node) -> Judged {
     let replicas = node.count("connected_slaves")?;
     if node.is_replica() || replicas == 0 {

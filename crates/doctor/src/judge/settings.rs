@@ -1,7 +1,7 @@
 //! The module's own settings.
 
 use crate::facts::Node;
-use crate::finding::{Judged, act, error, or_ok, set, warning};
+use crate::finding::{Fix, Judged, act, advice, error, or_ok, set, warning};
 
 /// The shortest lease in a session.
 const SHORTEST_LEASE: i64 = 1000;
@@ -12,63 +12,60 @@ const LONGEST_LEASE: i64 = 600_000;
 const MOST_QUEUED: i64 = 100_000_000;
 const MOST_WAITERS: i64 = 1_000_000;
 
-/// Settings that should not have a value: the setting, that value, what it does, and another value.
-const NEVER: [(&str, &str, &str, &str); 7] = [
-    (
-        "lock.max-waiters",
-        "0",
-        "each call with BLOCK or QUEUE fails with MAXWAITERS",
-        "10000",
-    ),
-    (
-        "lock.max-waiters-total",
-        "0",
-        "each call with BLOCK fails with MAXWAITERS",
-        "10000",
-    ),
-    (
-        "lock.max-queued",
-        "0",
-        "each call with QUEUE fails with MAXWAITERS",
-        "1000000",
-    ),
-    (
-        "lock.max-sessions",
-        "0",
-        "LOCK.SESSION OPEN fails with MAXSESSIONS",
-        "10000",
-    ),
-    (
-        "lock.deadlock-detection",
-        "no",
-        "tasks that wait in a circle wait until a time-out",
-        "yes",
-    ),
-    (
-        "lock.max-holders",
-        "1",
-        "nobody shares a lock, readers neither",
-        "10000",
-    ),
-    (
-        "lock.max-token-lead-ms",
-        "0",
-        "a lock over several servers fails (AHEAD) as soon as a clock is behind",
-        "5000",
-    ),
+/// Settings that should not have a value: the check, the setting, that value, another value, and what that value does.
+const NEVER: [&str; 10] = [
+    "read-only replica-read-only no yes: DEL and the like change locks here, and not on the primary",
+    "cluster-coverage cluster-require-full-coverage yes no: when one primary is down, no lock of the cluster is available",
+    "cluster-reads cluster-allow-reads-when-down yes no: an isolated node answers with outdated states of locks",
+    "settings lock.max-waiters 0 10000: each call with BLOCK or QUEUE fails with MAXWAITERS",
+    "settings lock.max-waiters-total 0 10000: each call with BLOCK fails with MAXWAITERS",
+    "settings lock.max-queued 0 1000000: each call with QUEUE fails with MAXWAITERS",
+    "settings lock.max-sessions 0 10000: LOCK.SESSION OPEN fails with MAXSESSIONS",
+    "settings lock.deadlock-detection no yes: tasks that wait in a circle wait until a time-out",
+    "settings lock.max-holders 1 10000: nobody shares a lock, readers neither",
+    "settings lock.max-token-lead-ms 0 5000: a lock over several servers fails (AHEAD) as soon as a clock is behind",
 ];
 
-/// Each of them is let be anywhere within its range; these values are what nobody should mean.
-pub(super) fn values(node: &Node) -> Judged {
+/// The settings of a check that have the value that they should not have.
+fn unwanted(node: &Node, check: &str, verdict: fn(String, Vec<Fix>) -> Judged) -> Judged {
     let mut found = Vec::new();
-    for (name, value, seen, better) in NEVER {
-        if node.setting(name)? == Some(value) {
-            found.extend(warning(
-                format!("{name} {value}: {seen}"),
+    for rule in NEVER {
+        let (setting, does) = rule.split_once(": ").unwrap_or_default();
+        let words: Vec<_> = setting.split(' ').collect();
+        if let [own, name, value, better] = words[..]
+            && own == check
+            && node.setting(name)? == Some(value)
+        {
+            found.extend(verdict(
+                format!("{name} {value}: {does}"),
                 set(name, better),
             )?);
         }
     }
+    Ok(found)
+}
+
+pub(super) fn read_only(node: &Node) -> Judged {
+    let found = unwanted(node, "read-only", warning)?;
+    or_ok(found, "replica-read-only yes")
+}
+
+pub(super) fn coverage(node: &Node) -> Judged {
+    let found = unwanted(node, "cluster-coverage", advice)?;
+    or_ok(
+        found,
+        "if a part is down, locks on the other nodes still work",
+    )
+}
+
+pub(super) fn reads(node: &Node) -> Judged {
+    let found = unwanted(node, "cluster-reads", warning)?;
+    or_ok(found, "an isolated node does not answer about locks")
+}
+
+/// Each of them is let be anywhere within its range; these values are what nobody should mean.
+pub(super) fn values(node: &Node) -> Judged {
+    let mut found = unwanted(node, "settings", warning)?;
     let name = "lock.default-lease-ms";
     if let Some(lease) = node.number(name)? {
         let seen = format!("{name} {lease}");
@@ -83,10 +80,8 @@ pub(super) fn values(node: &Node) -> Judged {
         let most = node.number("lock.max-lease-ms")?;
         if let Some(most) = most.filter(|most| *most < lease) {
             let seen = format!("{seen} is above lock.max-lease-ms {most}, and cut to it");
-            found.extend(warning(
-                seen,
-                set("lock.max-lease-ms", 315_360_000_000_i64),
-            )?);
+            let longest = set("lock.max-lease-ms", 315_360_000_000_i64);
+            found.extend(warning(seen, longest)?);
         }
     }
     or_ok(found, "the lock.* settings are fine")
@@ -95,18 +90,14 @@ pub(super) fn values(node: &Node) -> Judged {
 /// How many more calls may queue, on the server and for the lock with the longest queue.
 pub(super) fn queued(node: &Node) -> Judged {
     let (mut found, mut fine) = (Vec::new(), Vec::new());
+    let (queued, waiting) = ("queued calls", "calls wait for one lock");
     for (name, highest, field, what) in [
-        (
-            "lock.max-queued",
-            MOST_QUEUED,
-            "lock_queued",
-            "queued calls",
-        ),
+        ("lock.max-queued", MOST_QUEUED, "lock_queued", queued),
         (
             "lock.max-waiters",
             MOST_WAITERS,
             "lock_longest_queue",
-            "calls wait for one lock",
+            waiting,
         ),
     ] {
         let Some(most) = node.number(name)?.filter(|most| *most > 0) else {

@@ -1,6 +1,6 @@
 //! Clocks that are wrong, by libfaketime.
 
-use crate::support::{comes, gone_by, healthy, look};
+use crate::support::{Doctor, healthy};
 use testbed::clock::SteppedClock;
 
 #[test]
@@ -15,19 +15,18 @@ fn a_replica_and_a_server_whose_clocks_are_wrong() {
         }
     };
     replica.server.wait_for_link();
-    let port = primary.port().to_string();
-    let words = ["--port", &port];
-    gone_by(&words, "clock-replica");
+    let doctor = Doctor::of(&primary);
+    doctor.gone("clock-replica");
     for (seconds, severity) in [(2, "warning"), (-2, "warning"), (-60, "error")] {
         replica.step(seconds);
-        let finding = comes(&words, "clock-replica");
+        let finding = doctor.comes("clock-replica", "");
         assert_eq!(finding.0["severity"], severity, "{finding:?}");
         assert!(finding.lines("shell")[0].contains("set-ntp"), "{finding:?}");
-        let here = look(&primary).one("clock-here", "warning");
+        let here = doctor.one("clock-here", "warning");
         assert_eq!(here.servers(), finding.servers());
         // As NTP does.
         replica.step(0);
-        gone_by(&words, "clock-replica");
-        gone_by(&words, "clock-here");
+        doctor.gone("clock-replica");
+        doctor.gone("clock-here");
     }
 }

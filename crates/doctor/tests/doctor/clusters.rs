@@ -1,101 +1,81 @@
 //! A cluster, from any of its nodes.
 
-use crate::support::{comes, doctor, gone_by, healthy, look};
-use testbed::{Builder, Cluster, Expect, cmd, run};
+use crate::support::{Doctor, Finding, healthy, sound};
+use testbed::{Cluster, Expect, cmd, eventually, module};
 
-fn settings(builder: Builder) -> Builder {
-    builder
-        .config("appendonly", "yes")
-        .config("appendfsync", "always")
-        .config("tcp-keepalive", "10")
-        .config("lock.max-waiters-total", "5000")
-}
-
-fn on_all(cluster: &Cluster, words: &str) {
+fn on_all(cluster: &Cluster, finding: &Finding) {
     for node in cluster.nodes().iter().filter(|node| node.is_up()) {
-        run(&mut node.connection(), words).okay();
+        finding.run_first(node);
     }
 }
 
 #[test]
 fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
-    let mut cluster = Cluster::start_with(3, 1, settings);
-    let report = look(cluster.node(4));
-    let servers = report.json["servers"].as_array().expect("servers");
-    assert_eq!(servers.len(), 6, "{servers:#?}");
-    for (check, severity) in [("token-lead", "warning"), ("cluster-coverage", "advice")] {
-        assert_eq!(report.one(check, severity).servers().len(), 6, "{check}");
+    let mut cluster = Cluster::start_with(3, 1, sound);
+    let report = Doctor::of(cluster.node(4)).looks();
+    assert_eq!(report.servers().len(), 6, "{:#}", report.json);
+    let lead = report.one("token-lead", "warning");
+    let coverage = report.one("cluster-coverage", "advice");
+    for finding in [&lead, &coverage] {
+        assert_eq!(finding.servers().len(), 6, "{finding:?}");
     }
-    on_all(
-        &cluster,
-        report.one("token-lead", "warning").lines("run")[0],
-    );
+    on_all(&cluster, &lead);
 
-    let port = cluster.node(0).port().to_string();
-    let words = ["--port", &port];
-    gone_by(&words, "token-lead");
+    let doctor = Doctor::of(cluster.node(0));
+    doctor.gone("token-lead");
     cluster.node_mut(1).kill9();
     cluster.node_mut(4).kill9();
-    let finding = comes(&words, "cluster-state");
-    assert!(finding.seen().contains("CLUSTERDOWN"), "{finding:?}");
+    doctor.comes("cluster-state", "CLUSTERDOWN");
     // Its own slots are served again as soon as the others need not be.
-    on_all(
-        &cluster,
-        report.one("cluster-coverage", "advice").lines("run")[0],
-    );
-    gone_by(&words, "cluster-coverage");
-    gone_by(&words, "cluster-state");
-    gone_by(&words, "writes");
-    let unseen = doctor(&words).unseen();
-    assert!(
-        unseen.iter().any(|one| one.0["check"] == "reach"),
-        "{unseen:?}"
-    );
+    on_all(&cluster, &coverage);
+    for check in ["cluster-coverage", "cluster-state", "writes"] {
+        doctor.gone(check);
+    }
+    doctor.looks().misses_a_server();
     for number in [1, 4] {
         cluster.node_mut(number).restart();
     }
     cluster.wait_until_whole();
     // They have forgotten what they were told.
     for check in ["token-lead", "cluster-coverage"] {
-        let finding = comes(&words, check);
+        let finding = doctor.comes(check, "");
         assert_eq!(finding.servers().len(), 2, "{finding:?}");
-        on_all(&cluster, finding.lines("run")[0]);
+        on_all(&cluster, &finding);
     }
-    testbed::eventually(|| doctor(&words).exit == 0, "all to be fine");
+    eventually(|| doctor.looks().exit == 0, "all to be fine");
 }
 
 #[test]
 fn a_node_that_tells_of_locks_when_it_is_cut_off_and_needs_commands() {
     let node = |command: &str| {
-        let server = healthy()
+        healthy()
             .config("cluster-enabled", "yes")
             .config("cluster-allow-reads-when-down", "yes")
             .config("rename-command", &format!("{command} OTHER"))
-            .start();
-        (look(&server), server)
+            .start()
     };
     for command in ["CONFIG", "CLUSTER"] {
-        let (report, _server) = node(command);
-        assert!(report.one("commands", "warning").seen().contains(command));
+        let server = node(command);
+        let finding = Doctor::of(&server).one("commands", "warning");
+        finding.says(command);
     }
-    let (report, server) = node("WAIT");
-    report
-        .one("cluster-reads", "warning")
-        .run_first(&mut server.connection());
-    testbed::eventually(|| look(&server).bad("cluster-reads").is_empty(), "it");
+    let server = node("WAIT");
+    let doctor = Doctor::of(&server);
+    doctor.one("cluster-reads", "warning").run_first(&server);
+    doctor.gone("cluster-reads");
 }
 
 #[test]
 fn a_node_without_the_module() {
     let cluster = Cluster::start_with(2, 0, |builder| {
-        builder
-            .without_module()
-            .config("enable-module-command", "yes")
+        let builder = builder.without_module();
+        builder.config("enable-module-command", "yes")
     });
-    let path = testbed::module::path().display().to_string();
+    let path = module::path().display().to_string();
     cmd!(cluster.node(0).connection(), "MODULE", "LOAD", path).okay();
-    let finding = look(cluster.node(0)).one("module", "error");
+    let doctor = Doctor::of(cluster.node(0));
+    let finding = doctor.one("module", "error");
     assert_eq!(finding.servers(), [cluster.address(1)]);
-    finding.run_first(&mut cluster.node(1).connection());
-    crate::support::gone(cluster.node(0), "module");
+    finding.run_first(cluster.node(1));
+    doctor.gone("module");
 }

@@ -1,10 +1,9 @@
 //! Saves that fail, and writes that are paused or refused.
 
-use crate::support::{comes, gone, healthy, look};
+use crate::support::{Doctor, healthy, starter};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use testbed::{Expect, Talk, cmd, eventually};
+use testbed::{Expect, cmd, eventually, run};
 
 #[test]
 fn a_background_save_that_fails() {
@@ -19,31 +18,23 @@ fn a_background_save_that_fails() {
     cmd!(c, "BGSAVE").value();
     let failed = || server.info_field("persistence", "rdb_last_bgsave_status") == "err";
     eventually(failed, "the save to fail");
-    let report = look(&server);
+    let doctor = Doctor::of(&server);
+    let report = doctor.looks();
     let finding = report.one("save", "error");
-    let writes = report.one("writes", "error");
-    assert!(writes.seen().contains("MISCONF"), "{writes:?}");
-    let go_on = finding.lines("run")[1];
-    c.send(&testbed::line(go_on)).okay();
-    gone(&server, "writes");
-    look(&server).one("save", "warning");
+    report.one("writes", "error").says("MISCONF");
+    run(&mut c, finding.lines("run")[1]).okay();
+    doctor.gone("writes");
+    doctor.one("save", "warning");
     fs::remove_dir(&in_the_way).expect("the folder");
-    finding.run_first(&mut c);
-    gone(&server, "save");
+    finding.run_first(&server);
+    doctor.gone("save");
 }
 
 /// A limit on the size of files stands for a full disk.
 #[test]
 fn an_aof_that_cannot_be_written() {
     let mut server = healthy().start();
-    let program = server.dir().join("limited");
-    let real = testbed::module::server_program();
-    let script = format!(
-        "#!/bin/sh\ntrap '' XFSZ\nulimit -S -f 4000\nexec {} \"$@\"\n",
-        real.display()
-    );
-    fs::write(&program, script).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+    let program = starter(&server, "trap '' XFSZ\nulimit -S -f 4000");
     server
         .reconfigure(|settings| settings.program(&program).config("appendfsync", "everysec"))
         .restart();
@@ -53,29 +44,30 @@ fn an_aof_that_cannot_be_written() {
         server.info_field("persistence", "aof_last_write_status") == "err"
     };
     eventually(full, "the AOF to reach its limit");
-    let report = look(&server);
-    let finding = report.one("aof", "error");
-    assert!(
-        finding.lines("do")[0].contains("free disk space"),
-        "{finding:?}"
-    );
+    let doctor = Doctor::of(&server);
+    let report = doctor.looks();
+    let room = report.one("aof", "error");
+    assert!(room.lines("do")[0].contains("free disk space"), "{room:?}");
     report.one("writes", "error");
     let made = Command::new("prlimit")
         .args(["--pid", &server.pid().to_string(), "--fsize=unlimited"])
         .status();
     assert!(made.expect("prlimit starts").success());
-    gone(&server, "aof");
-    gone(&server, "writes");
+    doctor.gone("aof");
+    doctor.gone("writes");
 }
 
 #[test]
-fn writes_that_are_paused() {
-    let server = healthy().start();
-    let mut c = server.connection();
-    cmd!(c, "CLIENT", "PAUSE", 600_000, "WRITE").okay();
-    let finding = look(&server).one("writes", "error");
-    finding.run_first(&mut c);
-    gone(&server, "writes");
+fn writes_that_are_paused_or_have_too_few_replicas() {
+    let paused = healthy().start();
+    cmd!(paused.connection(), "CLIENT", "PAUSE", 600_000, "WRITE").okay();
+    let alone = healthy().config("min-replicas-to-write", "1").start();
+    for (server, part) in [(paused, "paused"), (alone, "NOREPLICAS")] {
+        let doctor = Doctor::of(&server);
+        let finding = doctor.one("writes", "error").says(part);
+        finding.run_first(&server);
+        doctor.gone("writes");
+    }
 }
 
 #[test]
@@ -88,19 +80,9 @@ fn a_failover_that_hangs() {
     replica.signal("STOP");
     cmd!(c, "SET", "k", 1).okay();
     cmd!(c, "FAILOVER", "TO", "127.0.0.1", port).okay();
-    let words = ["--port", &server.port().to_string()];
-    let finding = comes(&words, "writes");
-    assert!(finding.seen().contains("waiting-for-sync"), "{finding:?}");
-    finding.run_all(&mut c);
+    let doctor = Doctor::of(&server);
+    let finding = doctor.comes("writes", "waiting-for-sync");
+    finding.run_all(&server);
     replica.signal("CONT");
-    gone(&server, "writes");
-}
-
-#[test]
-fn too_few_replicas_for_a_write() {
-    let server = healthy().config("min-replicas-to-write", "1").start();
-    let finding = look(&server).one("writes", "error");
-    assert!(finding.seen().contains("NOREPLICAS"), "{finding:?}");
-    finding.run_first(&mut server.connection());
-    gone(&server, "writes");
+    doctor.gone("writes");
 }

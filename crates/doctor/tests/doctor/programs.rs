@@ -1,7 +1,7 @@
 //! Programs that hold locks or wait for some, and do not poll.
 
 use crate::login::rule;
-use crate::support::{doctor, gone, healthy, look};
+use crate::support::{Doctor, Finding, healthy};
 use testbed::{Expect, cmd, eventually, post, run};
 
 #[test]
@@ -17,46 +17,46 @@ fn a_frozen_and_a_detached_program_with_their_locks() {
     post!(polls, "LOCK.SESSION", "POLL", well, "BLOCK", 60_000);
     let frozen = open(&mut c, "frozen");
     cmd!(c, "LOCK.ACQUIRE", "lock:a", "a", "SESSION", frozen).grant();
-    let detached = {
-        let mut other = server.connection();
-        let session = open(&mut other, "gone");
-        let line = format!("LOCK.ACQUIRE lock:a b HOLDS 1 SESSION {session} QUEUE 0");
-        run(&mut other, &line).int();
-        session
-    };
+    let mut other = server.connection();
+    let detached = open(&mut other, "gone");
+    let line = format!("LOCK.ACQUIRE lock:a b HOLDS 1 SESSION {detached} QUEUE 0");
+    run(&mut other, &line).int();
+    drop(other);
     // The rights of the manual are enough to name the locks.
     run(&mut c, rule()).okay();
-    let url = format!("redis://doctor:secret@127.0.0.1:{}", server.port());
-    let words = ["--url", url.as_str()];
-    let found = || doctor(&words).bad("programs");
+    let doctor = Doctor::by("doctor:secret", &server);
+    let found = || doctor.looks().bad("programs");
     eventually(|| found().len() == 2, "both to be found");
     let found = found();
-    let of = |session: i64| {
-        let own = |one: &&crate::support::Finding| one.seen().contains(&session.to_string());
-        found.iter().find(own).expect("a finding")
-    };
-    let (frozen, detached) = (of(frozen), of(detached));
-    for part in [
-        "the program frozen",
-        "passed over",
-        "holds 1 (lock:a)",
-        "waits for 0",
+    for (session, parts) in [
+        (
+            frozen,
+            [
+                "program frozen",
+                "passed over",
+                "holds 1 (lock:a)",
+                "waits for 0",
+            ],
+        ),
+        (
+            detached,
+            [
+                "program gone",
+                "not renewed",
+                "holds 0",
+                "waits for 1 (lock:a)",
+            ],
+        ),
     ] {
-        assert!(frozen.seen().contains(part), "{part}: {frozen:?}");
-    }
-    for part in [
-        "the program gone",
-        "not renewed",
-        "holds 0",
-        "waits for 1 (lock:a)",
-    ] {
-        assert!(detached.seen().contains(part), "{part}: {detached:?}");
-    }
-    for finding in [frozen, detached] {
+        let own = |one: &&Finding| one.seen().contains(&session.to_string());
+        let finding = found.iter().find(own).expect("a finding");
+        for part in parts {
+            finding.clone().says(part);
+        }
         assert!(!finding.seen().contains("Its user"), "{finding:?}");
-        finding.run_all(&mut c);
+        finding.run_all(&server);
     }
-    gone(&server, "programs");
+    Doctor::of(&server).gone("programs");
 }
 
 #[test]
@@ -69,14 +69,8 @@ fn a_program_whose_user_is_deleted() {
     let session = cmd!(shop, "LOCK.SESSION", "OPEN", "NAME", "shop").int();
     cmd!(shop, "LOCK.ACQUIRE", "lock:a", "a", "SESSION", session).grant();
     run(&mut c, "ACL DELUSER shop").int();
-    let found = || look(&server).bad("programs");
-    eventually(|| !found().is_empty(), "the program to be found");
-    let seen = found()[0].seen().to_owned();
-    for part in [
-        "user shop) is detached",
-        "holds 1 (lock:a)",
-        "Its user may not acquire locks here",
-    ] {
-        assert!(seen.contains(part), "{part}: {seen}");
-    }
+    Doctor::of(&server)
+        .comes("programs", "user shop) is detached")
+        .says("holds 1 (lock:a)")
+        .says("Its user may not acquire locks here");
 }

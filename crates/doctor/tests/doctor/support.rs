@@ -1,25 +1,60 @@
 //! The program, run on servers, and its report.
 
-use redis::Connection;
 use serde_json::Value;
-use std::process::Command;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
 use std::time::Duration;
-use testbed::{Builder, Expect, Server, Talk, line, within};
+use testbed::{Builder, Expect, Server, module, run, within};
 
 /// How long servers may take to notice, or to recover.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A server on which there is nothing to find.
-pub(crate) fn healthy() -> Builder {
-    Server::builder()
+/// A server with settings of which there is nothing to say.
+pub(crate) fn sound(builder: Builder) -> Builder {
+    builder
         .config("appendonly", "yes")
         .config("appendfsync", "always")
         .config("tcp-keepalive", "10")
-        .config("enable-module-command", "yes")
         .config("lock.max-waiters-total", "5000")
 }
 
-/// The output of the program.
+/// A server on which there is nothing to find.
+pub(crate) fn healthy() -> Builder {
+    sound(Server::builder()).config("enable-module-command", "yes")
+}
+
+/// A server without the module, which may be loaded later.
+pub(crate) fn bare() -> Builder {
+    let builder = Server::builder().without_module();
+    builder.config("enable-module-command", "yes")
+}
+
+/// A script in the server's folder that starts it after these lines of a shell.
+pub(crate) fn starter(server: &Server, lines: &str) -> PathBuf {
+    let program = server.dir().join("limited");
+    let real = module::server_program();
+    let script = format!("#!/bin/sh\n{lines}\nexec {} \"$@\"\n", real.display());
+    fs::write(&program, script).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+    program
+}
+
+/// Runs the program.
+pub(crate) fn program(words: &[String]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-lock-doctor"));
+    command
+        .env_remove("REDIS_URL")
+        .env_remove("REDIS_SERVERS_LOGIN");
+    command.args(words).output().expect("the program starts")
+}
+
+/// The program with these words, as often as it is asked.
+#[derive(Clone)]
+pub(crate) struct Doctor(Vec<String>);
+
+/// Its output.
 pub(crate) struct Report {
     pub(crate) exit: i32,
     pub(crate) json: Value,
@@ -29,56 +64,90 @@ pub(crate) struct Report {
 #[derive(Clone, Debug)]
 pub(crate) struct Finding(pub(crate) Value);
 
-/// Runs it on the server at this port, or with these other words.
-pub(crate) fn doctor(words: &[&str]) -> Report {
-    let output = program(&[words, &["--json"]].concat());
-    let json = serde_json::from_slice(&output.stdout);
-    let json: Value = json.unwrap_or_else(|error| {
-        panic!(
-            "no JSON ({error}): {}",
-            String::from_utf8_lossy(&output.stderr)
-        )
-    });
-    let exit = output.status.code().expect("it ends by itself");
-    assert_eq!(json["exit"], exit, "{json:#}");
-    Report { exit, json }
-}
+impl Doctor {
+    pub(crate) fn of(server: &Server) -> Self {
+        Self::at(&format!("redis://127.0.0.1:{}", server.port()))
+    }
 
-pub(crate) fn program(words: &[&str]) -> std::process::Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-lock-doctor"));
-    command
-        .env_remove("REDIS_URL")
-        .env_remove("REDIS_SERVERS_LOGIN");
-    command.args(words).output().expect("the program starts")
-}
+    pub(crate) fn at(url: &str) -> Self {
+        Self(vec!["--url".to_owned(), url.to_owned()])
+    }
 
-pub(crate) fn look(server: &Server) -> Report {
-    doctor(&["--port", &server.port().to_string()])
+    /// With the login of a user and its password.
+    pub(crate) fn by(login: &str, server: &Server) -> Self {
+        Self::at(&format!("redis://{login}@127.0.0.1:{}", server.port()))
+    }
+
+    pub(crate) fn with(&self, words: &[&str]) -> Self {
+        let more = words.iter().map(|word| (*word).to_owned());
+        Self(self.0.iter().cloned().chain(more).collect())
+    }
+
+    pub(crate) fn looks(&self) -> Report {
+        let output = program(&self.with(&["--json"]).0);
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            let why = String::from_utf8_lossy(&output.stderr);
+            panic!("no JSON ({error}): {why}")
+        });
+        let exit = output.status.code().expect("it ends by itself");
+        assert_eq!(json["exit"], exit, "{json:#}");
+        Report { exit, json }
+    }
+
+    /// The one error, warning or advice of a check.
+    #[track_caller]
+    pub(crate) fn one(&self, check: &str, severity: &str) -> Finding {
+        self.looks().one(check, severity)
+    }
+
+    /// Demands that the check has nothing bad to say any more, soon.
+    #[track_caller]
+    pub(crate) fn gone(&self, check: &str) {
+        let is_gone = || {
+            let report = self.looks();
+            report.json["error"].is_null() && report.bad(check).is_empty()
+        };
+        within(PATIENCE, is_gone, &format!("{check} to be fixed"));
+    }
+
+    /// The first error or warning of a check, which may take a while to show, and has this in its text.
+    #[track_caller]
+    pub(crate) fn comes(&self, check: &str, part: &str) -> Finding {
+        let mut found = None;
+        let look = || {
+            let report = self.looks();
+            if report.json["error"].is_null() {
+                found = report.bad(check).into_iter().next();
+            }
+            found.is_some()
+        };
+        within(PATIENCE, look, &format!("{check} to be found"));
+        found.expect("it was found").says(part)
+    }
 }
 
 impl Report {
+    fn findings(&self, is_wanted: impl Fn(&Value) -> bool) -> Vec<Finding> {
+        let findings = self.json["findings"].as_array().expect("findings").iter();
+        let found = findings.filter(|one| is_wanted(one));
+        found.cloned().map(Finding).collect()
+    }
+
     /// The errors, the warnings and the advice of a check.
     pub(crate) fn bad(&self, check: &str) -> Vec<Finding> {
-        self.of(check, |severity| {
-            ["error", "warning", "advice"].contains(&severity)
-        })
+        let bad = ["error", "warning", "advice"];
+        self.findings(|one| one["check"] == check && bad.iter().any(|it| one["severity"] == *it))
     }
 
+    /// What could not be looked at.
     pub(crate) fn unseen(&self) -> Vec<Finding> {
-        let checks = self.json["findings"].as_array().expect("findings");
-        let unseen = checks
-            .iter()
-            .filter(|one| one["severity"] == "not-looked-at");
-        unseen.cloned().map(Finding).collect()
+        self.findings(|one| one["severity"] == "not-looked-at")
     }
 
-    /// Its verdict on a check.
-    pub(crate) fn of(&self, check: &str, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
-        let findings = self.json["findings"].as_array().expect("findings");
-        let found = findings.iter().filter(|one| {
-            one["check"] == check && wanted(one["severity"].as_str().expect("a severity"))
-        });
-        found.cloned().map(Finding).collect()
+    /// The first verdict of a check, whatever it is.
+    #[track_caller]
+    pub(crate) fn said(&self, check: &str) -> Finding {
+        self.findings(|one| one["check"] == check).swap_remove(0)
     }
 
     /// The one error, warning or advice of a check.
@@ -97,6 +166,17 @@ impl Report {
     pub(crate) fn fine(&self) {
         assert_eq!(self.exit, 0, "{:#}", self.json);
     }
+
+    /// Demands that a server could not be reached.
+    #[track_caller]
+    pub(crate) fn misses_a_server(&self) {
+        let reach = self.findings(|one| one["check"] == "reach");
+        assert_eq!(reach[0].0["severity"], "not-looked-at", "{:#}", self.json);
+    }
+
+    pub(crate) fn servers(&self) -> &[Value] {
+        self.json["servers"].as_array().expect("servers")
+    }
 }
 
 impl Finding {
@@ -104,89 +184,66 @@ impl Finding {
         self.0["seen"].as_str().expect("text")
     }
 
+    /// Demands that this is in its text.
+    #[track_caller]
+    pub(crate) fn says(self, part: &str) -> Self {
+        assert!(self.seen().contains(part), "{part}: {self:?}");
+        self
+    }
+
     pub(crate) fn servers(&self) -> Vec<&str> {
-        let servers = self.0["servers"].as_array().expect("servers");
-        servers
-            .iter()
-            .map(|one| one.as_str().expect("text"))
-            .collect()
+        let servers = self.0["servers"].as_array().expect("servers").iter();
+        servers.map(|one| one.as_str().expect("text")).collect()
     }
 
     /// Its lines of a kind.
+    #[track_caller]
     pub(crate) fn lines(&self, kind: &str) -> Vec<&str> {
         let lines = self.0["fix"].as_array().expect("lines").iter();
         let lines = lines.filter(|one| one["kind"] == kind);
+        let lines: Vec<_> = lines.filter_map(|one| one["line"].as_str()).collect();
+        assert!(!lines.is_empty(), "{kind}: {self:?}");
         lines
-            .map(|one| one["line"].as_str().expect("text"))
-            .collect()
     }
 
     /// Types all commands of it.
     #[track_caller]
-    pub(crate) fn run_all(&self, c: &mut Connection) {
-        let lines = self.lines("run");
-        assert!(!lines.is_empty(), "{self:?}");
-        for words in lines {
-            c.send(&line(words)).value();
+    pub(crate) fn run_all(&self, server: &Server) {
+        let mut c = server.connection();
+        for words in self.lines("run") {
+            run(&mut c, words).value();
         }
     }
 
     /// Types the first of its commands.
     #[track_caller]
-    pub(crate) fn run_first(&self, c: &mut Connection) {
-        let lines = self.lines("run");
-        c.send(&line(lines.first().expect("a command"))).value();
+    pub(crate) fn run_first(&self, server: &Server) {
+        run(&mut server.connection(), self.lines("run")[0]).value();
     }
 }
 
-/// Demands that the check has nothing bad to say of the server any more, soon.
+/// On a server with settings such as `check severity: name value, name value` the check finds a fault of this
+/// severity. By its first command, and on another such server by its first line of redis.conf, it is gone.
 #[track_caller]
-pub(crate) fn gone(server: &Server, check: &str) {
-    gone_by(&["--port", &server.port().to_string()], check);
-}
-
-/// As [`gone`], by a look with these words.
-#[track_caller]
-pub(crate) fn gone_by(words: &[&str], check: &str) {
-    let is_gone = || {
-        let report = doctor(words);
-        report.json["error"].is_null() && report.bad(check).is_empty()
-    };
-    within(PATIENCE, is_gone, &format!("{check} to be fixed"));
-}
-
-/// The first error or warning of a check, which may take a while to show.
-#[track_caller]
-pub(crate) fn comes(words: &[&str], check: &str) -> Finding {
-    let mut found = None;
-    let look = || {
-        let report = doctor(words);
-        if report.json["error"].is_null() {
-            found = report.bad(check).into_iter().next();
-        }
-        found.is_some()
-    };
-    within(PATIENCE, look, &format!("{check} to be found"));
-    found.expect("it was found")
-}
-
-/// A server with these settings: the check finds a fault of this severity. Then, by its first command, and on
-/// another such server by its first lines of redis.conf, it is gone.
-#[track_caller]
-pub(crate) fn by_settings(check: &str, severity: &str, settings: &[(&str, &str)]) {
-    let with = |builder: Builder| {
-        let add = |builder: Builder, (name, value): &(&str, &str)| builder.config(name, value);
-        settings.iter().fold(builder, add)
-    };
-    let mut server = with(healthy()).start();
-    let finding = look(&server).one(check, severity);
-    finding.run_first(&mut server.connection());
-    gone(&server, check);
-    let lines = finding.lines("conf");
-    let (name, value) = lines[0].split_once(' ').expect("a name and a value");
-    server
-        .reconfigure(|_| with(healthy()).config(name, value))
-        .restart();
-    let again = look(&server).bad(check);
-    assert!(again.is_empty(), "with {name} {value}: {again:?}");
+pub(crate) fn by_settings<const COUNT: usize>(faults: [&str; COUNT]) {
+    for fault in faults {
+        let (what, lines) = fault.split_once(": ").expect("a check and settings");
+        let (check, severity) = what.split_once(' ').expect("a severity");
+        let settings = || {
+            let lines = lines.split(", ").filter_map(|line| line.split_once(' '));
+            lines.fold(healthy(), |builder, (name, value)| {
+                builder.config(name, value)
+            })
+        };
+        let mut server = settings().start();
+        let finding = Doctor::of(&server).one(check, severity);
+        finding.run_first(&server);
+        Doctor::of(&server).gone(check);
+        let (name, value) = finding.lines("conf")[0].split_once(' ').expect("a line");
+        server
+            .reconfigure(|_| settings().config(name, value))
+            .restart();
+        let again = Doctor::of(&server).looks().bad(check);
+        assert!(again.is_empty(), "{fault}, with {name} {value}: {again:?}");
+    }
 }

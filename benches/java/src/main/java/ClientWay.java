@@ -1,4 +1,3 @@
-import io.github.redislock.Grant;
 import io.github.redislock.Locks;
 import io.github.redislock.RedisLock;
 import io.github.redislock.jedis.JedisServer;
@@ -26,21 +25,9 @@ final class ClientWay implements Way {
     }
 
     @Override
-    public Handle handle(String key, int contender) {
+    public Handle handle(String key) {
         RedisLock lock = locks.get(key);
-        return new Handle() {
-            private Grant grant;
-
-            @Override
-            public void acquire() {
-                grant = lock.lock();
-            }
-
-            @Override
-            public void release() {
-                grant.release();
-            }
-        };
+        return alone -> lock.lock()::release;
     }
 
     @Override

@@ -1,91 +1,68 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 
 /** A turn of contenders that take a lock and give it back, over and over, until time is up. */
 final class Contest {
-    private final Way way;
-    private final String[] keys;
-    private final int contenders;
-    /** When the last release of each lock was sent. */
-    private final AtomicLongArray releases;
+    private final Shares shares;
+    private final List<Contender> all = new ArrayList<>();
+    private final CountDownLatch start = new CountDownLatch(1);
+    private volatile long began;
     private volatile boolean over;
 
-    Contest(Way way, int contenders, String[] keys) {
-        this.way = way;
-        this.contenders = contenders;
-        this.keys = keys;
-        this.releases = new AtomicLongArray(keys.length);
+    Contest(Way way, Shares shares, int contenders, String[] keys) {
+        this.shares = shares;
+        for (int number = 0; number < contenders; number++) {
+            all.add(new Contender(number, way.handle(keys[number % keys.length])));
+        }
     }
 
-    /** Runs it, and gives its outcome as JSON. */
+    /** Runs it, and gives what the contenders did as JSON. */
     String run(double seconds) throws InterruptedException {
-        CountDownLatch start = new CountDownLatch(1);
-        List<Contender> all = new ArrayList<>();
-        for (int number = 0; number < contenders; number++) {
-            Contender contender = new Contender(number, start);
-            contender.start();
-            all.add(contender);
-        }
-        long began = System.nanoTime();
+        all.forEach(Thread::start);
+        began = System.nanoTime();
         start.countDown();
         Thread.sleep((long) (seconds * 1000));
         over = true;
-        double lasted = (System.nanoTime() - began) / 1e9;
+        double lasted = now() / 1e9;
+        long errors = 0;
         for (Contender contender : all) {
             contender.join();
+            errors += contender.errors;
         }
-        return outcome(all, lasted);
+        String times = lists(contender -> contender.times);
+        String alone = shares == Shares.NONE ? "[]" : lists(contender -> contender.alone);
+        return String.format("{\"seconds\":%.6f,\"errors\":%d,\"times\":%s,\"alone\":%s}",
+                lasted, errors, times, alone);
     }
 
-    private String outcome(List<Contender> all, double seconds) {
-        String grants = all.stream().map(contender -> String.valueOf(contender.grants))
-                .collect(Collectors.joining(","));
-        long late = all.stream().mapToLong(contender -> contender.late).sum();
-        long errors = all.stream().mapToLong(contender -> contender.errors).sum();
-        String error = all.stream().map(contender -> contender.error)
-                .filter(text -> text != null).findFirst().orElse("");
-        if (!error.isEmpty()) {
-            System.err.println(error);
-        }
-        return String.format(
-                "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"errors\":%d,\"hand_offs_us\":[%s],"
-                        + "\"write_waits_us\":[%s],\"other_waits_us\":[%s]}",
-                grants, late, seconds, errors, micros(all, contender -> contender.handOffs),
-                micros(all, contender -> contender.writeWaits),
-                micros(all, contender -> contender.otherWaits));
-    }
-
-    private static String micros(List<Contender> all, Function<Contender, Times> times) {
+    private String lists(Function<Contender, LongStream.Builder> list) {
         return all.stream()
-                .flatMapToLong(contender -> times.apply(contender).stream())
-                .mapToObj(nanos -> String.valueOf(nanos / 1000.0))
-                .collect(Collectors.joining(","));
+                .map(contender -> list.apply(contender).build().mapToObj(String::valueOf)
+                        .collect(Collectors.joining(",", "[", "]")))
+                .collect(Collectors.joining(",", "[", "]"));
+    }
+
+    /** In nanoseconds since the turn began. */
+    private long now() {
+        return System.nanoTime() - began;
     }
 
     private final class Contender extends Thread {
-        private final int key;
-        private final Way.Handle handle;
-        private final CountDownLatch start;
-        private long grants;
-        /** Grants after the time was up: each contender that still waits gets one. */
-        private long late;
-        private long errors;
-        private String error;
-        private final Times handOffs = new Times();
-        /** From the call to the grant, also of grants after the time was up: who starves gets no other. */
-        private final Times writeWaits = new Times();
-        private final Times otherWaits = new Times();
         private final int number;
+        private final Way.Handle handle;
+        private long errors;
+        /** When it asked, had the grant, and sent the release, over and over. */
+        private final LongStream.Builder times = LongStream.builder();
+        /** Of each grant, whether it had the lock alone. */
+        private final LongStream.Builder alone = LongStream.builder();
 
-        Contender(int number, CountDownLatch start) {
+        Contender(int number, Way.Handle handle) {
             this.number = number;
-            this.key = number % keys.length;
-            this.handle = way.handle(keys[key], number);
-            this.start = start;
+            this.handle = handle;
         }
 
         @Override
@@ -95,46 +72,19 @@ final class Contest {
             } catch (InterruptedException interrupted) {
                 return;
             }
-            boolean exclusive = way.shares() == Shares.NONE;
             for (long call = 0; !over; call++) {
+                boolean writes = shares.writes(number, call);
                 try {
-                    long asked = exclusive ? 0 : System.nanoTime();
-                    handle.acquire();
-                    if (exclusive) {
-                        granted(System.nanoTime());
-                        releases.set(key, System.nanoTime());
-                    } else {
-                        waited(call, System.nanoTime() - asked);
-                    }
-                    handle.release();
+                    long asked = now();
+                    Way.Release release = handle.take(writes);
+                    times.add(asked).add(now()).add(now());
+                    alone.add(writes ? 1 : 0);
+                    release.run();
                 } catch (Exception problem) {
                     errors++;
-                    error = problem.toString();
+                    System.err.println(problem);
                 }
             }
-        }
-
-        /** Only the holder of a lock reads or sets its last release. */
-        private void granted(long now) {
-            if (over) {
-                late++;
-                return;
-            }
-            grants++;
-            long released = releases.get(key);
-            if (released > 0) {
-                handOffs.add(now - released);
-            }
-        }
-
-        private void waited(long call, long nanos) {
-            if (over) {
-                late++;
-            } else {
-                grants++;
-            }
-            boolean writes = way.shares().writes(number, call);
-            (writes ? writeWaits : otherWaits).add(nanos);
         }
     }
 }

@@ -72,33 +72,17 @@ abstract class JedisWay implements Way {
         }
 
         @Override
-        public Shares shares() {
-            return shares;
-        }
-
-        @Override
-        public Handle handle(String key, int contender) {
+        public Handle handle(String key) {
             String owner = UUID.randomUUID().toString();
-            String[] alone = {key, owner, "PX", LEASE, "BLOCK", "0"};
+            String[] one = {key, owner, "PX", LEASE, "BLOCK", "0"};
             String[] shared = shares == Shares.PERMITS_OF_EIGHT
                     ? new String[] {key, owner, "LIMIT", LIMIT, "PX", LEASE, "BLOCK", "0"}
                     : new String[] {key, owner, "SHARED", "PX", LEASE, "BLOCK", "0"};
-            return new Handle() {
-                private long calls;
-
-                @Override
-                public void acquire() {
-                    String[] wanted = shares.writes(contender, calls++) ? alone : shared;
-                    Object grant = client.sendBlockingCommand(ACQUIRE, wanted);
-                    if (grant == null) {
-                        throw new IllegalStateException("no grant");
-                    }
+            return alone -> {
+                if (client.sendBlockingCommand(ACQUIRE, alone ? one : shared) == null) {
+                    throw new IllegalStateException("no grant");
                 }
-
-                @Override
-                public void release() {
-                    client.sendCommand(RELEASE, key, owner);
-                }
+                return () -> client.sendCommand(RELEASE, key, owner);
             };
         }
 
@@ -126,17 +110,10 @@ abstract class JedisWay implements Way {
         }
 
         @Override
-        public Handle handle(String key, int contender) {
-            return new Handle() {
-                @Override
-                public void acquire() {
-                    client.blpop(0, key);
-                }
-
-                @Override
-                public void release() {
-                    client.rpush(key, "baton");
-                }
+        public Handle handle(String key) {
+            return alone -> {
+                client.blpop(0, key);
+                return () -> client.rpush(key, "baton");
             };
         }
     }

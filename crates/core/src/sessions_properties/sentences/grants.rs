@@ -106,6 +106,36 @@ fn what_closed_sessions_have_of_a_lock_is_released_before_a_command_on_it() {
 }
 
 #[test]
+fn nothing_is_missed_of_grants_that_are_in_no_order_yet() {
+    let mut sessions = open(2, 60_000);
+    let may_have_due = |sessions: &Sessions, at| sessions.may_have_due(ms(at).monotonic);
+    for number in 1..=1200 {
+        join(&mut sessions, 1, number, 30_000, ms(number));
+        assert!(!may_have_due(&sessions, 10_000));
+        assert!(may_have_due(&sessions, 10_001));
+    }
+    join(&mut sessions, 2, 2000, 3000, ms(1200));
+    assert!(!may_have_due(&sessions, 2199));
+    assert!(may_have_due(&sessions, 2200));
+    sessions.check();
+    assert_eq!(grants_of(&sessions, 1).len(), 1200);
+    for number in 1..=1200 {
+        sessions.released(name(number), Some(id(1)), ms(1200));
+    }
+    sessions.released(name(2000), Some(id(2)), ms(1200));
+    sessions.check();
+    assert_eq!(
+        (sessions.next_due_at(), sessions.next_end_at()),
+        (None, None)
+    );
+    sessions.file_grants();
+    assert!(!may_have_due(&sessions, 20_000));
+    join(&mut sessions, 1, 3000, 30_000, ms(1200));
+    assert_eq!(sessions.close(id(1)).unwrap().grants, 1);
+    assert!(may_have_due(&sessions, 1200));
+}
+
+#[test]
 fn a_session_is_full_at_10_000_events_and_still_reports() {
     let mut sessions = open(1, 60_000);
     for number in 1..=10_001 {

@@ -31,7 +31,12 @@ impl Held {
     }
 
     /// Takes over what a reply tells of the grant, to a call with this limit.
-    pub(super) fn learn(&mut self, outcome: &Outcome, asked: Option<Limit>, acquires: bool) -> Step {
+    pub(super) fn learn(
+        &mut self,
+        outcome: &Outcome,
+        asked: Option<Limit>,
+        acquires: bool,
+    ) -> Step {
         match outcome {
             Outcome::Grant {
                 token,

@@ -286,8 +286,8 @@ public final class Grant implements AutoCloseable {
     }
 
     /**
-     * Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. What it
-     * throws is logged.
+     * Calls this on a thread of the client when the grant is lost, not when it is released; at once if it is lost. An exception
+     * of it is logged.
      */
     public void onLost(Consumer<LockLostException> notify) {
         core.update(() -> {

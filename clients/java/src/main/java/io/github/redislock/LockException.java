@@ -4,8 +4,8 @@ import io.github.redislock.spi.Kind;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the errors of this client have in common. The message names the call, the lock and what the server said; the cause is
- * the exception of Jedis or Lettuce, if there was one.
+ * An error of this client; its class says which. The message names the call, the lock and the words of the server; the cause
+ * is the exception of Jedis or Lettuce, if there was one.
  *
  * <pre>{@code
  * try (Grant grant = locks.get("lock:orders:42").waiting(Duration.ofSeconds(2)).lock()) {

@@ -5,7 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Is notified of what happens, for metrics; no method may block. {@link #acquired} and {@link #released} are called by the
- * thread of the call, the others by a thread of the client. Keys have the client's prefix. What a method throws is logged.
+ * thread of the call, the others by a thread of the client. Keys have the client's prefix. An exception of a method is logged.
  *
  * <pre>{@code
  * LockObserver observer = new LockObserver() {

@@ -4,7 +4,7 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * What can be acquired, in the ways of java.util.concurrent: in each the caller is served in the order of the calls.
+ * A lock, or several, and the ways of java.util.concurrent to acquire it: callers are served in the order of their calls.
  *
  * <pre>{@code
  * Optional<Grant> perhaps = locks.get("lock:orders:42").tryLock(Duration.ofSeconds(2));
@@ -15,7 +15,7 @@ import java.util.Optional;
  * }
  * }</pre>
  *
- * <p>Whatever an acquire throws, it leaves neither a hold nor a place in line. Each may throw
+ * <p>An acquire that fails leaves neither a hold nor a place in line. Each may throw
  * <ul>
  * <li>{@link LockUnavailableException} if the server does not answer within the time to wait, which is at least one reply
  * timeout here;

@@ -131,7 +131,7 @@ public final class Locks implements AutoCloseable {
             return this;
         }
 
-        /** Is notified of what happens, for metrics. */
+        /** Is notified of what happens, for metrics: by default nobody is. */
         public Builder observer(LockObserver notified) {
             observer = Objects.requireNonNull(notified);
             return this;

@@ -102,8 +102,8 @@ public final class QuorumGrant implements AutoCloseable {
     }
 
     /**
-     * Calls this on a thread of the client when the lock is lost, not when it is released; at once if it is lost. What it
-     * throws is logged.
+     * Calls this on a thread of the client when the lock is lost, not when it is released; at once if it is lost. An exception
+     * of it is logged.
      */
     public synchronized void onLost(Consumer<LockLostException> notify) {
         if (ending instanceof LockLostException lost) {

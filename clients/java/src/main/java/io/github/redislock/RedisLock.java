@@ -9,8 +9,8 @@ import org.jspecify.annotations.Nullable;
  * The lock of a key, and how it is acquired. Making one calls nothing; it never changes, and any number of threads may
  * use it. Each method that sets something returns a new one.
  *
- * <p>Each acquire is an owner of its own: the same thread, too, waits for itself. What may enter again is a {@link Task},
- * or a thread by {@link #asLock}.
+ * <p>Each acquire is an owner of its own: the same thread, too, waits for itself. A {@link Task} may enter again, and so may a
+ * thread by {@link #asLock}.
  *
  * <pre>{@code
  * RedisLock lock = locks.get("lock:orders:42").waiting(Duration.ofSeconds(10));
@@ -156,8 +156,8 @@ public final class RedisLock extends Lockable<Grant> {
     }
 
     /**
-     * Works under the lock, and interrupts the work if the lock is lost. What the work throws is thrown, with what was
-     * wrong with the lock as a suppressed exception. A loss alone is a {@link LockLostException}, and so is the
+     * Works under the lock, and interrupts the work if the lock is lost. An exception of the work is thrown as it is, with one
+     * of the lock, if any, as a suppressed exception. A loss alone is a {@link LockLostException}, and so is the
      * InterruptedException of a work that a loss has interrupted.
      *
      * @throws LockBusyException if the time to wait is over

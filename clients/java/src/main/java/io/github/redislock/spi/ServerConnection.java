@@ -10,8 +10,8 @@ import java.util.List;
 public interface ServerConnection {
     /**
      * Sends commands in one piece, and returns a reply to each; all are answered within this time in nanoseconds. It
-     * connects if it is not connected. After a command without a reply the connection is closed. It throws nothing: what
-     * fails is a {@link Fault}.
+     * connects if it is not connected. After a command without a reply the connection is closed. It throws nothing: a failure
+     * is a {@link Fault}.
      */
     List<Reply> send(long limit, List<String[]> commands);
 

@@ -1,0 +1,62 @@
+//! Questions to one server, some of which the login may not ask.
+
+use crate::finding::{Fix, Seen, Unseen};
+use redis::{Cmd, Value};
+use redis_lock_tool::{Answer, Link, Target, command, text};
+
+/// A connection, and the user that it has. When it fails, everything else is unseen.
+pub(crate) struct Asker {
+    link: Link,
+    me: String,
+    lost: Option<String>,
+}
+
+impl Asker {
+    /// The error tells why there is no connection.
+    pub(crate) fn connect(target: &Target) -> Result<Self, String> {
+        let mut link = target.connect()?;
+        let told = link.ask(&command("ACL WHOAMI"))?.map(|value| text(&value));
+        let known = target.login().0.unwrap_or("default").to_owned();
+        let (me, lost) = (told.unwrap_or(known), None);
+        Ok(Self { link, me, lost })
+    }
+
+    /// Uses the connection, unless it has failed.
+    pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut Link) -> Result<T, String>) -> Seen<T> {
+        let done = match self.lost.clone() {
+            Some(why) => Err(why),
+            None => act(&mut self.link),
+        };
+        done.map_err(|why| Unseen::new(self.lost.insert(why).clone()))
+    }
+
+    /// The reply; or why it was refused, and the rights that would allow it.
+    pub(crate) fn see(&mut self, command: &Cmd, what: &str, rights: &str) -> Seen<Value> {
+        let answer = self.with(|link| link.ask(command))?;
+        self.allowed(answer, what, rights)
+    }
+
+    /// As [`Self::see`], for a line of words: those in capitals name the command.
+    pub(crate) fn look(&mut self, line: &str, rights: &str) -> Seen<Value> {
+        let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+        let what: Vec<_> = line.split(' ').take_while(is_command).collect();
+        self.see(&command(line), &what.join(" "), rights)
+    }
+
+    /// What an answer says; or why it is a refusal, and the rights that would allow it.
+    pub(crate) fn allowed(&self, answer: Answer, what: &str, rights: &str) -> Seen<Value> {
+        answer.map_err(|error| {
+            let unseen = Unseen::new(format!("{what} is refused: {error}"));
+            if error.starts_with("NOPERM") {
+                let rule = format!("ACL SETUSER {} {rights}", self.me);
+                return unseen.fix(Fix::Run(rule));
+            }
+            unseen
+        })
+    }
+
+    /// The error of the connection, if it has failed.
+    pub(crate) fn end(self) -> Result<(), String> {
+        self.lost.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,23 @@
+//! What a program prints, and how it ends.
+
+use crate::words;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// A report in JSON, for programs.
+#[must_use]
+pub fn json(report: &impl Serialize) -> String {
+    serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
+}
+
+/// Prints a report, and why it is not all of it; ends with this code.
+#[must_use]
+pub fn end(program: &str, report: &str, missing: Option<&str>, exit: u8) -> ExitCode {
+    if let Some(why) = missing {
+        eprintln!("{program}: {}", words::name(why.as_bytes()));
+    }
+    // The reader may stop at any line.
+    let _ = io::stdout().write_all(report.as_bytes());
+    ExitCode::from(exit)
+}

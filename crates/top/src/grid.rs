@@ -1,0 +1,78 @@
+//! A table on the screen.
+
+use crate::table::{Column, Field, SERVER, Sort};
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Row, Table};
+
+pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(crate) const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
+pub(crate) const NAMED: Style = Style::new().fg(Color::Cyan);
+pub(crate) const WARNING: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+
+/// Lines of fields, and how they are shown.
+pub(crate) struct Grid {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) lines: Vec<Vec<Field>>,
+    pub(crate) sort: Option<Sort>,
+    /// Whether the column of servers is shown.
+    pub(crate) servers: bool,
+}
+
+impl Grid {
+    /// The columns that have room on a screen of this width, for an area inside of it.
+    pub(crate) fn table(&self, screen: u16, inside: Rect) -> Table<'static> {
+        let shown = self.columns.iter().enumerate();
+        let shown: Vec<_> = shown
+            .filter(|(_, column)| screen >= column.from)
+            .filter(|(_, column)| column.name != SERVER || self.servers)
+            .collect();
+        let width = width_of_names(inside, &shown);
+        let line = |fields: &Vec<Field>| {
+            let cells = shown.iter().map(|(index, column)| {
+                let cell = &fields[*index].1;
+                let text = match column.width {
+                    0 => cell.text_within(width),
+                    _ => cell.text(),
+                };
+                aligned(text, column)
+            });
+            Row::new(cells.collect::<Vec<_>>())
+        };
+        let heading = |(index, column): &(usize, &Column)| {
+            let sort = self.sort.filter(|sort| sort.column == *index);
+            let mark = sort.map_or("", |sort| if sort.descending { "▾" } else { "▴" });
+            aligned(format!("{}{mark}", column.name), column).style(BOLD)
+        };
+        let widths = shown.iter().map(|(_, column)| match column.width {
+            0 => Constraint::Fill(1),
+            // One more for the mark of the sorted column.
+            width => Constraint::Length(width + 1),
+        });
+        Table::new(self.lines.iter().map(line), widths)
+            .header(Row::new(shown.iter().map(heading)))
+            .row_highlight_style(CHOSEN)
+    }
+}
+
+/// The width of a column of names: what the other columns and the spaces leave.
+fn width_of_names(inside: Rect, shown: &[(usize, &Column)]) -> usize {
+    let taken = |(_, column): &(usize, &Column)| match column.width {
+        0 => 1,
+        width => usize::from(width) + 2,
+    };
+    let taken: usize = shown.iter().map(taken).sum();
+    let names = shown.iter().filter(|(_, column)| column.width == 0);
+    (usize::from(inside.width) + 1).saturating_sub(taken) / names.count().max(1)
+}
+
+fn aligned(text: String, column: &Column) -> Cell<'static> {
+    let alignment = match column.width {
+        0 => Alignment::Left,
+        _ if column.name == SERVER => Alignment::Left,
+        _ => Alignment::Right,
+    };
+    Cell::from(Line::from(text).alignment(alignment))
+}

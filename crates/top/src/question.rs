@@ -1,0 +1,89 @@
+//! Questions before an order that ends something: what was on the screen when it was given, and what it does.
+
+use crate::order::{Action, Order};
+use crate::snapshot::{Held, Id, Snapshot};
+use redis_lock_tool::{Program, Waiter, words};
+
+/// The width of a name in a question: keys may be of any length.
+const MAX_NAME: usize = 60;
+/// The width of an owner in a message.
+const MAX_OWNER: usize = 40;
+
+/// An order that needs a confirmation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) title: &'static str,
+    pub(crate) text: String,
+    pub(crate) order: Order,
+}
+
+/// A question, or why there is nothing to ask.
+type Asked = Result<Question, String>;
+
+fn asked(title: &'static str, text: String, server: &str, action: Action) -> Question {
+    let server = server.to_owned();
+    let order = Order { server, action };
+    Question { title, text, order }
+}
+
+/// Whether a lock is to be freed.
+pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
+    let held = held.ok_or("that lock is free")?;
+    let text = format!(
+        "Delete {} on {server}, held by {} for {} (token {})?\n\
+         The owner is not asked and not told: it may still be at work. The first in line \
+         gets the lock.",
+        short(key),
+        short_owner(&held.owner),
+        words::length(held.held_ms),
+        held.token,
+    );
+    let action = Action::Unlock(key.to_vec(), held.token);
+    Ok(asked(" Force-unlock? ", text, server, action))
+}
+
+/// Whether the client of a waiting call is to be killed. A queued call has none of its own.
+pub(crate) fn kill(id: &Id, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot) -> Asked {
+    let waiter = waiter.ok_or("nobody waits")?;
+    if now.is_queued(&id.server, waiter) {
+        let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
+        return Err(format!(
+            "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
+        ));
+    }
+    let client = waiter.client_id;
+    let text = format!(
+        "Close the connection of client {client}, which waits as {} for {} on {}?\n\
+         Whatever else it does on that connection ends too.",
+        short_owner(&waiter.owner),
+        short(key),
+        id.server,
+    );
+    let action = Action::Kill(key.to_vec(), client);
+    Ok(asked(" Kill a waiter? ", text, &id.server, action))
+}
+
+/// Whether the session of a program is to end.
+pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
+    let program = program.ok_or("that program has ended")?;
+    let text = format!(
+        "End session {} of {} on {server}, and release the {} locks that it holds?\n\
+         Its {} waiting calls end. It is {}: make sure that it is not at work.",
+        program.id,
+        words::cut(&program.label(), MAX_NAME),
+        program.grants,
+        program.waiting,
+        program.state().word(),
+    );
+    let action = Action::End(program.id);
+    Ok(asked(" End a program's session? ", text, server, action))
+}
+
+/// A name that is cut to leave space for the rest of the question.
+pub(crate) fn short(name: &[u8]) -> String {
+    words::cut(&words::name(name), MAX_NAME)
+}
+
+fn short_owner(name: &[u8]) -> String {
+    words::cut_owner(&words::name(name), MAX_NAME)
+}
