@@ -5,7 +5,7 @@ pub(crate) use testbed::{at_once, run};
 use redis::{Connection, Value};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Reply, Server, Talk, cmd, eventually, line, started};
+use testbed::{Expect, Reply, Server, Talk, cmd, eventually, line};
 
 /// A session, and the connection that polls it.
 pub(crate) struct Session {
@@ -43,11 +43,12 @@ impl Session {
         Self::open_on(server.connection(), "")
     }
 
-    /// A server, a connection to it, and a session.
+    /// A server, a session, and a connection that is newer than the one that polls the session.
     #[track_caller]
     pub(crate) fn opened() -> (Server, Connection, Self) {
-        let (server, c) = started();
+        let server = Server::start();
         let session = Self::open(&server);
+        let c = server.connection();
         (server, c, session)
     }
 
