@@ -12,6 +12,7 @@ mod support;
 mod announced;
 mod bounds;
 mod carried;
+mod cluster;
 mod ends;
 mod entering;
 mod expiry;
