@@ -49,7 +49,9 @@ impl Several {
     pub(crate) async fn hold(&self, quorum: &Quorum, key: &str) -> QuorumGuard {
         loop {
             let guard = quorum.lock(key).acquire().await.expect("a lock");
-            if self.tokens(key) == vec![guard.token(); self.servers.len()] {
+            let has_all = || self.tokens(key) == vec![guard.token(); self.servers.len()];
+            // A grant whose token was raised late is given back, perhaps after the first look.
+            if has_all() && guard.check().await.is_ok() && has_all() {
                 return guard;
             }
             guard.release().await.expect("a release");
