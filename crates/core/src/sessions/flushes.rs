@@ -4,7 +4,7 @@ use super::clock::Now;
 use super::event::LossReason;
 use super::grants::{GrantId, SessionGrant};
 use super::registry::Sessions;
-use crate::{Map, Set};
+use crate::Map;
 
 /// The grants of flushed databases that are to be reported.
 #[derive(Debug, Default)]
@@ -15,28 +15,31 @@ pub(super) struct Flushed {
     databases: Map<i32, (GrantId, LossReason)>,
 }
 
+impl Flushed {
+    /// Why a grant was lost with its database, if it was.
+    pub(super) fn reason_of(&self, grant: &SessionGrant) -> Option<LossReason> {
+        let (last, reason) = *self.databases.get(&grant.lock_id.database)?;
+        (grant.id <= last).then_some(reason)
+    }
+}
+
 impl Sessions {
     /// All grants of this database, or of all, were lost. They are reported by
     /// [`report_flushed`](Sessions::report_flushed), and those of a lock that is about to be granted by
     /// [`report_flushed_of`](Sessions::report_flushed_of). O(n), at little cost for each.
     pub fn flushed(&mut self, database: Option<i32>, reason: LossReason) {
-        let last = self.grants.last_id();
-        let databases: Set<_> = match database {
-            Some(one) => [one].into_iter().collect(),
-            None => self
-                .grants
-                .iter()
-                .map(|grant| grant.lock_id.database)
-                .collect(),
-        };
-        for database in databases {
-            let before = (last, reason);
-            self.flushed.databases.insert(database, before);
+        let before = (self.grants.last_id(), reason);
+        let flushed = &mut self.flushed;
+        flushed.databases.extend(database.map(|one| (one, before)));
+        flushed.grants.clear();
+        for grant in self.grants.iter() {
+            if database.is_none() {
+                flushed.databases.insert(grant.lock_id.database, before);
+            }
+            if flushed.reason_of(grant).is_some() {
+                flushed.grants.push(grant.id);
+            }
         }
-        let grants = self.grants.iter();
-        let flushed = grants.filter(|grant| self.flush_of(grant).is_some());
-        let flushed: Vec<_> = flushed.map(|grant| grant.id).collect();
-        self.flushed.grants = flushed;
     }
 
     /// Reports up to `max` grants that were flushed. True when more are left.
@@ -60,7 +63,7 @@ impl Sessions {
         }
         for id in self.grants.of_lock(database, key) {
             let node = self.grants.get(id);
-            if node.is_some_and(|node| self.flush_of(&node.grant).is_some()) {
+            if node.is_some_and(|node| self.flushed.reason_of(&node.grant).is_some()) {
                 self.lose(id, LossReason::Flushed, now);
             }
         }
@@ -70,11 +73,5 @@ impl Sessions {
     #[must_use]
     pub const fn has_flushed(&self) -> bool {
         !self.flushed.grants.is_empty()
-    }
-
-    /// Why a grant was lost with its database, if it was.
-    pub(super) fn flush_of(&self, grant: &SessionGrant) -> Option<LossReason> {
-        let (last, reason) = *self.flushed.databases.get(&grant.lock_id.database)?;
-        (grant.id <= last).then_some(reason)
     }
 }

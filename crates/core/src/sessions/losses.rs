@@ -181,7 +181,7 @@ impl Sessions {
 
     pub(super) fn lose(&mut self, id: GrantId, reason: LossReason, now: Now) {
         if let Some(grant) = self.remove(id) {
-            let reason = self.flush_of(&grant).unwrap_or(reason);
+            let reason = self.flushed.reason_of(&grant).unwrap_or(reason);
             let has_ended = grant.deadline < Deadline::At(now.unix.millis());
             let reason = if has_ended {
                 LossReason::Expired
