@@ -11,7 +11,7 @@ await database.query("CREATE TABLE seats (id int, buyer text, fence bigint); INS
 
 const late = "too late, a newer holder has claimed the seat";
 
-/** Puts the token into the row, and then reads. Who has a lower token cannot write from now on. */
+/** Puts the token into the row, and then reads. A holder with a lower token cannot write from now on. */
 async function claim(token) {
   const claimed = await database.query("UPDATE seats SET fence = $1 WHERE id = 1 AND fence <= $1", [token]);
   if (claimed.rowCount === 0) return late;

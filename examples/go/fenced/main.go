@@ -16,7 +16,7 @@ import (
 
 const late = "too late, a newer holder has claimed the seat"
 
-// claim puts the token into the row, and then reads. Who has a lower token cannot write from now on.
+// claim puts the token into the row, and then reads. A holder with a lower token cannot write from now on.
 func claim(ctx context.Context, database *pgx.Conn, token int64) string {
 	claimed, err := database.Exec(ctx, "UPDATE seats SET fence = $1 WHERE id = 1 AND fence <= $1", token)
 	if err != nil {

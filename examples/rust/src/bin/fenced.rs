@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Error, NoTls};
 
 const LATE: &str = "too late, a newer holder has claimed the seat";
 
-/// Puts the token into the row, and then reads. Who has a lower token cannot write from now on.
+/// Puts the token into the row, and then reads. A holder with a lower token cannot write from now on.
 async fn claim(database: &Client, token: i64) -> Result<&'static str, Error> {
     let claim = "UPDATE seats SET fence = $1 WHERE id = 1 AND fence <= $1";
     if database.execute(claim, &[&token]).await? == 0 {

@@ -19,7 +19,7 @@ public class Fenced {
 
     static final String LATE = "too late, a newer holder has claimed the seat";
 
-    /** Puts the token into the row, and then reads. Who has a lower token cannot write from now on. */
+    /** Puts the token into the row, and then reads. A holder with a lower token cannot write from now on. */
     static String claim(Connection database, long token) throws SQLException {
         String claim = "UPDATE seats SET fence = ? WHERE id = 1 AND fence <= ?";
         try (PreparedStatement statement = database.prepareStatement(claim)) {
