@@ -122,8 +122,8 @@ func (l *Locks) call(ctx context.Context, to target, command []any) (reply state
 }
 
 // Close ends all waits, releases all locks and closes the connections, but not the client. Call it when the work under
-// the locks has stopped. It takes no longer than its context and 2 replies. What could not be released by then is free
-// a lease later. A second Close does nothing.
+// the locks has stopped. It takes no longer than its context and 2 replies. A lock that could not be released by then
+// is free a lease later. A second Close does nothing.
 func (l *Locks) Close(ctx context.Context) error {
 	st := l.lock()
 	if l.servers == nil || st.IsClosed() {

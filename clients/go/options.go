@@ -63,8 +63,8 @@ func Permits(n int) LockOption {
 	}
 }
 
-// Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it. A lease of
-// zero or less is [ErrMisuse].
+// Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it. A lease of zero or less is
+// [ErrMisuse].
 func Fixed(lease time.Duration) LockOption {
 	return func(t *terms) { t.lease, t.isFixed = lease, true }
 }

@@ -22,7 +22,7 @@ export interface Held {
 /**
  * A hold of a lock, until its release or the loss of the lock.
  *
- * No client can promise that it still has the lock when its write arrives. So what is written to has to compare the `token`.
+ * No client can promise that it still has the lock when its write arrives. So the data store has to compare the `token`.
  *
  * @example
  * ```ts

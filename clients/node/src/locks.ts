@@ -230,8 +230,8 @@ export class Locks extends Maker {
 
   /**
    * Ends all waits, releases all locks and closes the connections of the locks, not the client. Call it when the work has
-   * stopped. It takes at most two reply timeouts, and never rejects; what could not be released is free a lease later. An
-   * acquire after it rejects with {@link LockMisuse}.
+   * stopped. It takes at most two reply timeouts, and never rejects; a lock that could not be released is free a lease
+   * later. An acquire after it rejects with {@link LockMisuse}.
    */
   close(): Promise<void> {
     return this.core.close();

@@ -17,7 +17,7 @@ const folder = path.join(root, "build/examples");
 const entries: Record<string, string> = { "redis-lock-client": "index", "redis-lock-client/testing": "testing",
   "redis-lock-client/redlock": "redlock/index", "redis-lock-client/nestjs": "nestjs/index", "redis-lock-client/otel": "otel/index" };
 
-/** What the examples take for granted. */
+/** The names that the examples use. */
 const FRAME = `import type { Locks } from "../src/index.js";
   declare global {
     const locks: Locks, others: Locks;

@@ -104,8 +104,8 @@ impl Locks {
     }
 
     /// Ends all waits and releases all locks. Call it when the work under the locks has stopped, at `SIGTERM` for
-    /// example. It takes two seconds at most; what could not be released by then is free a lease later. Dropping the
-    /// future does not stop it.
+    /// example. It takes two seconds at most; a lock that could not be released by then is free a lease later. Dropping
+    /// the future does not stop it.
     ///
     /// # Errors
     /// The first of the locks that could not be released.

@@ -47,7 +47,7 @@ export interface LocksOptionsFactory {
  * ```
  */
 export interface LocksModuleAsyncOptions extends LocksModuleExtras, Pick<ModuleMetadata, "imports"> {
-  /** What `useFactory` is called with. */
+  /** The tokens of the providers that `useFactory` is called with. */
   readonly inject?: FactoryProvider["inject"];
   /** Makes the options. */
   readonly useFactory?: (...injected: any[]) => LocksModuleOptions | Promise<LocksModuleOptions>;
@@ -58,7 +58,7 @@ export interface LocksModuleAsyncOptions extends LocksModuleExtras, Pick<ModuleM
 }
 
 /**
- * What injects these locks: the class `Locks` itself, or a name. For tests that replace them.
+ * The token that injects these locks: the class `Locks` itself, or a name. For tests that replace them.
  *
  * @example
  * ```ts

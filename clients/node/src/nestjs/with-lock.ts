@@ -20,8 +20,8 @@ export interface WithLockOptions extends Omit<LockOptions, "signal"> {
   /** One of so many permits. */
   readonly of?: number | undefined;
   /**
-   * What a call does that finds others at work for all of `wait`: it rejects with LockBusy, or it does nothing and resolves
-   * with undefined. With "skip" it does not wait, unless `wait` says so.
+   * If others hold the lock for all of `wait`, a call rejects with LockBusy ("throw"), or does nothing and resolves with
+   * undefined ("skip"). With "skip" it does not wait, unless `wait` says so.
    */
   readonly ifBusy?: "throw" | "skip" | undefined;
   /**

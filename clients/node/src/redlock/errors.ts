@@ -20,7 +20,7 @@ export interface ExecutionStats {
 }
 
 /**
- * What an operation that has succeeded took.
+ * The attempts of an operation that has succeeded, and when it began.
  *
  * @see {@link ExecutionError} for an example of its `attempts`
  */

@@ -1,9 +1,9 @@
-/** What an acquire of a Redlock returns. */
+/** The lock that an acquire of a Redlock returns. */
 
 import type { ExecutionResult, ExecutionStats } from "./errors.ts";
 
 /**
- * What a lock needs of its `Redlock`.
+ * The calls of its `Redlock` that a lock makes.
  *
  * @see {@link Lock} for an example
  */
@@ -15,7 +15,7 @@ export interface Operations {
 }
 
 /**
- * What an acquire of a {@link Redlock} returns. In another process it is made by hand, of what this one has sent.
+ * A lock that a {@link Redlock} has acquired. Another process makes one by hand, of the values that this process has sent.
  *
  * @example
  * ```ts

@@ -134,7 +134,7 @@ class Grants(list[Grant]):
 
 
 class Acquiring(Generic[T]):
-    """What `Locks.lock` and `Locks.lock_all` return: await it for the Grant or the Grants, or use it by `async with`.
+    """The result of `Locks.lock` and `Locks.lock_all`: await it for the Grant or the Grants, or use it by `async with`.
     It acquires once, and raises what `Locks.lock` names."""
 
     def __init__(self, acquire: Coroutine[Any, Any, T]) -> None:
@@ -271,8 +271,8 @@ class Locks(Locking):
 
     async def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
-        under the locks has stopped. It takes at most two replies; what could not be released is free a lease later. It
-        raises nothing, and a second call does nothing."""
+        under the locks has stopped. It takes at most two replies; a lock that could not be released is free a lease
+        later. It raises nothing, and a second call does nothing."""
         self._bind()
         await self._close()
 

@@ -81,7 +81,7 @@ def get_or_compute(key: str, compute: Callable[[], R], timeout: Any = DEFAULT_TI
 
     Callers that wait while the computation fails get ComputationFailed, and do not repeat it one after the other. If
     the wait is longer than `wait` seconds, or no lock can be acquired, each caller computes for itself: the cache
-    continues. `timeout`, in seconds, and `version`: as in `cache.set`. What `compute` raises is raised as it is.
+    continues. `timeout`, in seconds, and `version`: as in `cache.set`. An error of `compute` is raised as it is.
 
     >>> get_or_compute("front-page", lambda: "<html>", timeout=60)
     '<html>'

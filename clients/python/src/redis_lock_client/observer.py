@@ -15,7 +15,7 @@ class Observer:
     """Is notified of what happens. Make a class of it with the methods that you need; none of them may block.
 
     `acquired` and `released` run in the thread or the task of the call; `lost` and `connection` run on a thread of
-    their own, or in the event loop. What they raise is logged. Times are in seconds. Keys have the client's prefix.
+    their own, or in the event loop. Their errors are logged. Times are in seconds. Keys have the client's prefix.
 
     >>> from redis_lock_client import Locks
     >>> class Failures(Observer):

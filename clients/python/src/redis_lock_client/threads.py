@@ -176,8 +176,8 @@ class Locks(Locking):
 
     def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work
-        under the locks has stopped. It takes at most two replies; what could not be released is free a lease later. It
-        raises nothing, and a second call does nothing."""
+        under the locks has stopped. It takes at most two replies; a lock that could not be released is free a lease
+        later. It raises nothing, and a second call does nothing."""
         run(self._close())
 
     def __enter__(self) -> Locks:

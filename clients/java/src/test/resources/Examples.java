@@ -13,7 +13,7 @@ import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 
-/** What the examples of the documentation take for granted. JavadocTest puts them in. */
+/** The names that the examples of the documentation use. JavadocTest inserts the examples. */
 public class Examples {
     interface LettuceConnectionFactory { // of Spring
         Object getRequiredNativeClient();

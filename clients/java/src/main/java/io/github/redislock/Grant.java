@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * A lock that is held, until its release or its loss. Any thread may use it.
  *
- * <p>No client can promise that it still has the lock when its write arrives. So what is written to has to compare the
+ * <p>No client can promise that it still has the lock when its write arrives. So the data store has to compare the
  * {@link #token}.
  *
  * <pre>{@code

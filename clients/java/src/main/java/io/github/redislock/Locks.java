@@ -54,8 +54,8 @@ public final class Locks implements AutoCloseable {
 
     /**
      * Ends all waits, releases all locks and closes the connections. Call it when the work under the locks has stopped. It
-     * takes no longer than 2 reply timeouts, and throws nothing. What could not be released by then is free a lease later. An
-     * acquire after it, and a call about a grant, throws {@link LockMisuseException}.
+     * takes no longer than 2 reply timeouts, and throws nothing. A lock that could not be released by then is free a lease
+     * later. An acquire after it, and a call about a grant, throws {@link LockMisuseException}.
      */
     @Override
     public void close() {

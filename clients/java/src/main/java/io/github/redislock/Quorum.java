@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 /**
  * Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
  * from being acquired, or loses one. The servers fail by themselves: none is a replica of another. There are at least 3.
- * What such a lock needs and costs: docs/quorum.md of the project.
+ * The project's docs/quorum.md says which servers such a lock needs, and what it costs.
  *
  * <pre>{@code
  * LockServer one = JedisServer.of("redis-1", 6379);

@@ -1,7 +1,7 @@
 package io.github.redislock.spi;
 
 /**
- * What an error means to the caller. Each has an exception.
+ * The meaning of an error to the caller. Each kind has an exception.
  *
  * @see io.github.redislock.LockException
  */
