@@ -32,8 +32,8 @@ type instruments struct {
 	down           metric.Int64UpDownCounter
 }
 
-// Observer is one for [redislock.Options] that measures. docs/monitoring/README.md lists the metrics. The error is that
-// of the meter, which refuses an instrument.
+// Observer is one for [redislock.Options] that measures. docs/monitoring/README.md lists the metrics. The error is the
+// meter's, if it refuses an instrument.
 func Observer(meter metric.Meter, options ...Option) (redislock.Observer, error) {
 	i := &instruments{of: func(string) []attribute.KeyValue { return nil }}
 	for _, option := range options {

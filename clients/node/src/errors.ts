@@ -53,7 +53,7 @@ export class LockLost extends LockError {
 /**
  * Waiting would create a deadlock cycle: release another lock of the task first.
  *
- * @see {@link Task} for the only owners that meet it
+ * @see {@link Task}: only the locks of a task can be in a cycle
  */
 export class LockDeadlock extends LockError {}
 /**

@@ -14,7 +14,7 @@ import { now } from "./time.ts";
  * - {@link LockUnavailable} if the server does not answer within the time to wait, which is at least one reply timeout here;
  * - {@link LockRefused} if the server refuses it, for example for want of a right or of the module;
  * - {@link LockLost} if the lock was lost before it was handed over;
- * - {@link LockDeadlock} and {@link LockNotAlone}, which only a {@link Task} meets that holds a lock already;
+ * - {@link LockDeadlock} or {@link LockNotAlone}, only for a {@link Task} that holds a lock already;
  * - {@link LockMisuse} if the locks are closed, or the key is of another type.
  *
  * @example

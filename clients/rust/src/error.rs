@@ -80,7 +80,7 @@ impl ErrorKind {
         matches!(self, Self::Unavailable | Self::Lost | Self::Busy)
     }
 
-    /// The name of the kind in metrics, as `not-alone`.
+    /// The name of the kind in metrics, such as `not-alone`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -75,7 +75,7 @@ impl StandIn {
     }
 
     /// Ends all grants of a key as an operator's DEL does: the holders are notified, and the first waiter gets the lock.
-    /// It returns false if nobody holds the lock. The key is with the client's prefix.
+    /// It returns false if nobody holds the lock. The key includes the client's prefix.
     pub fn lose(&self, key: impl AsRef<[u8]>) -> bool {
         let is_lost = |call: &Call| call.name.key[..] == *key.as_ref() && call.token > 0;
         let is_any = self.known().end(Some("deleted"), is_lost) > 0;

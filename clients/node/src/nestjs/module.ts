@@ -18,7 +18,7 @@ export interface LocksModuleExtras {
 }
 
 /**
- * Makes options, of what else the application has.
+ * Makes the options, perhaps from other providers of the application.
  *
  * @see {@link LocksModuleAsyncOptions} for an example
  */
@@ -51,9 +51,9 @@ export interface LocksModuleAsyncOptions extends LocksModuleExtras, Pick<ModuleM
   readonly inject?: FactoryProvider["inject"];
   /** Makes the options. */
   readonly useFactory?: (...injected: any[]) => LocksModuleOptions | Promise<LocksModuleOptions>;
-  /** Is made by Nest, and makes the options. */
+  /** A class that Nest instantiates, and that makes the options. */
   readonly useClass?: Type<LocksOptionsFactory>;
-  /** Is in the application already, and makes the options. */
+  /** The token of a provider of the application that makes the options. */
   readonly useExisting?: InjectionToken<LocksOptionsFactory>;
 }
 

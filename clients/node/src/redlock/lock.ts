@@ -31,7 +31,7 @@ export interface Operations {
  * ```
  */
 export class Lock {
-  /** By which it was acquired. */
+  /** The Redlock that acquired it. */
   readonly redlock: Operations;
   /** The keys, as the acquire named them. */
   readonly resources: string[];
@@ -65,7 +65,7 @@ export class Lock {
   }
 
   /**
-   * The lock for so long from now on; this object is over.
+   * The lock for `duration` ms from now on, as a new object; this one is over.
    *
    * @param duration - In ms, a whole number.
    * @throws {@link ExecutionError} if it was lost before, or if too few clients answer

@@ -55,9 +55,9 @@ const inOrder = (resources: readonly string[]): string[] => [...new Set(resource
  * ```
  */
 export class Redlock extends EventEmitter {
-  /** One of one server or cluster, or at least three of independent servers. */
+  /** One client of a server or cluster, or at least three clients of independent servers. */
   readonly clients: Set<RedlockClient>;
-  /** Those of calls that name no others. */
+  /** The settings of calls that name no others. */
   readonly settings: Settings;
   readonly #clients: readonly RedlockClient[];
   readonly #held = new WeakMap<Lock, readonly Grant[]>();

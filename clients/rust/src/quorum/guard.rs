@@ -243,7 +243,7 @@ impl QuorumGuard {
     /// Gives the lock another lease, from now on, as [`Guard::extend`](crate::Guard::extend).
     ///
     /// # Errors
-    /// As [`check`](Self::check), and [`Misuse`](ErrorKind::Misuse) as there.
+    /// As [`check`](Self::check), and [`Misuse`](ErrorKind::Misuse) for a lease that is too short.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let extend = |hold: Arc<Hold>| hold.extend(lease);
         self.lock.call("extend", extend).await

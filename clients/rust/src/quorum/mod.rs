@@ -124,7 +124,7 @@ impl Quorum {
     }
 }
 
-/// How a lock of a [`Quorum`] will be acquired, which has an example. It can be used any number of times.
+/// How a lock of a [`Quorum`] will be acquired: an example is there. It can be used any number of times.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct QuorumLock {

@@ -3,7 +3,7 @@ package io.github.redislock;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The server could not be reached, gave no answer in time, or only answers that pass, such as LOADING. The call may have
+ * The server could not be reached, gave no answer in time, or only passing errors such as LOADING. The call may have
  * been carried out all the same.
  *
  * @see LockException

@@ -21,7 +21,7 @@ import java.util.Optional;
  * timeout here;
  * <li>{@link LockRefusedException} if the server refuses it, for example for want of a right or of the module;
  * <li>{@link LockLostException} if the lock was lost before it was handed over;
- * <li>{@link LockDeadlockException} and {@link LockNotAloneException}, which only callers meet that hold a lock already, by a
+ * <li>{@link LockDeadlockException} or {@link LockNotAloneException}, only for a caller that holds a lock already, by a
  * {@link Task} or as a {@link ThreadLock};
  * <li>{@link LockMisuseException} if the client is closed, or the key is of another type.
  * </ul>
