@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname -- "$0")"
 if command -v shellcheck >/dev/null; then
-    shellcheck --severity=warning redis-lock run.sh trial/start
+    shellcheck redis-lock run.sh trial/start
 else
     echo 'shellcheck is not installed: left out'
 fi
