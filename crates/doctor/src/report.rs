@@ -124,9 +124,11 @@ impl Report {
         let mut reasons = Vec::<(String, &Finding)>::new();
         let unseen = self.findings.iter();
         for finding in unseen.filter(|one| one.severity == Severity::NotLookedAt) {
-            let reason = |one: &Finding| (one.seen.clone(), one.fix.clone(), one.servers.clone());
-            let mut known = reasons.iter_mut();
-            match known.find(|(_, known)| reason(known) == reason(finding)) {
+            let same = reasons.iter_mut().find(|(_, known)| {
+                (&known.seen, &known.fix, &known.servers)
+                    == (&finding.seen, &finding.fix, &finding.servers)
+            });
+            match same {
                 Some((checks, _)) => *checks = format!("{checks}, {}", finding.check),
                 None => reasons.push((finding.check.to_owned(), finding)),
             }
