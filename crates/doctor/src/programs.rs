@@ -35,7 +35,7 @@ pub(crate) fn examine(c: &mut Asker) -> Seen<Programs> {
     Ok(Programs { all, stuck })
 }
 
-/// Adds names of locks; what may not be seen is left out.
+/// Adds names of locks, as far as they may be seen.
 fn name_locks(c: &mut Asker, stuck: &mut [Stuck]) -> Seen<()> {
     let own = |one: &Stuck| format!("LOCK.SESSION GRANTS {} COUNT {NAMED}", one.program.id);
     let own = stuck.iter().map(|one| command(&own(one)));

@@ -60,7 +60,7 @@ pub(super) fn reads(node: &Node) -> Judged {
     or_ok(found, "an isolated node does not answer about locks")
 }
 
-/// Each of them is let be anywhere within its range; these values are what nobody should mean.
+/// The server accepts any value within a setting's range; these values are mistakes.
 pub(super) fn values(node: &Node) -> Judged {
     let mut found = unwanted(node, "settings", warning)?;
     let name = "lock.default-lease-ms";
