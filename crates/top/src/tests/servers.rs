@@ -10,7 +10,7 @@ use clap::Parser;
 use ratatui::crossterm::event::KeyCode;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use redis_lock_tool::Target;
-use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post, run, tls};
+use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post, run, tls, users};
 
 fn source(server: &Server) -> Source {
     Source::new(Target::new(settings(server)))
@@ -27,10 +27,9 @@ fn settings(server: &Server) -> ConnectionInfo {
 
 /// A source with the user of this name in the manual.
 pub(super) fn source_as(server: &Server, name: &str) -> Source {
-    let manual = include_str!("../../../../docs/operations/users.md");
-    let start = format!("ACL SETUSER {name} ");
-    let rule = manual.lines().find(|line| line.starts_with(&start));
-    run(&mut server.connection(), rule.expect("a rule")).okay();
+    for rule in users::rules(name) {
+        run(&mut server.connection(), rule).okay();
+    }
     let settings = settings(server);
     let user = settings.redis_settings().clone();
     let user = user.set_username(name).set_password("secret");
