@@ -26,7 +26,7 @@ pub(crate) enum Mode {
     Help,
 }
 
-/// A lock or a program, and what belongs to it.
+/// A lock with its queue, or a program with its locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Details {
     pub(crate) id: Id,
