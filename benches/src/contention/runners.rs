@@ -1,7 +1,7 @@
 //! What takes a contestant's turns: contenders in this process, or a program of another language.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -134,17 +134,20 @@ impl Runner for Commands {
     fn turn(&mut self, seconds: f64) -> Result<Turn, String> {
         let (passed, locks) = (self.passed, self.locks);
         let ready = &Barrier::new(self.connections.len() + 1);
-        let clock = &Clock::start();
+        // Started when all threads are.
+        let clock = &OnceLock::new();
         Ok(thread::scope(|scope| {
             let contenders = self.connections.iter_mut().enumerate();
             let contenders = contenders.map(|(number, connection)| {
                 scope.spawn(move || {
                     ready.wait();
+                    let clock = clock.get_or_init(Clock::start);
                     contend(passed, connection, number, number % locks, clock)
                 })
             });
             let contenders: Vec<_> = contenders.collect();
             ready.wait();
+            let clock = clock.get_or_init(Clock::start);
             thread::sleep(Duration::from_secs_f64(seconds));
             let seconds = clock.end();
             let tallies = contenders.into_iter().map(ScopedJoinHandle::join);
