@@ -133,16 +133,15 @@ class Contest:
             close()
 
     def turn(self, seconds):
-        ready = threading.Barrier(len(self.handles) + 1)
+        # The turn begins when all threads have started.
+        ready = threading.Barrier(len(self.handles) + 1, action=self.begin)
         threads = [
             threading.Thread(target=self.contend, args=(number, ready))
             for number in range(len(self.handles))
         ]
-        self.begin()
         for thread in threads:
             thread.start()
         ready.wait()
-        self.began = time.perf_counter_ns()
         time.sleep(seconds)
         self.over, lasted = True, self.now()
         for thread in threads:
@@ -150,8 +149,8 @@ class Contest:
         return self.outcome(lasted)
 
     def contend(self, number, ready):
-        handle, times = self.handles[number], self.times[number]
         ready.wait()
+        handle, times = self.handles[number], self.times[number]
         while not self.over:
             asked = self.now()
             try:
