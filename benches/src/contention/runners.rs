@@ -192,11 +192,11 @@ impl Clients {
 impl Runner for Clients {
     fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String> {
         let key = |number| format!("contest:client:{}", number % workload.locks);
-        let numbers = 0..workload.contenders;
-        for number in numbers.clone() {
-            cmd!(server.connection(), "DEL", key(number)).int();
+        for lock in 0..workload.locks {
+            cmd!(server.connection(), "DEL", key(lock)).int();
         }
-        self.handles = numbers.map(|number| self.locks.lock(key(number))).collect();
+        let handles = (0..workload.contenders).map(|number| self.locks.lock(key(number)));
+        self.handles = handles.collect();
         Ok(())
     }
 

@@ -76,7 +76,7 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
     for &(locks, rounds) in amounts {
         let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
         let needed = locks * FREE_BYTES_EACH;
-        let mut figures = [(); KINDS.len()].map(|()| <[Rounds; COLUMNS.len()]>::default());
+        let mut figures: [[Rounds; COLUMNS.len()]; KINDS.len()] = Default::default();
         if needed <= free {
             for _ in 0..rounds {
                 for (kind, figures) in KINDS.iter().zip(&mut figures) {
