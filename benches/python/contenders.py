@@ -22,7 +22,8 @@ LEASE_MS = 30_000
 FAILURES = (redis.RedisError, RuntimeError, LockError)
 
 
-# Each way gives a contender's view of a lock, by the lock's name, and what closes the connections.
+# Each way gives a function from a lock's name to a contender's view of that lock, and the
+# functions that close the connections.
 
 
 def client(locks, redis_of, port, _):
@@ -64,7 +65,7 @@ def connect(redis_of, port, contenders):
 
 
 class AsyncRedis(redis.asyncio.Redis):
-    """With the name of the other one for its end."""
+    """Closes by the same name as the client for threads."""
 
     close = redis.asyncio.Redis.aclose
 

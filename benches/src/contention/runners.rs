@@ -1,4 +1,4 @@
-//! What takes a contestant's turns: contenders in this process, or a program of another language.
+//! Runners take a contestant's turns: contenders in this process, or a program of another language.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -20,7 +20,7 @@ use crate::toolchains::Language;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) trait Runner: Send {
-    /// Gets ready for a contest of so many.
+    /// Connects the contenders, and makes the locks free.
     fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String>;
 
     /// One turn.
@@ -84,7 +84,7 @@ impl Clock {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Ends it; the seconds that it took.
+    /// Ends the turn, and gives its length in seconds.
     fn end(&self) -> f64 {
         self.over.store(true, Ordering::SeqCst);
         self.began.elapsed().as_secs_f64()

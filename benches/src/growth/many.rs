@@ -21,7 +21,8 @@ use crate::ways::{OWNER, Way, command};
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// The kind of locks that are held: its name, the command that takes one, the word before its lease; and its pair.
+/// The kind of locks that are held: its name, the command that takes one, and the word before its lease; and the way
+/// of a pair on other keys.
 type Kind = ([&'static str; 3], Way);
 
 const KINDS: [Kind; 2] = [
@@ -32,7 +33,7 @@ const KINDS: [Kind; 2] = [
 const PAIRS: usize = 500;
 const BATCHES: usize = 10;
 
-/// The columns of the tables of sizes and of times, of which the first has so many.
+/// The columns of both tables: the first [`SIZES`] are of the table of sizes, the others of that of times.
 const COLUMNS: [&str; 13] = [
     "MiB in all",
     "bytes each",
