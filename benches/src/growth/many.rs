@@ -1,4 +1,4 @@
-//! What very many held locks cost, beside as many keys of SET PX: memory, files, and the end of their leases.
+//! The cost of very many held locks, beside as many keys of SET PX: memory, files, and the end of their leases.
 
 use std::fs;
 use std::path::Path;
@@ -132,7 +132,7 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
 
     let rewritten = rewrite(&server, &mut connection);
     let aof = size_of(&server.dir().join("appendonlydir"));
-    // What empties the server must not get into the file.
+    // The FLUSHALL must not get into the file.
     cmd!(connection, "CONFIG", "SET", "appendonly", "no").okay();
     cmd!(connection, "FLUSHALL", "SYNC").okay();
     let aof_loaded = cpu_of(&server, || cmd!(connection, "DEBUG", "LOADAOF").okay());

@@ -68,7 +68,7 @@ impl Report {
         if as_json { json(self) } else { self.text(all) }
     }
 
-    /// The worst first. What is fine is one line, unless all is asked for.
+    /// The worst first. All checks that are fine share one line, unless all is asked for.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut text = String::new();
         for server in &self.servers {
