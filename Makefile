@@ -206,7 +206,7 @@ dist-test: ## check what make dist has built: sizes, symbols, checksums, and a l
 dist-again: ## build it again in another folder: it must be the same to the byte
 	@$(TOOLS)/dist/reproduce.sh $(TARGETS)
 
-container-test: ## images and the compose file, as a user runs them (takes root, podman, DIST=folder; BASES= for others)
+container-test: ## images and the compose file, as a user runs them (takes root, podman and DIST=folder; BASES= names other images)
 	@packaging/container/test/all.sh $(DIST)
 
 release-rehearsal: ## what a release does, up to the registries

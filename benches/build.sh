@@ -17,14 +17,14 @@ needs() {
     }
 }
 
-# A program of these lines, the last of which is to end in "$@".
+# Writes the program: a shell script of the lines of the input, of which the last ends in "$@".
 program() {
     printf '#!/bin/sh\n' >contenders
     cat >>contenders
     chmod +x contenders
 }
 
-# The language, and the libraries, each in a line of the input.
+# Prints the version of the language, and the libraries, which are the lines of the input.
 versions() {
     printf '%s: ' "$1"
     paste -sd, - | sed 's/,/, /g'

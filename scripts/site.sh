@@ -39,7 +39,7 @@ python() {
     pip="$kept/venv/bin/pip --quiet --disable-pip-version-check"
     $pip install --require-hashes --requirement clients/python/requirements.txt
     $pip install pdoc==16.0.0
-    # What has a name without a leading line is public, but for what __init__.py has already.
+    # Modules without a leading underscore are public. Those that __init__.py exports already are left out.
     modules=$(cd clients/python/src && grep -l '^__all__' redis_lock_client/[a-z]*.py redis_lock_client/*/__init__.py \
         redis_lock_client/lock_class/asyncio.py |
         sed 's/\/__init__//; s/\.py$//; y/\//./' | grep -vE '\.(errors|observer|threads|state)$')

@@ -17,7 +17,7 @@ type contest struct {
 	over    atomic.Bool
 }
 
-// What the contenders did in a turn.
+// The times of the contenders in a turn.
 type turn struct {
 	Seconds float64 `json:"seconds"`
 	Errors  int     `json:"errors"`

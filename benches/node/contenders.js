@@ -92,7 +92,7 @@ class Contest {
     return { seconds: lasted / 1e9, errors: this.errors.length, times };
   }
 
-  // In nanoseconds since the turn began.
+  // The nanoseconds since the turn began.
   now() {
     return Number(process.hrtime.bigint() - this.began);
   }

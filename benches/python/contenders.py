@@ -22,7 +22,8 @@ LEASE_MS = 30_000
 FAILURES = (redis.RedisError, RuntimeError, LockError)
 
 
-# Each way gives a contender's view of a lock, by the lock's name, and what closes the connections.
+# Each way gives a function from a lock's name to a contender's view of that lock, and the
+# functions that close the connections.
 
 
 def client(locks, redis_of, port, _):
@@ -64,7 +65,7 @@ def connect(redis_of, port, contenders):
 
 
 class AsyncRedis(redis.asyncio.Redis):
-    """With the name of the other one for its end."""
+    """Closes by the same name as the client for threads."""
 
     close = redis.asyncio.Redis.aclose
 
@@ -133,16 +134,15 @@ class Contest:
             close()
 
     def turn(self, seconds):
-        ready = threading.Barrier(len(self.handles) + 1)
+        # The turn begins when all threads have started.
+        ready = threading.Barrier(len(self.handles) + 1, action=self.begin)
         threads = [
             threading.Thread(target=self.contend, args=(number, ready))
             for number in range(len(self.handles))
         ]
-        self.begin()
         for thread in threads:
             thread.start()
         ready.wait()
-        self.began = time.perf_counter_ns()
         time.sleep(seconds)
         self.over, lasted = True, self.now()
         for thread in threads:
@@ -150,8 +150,8 @@ class Contest:
         return self.outcome(lasted)
 
     def contend(self, number, ready):
-        handle, times = self.handles[number], self.times[number]
         ready.wait()
+        handle, times = self.handles[number], self.times[number]
         while not self.over:
             asked = self.now()
             try:

@@ -15,8 +15,8 @@ use crate::ways::Way;
 /// Pairs of one write, and writes of one count.
 const BATCH: u32 = 500;
 const BATCHES: u32 = 40;
-/// So many locks are held at once. Under callgrind a server is fifty times as slow, and so is the work of a session's
-/// timer as frequent: it would find each of a batch.
+/// How many locks are held at once. Under callgrind a server is fifty times slower, but its timers are not: in a large
+/// batch, the timer of the session would find each lock still held.
 const HELD: u32 = 50;
 
 pub(crate) fn valgrind_is_here() -> bool {
@@ -79,8 +79,8 @@ pub(crate) fn pair(
     })
 }
 
-/// The same where some locks are acquired, then released by their tokens, as the program of a session does: in
-/// a session, or without.
+/// The same for locks that are acquired together, then released by their tokens, as a program with a session does: in
+/// a session, or without one.
 pub(crate) fn held_pair(program: &Program, built: &Path, in_session: bool) -> Result<u64, String> {
     let run = |batches: u32| {
         of_server(program, Setting::Plain, built, |server| {

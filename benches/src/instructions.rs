@@ -276,10 +276,10 @@ fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String
     })
 }
 
-/// The instructions of one hand-off: what a server takes that hands over, less what it takes when it rests as long
-/// with the same clients in line, because its cron and the module's ticks run by the clock. The lesser of two such
-/// differences. `join` lets the clients of the ring begin to wait, and `hand_off` lets the holder pass on the lock, who
-/// is told its place in the ring.
+/// The instructions of one hand-off: those of a server during hand-offs, less those of a server that rests as long with
+/// the same waiting clients, because its cron and the module's ticks run by the clock. The lesser of two such
+/// differences. `join` lets the clients of the ring begin to wait. `hand_off` lets the holder, which has the given
+/// place in the ring, pass on the lock.
 fn beside_rest<C>(
     program: &Program,
     built: &Path,

@@ -106,7 +106,7 @@ enum Topic {
     Instructions,
 }
 
-/// Measures on these servers; a topic that does not compare servers takes the first.
+/// Measures a topic on these servers, or on the first if it does not compare servers.
 type Measure = fn(&[Program], &Scale, &Options) -> Part;
 
 /// The topics, the page of each, and how it is measured.
@@ -202,8 +202,8 @@ fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitC
             println!("{}", table.text());
         }
         eprintln!("({:.0} s)\n", start.elapsed().as_secs_f64());
-        let mut own = pages.iter_mut().filter(|(one, _)| one.name == page.name);
-        own.next().expect("each is on a page").1.add(part);
+        let own = pages.iter_mut().find(|(one, _)| one.name == page.name);
+        own.expect("each is on a page").1.add(part);
     }
     println!("{}", report::goals(pages.iter().map(|(_, part)| part)));
     let (folder, form) = if scale.is_full {

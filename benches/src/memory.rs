@@ -64,7 +64,7 @@ fn held(program: &Program, scale: &Scale) -> Part {
         ),
         &["bytes a holder", "of SET NX PX"],
     );
-    let table = table.rows_over(kinds.map(|(name, _)| name), &figures, |_| 0);
+    let table = table.rows_over_first(kinds.map(|(name, _)| name), &figures);
     let [[plain], [ours], [scripts], [lone], [of_many]] = figures.as_slice() else {
         return Part::default();
     };

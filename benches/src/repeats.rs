@@ -51,7 +51,7 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
         "Server CPU of one call, and its ratio to an acquire of a free lock in the same round.",
         &["ns a call", "of an acquire"],
     )
-    .rows_over(names, &calls, |_| 0);
+    .rows_over_first(names, &calls);
     let goals = vec![
         Goal::at_most("re-entry of an acquire", 1.0, again.over(acquire).spread()),
         Goal::at_most("renewal of an acquire", 1.0, renewal.over(acquire).spread()),

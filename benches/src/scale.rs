@@ -35,8 +35,8 @@ pub(crate) struct Scale {
     pub(crate) watchdog_crashes: usize,
     /// Queued calls: so many wait at once.
     pub(crate) queued: usize,
-    /// The contests: how many contenders for how many locks, the time of a turn, how many turns each contestant gets, and for how long a JVM runs
-    /// before.
+    /// The contests: how many contenders for how many locks, the time of a turn, how many turns each contestant gets,
+    /// and for how long a JVM runs before.
     pub(crate) workloads: &'static [(usize, usize)],
     pub(crate) turn_seconds: f64,
     pub(crate) turns: usize,

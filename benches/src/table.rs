@@ -47,16 +47,15 @@ impl Table {
         self
     }
 
-    /// A row of each contestant: its figure, and the ratio to that of another.
-    pub(crate) fn rows_over(
+    /// A row of each contestant: its figure, and the ratio to that of the first.
+    pub(crate) fn rows_over_first(
         mut self,
         names: impl IntoIterator<Item: Into<String>>,
         figures: &[[Rounds; 1]],
-        base: impl Fn(usize) -> usize,
     ) -> Self {
-        for (index, (name, [figure])) in names.into_iter().zip(figures).enumerate() {
-            let [base] = &figures[base(index)];
-            self.row(name, vec![figure.spread(), figure.over(base).spread()]);
+        for (name, [figure]) in names.into_iter().zip(figures) {
+            let ratio = figure.over(&figures[0][0]);
+            self.row(name, vec![figure.spread(), ratio.spread()]);
         }
         self
     }

@@ -80,7 +80,7 @@ place() {
     chmod 644 "$3/${1##*/}.debug"
 }
 
-# What a package is made of, for a target, in CycloneDX's form.
+# The parts that a package is made of, for a target, in CycloneDX's form.
 bill() {
     package=$1 manifest=$2 triple=$3
     cargo cyclonedx --quiet --manifest-path "$manifest" --target "$triple" --no-build-deps --format json \

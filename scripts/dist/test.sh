@@ -39,7 +39,7 @@ redis-lock-top.cdx.json redis.conf "
     done
 }
 
-# What the library needs of the system, and what it gives.
+# Checks the library: its size, the symbols that it exports, the libraries that it needs, and its debug files.
 library() {
     file=$folder/libredis_lock.so
     size=$(wc -c <"$file")

@@ -142,7 +142,7 @@ impl Contestant {
         };
         let mut outcome = turn.outcome(self.locks);
         let [median, p99, worst] = percentiles(&mut outcome.hand_offs_us);
-        // None of a turn without a hand-off.
+        // A turn without a hand-off has no such time.
         let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
         let grants: u64 = outcome.grants.iter().sum();
         let all = (grants + outcome.late) as f64;

@@ -1,7 +1,7 @@
-//! What takes a contestant's turns: contenders in this process, or a program of another language.
+//! Runners take a contestant's turns: contenders in this process, or a program of another language.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::toolchains::Language;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) trait Runner: Send {
-    /// Gets ready for a contest of so many.
+    /// Connects the contenders, and makes the locks free.
     fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String>;
 
     /// One turn.
@@ -84,7 +84,7 @@ impl Clock {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Ends it; the seconds that it took.
+    /// Ends the turn, and gives its length in seconds.
     fn end(&self) -> f64 {
         self.over.store(true, Ordering::SeqCst);
         self.began.elapsed().as_secs_f64()
@@ -134,17 +134,20 @@ impl Runner for Commands {
     fn turn(&mut self, seconds: f64) -> Result<Turn, String> {
         let (passed, locks) = (self.passed, self.locks);
         let ready = &Barrier::new(self.connections.len() + 1);
-        let clock = &Clock::start();
+        // Started when all threads are.
+        let clock = &OnceLock::new();
         Ok(thread::scope(|scope| {
             let contenders = self.connections.iter_mut().enumerate();
             let contenders = contenders.map(|(number, connection)| {
                 scope.spawn(move || {
                     ready.wait();
+                    let clock = clock.get_or_init(Clock::start);
                     contend(passed, connection, number, number % locks, clock)
                 })
             });
             let contenders: Vec<_> = contenders.collect();
             ready.wait();
+            let clock = clock.get_or_init(Clock::start);
             thread::sleep(Duration::from_secs_f64(seconds));
             let seconds = clock.end();
             let tallies = contenders.into_iter().map(ScopedJoinHandle::join);
@@ -189,11 +192,11 @@ impl Clients {
 impl Runner for Clients {
     fn open(&mut self, server: &Server, workload: Workload) -> Result<(), String> {
         let key = |number| format!("contest:client:{}", number % workload.locks);
-        let numbers = 0..workload.contenders;
-        for number in numbers.clone() {
-            cmd!(server.connection(), "DEL", key(number)).int();
+        for lock in 0..workload.locks {
+            cmd!(server.connection(), "DEL", key(lock)).int();
         }
-        self.handles = numbers.map(|number| self.locks.lock(key(number))).collect();
+        let handles = (0..workload.contenders).map(|number| self.locks.lock(key(number)));
+        self.handles = handles.collect();
         Ok(())
     }
 

@@ -17,9 +17,9 @@ const WORKLOAD: Workload = Workload {
 /// The requests of the contenders.
 struct Contest {
     title: &'static str,
-    /// The ways, as the program of the contenders names them, and what they are called here.
+    /// The ways: their names in the program of the contenders, and in the table.
     rows: [(&'static str, &'static str); 2],
-    /// What its goals are called: the grants, and the server CPU.
+    /// The names of its goals: the grants, and the server CPU.
     goals: [&'static str; 2],
 }
 

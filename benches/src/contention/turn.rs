@@ -28,7 +28,7 @@ pub(super) struct Outcome {
 }
 
 impl Turn {
-    /// The contenders take these locks in turn: the first the first, and so on.
+    /// Contender `number` uses the lock `number % locks`.
     pub(super) fn outcome(&self, locks: usize) -> Outcome {
         let end = (self.seconds * 1e9) as u64;
         let mut outcome = Outcome::default();

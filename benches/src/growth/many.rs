@@ -1,4 +1,4 @@
-//! What very many held locks cost, beside as many keys of SET PX: memory, files, and the end of their leases.
+//! The cost of very many held locks, beside as many keys of SET PX: memory, files, and the end of their leases.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,8 @@ use crate::ways::{OWNER, Way, command};
 /// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
 const FREE_BYTES_EACH: usize = 1024;
 
-/// The kind of locks that are held: its name, the command that takes one, the word before its lease; and its pair.
+/// The kind of locks that are held: its name, the command that takes one, and the word before its lease; and the way
+/// of a pair on other keys.
 type Kind = ([&'static str; 3], Way);
 
 const KINDS: [Kind; 2] = [
@@ -32,7 +33,7 @@ const KINDS: [Kind; 2] = [
 const PAIRS: usize = 500;
 const BATCHES: usize = 10;
 
-/// The columns of the tables of sizes and of times, of which the first has so many.
+/// The columns of both tables: the first [`SIZES`] are of the table of sizes, the others of that of times.
 const COLUMNS: [&str; 13] = [
     "MiB in all",
     "bytes each",
@@ -76,7 +77,7 @@ fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
     for &(locks, rounds) in amounts {
         let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
         let needed = locks * FREE_BYTES_EACH;
-        let mut figures = [(); KINDS.len()].map(|()| <[Rounds; COLUMNS.len()]>::default());
+        let mut figures: [[Rounds; COLUMNS.len()]; KINDS.len()] = Default::default();
         if needed <= free {
             for _ in 0..rounds {
                 for (kind, figures) in KINDS.iter().zip(&mut figures) {
@@ -131,7 +132,7 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
 
     let rewritten = rewrite(&server, &mut connection);
     let aof = size_of(&server.dir().join("appendonlydir"));
-    // What empties the server must not get into the file.
+    // The FLUSHALL must not get into the file.
     cmd!(connection, "CONFIG", "SET", "appendonly", "no").okay();
     cmd!(connection, "FLUSHALL", "SYNC").okay();
     let aof_loaded = cpu_of(&server, || cmd!(connection, "DEBUG", "LOADAOF").okay());

@@ -45,7 +45,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
          blocked calls.",
         &["us a grant", "of blocked"],
     );
-    let table = table.rows_over(NAMES, &figures, |_| 0);
+    let table = table.rows_over_first(NAMES, &figures);
     let ratio = |[cost]: &[Rounds; 1]| cost.over(&figures[0][0]).spread();
     let goal = |index: usize, limit| {
         let what = format!("CPU a grant of blocked, {}", NAMES[index]);

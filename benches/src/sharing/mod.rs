@@ -1,4 +1,4 @@
-//! What a share of a lock costs, beside a lock that one holder has alone.
+//! The cost of a share of a lock, beside a lock that one holder has alone.
 
 mod pair;
 mod readers;

@@ -4,7 +4,7 @@ use crate::finding::{Fix, Seen, Unseen};
 use redis::{Cmd, Value};
 use redis_lock_tool::{Answer, Link, Target, command, text};
 
-/// A connection, and the user that it has. When it fails, everything else is unseen.
+/// A connection, and its user. When the connection fails, all later questions count as unseen.
 pub(crate) struct Asker {
     link: Link,
     me: String,
@@ -30,7 +30,7 @@ impl Asker {
         done.map_err(|why| Unseen::new(self.lost.insert(why).clone()))
     }
 
-    /// The reply; or why it was refused, and the rights that would allow it.
+    /// The reply; or why the command was refused, and the rights that would allow it.
     pub(crate) fn see(&mut self, command: &Cmd, what: &str, rights: &str) -> Seen<Value> {
         let answer = self.with(|link| link.ask(command))?;
         self.allowed(answer, what, rights)
@@ -43,7 +43,7 @@ impl Asker {
         self.see(&command(line), &what.join(" "), rights)
     }
 
-    /// What an answer says; or why it is a refusal, and the rights that would allow it.
+    /// The reply in an answer; or why the command was refused, and the rights that would allow it.
     pub(crate) fn allowed(&self, answer: Answer, what: &str, rights: &str) -> Seen<Value> {
         answer.map_err(|error| {
             let unseen = Unseen::new(format!("{what} is refused: {error}"));

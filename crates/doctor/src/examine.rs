@@ -134,7 +134,7 @@ fn missing(reply: &Value) -> BTreeSet<String> {
     absent.map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// The slowest command of each name in the slow log. What it was given stays out: it may be private.
+/// The slowest command of each name in the slow log. Its arguments are left out because they may be private.
 fn slowest(reply: &Value) -> Vec<(String, u64)> {
     let mut found = Vec::<(String, u64)>::new();
     for entry in items(reply) {

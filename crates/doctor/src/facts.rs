@@ -188,8 +188,8 @@ impl Node {
     /// The replicas that it tells of, each as its fields.
     pub(crate) fn replicas(&self) -> Seen<Vec<Names>> {
         let info = self.info.as_ref().map_err(Clone::clone)?;
-        let is_replica = |name: &str| name.strip_prefix("slave")?.parse::<u32>().ok();
-        let lines = info.iter().filter(|(name, _)| is_replica(name).is_some());
+        let number = |name: &str| name.strip_prefix("slave")?.parse::<u32>().ok();
+        let lines = info.iter().filter(|(name, _)| number(name).is_some());
         let fields = |line: &str| {
             let pairs = line.split(',').filter_map(|pair| pair.split_once('='));
             pairs

@@ -24,7 +24,7 @@ use crate::facts::Facts;
 use crate::finding::{Finding, Judged, Verdict};
 use checks::{CHECKS, Check, Judge};
 
-/// Makes all checks. What is found on several servers alike is one finding.
+/// Makes all checks. The same finding on several servers is told once.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in CHECKS {

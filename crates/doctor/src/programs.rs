@@ -18,7 +18,7 @@ pub(crate) fn examine(c: &mut Asker) -> Seen<Programs> {
     let list = command("LOCK.SESSION LIST");
     let list = c.with(|link| link.ask(&list))?;
     if list.as_ref().is_err_and(|error| error.contains("unknown")) {
-        // That the module is not loaded is another check's.
+        // Another check tells that the module is not loaded.
         return Ok(Programs::default());
     }
     let list = c.allowed(list, "LOCK.SESSION LIST", "+lock.session|list")?;
@@ -35,7 +35,7 @@ pub(crate) fn examine(c: &mut Asker) -> Seen<Programs> {
     Ok(Programs { all, stuck })
 }
 
-/// Adds names of locks; what may not be seen is left out.
+/// Adds names of locks, as far as they may be seen.
 fn name_locks(c: &mut Asker, stuck: &mut [Stuck]) -> Seen<()> {
     let own = |one: &Stuck| format!("LOCK.SESSION GRANTS {} COUNT {NAMED}", one.program.id);
     let own = stuck.iter().map(|one| command(&own(one)));

@@ -68,7 +68,7 @@ impl Report {
         if as_json { json(self) } else { self.text(all) }
     }
 
-    /// The worst first. What is fine is one line, unless all is asked for.
+    /// The worst first. All checks that are fine share one line, unless all is asked for.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut text = String::new();
         for server in &self.servers {
@@ -124,9 +124,11 @@ impl Report {
         let mut reasons = Vec::<(String, &Finding)>::new();
         let unseen = self.findings.iter();
         for finding in unseen.filter(|one| one.severity == Severity::NotLookedAt) {
-            let reason = |one: &Finding| (one.seen.clone(), one.fix.clone(), one.servers.clone());
-            let mut known = reasons.iter_mut();
-            match known.find(|(_, known)| reason(known) == reason(finding)) {
+            let same = reasons.iter_mut().find(|(_, known)| {
+                (&known.seen, &known.fix, &known.servers)
+                    == (&finding.seen, &finding.fix, &finding.servers)
+            });
+            match same {
                 Some((checks, _)) => *checks = format!("{checks}, {}", finding.check),
                 None => reasons.push((finding.check.to_owned(), finding)),
             }

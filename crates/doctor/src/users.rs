@@ -23,7 +23,7 @@ pub(crate) const OF_USE: [&str; 10] = [
     "WAIT",
 ];
 
-/// What the doctor needs for it.
+/// The rights that the doctor needs to read those of others.
 const RIGHTS: &str = "+acl|users +acl|getuser +acl|dryrun";
 
 /// The users who take locks, and those who were asked for.
@@ -51,7 +51,7 @@ pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
     Ok(found)
 }
 
-/// Adds what a user may do.
+/// Adds the rights of a user.
 fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
     let name = &user.name;
     let told = c.see(

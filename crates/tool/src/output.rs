@@ -1,4 +1,4 @@
-//! What a program prints, and how it ends.
+//! The output of a program, and its exit code.
 
 use crate::words;
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub fn json(report: &impl Serialize) -> String {
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }
 
-/// Prints a report, and why it is not all of it; ends with this code.
+/// Prints a report, and the reason if a part of it is missing; gives the exit code.
 #[must_use]
 pub fn end(program: &str, report: &str, missing: Option<&str>, exit: u8) -> ExitCode {
     if let Some(why) = missing {

@@ -35,7 +35,7 @@ impl Field for String {
     }
 }
 
-/// Declares a struct of the fields of a reply: those of its own names, with `-` for `_`.
+/// Declares a struct that is read from a reply: its fields have the names of the reply's, with `_` for `-`.
 #[macro_export]
 macro_rules! record {
     ($(#[$about:meta])* $public:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)* }) => {
@@ -65,12 +65,12 @@ impl Reply {
     /// None where it has no fields.
     #[must_use]
     pub fn read(value: &Value) -> Option<Self> {
-        let pair = |(name, value): (&Value, &Value)| (text(name), value.clone());
+        let pair = |name: &Value, value: &Value| (text(name), value.clone());
         Some(Self(match value {
-            Value::Map(pairs) => pairs.iter().map(|(n, v)| pair((n, v))).collect(),
+            Value::Map(pairs) => pairs.iter().map(|(n, v)| pair(n, v)).collect(),
             Value::Array(flat) => {
                 let (pairs, _) = flat.as_chunks::<2>();
-                pairs.iter().map(|[n, v]| pair((n, v))).collect()
+                pairs.iter().map(|[n, v]| pair(n, v)).collect()
             }
             _ => return None,
         }))

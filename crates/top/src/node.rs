@@ -208,7 +208,7 @@ impl Node {
         self.with(|link| link.list(&command("LOCK.SESSION LIST"), Program::read))
     }
 
-    /// What belongs to a lock or a program.
+    /// The queue of a lock, or the locks of a program.
     pub(crate) fn look(&mut self, what: &What) -> Result<Found, String> {
         match what {
             What::Lock(key) => {

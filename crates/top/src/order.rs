@@ -9,10 +9,10 @@ pub(crate) struct Order {
     pub(crate) action: Action,
 }
 
-/// What a server is to do.
+/// The action that an order asks of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Read what belongs to this lock or program.
+    /// Read the queue of this lock, or the locks of this program.
     Look(What),
     /// Close the connection of this client, if it waits for the lock.
     Kill(Vec<u8>, i64),
@@ -27,7 +27,7 @@ pub(crate) enum Action {
 pub(crate) enum Update {
     /// A new snapshot.
     Snapshot(Snapshot),
-    /// What belongs to a lock or a program.
+    /// The queue of a lock, or the locks of a program.
     Found(Id, Found),
     /// The result of an order, as a message.
     Done(String),

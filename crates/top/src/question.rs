@@ -1,7 +1,7 @@
-//! Questions before an order that ends something: what was on the screen when it was given, and what it does.
+//! Questions before an order that ends something: each shows what is on the screen now, and holds the order.
 
 use crate::order::{Action, Order};
-use crate::snapshot::{Held, Id, Snapshot};
+use crate::snapshot::{Held, Snapshot};
 use redis_lock_tool::{Program, Waiter, words};
 
 /// The width of a name in a question: keys may be of any length.
@@ -43,9 +43,9 @@ pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
 }
 
 /// Whether the client of a waiting call is to be killed. A queued call has none of its own.
-pub(crate) fn kill(id: &Id, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot) -> Asked {
+pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot) -> Asked {
     let waiter = waiter.ok_or("nobody waits")?;
-    if now.is_queued(&id.server, waiter) {
+    if now.is_queued(server, waiter) {
         let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
         return Err(format!(
             "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
@@ -53,14 +53,13 @@ pub(crate) fn kill(id: &Id, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot)
     }
     let client = waiter.client_id;
     let text = format!(
-        "Close the connection of client {client}, which waits as {} for {} on {}?\n\
+        "Close the connection of client {client}, which waits as {} for {} on {server}?\n\
          Whatever else it does on that connection ends too.",
         short_owner(&waiter.owner),
         short(key),
-        id.server,
     );
     let action = Action::Kill(key.to_vec(), client);
-    Ok(asked(" Kill a waiter? ", text, &id.server, action))
+    Ok(asked(" Kill a waiter? ", text, server, action))
 }
 
 /// Whether the session of a program is to end.

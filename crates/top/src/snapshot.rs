@@ -65,7 +65,7 @@ pub(crate) struct Claim {
     pub(crate) left_ms: i64,
 }
 
-/// What belongs to one lock or program.
+/// The queue of a lock, or the locks of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The holder of a lock, if it is not free, and the waiters.

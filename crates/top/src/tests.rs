@@ -7,8 +7,7 @@ mod view;
 
 use crate::draw::draw;
 use crate::order::{Action, Order, Update};
-use crate::snapshot::Snapshot;
-use crate::snapshot::What;
+use crate::snapshot::{Snapshot, What};
 use crate::source::Source;
 use crate::table::Panel;
 use crate::view::View;
@@ -74,7 +73,7 @@ impl Screen {
         }
     }
 
-    /// What the last key ordered.
+    /// The action that the last key ordered.
     fn action(&self) -> Option<&Action> {
         self.order.as_ref().map(|order| &order.action)
     }

@@ -26,7 +26,7 @@ pub(crate) enum Mode {
     Help,
 }
 
-/// A lock or a program, and what belongs to it.
+/// A lock with its queue, or a program with its locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Details {
     pub(crate) id: Id,
@@ -204,7 +204,7 @@ impl View {
                 question::end(server, self.now.program(server, *session))
             }
             (What::Lock(key), KeyCode::Char('k'), _) => {
-                question::kill(&details.id, key, details.chosen_waiter(), &self.now)
+                question::kill(server, key, details.chosen_waiter(), &self.now)
             }
             (What::Lock(key), KeyCode::Char('u'), Some(Found::Queue(held, _))) => {
                 question::unlock(server, key, held.as_ref())

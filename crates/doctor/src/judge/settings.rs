@@ -13,33 +13,30 @@ const MOST_QUEUED: i64 = 100_000_000;
 const MOST_WAITERS: i64 = 1_000_000;
 
 /// Settings that should not have a value: the check, the setting, that value, another value, and what that value does.
-const NEVER: [&str; 10] = [
-    "read-only replica-read-only no yes: DEL and the like change locks here, and not on the primary",
-    "cluster-coverage cluster-require-full-coverage yes no: when one primary is down, no lock of the cluster is available",
-    "cluster-reads cluster-allow-reads-when-down yes no: an isolated node answers with outdated states of locks",
-    "settings lock.max-waiters 0 10000: each call with BLOCK or QUEUE fails with MAXWAITERS",
-    "settings lock.max-waiters-total 0 10000: each call with BLOCK fails with MAXWAITERS",
-    "settings lock.max-queued 0 1000000: each call with QUEUE fails with MAXWAITERS",
-    "settings lock.max-sessions 0 10000: LOCK.SESSION OPEN fails with MAXSESSIONS",
-    "settings lock.deadlock-detection no yes: tasks that wait in a circle wait until a time-out",
-    "settings lock.max-holders 1 10000: nobody shares a lock, readers neither",
-    "settings lock.max-token-lead-ms 0 5000: a lock over several servers fails (AHEAD) as soon as a clock is behind",
+#[rustfmt::skip]
+const NEVER: [(&str, &str, &str, &str, &str); 10] = [
+    ("read-only", "replica-read-only", "no", "yes", "DEL and the like change locks here, and not on the primary"),
+    ("cluster-coverage", "cluster-require-full-coverage", "yes", "no",
+        "when one primary is down, no lock of the cluster is available"),
+    ("cluster-reads", "cluster-allow-reads-when-down", "yes", "no",
+        "an isolated node answers with outdated states of locks"),
+    ("settings", "lock.max-waiters", "0", "10000", "each call with BLOCK or QUEUE fails with MAXWAITERS"),
+    ("settings", "lock.max-waiters-total", "0", "10000", "each call with BLOCK fails with MAXWAITERS"),
+    ("settings", "lock.max-queued", "0", "1000000", "each call with QUEUE fails with MAXWAITERS"),
+    ("settings", "lock.max-sessions", "0", "10000", "LOCK.SESSION OPEN fails with MAXSESSIONS"),
+    ("settings", "lock.deadlock-detection", "no", "yes", "tasks that wait in a circle wait until a time-out"),
+    ("settings", "lock.max-holders", "1", "10000", "nobody shares a lock, readers neither"),
+    ("settings", "lock.max-token-lead-ms", "0", "5000",
+        "a lock over several servers fails (AHEAD) as soon as a clock is behind"),
 ];
 
 /// The settings of a check that have the value that they should not have.
 fn unwanted(node: &Node, check: &str, verdict: fn(String, Vec<Fix>) -> Judged) -> Judged {
     let mut found = Vec::new();
-    for rule in NEVER {
-        let (setting, does) = rule.split_once(": ").unwrap_or_default();
-        let words: Vec<_> = setting.split(' ').collect();
-        if let [own, name, value, better] = words[..]
-            && own == check
-            && node.setting(name)? == Some(value)
-        {
-            found.extend(verdict(
-                format!("{name} {value}: {does}"),
-                set(name, better),
-            )?);
+    for (own, name, value, better, does) in NEVER {
+        if own == check && node.setting(name)? == Some(value) {
+            let seen = format!("{name} {value}: {does}");
+            found.extend(verdict(seen, set(name, better))?);
         }
     }
     Ok(found)
@@ -63,7 +60,7 @@ pub(super) fn reads(node: &Node) -> Judged {
     or_ok(found, "an isolated node does not answer about locks")
 }
 
-/// Each of them is let be anywhere within its range; these values are what nobody should mean.
+/// The server accepts any value within a setting's range; these values are mistakes.
 pub(super) fn values(node: &Node) -> Judged {
     let mut found = unwanted(node, "settings", warning)?;
     let name = "lock.default-lease-ms";

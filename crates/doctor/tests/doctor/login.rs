@@ -2,7 +2,7 @@
 
 use crate::support::{Doctor, healthy, program};
 use std::fs;
-use testbed::{Expect, cmd, eventually, run, tls};
+use testbed::{Expect, cluster, cmd, run, tls};
 
 const PAGE: &str = include_str!("../../../../docs/doctor.md");
 
@@ -105,10 +105,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         println!("left out: a server without TLS");
         return;
     };
-    let mut c = server.connection();
-    run(&mut c, "CLUSTER ADDSLOTSRANGE 0 16383").okay();
-    let mut state = || cmd!(c, "CLUSTER", "INFO").text();
-    eventually(|| state().contains("cluster_state:ok"), "the cluster");
+    cluster::of_one(&server);
     // In the program itself it is main that does so.
     redis_lock_tool::prepare_tls();
     let url = format!("rediss://localhost:{}", port.number());

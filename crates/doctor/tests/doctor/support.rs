@@ -50,17 +50,16 @@ pub(crate) fn program(words: &[String]) -> Output {
     command.args(words).output().expect("the program starts")
 }
 
-/// The program with these words, as often as it is asked.
-#[derive(Clone)]
+/// The program with these arguments, run anew for each look.
 pub(crate) struct Doctor(Vec<String>);
 
-/// Its output.
+/// The output of one run.
 pub(crate) struct Report {
     pub(crate) exit: i32,
     pub(crate) json: Value,
 }
 
-/// One thing that it says.
+/// One finding of a report.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding(pub(crate) Value);
 
@@ -139,7 +138,7 @@ impl Report {
         self.findings(|one| one["check"] == check && bad.iter().any(|it| one["severity"] == *it))
     }
 
-    /// What could not be looked at.
+    /// The checks that could not be made.
     pub(crate) fn unseen(&self) -> Vec<Finding> {
         self.findings(|one| one["severity"] == "not-looked-at")
     }

@@ -9,7 +9,7 @@ mod view;
 pub use slots::{SLOTS, Slots, slot};
 pub use view::NodeLine;
 
-use super::probe::within;
+use super::probe::{eventually, within};
 use super::talk::Expect;
 use super::{Builder, Server};
 use crate::cmd;
@@ -21,6 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GIVEN_UP: Duration = Duration::from_secs(6);
 /// How long a node is silent until others take it for dead, unless a setting says otherwise.
 const NODE_TIMEOUT_MS: &str = "3000";
+
+/// Makes this node a cluster of its own, which serves all slots.
+#[track_caller]
+pub fn of_one(node: &Server) {
+    let mut c = node.connection();
+    cmd!(c, "CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1).okay();
+    let mut state = || cmd!(c, "CLUSTER", "INFO").text();
+    eventually(|| state().contains("cluster_state:ok"), "the cluster");
+}
 
 /// Nodes that know each other and serve all slots. They end with this guard.
 pub struct Cluster {

@@ -10,7 +10,7 @@ use clap::Parser;
 use ratatui::crossterm::event::KeyCode;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use redis_lock_tool::Target;
-use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post, run, tls};
+use testbed::{Cluster, Expect, Server, Talk, cluster, cmd, eventually, post, run, tls, users};
 
 fn source(server: &Server) -> Source {
     Source::new(Target::new(settings(server)))
@@ -27,10 +27,9 @@ fn settings(server: &Server) -> ConnectionInfo {
 
 /// A source with the user of this name in the manual.
 pub(super) fn source_as(server: &Server, name: &str) -> Source {
-    let manual = include_str!("../../../../docs/operations/users.md");
-    let start = format!("ACL SETUSER {name} ");
-    let rule = manual.lines().find(|line| line.starts_with(&start));
-    run(&mut server.connection(), rule.expect("a rule")).okay();
+    for rule in users::rules(name) {
+        run(&mut server.connection(), rule).okay();
+    }
     let settings = settings(server);
     let user = settings.redis_settings().clone();
     let user = user.set_username(name).set_password("secret");
@@ -201,11 +200,8 @@ fn a_cluster_that_speaks_tls_is_shown() {
         println!("left out: a server without TLS");
         return;
     };
-    let mut c = server.connection();
-    run(&mut c, "CLUSTER ADDSLOTSRANGE 0 16383").okay();
-    let mut state = || cmd!(c, "CLUSTER", "INFO").text();
-    eventually(|| state().contains("cluster_state:ok"), "the cluster");
-    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
+    cluster::of_one(&server);
+    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     // In the program itself it is main that does so.
     redis_lock_tool::prepare_tls();
     let shown = |more: &[&str], url: &str| {
@@ -248,7 +244,7 @@ fn all_primaries_of_a_cluster_are_shown() {
     let cluster = Cluster::start(3, 0);
     let keys = ["a", "b", "c", "d", "e", "f"];
     for key in keys {
-        let node = cluster.serves(testbed::cluster::slot(key));
+        let node = cluster.serves(cluster::slot(key));
         let mut c = cluster.node(node).connection();
         cmd!(c, "LOCK.ACQUIRE", key, "owner", "EX", 60).grant();
     }

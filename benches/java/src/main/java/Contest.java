@@ -20,7 +20,7 @@ final class Contest {
         }
     }
 
-    /** Runs it, and gives what the contenders did as JSON. */
+    /** Runs it, and gives the contenders' times as JSON. */
     String run(double seconds) throws InterruptedException {
         all.forEach(Thread::start);
         began = System.nanoTime();
@@ -46,7 +46,7 @@ final class Contest {
                 .collect(Collectors.joining(",", "[", "]"));
     }
 
-    /** In nanoseconds since the turn began. */
+    /** The nanoseconds since the turn began. */
     private long now() {
         return System.nanoTime() - began;
     }

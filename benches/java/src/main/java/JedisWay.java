@@ -8,7 +8,7 @@ import redis.clients.jedis.util.Pool;
 import redis.clients.jedis.util.SafeEncoder;
 
 /**
- * What goes through Jedis. A call that waits in the server has its connection to itself, so the pool
+ * The ways of locking through Jedis. A call that waits in the server has its connection to itself, so the pool
  * has one for each contender.
  */
 abstract class JedisWay implements Way {

@@ -13,7 +13,7 @@ import java.util.stream.IntStream;
  * line "run seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives
  * several such programs can let them take short turns, and can measure the server around each.
  *
- * <p>With watchdog, the server's port and the name of a lock it holds that lock instead.
+ * <p>With the arguments watchdog, the server's port and the name of a lock, it holds that lock instead.
  */
 public final class Main {
     private Main() {}
