@@ -18,15 +18,15 @@ fn files(texts: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What a program of `site/` makes of files in this folder, and whether it has passed.
-fn awk(program: &str, words: &[&str], folder: &Path) -> (bool, String) {
+/// The report of the check on two pages in this folder, and whether they pass.
+fn check(folder: &Path) -> (bool, String) {
     let site = root().join("site");
     let output = Command::new("awk")
         .arg("-f")
         .arg(site.join("paths.awk"))
         .arg("-f")
-        .arg(site.join(program))
-        .args(words)
+        .arg(site.join("check.awk"))
+        .args(["list", "a.html", "b/index.html"])
         .current_dir(folder)
         .output()
         .expect("awk");
@@ -46,17 +46,13 @@ fn a_broken_link_of_the_site_is_found() {
         ),
         ("b/index.html", &page("<a href=\"../a.html#top\">a</a>")),
     ]);
-    let check = || {
-        awk(
-            "check.awk",
-            &["list", "a.html", "b/index.html"],
-            folder.path(),
-        )
-    };
-    assert_eq!(check(), (true, "4 links, 0 broken\n".to_owned()));
+    assert_eq!(
+        check(folder.path()),
+        (true, "4 links, 0 broken\n".to_owned())
+    );
     let broken = page("<a href=\"../a.html#bottom\">a</a><a href=\"../d.html\">d</a>");
     fs::write(folder.path().join("b/index.html"), broken).expect("a file");
-    let (passed, said) = check();
+    let (passed, said) = check(folder.path());
     assert!(
         !passed && said.contains("b/index.html: ../a.html#bottom"),
         "{said}"

@@ -3,6 +3,8 @@
 use crate::support::{Session, at_once, count, run, timed};
 use redis::Value;
 use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::Duration;
 use testbed::{Expect, cmd, eventually, started};
 
 #[test]
@@ -40,6 +42,14 @@ fn list_has_the_oldest_first() {
     assert_eq!(fields.keys().cloned().collect::<BTreeSet<_>>(), wanted);
     assert_eq!(fields["user"].clone().text(), "default");
     assert_eq!(fields["db"], Value::Int(0));
+}
+
+#[test]
+fn a_session_is_not_idle_while_a_poll_waits() {
+    let (server, mut c, mut session) = Session::opened();
+    session.wait_in_poll(&server, 60_000);
+    sleep(Duration::from_millis(50));
+    assert_eq!(session.number(&mut c, "idle-ms"), 0);
 }
 
 #[test]

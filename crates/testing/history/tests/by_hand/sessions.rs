@@ -46,23 +46,23 @@ fn promised<const COUNT: usize>(then: [Call; COUNT]) -> History {
     history.renews("ann", 0, 4000)
 }
 
-/// Granted while the clock is an hour ahead, perhaps renewed until this moment, and free for somebody else 3 s after
-/// the clock was set right.
-fn renewed_until(to: u64) -> History {
+/// Granted while the clock is an hour ahead, perhaps renewed until the session ended, before the clock was set right,
+/// and free for somebody else 3 s after that.
+fn renewed_an_hour_ahead() -> History {
     calls([
         acquire("ann").at(100, 101).granted(10, 1),
         acquire("bob").at(3300, 3301).granted(20, 1),
     ])
-    .renews("ann", 100, to)
+    .renews("ann", 100, 250)
     .steps(50, 3_600_000)
     .steps(300, 0)
 }
 
-/// Ann's share in session 1, a POLL that is answered 900 ms, and bob's acquire, half a second after the POLL.
-fn shared_then(bob: Call) -> History {
+/// Ann's share in session 1, a POLL that is answered 900 ms, and the lock for bob alone, half a second after the POLL.
+fn share_lost() -> History {
     calls([
         acquire("ann").shared().session(1).at(0, 1).granted(10, 1),
-        bob.at(1499, 1500).granted(20, 1),
+        taken(1500),
     ])
     .renews("ann", 0, 4000)
     .polls(1, 1000, 1010, 900)
@@ -182,12 +182,12 @@ fn broken_promises() -> Vec<Example> {
         ),
         wrong(
             "a share is lost to somebody who wants it alone",
-            shared_then(acquire("bob")),
+            share_lost(),
             [PromiseBroken],
         ),
         wrong(
             "the session ended when the clock was set back",
-            renewed_until(250),
+            renewed_an_hour_ahead(),
             [Exclusion, NoOrder],
         ),
         wrong(

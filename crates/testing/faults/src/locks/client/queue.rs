@@ -24,34 +24,22 @@ const REPLY: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_millis(10);
 
 /// An acquire, and the tries that were not answered.
-pub(super) struct Asks<'a> {
-    pub(super) key: &'a str,
-    pub(super) owner: &'a str,
-    pub(super) limit: Option<Limit>,
-    pub(super) lease: u64,
+struct Asks<'a> {
+    key: &'a str,
+    owner: &'a str,
+    limit: Option<Limit>,
+    lease: u64,
     unanswered: Vec<(Moment, Place)>,
 }
 
 /// The result of a try.
-pub(super) enum Asked {
+enum Asked {
     /// It is answered: what the call came to.
     Over(Moment, Outcome),
     /// It is in line.
     InLine,
     /// It is to be made again.
     Again,
-}
-
-impl<'a> Asks<'a> {
-    pub(super) fn new(key: &'a str, owner: &'a str, limit: Option<Limit>, lease: u64) -> Self {
-        Self {
-            key,
-            owner,
-            limit,
-            lease,
-            unanswered: Vec::new(),
-        }
-    }
 }
 
 impl Client<'_> {
@@ -61,7 +49,13 @@ impl Client<'_> {
         let lease = self.random.random_range(LEASE);
         let wait = Duration::from_millis(self.random.random_range(WAIT));
         let asked = self.stage.run.now();
-        let asks = Asks::new(&key, &owner, limit, lease);
+        let asks = Asks {
+            key: &key,
+            owner: &owner,
+            limit,
+            lease,
+            unanswered: Vec::new(),
+        };
         if let Some((place, held)) = self.enter_by_queue(program, asks, wait) {
             self.work_in_session(program, place, &held);
         }
@@ -75,7 +69,7 @@ impl Client<'_> {
         });
     }
 
-    pub(super) fn enter_by_queue(
+    fn enter_by_queue(
         &mut self,
         program: &Program<'_>,
         mut asks: Asks<'_>,
@@ -118,12 +112,7 @@ impl Client<'_> {
     }
 
     /// Makes the call once in this session.
-    pub(super) fn ask_in_line(
-        &mut self,
-        asks: &mut Asks<'_>,
-        place: Place,
-        left: Duration,
-    ) -> Asked {
+    fn ask_in_line(&mut self, asks: &mut Asks<'_>, place: Place, left: Duration) -> Asked {
         let action = action(asks, false);
         let mut command = protocol::command(asks.key, asks.owner, &action, 0);
         let left = left.as_millis().max(1).to_string();
@@ -155,7 +144,7 @@ impl Client<'_> {
     }
 
     /// The meaning of an event for a queued call.
-    pub(super) fn outcome_of(&mut self, event: &Event, asks: &Asks<'_>) -> Outcome {
+    fn outcome_of(&mut self, event: &Event, asks: &Asks<'_>) -> Outcome {
         match &event.what {
             What::Granted {
                 token,
@@ -189,7 +178,7 @@ impl Client<'_> {
     }
 
     /// The call is over.
-    pub(super) fn entered(
+    fn entered(
         &mut self,
         asks: &Asks<'_>,
         (sent, ended): (Moment, Moment),
@@ -227,7 +216,7 @@ impl Client<'_> {
         Some((place, held))
     }
 
-    pub(super) fn record_unanswered(&mut self, asks: &Asks<'_>) {
+    fn record_unanswered(&mut self, asks: &Asks<'_>) {
         let ended = self.stage.run.now();
         for (sent, place) in &asks.unanswered {
             self.record_queued(asks, (*sent, ended), *place, Outcome::Lost);
@@ -282,7 +271,7 @@ impl Client<'_> {
             }
             Outcome::Left(_) => {}
             Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
-                if !program.will_tell(place, (&held.key, &held.owner), held.token, 4) {
+                if !program.will_tell(place, (&held.key, &held.owner), held.token) {
                     let (key, token) = (&held.key, held.token);
                     let trouble =
                         format!("the session was not told of the loss of {token} on {key}");
@@ -294,7 +283,7 @@ impl Client<'_> {
         }
     }
 
-    pub(super) fn release_in_session(&mut self, place: Place, held: &Held) -> Outcome {
+    fn release_in_session(&mut self, place: Place, held: &Held) -> Outcome {
         let action = Action::Release {
             down: Down::To(0),
             token: Some(held.token),

@@ -137,14 +137,8 @@ impl<'s> Program<'s> {
         events.is_some_and(|events| events.iter().any(|event| event.what == What::Gone(token)))
     }
 
-    /// Whether the session reports that the grant is gone, or ends, before it has answered so many POLLs more.
-    pub(super) fn will_tell(
-        &self,
-        place: Place,
-        (key, owner): (&str, &str),
-        token: u64,
-        polls: u64,
-    ) -> bool {
+    /// Whether the session reports that the grant is gone, or ends, before it has answered [`REPLIES`] POLLs more.
+    pub(super) fn will_tell(&self, place: Place, (key, owner): (&str, &str), token: u64) -> bool {
         let first = self.told(place.node).replies;
         loop {
             if self.is_gone(place, key, owner, token) {
@@ -157,7 +151,7 @@ impl<'s> Program<'s> {
             if session != Some(place.session) || self.stage.run.is_over() {
                 return true;
             }
-            if replies >= first + polls {
+            if replies >= first + REPLIES {
                 return self.is_gone(place, key, owner, token);
             }
         }
@@ -183,5 +177,7 @@ impl<'s> Program<'s> {
     }
 }
 
+/// How many POLLs a session answers at most before it reports a loss.
+const REPLIES: u64 = 4;
 /// How long a client waits for an event at a time: servers may change their roles meanwhile.
 const POLL: Duration = Duration::from_millis(50);
