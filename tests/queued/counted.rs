@@ -74,6 +74,15 @@ fn its_owner_can_cancel_it() {
 }
 
 #[test]
+fn its_time_ends() {
+    let (server, mut c, session, gone) = passed_over(&[]);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1");
+    assert_eq!(run(&mut c, &words).int(), 0);
+    eventually(|| queued(&server) == 0, "the end of its time");
+    assert_eq!(gone.back(&server).events(1), ["1 ended k b timeout"]);
+}
+
+#[test]
 fn a_repeated_call_is_answered_its_place_even_on_a_free_lock() {
     let (server, mut c, session, gone) = passed_over(&["b", "d"]);
     assert_eq!(session.queue(&mut c, "k d"), 1);

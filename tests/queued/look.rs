@@ -1,6 +1,6 @@
 //! Queued calls in WAITERS, in the list of sessions and in INFO.
 
-use crate::support::{Session, hold, queued, run, wait};
+use crate::support::{Session, granted, hold, queued, run, wait};
 use redis::{Connection, Value};
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -81,4 +81,20 @@ fn the_lock_the_session_and_the_server_count_them() {
     assert_eq!(session.number(&mut c, "waiting"), 1);
     assert_eq!(session.number(&mut c, "events"), 1);
     assert_eq!(queued(&server), 2);
+}
+
+#[test]
+fn hotkeys_counts_a_wait_that_ends_with_a_grant() {
+    let (_server, mut c, mut session) = Session::held();
+    session.queue(&mut c, "k b");
+    assert!(run(&mut c, "LOCK.HOTKEYS").items().is_empty());
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.events(1), [granted(&mut c, 1, "k", "b")]);
+    let mut keys = run(&mut c, "LOCK.HOTKEYS").items();
+    let key = keys.remove(0).fields();
+    assert_eq!(key["key"].clone().text(), "k");
+    assert_eq!(
+        (key["waits"].clone().int(), key["timeouts"].clone().int()),
+        (1, 0)
+    );
 }
