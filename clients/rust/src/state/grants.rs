@@ -116,7 +116,7 @@ impl State {
         } else if claim.from == FAR {
             claim.from = at;
             if fault.is_some() && claim.leaves && claim.session != 0 {
-                self.nodes[claim.node].left(&ended);
+                self.nodes[claim.node].end_leave(&ended);
             }
         }
         if let Some(fault) = fault.filter(|fault| fault.is_gone()) {

@@ -69,7 +69,7 @@ impl State {
         match bytes(kind) {
             b"granted" if leaves => {}
             b"taken" if leaves && more.is_some_and(|session| number(session) == 0) => {
-                self.nodes[node].left(&ended);
+                self.nodes[node].end_leave(&ended);
             }
             b"granted" => {
                 let is_known = self.granted(node, &name, token, session, till);

@@ -55,7 +55,7 @@ impl Node {
     }
 
     /// Ends a leave: it has happened, or was refused.
-    pub(super) fn left(&mut self, grant: &Ended) {
+    pub(super) fn end_leave(&mut self, grant: &Ended) {
         if let Some(place) = self.leaving.iter().position(|it| it == grant) {
             self.leaving.swap_remove(place);
         }
