@@ -78,15 +78,17 @@ func (s *Server) Count(key string) (holders, waiters int) {
 	return holders, waiters
 }
 
-// pass grants each lock to those at the front of its line who have room.
-func (s *Server) pass() {
+// pass grants each lock to those at the front of its line who have room. The call that asks has its reply, and no event.
+func (s *Server) pass(asking *call) {
 	before, limit := map[string]int64{}, map[string]int64{} // of each key: so many calls, and the lowest limit
 	for _, c := range s.calls {
 		limit[c.key] = min(cmp.Or(limit[c.key], most), c.limit)
 		if c.token == 0 && before[c.key] < limit[c.key] {
 			s.token = max(s.token+1, time.Now().UnixMicro())
 			c.token, c.holds, c.until = s.token, 1, after(c.lease)
-			s.notify(c, "+granted", number(c.token), number(c.holds), number(c.lease))
+			if c != asking {
+				s.notify(c, "+granted", number(c.token), number(c.holds), number(c.lease))
+			}
 		}
 		before[c.key]++
 	}
@@ -114,7 +116,7 @@ func (s *Server) end(reason string, isOver func(*call) bool) int {
 			s.notify(c, "+lost", number(c.token), "+"+reason)
 		}
 	}
-	s.pass()
+	s.pass(nil)
 	return len(before) - len(s.calls)
 }
 
@@ -194,7 +196,7 @@ func (s *Server) acquire(c *call, options map[string]int64) string {
 		}
 		c.until = after(cmp.Or(options["QUEUE"], most))
 		s.calls = append(s.calls, c)
-		s.pass()
+		s.pass(c)
 	}
 	_, isQueued := options["QUEUE"]
 	switch {

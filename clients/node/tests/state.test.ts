@@ -576,6 +576,47 @@ test("a fixed lease leaves the session, and ends by time", () => {
   assert.equal(reason(claim), "expired");
 });
 
+/** A grant with the token 50 that the user has detached. */
+function detached(): void {
+  const claim = taken();
+  s.renew(claim, 3 * S, true);
+  about(claim, grant(50, 3 * S));
+  s.letGo(claim);
+}
+
+test("events of a grant that was detached", () => {
+  detached();
+  poll(granted("k", 50));
+  assert.deepEqual(sendDue(), []); // it is this client's own doing: nothing is released
+  poll(["taken", "k", "o", 50, 0]);
+  assert.deepEqual(server.leaves, []);
+});
+
+test("a grant that is adopted before its events", () => {
+  detached();
+  detached();
+  const claim = taken();
+  poll(granted("k", 50), ["taken", "k", "o", 50, 0]);
+  poll(["taken", "k", "o", 50, 0]);
+  assert.equal(claim.phase, "held");
+  poll(["taken", "k", "o", 50, 0]); // by another program
+  assert.equal(reason(claim), "taken");
+});
+
+test("nothing is kept of a grant that has left", () => {
+  const claim = taken();
+  s.renew(claim, 3 * S, true);
+  assert.throws(() => about(claim, Fault.reply("NOPERM x")), LockRefused);
+  assert.deepEqual(server.leaves, []);
+  for (const lease of [2 * S, 3 * S]) { // the second time it is outside of sessions
+    s.renew(claim, lease, true);
+    about(claim, grant(50, lease));
+  }
+  assert.equal(server.leaves.length, 1);
+  s.opened(server, 8);
+  assert.deepEqual(server.leaves, []);
+});
+
 test("a maximum time", () => {
   const claim = taken();
   assert(Number(s.endByTime(claim, 104 * S)) > 3.9 * S);

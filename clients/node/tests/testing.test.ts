@@ -79,6 +79,20 @@ test("sharing, permits, tasks, fixed leases, adoption and cancelling", async () 
   assert.deepEqual(server.holders("k"), []);
 });
 
+test("an immediate grant has no event", async () => {
+  const server = new TestServer();
+  const { send } = server.open();
+  const session = Number(await send(["LOCK.SESSION", "OPEN"]));
+  for (const owner of ["first", "next"]) await send(["LOCK.ACQUIRE", "k", owner, "PX", 10_000, "SESSION", session, "QUEUE", 0]);
+  const events = async (): Promise<unknown[]> => {
+    const reply = JSON.stringify(await send(["LOCK.SESSION", "POLL", session, "BLOCK", 0]));
+    return reply.match(/granted/gu) ?? [];
+  };
+  assert.equal((await events()).length, 0);
+  await send(["LOCK.RELEASE", "k", "first", "HOLDS", 0]);
+  assert.equal((await events()).length, 1);
+});
+
 test("a quorum in memory", async () => {
   const servers = [new TestServer(), new TestServer(), new TestServer()];
   await using locks = new QuorumLocks(servers);

@@ -49,6 +49,12 @@ class Rig(State):
         assert self.step(claim) is None
         return claim
 
+    def detached_grant(self, reply=None):
+        """A grant with the token 50 that the user has detached."""
+        claim = self.taken()
+        self.end_call(self.begin_detach(claim))
+        self.detached(claim, self.at, reply or grant_of(50), False)
+
     def polling(self):
         """Sends a POLL. The result applies its reply."""
         poll = self.begin_poll()
@@ -586,6 +592,40 @@ def test_detaching_is_no_loss(s):
     claim = s.taken()
     s.end_call(s.begin_detach(claim))
     assert s.detached(claim, s.at, grant_of(50), False) is None and claim.phase == "released" and s.is_idle
+
+
+def test_events_of_a_grant_that_was_detached(s):
+    """The events of a grant that has left its session are this client's own doing: nothing is released."""
+    s.detached_grant()
+    s.poll(granted("k", 50))
+    assert s.send_due() == []
+    s.poll(["taken", "k", "o", 50, 0])
+    assert s.leaves == []
+
+
+def test_a_grant_that_is_adopted_before_its_events(s):
+    """It may be detached again, too. One more `taken` is a loss."""
+    s.detached_grant()
+    s.detached_grant()
+    claim = s.taken()
+    s.poll(granted("k", 50), ["taken", "k", "o", 50, 0])
+    s.poll(["taken", "k", "o", 50, 0])
+    assert claim.phase == "held"
+    s.poll(["taken", "k", "o", 50, 0])
+    assert claim.phase == "lost" and claim.reason == "taken"
+
+
+def test_nothing_is_kept_of_a_grant_that_has_left(s):
+    """A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions."""
+    s.detached_grant(Fault.reply("NOPERM x"))
+    assert s.leaves == []
+    claim = s.taken(fixed=True)
+    s.end_call(s.begin_leave(claim))
+    assert s.taken_out(claim, s.at, grant_of(50), False) is None
+    s.end_call(s.begin_detach(claim))
+    assert len(s.leaves) == 1
+    s.ended()
+    assert s.leaves == []
 
 
 @pytest.mark.parametrize("reply, error", [

@@ -25,6 +25,17 @@ def locks(stand_in):
         yield locks
 
 
+def test_an_immediate_grant_has_no_event(stand_in):
+    """One that was waited for has."""
+    with stand_in.client(decode_responses=True) as client:
+        session = client.execute_command("LOCK.SESSION", "OPEN")
+        for owner in "first", "next":
+            client.execute_command("LOCK.ACQUIRE", "k", owner, "PX", 10_000, "SESSION", session, "QUEUE", 0)
+        assert "granted" not in str(client.execute_command("LOCK.SESSION", "POLL", session, "BLOCK", 0))
+        client.execute_command("LOCK.RELEASE", "k", "first", "HOLDS", 0)
+        assert str(client.execute_command("LOCK.SESSION", "POLL", session, "BLOCK", 0)).count("granted") == 1
+
+
 def test_first_come_first_served_and_tokens_rise(stand_in, locks):
     taken = []
 

@@ -202,12 +202,13 @@ impl Known {
                 None => {}
             }
         }
-        self.pass();
+        self.pass(None);
         over.len()
     }
 
-    /// Grants each lock to those at the front of its line who have room.
-    fn pass(&mut self) {
+    /// Grants each lock to those at the front of its line who have room. A grant that is the
+    /// reply to the ACQUIRE of `asked` has no event.
+    fn pass(&mut self, asked: Option<&Name>) {
         let mut before: HashMap<Arc<[u8]>, (u64, u64)> = HashMap::new(); // so many calls, and the lowest limit
         for place in 0..self.calls.len() {
             let call = &mut self.calls[place];
@@ -224,7 +225,9 @@ impl Known {
                 (call.token, call.holds, call.until) = (self.token, 1, after(call.lease));
                 let call = call.clone();
                 let about = [call.token, 1, call.lease].map(number);
-                self.notify(&call, "granted", about.into());
+                if asked != Some(&call.name) {
+                    self.notify(&call, "granted", about.into());
+                }
             }
         }
     }
@@ -311,7 +314,7 @@ impl Known {
                 session: option("SESSION").unwrap_or_default(),
                 until: after(queue.filter(|wait| *wait > 0).unwrap_or(MOST)),
             });
-            self.pass();
+            self.pass(Some(name));
             self.place(name).expect("a call")
         });
         let call = &mut self.calls[place];
@@ -353,5 +356,25 @@ fn text(word: &Arg<&[u8]>) -> String {
     match word {
         Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A grant that is the reply to its ACQUIRE has no event; one that was waited for has.
+    #[test]
+    fn an_immediate_grant_has_no_event() {
+        let mut known = Known::default();
+        let session = known.open();
+        for owner in ["first", "next"] {
+            let command = format!("LOCK.ACQUIRE k {owner} PX 10000 SESSION {session} QUEUE 0");
+            let words: Vec<String> = command.split(' ').map(Into::into).collect();
+            known.answer(&words).expect("a reply");
+        }
+        assert!(known.sessions[&session].is_empty());
+        known.end(None, |call| &*call.name.owner == "first");
+        assert_eq!(known.sessions[&session].len(), 1);
     }
 }

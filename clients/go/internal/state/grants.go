@@ -36,6 +36,9 @@ func (s *State) gone(c *Claim, fault *Fault) {
 // Renew returns the command that gives the grant this lease, for Confirmed. leaves: it also takes the grant out of its
 // session. Until it is answered, no POLL counts.
 func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) []any {
+	if leaves && !c.leaves && c.Session != 0 && c.Session == c.Node.Session {
+		c.Node.leaves = append(c.Node.leaves, release{c.Name, c.Token})
+	}
 	c.Sure, c.from, c.leaves = min(c.Sure, s.At+lease), far, leaves
 	options := []any{"PX", Milliseconds(lease)}
 	if leaves {
@@ -51,6 +54,9 @@ func (s *State) Confirmed(c *Claim, reply Reply) *Error {
 		c.renounceOwner()
 	} else if c.from == far {
 		c.from = s.At
+		if fault != nil && c.leaves && c.Session != 0 {
+			c.Node.endLeave(release{c.Name, c.Token})
+		}
 	}
 	if fault.Gone() {
 		s.gone(c, fault)

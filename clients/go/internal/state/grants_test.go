@@ -235,6 +235,64 @@ func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r.has(c, Lost, "silence")
 }
 
+// detached is a grant with the token 50 that the user has detached.
+func (r rig) detached(key string) {
+	r.t.Helper()
+	c := r.held(key)
+	r.renew(c, 3*s, true)
+	r.fine(r.Confirmed(c, grants(50, 1, 3000).at(r.At)))
+	r.LetGo(c)
+}
+
+func taken(key string) []any { return []any{"taken", key, "o", int64(50), int64(0)} }
+
+// The events of a grant that has left its session are this client's own doing: nothing is released.
+func TestEventsOfAGrantThatWasDetached(t *testing.T) {
+	r := open(t)
+	r.detached("k")
+	r.poll(-1, 0, granted("k", 50))
+	r.isDue()
+	r.poll(-1, 0, taken("k"))
+	if len(r.n.leaves) > 0 {
+		t.Fatal(r.n.leaves)
+	}
+}
+
+// It may be adopted, and detached again, before its `taken` arrives. One more `taken` is a loss.
+func TestAGrantThatIsAdoptedBeforeItsEvents(t *testing.T) {
+	r := open(t)
+	r.detached("k")
+	r.detached("k")
+	c := r.held("k")
+	r.poll(-1, 1, granted("k", 50), taken("k"))
+	r.poll(-1, 1, taken("k"))
+	r.has(c, Held, "")
+	r.poll(-1, 0, taken("k"))
+	r.has(c, Lost, "taken")
+}
+
+// A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions.
+func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
+	r := open(t)
+	c := r.held("k")
+	r.renew(c, 3*s, true)
+	r.is(r.Confirmed(c, says("NOPERM x").at(r.At)), ErrRefused)
+	if len(r.n.leaves) > 0 {
+		t.Fatal(r.n.leaves)
+	}
+	for range 2 {
+		r.renew(c, 3*s, true)
+		r.fine(r.Confirmed(c, grants(50, 1, 3000).at(r.At)))
+	}
+	if len(r.n.leaves) != 1 {
+		t.Fatal(r.n.leaves)
+	}
+	r.Opened(8)
+	if len(r.n.leaves) > 0 {
+		t.Fatal(r.n.leaves)
+	}
+}
+
 // A grant whose maximum time is over is lost, and the release names the session.
 func TestAMaximumTime(t *testing.T) {
 	r := open(t)

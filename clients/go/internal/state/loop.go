@@ -12,6 +12,7 @@ type Node struct {
 	Address string
 	Session int64
 
+	leaves  []release       // grants that leave the session, until their `taken`
 	grants  map[*Claim]bool // that the session renews, or will
 	seen    int64           // the number of the last event that was applied
 	moves   bool            // a grant or place may belong to an earlier session
@@ -25,6 +26,13 @@ type Node struct {
 // NewNode makes the Node of a server.
 func NewNode(address string) Node {
 	return Node{Address: address, excess: -1, grants: map[*Claim]bool{}, left: map[int64]Time{}}
+}
+
+// endLeave ends the leave of a grant: it has happened, or was refused.
+func (n *Node) endLeave(of release) {
+	if i := slices.Index(n.leaves, of); i >= 0 {
+		n.leaves = slices.Delete(n.leaves, i, i+1)
+	}
 }
 
 // Due is a command that is sent before a POLL, and what its reply changes.
@@ -58,7 +66,7 @@ func (s *State) IsIdle(n *Node) bool {
 
 // Opened begins a session.
 func (s *State) Opened(n *Node, session int64) {
-	n.Session, n.seen, n.excess, n.moves = session, 0, -1, true
+	n.Session, n.seen, n.excess, n.moves, n.leaves = session, 0, -1, true, nil
 	s.wakeWaits(n)
 }
 
@@ -225,33 +233,34 @@ func (s *State) event(n *Node, event []any, till Time) {
 	}
 	n.seen = number(event[0])
 	name := Name{text(event[2]), text(event[3])}
+	of := release{name, number(event[4])}
+	c := s.claims[name]
+	leaves := c != nil && c.leaves && c.Token == of.token || slices.Contains(n.leaves, of)
 	switch kind := text(event[1]); kind {
 	case "granted":
-		if token := number(event[4]); !s.granted(n, name, token, n.Session, till) && s.calls[name].open == 0 {
-			s.finishLater(n, release{name, token}) // it was given up
+		if !leaves && !s.granted(n, name, of.token, n.Session, till) && s.calls[name].open == 0 {
+			s.finishLater(n, of) // it was given up
 		}
 	case "ended":
-		if c := s.claims[name]; c != nil && c.isWaiting() {
+		if c != nil && c.isWaiting() {
 			s.ended(c, text(event[4]))
 		}
 	case "lost", "taken":
-		reason, isOutside := kind, false
+		reason := kind
 		if kind == "lost" && len(event) > 5 {
 			reason = text(event[5])
-		} else if len(event) > 5 {
-			isOutside = number(event[5]) == 0
+		} else if leaves && len(event) > 5 && number(event[5]) == 0 {
+			n.endLeave(of) // by this client
+			return
 		}
-		s.lost(n, release{name, number(event[4])}, reason, isOutside)
+		s.lost(n, of, reason)
 	}
 }
 
-// lost applies the loss of a grant. isOutside: it has left its session for none.
-func (s *State) lost(n *Node, of release, reason string, isOutside bool) {
+// lost applies the loss of a grant.
+func (s *State) lost(n *Node, of release, reason string) {
 	c := s.claims[of.Name]
 	isKnown := c != nil && c.Phase == Held && c.Token == of.token
-	if isKnown && c.leaves && isOutside {
-		return // by this client
-	}
 	if call := s.calls[of.Name]; call.open > 0 {
 		call.losses = maps.Collect(maps.All(call.losses))
 		call.losses[of.token] = reason

@@ -156,6 +156,8 @@ export class SessionState {
   session = 0;
   /** The number of the last event that was applied. */
   seen = 0;
+  /** Grants that this client takes out of the session, until their `taken`. */
+  leaves: string[] = [];
   /** Grants or places may belong to an earlier session. */
   isMoving = false;
   /** When the grants were last gone through. */

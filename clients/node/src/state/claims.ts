@@ -219,6 +219,8 @@ export class Claims {
    * Until it is answered, no POLL counts.
    */
   renew(claim: Claim, lease: number, leaves: boolean): Words {
+    const { server, session } = claim;
+    if (leaves && !claim.leaves && session && session === server.session) server.leaves.push(releaseOf(claim.name, claim.token));
     claim.sure = Math.min(claim.sure, this.at + lease);
     claim.from = Infinity;
     claim.leaves = leaves;
@@ -232,7 +234,10 @@ export class Claims {
     const grant = grantOf(reply);
     this.calls.delete(call);
     if (fault?.noReply) claim.renounceOwner();
-    else if (claim.from === Infinity) claim.from = this.at;
+    else if (claim.from === Infinity) {
+      claim.from = this.at;
+      if (fault && claim.leaves && claim.session) this.endLeave(claim.server, releaseOf(claim.name, claim.token));
+    }
     if (fault?.gone) this.lose(claim, reasonOf(call, fault));
     this.requireHeld(claim);
     if (fault) {
@@ -251,6 +256,12 @@ export class Claims {
       claim.session = 0;
       claim.isHandedOver = true;
     }
+  }
+
+  /** Ends the leave of a grant: it has happened, or was refused. */
+  protected endLeave(server: SessionState, grant: string): void {
+    const place = server.leaves.indexOf(grant);
+    if (place >= 0) server.leaves.splice(place, 1);
   }
 
   /** Takes a hold away, and returns the command for it: from here on it is not held. */

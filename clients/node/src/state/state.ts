@@ -44,6 +44,7 @@ export class State extends Claims {
     server.excess = undefined;
     server.fault = undefined;
     server.isMoving = true;
+    server.leaves = [];
     this.#wakeWaits(server);
   }
 
@@ -140,16 +141,20 @@ export class State extends Claims {
       return;
     }
     const token = Number(detail);
-    if (kind === "granted") {
+    const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
+    const grant = releaseOf(name, token);
+    const leaves = known?.leaves || server.leaves.includes(grant); // what follows is the doing of this client
+    if (leaves && kind === "taken" && Number(more) === 0) {
+      this.endLeave(server, grant);
+    } else if (kind === "granted") {
+      if (leaves) return;
       if (!this.granted(server, name, token, server.session, till) && !this.isCalled(name)) { // it was given up
         this.finishLater(server, String(key), String(owner), token);
       }
     } else if (kind === "lost" || kind === "taken") {
-      const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
-      if (known?.leaves && kind === "taken" && Number(more) === 0) return; // by this client
       const reason = kind === "lost" ? String(more) : kind;
       for (const call of this.calls) if (call.claim.name === name) (call.losses ??= new Map()).set(token, reason);
-      this.unfinished.delete(releaseOf(name, token)); // nothing is left to release
+      this.unfinished.delete(grant); // nothing is left to release
       if (!known || known.doubt || known.server !== server) return;
       if (this.isCluster && reason === "deleted") this.suspect(known, reason);
       else this.lose(known, reason);

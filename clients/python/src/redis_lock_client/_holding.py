@@ -109,7 +109,7 @@ class Holding:
             await self._ask()
             if claim.fixed and claim.session:
                 words = claim.renew_command("PX", milliseconds(claim.lease), "SESSION", 0)
-                await self._exchange(State.begin, lambda: words, State.taken_out)
+                await self._exchange(State.begin_leave, lambda: words, State.taken_out)
             self._taken = monotonic()
             if claim.fixed or claim.terms.max_hold is not None:
                 self._node.do(self._node.time, claim, claim.terms.max_hold)

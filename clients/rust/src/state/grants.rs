@@ -89,9 +89,13 @@ impl State {
     pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let sure = self.sure(id).min(self.at + lease);
+        let ended = self.ended_of(id);
         let claim = self.claims.get_mut(&id).expect("held");
-        (claim.sure, claim.from, claim.leaves) = (sure, FAR, leaves);
         let node = &mut self.nodes[claim.node];
+        if leaves && !claim.leaves && claim.session != 0 && claim.session == node.session {
+            node.leaving.push(ended);
+        }
+        (claim.sure, claim.from, claim.leaves) = (sure, FAR, leaves);
         node.soonest = node.soonest.min(sure);
         let session = leaves.then_some(("SESSION", 0));
         let (lease, token) = (("PX", millis(lease)), ("TOKEN", claim.token));
@@ -102,11 +106,18 @@ impl State {
     pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let at = self.at;
         let fault = answer.reply.as_ref().err();
-        let claim = self.claim(id);
+        let ended = self.ended_of(id);
+        let claim = self
+            .claims
+            .get_mut(&id)
+            .expect("a claim that its caller has");
         if fault.is_some_and(Error::may_arrive) {
             claim.renounce_owner();
         } else if claim.from == FAR {
             claim.from = at;
+            if fault.is_some() && claim.leaves && claim.session != 0 {
+                self.nodes[claim.node].end_leave(&ended);
+            }
         }
         if let Some(fault) = fault.filter(|fault| fault.is_gone()) {
             self.gone(id, fault);

@@ -62,7 +62,15 @@ impl State {
         let name = Name::of(key, owner);
         let known = self.names.get(&name).copied();
         let (token, more) = (number(about), more.first());
+        let leaves = |claim: &Claim| claim.leaves && claim.token == token;
+        let leaves = known.is_some_and(|id| leaves(&self.claims[&id]));
+        let ended = (name.clone(), token);
+        let leaves = leaves || self.nodes[node].leaving.contains(&ended);
         match bytes(kind) {
+            b"granted" if leaves => {}
+            b"taken" if leaves && more.is_some_and(|session| number(session) == 0) => {
+                self.nodes[node].end_leave(&ended);
+            }
             b"granted" => {
                 let is_known = self.granted(node, &name, token, session, till);
                 if !is_known && !self.is_called(&name) {
@@ -74,13 +82,7 @@ impl State {
                     self.wait_ended(id, &text(about));
                 }
             }
-            b"taken" => {
-                let leaves = |claim: &Claim| claim.leaves && claim.token == token;
-                let leaves = known.is_some_and(|id| leaves(&self.claims[&id]));
-                if !(leaves && more.is_some_and(|session| number(session) == 0)) {
-                    self.lost(node, name, token, "taken".to_owned());
-                }
-            }
+            b"taken" => self.lost(node, name, token, "taken".to_owned()),
             b"lost" => {
                 let reason = more.map_or_else(|| "lost".to_owned(), text);
                 self.lost(node, name, token, reason);

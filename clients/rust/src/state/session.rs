@@ -3,7 +3,7 @@
 use super::claim::Phase;
 use super::reply::{field, grant_in, list, number};
 use super::time::{FAR, Time};
-use super::{Id, Name, Reply, State};
+use super::{Ended, Id, Name, Reply, State};
 use crate::error::Error;
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
@@ -19,6 +19,8 @@ pub(crate) struct Node {
     pub(super) grants: HashSet<Id>,
     /// The number of the last event that was applied.
     pub(super) seen: u64,
+    /// Grants that this client takes out of the session, until their `taken`.
+    pub(super) leaving: Vec<Ended>,
     /// By POLL; each reaches less far than those before it.
     pub(super) sures: Vec<Sure>,
     /// No grant's time ends before.
@@ -49,6 +51,13 @@ impl Node {
             address: address.to_owned(),
             soonest: FAR,
             ..Self::default()
+        }
+    }
+
+    /// Ends a leave: it has happened, or was refused.
+    pub(super) fn end_leave(&mut self, grant: &Ended) {
+        if let Some(place) = self.leaving.iter().position(|it| it == grant) {
+            self.leaving.swap_remove(place);
         }
     }
 }
@@ -91,6 +100,7 @@ impl State {
         let node = &mut self.nodes[node];
         node.session = 0;
         node.sures.clear();
+        node.leaving.clear();
     }
 
     /// Leaves a session with a grant whose release was refused, so that the grant is not renewed forever.

@@ -42,6 +42,7 @@ class Grants:
         self.fixed: dict[Name, Claim] = {}  # grants without a session
         self.timed: set[Claim] = set()  # grants that end by time
         self.unfinished: dict[Release, Unfinished] = {}
+        self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
         self.last_call = 0
         self.losses: dict[int, tuple[str, int]] = {}  # by token: the reason, and the last call then under way
@@ -281,6 +282,19 @@ class Grants:
         self.require_held(claim)
         return self.begin_call(claim.name)
 
+    def begin_leave(self, claim: Claim) -> int:
+        """Registers a RENEW that takes a grant out of its session. Until its `taken`, events of the grant say nothing."""
+        call = self.begin(claim)
+        if claim.session and claim.session == self.session:
+            self.leaves.append((*claim.name, claim.token))
+        return call
+
+    def end_leave(self, claim: Claim, reply: object) -> None:
+        """Ends the leave of a grant if this reply refuses it."""
+        grant = (*claim.name, claim.token)
+        if isinstance(reply, Fault) and not reply.no_reply and grant in self.leaves:
+            self.leaves.remove(grant)
+
     def begin_extend(self, claim: Claim, lease: float) -> int:
         """Registers a RENEW with this lease. Before one that shortens, no POLL counts until it is answered."""
         call = self.begin(claim)
@@ -344,6 +358,7 @@ class Grants:
 
     def taken_out(self, claim: Claim, sent: float, reply: object, _: bool) -> Optional[LockError]:
         """Applies the reply to the RENEW that takes a grant with a fixed lease out of its session."""
+        self.end_leave(claim, reply)
         if isinstance(reply, list) and reply[0] != claim.token:
             return self.unavailable(claim.key, Fault("it was granted twice"))
         error = self.confirmed(claim, sent, reply)
@@ -358,12 +373,14 @@ class Grants:
         self.require_held(claim)
         if claim.holds > 1:
             raise made(LockMisuse, claim.key, "its owner has other holds of it")
+        call = self.begin_leave(claim)
         self.forget(claim)
         claim.renounce_owner()
-        return self.begin_call(claim.name)
+        return call
 
     def detached(self, claim: Claim, _: float, reply: object, __: bool) -> Optional[LockError]:
         """Applies the reply to the RENEW that took a grant out of its session."""
+        self.end_leave(claim, reply)
         if not isinstance(reply, Fault):
             return None
         return self.gone(claim, reply) if reply.gone else self.error(claim.key, reply)

@@ -58,7 +58,7 @@ class State(Grants):
         """Forgets the session. The leases of its grants run on."""
         for claim in self.grants.values():
             claim.sure = self.sure(claim)
-        self.session, self.sures = 0, []
+        self.session, self.sures, self.leaves = 0, [], []
 
     def _leave(self) -> None:
         """Leaves a session with a grant whose release was refused, so that the grant is not renewed forever."""
@@ -185,8 +185,12 @@ class State(Grants):
 
     def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float,
                strays: dict[Release, None]) -> None:
-        if kind == "granted":
-            if not self.granted(name, detail, self.session, till) and name not in self.calls.values():
+        grant = (*name, detail)
+        leaves = grant in self.leaves  # by this client
+        if leaves and kind == "taken" and more[0] == 0:
+            self.leaves.remove(grant)
+        elif kind == "granted":
+            if not leaves and not self.granted(name, detail, self.session, till) and name not in self.calls.values():
                 strays[name[0], name[1], detail] = None
         elif kind == "ended":
             if name in self.waits:

@@ -163,6 +163,50 @@ fn a_leave_without_an_answer() {
     rig.is(id, Phase::Lost, "silence");
 }
 
+/// The events of a grant that has left its session are this client's own doing: nothing is released.
+#[test]
+fn events_of_a_grant_that_was_detached() {
+    let mut rig = Rig::open();
+    rig.detached("k");
+    rig.poll(-1, 0, vec![granted("k", 50)]);
+    rig.is_due(&[]);
+    rig.poll(-1, 0, vec![taken("k", 50, 0)]);
+    assert!(rig.state.nodes[0].leaving.is_empty());
+}
+
+/// It may be adopted, and detached again, before its `taken` arrives. One more `taken` is a loss.
+#[test]
+fn a_grant_that_is_adopted_before_its_events() {
+    let mut rig = Rig::open();
+    rig.detached("k");
+    rig.detached("k");
+    let id = rig.held("k");
+    rig.poll(-1, 1, vec![granted("k", 50), taken("k", 50, 0)]);
+    rig.poll(-1, 1, vec![taken("k", 50, 0)]);
+    rig.is(id, Phase::Held, "");
+    rig.poll(-1, 0, vec![taken("k", 50, 0)]);
+    rig.is(id, Phase::Lost, "taken");
+}
+
+/// A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions.
+#[test]
+fn nothing_is_kept_of_a_grant_that_has_left() {
+    let mut rig = Rig::open();
+    let id = rig.held("k");
+    rig.state.renew(id, 3 * S, true).expect("held");
+    let answer = rig.answer(says("NOPERM x"), false);
+    rig.state.confirmed(id, &answer).expect_err("refused");
+    assert!(rig.state.nodes[0].leaving.is_empty());
+    for lease in [2 * S, 3 * S] {
+        rig.state.renew(id, lease, true).expect("held");
+        let answer = rig.answer(grant(50, 3000), false);
+        rig.state.confirmed(id, &answer).expect("left");
+    }
+    assert_eq!(rig.state.nodes[0].leaving.len(), 1);
+    rig.end_session();
+    assert!(rig.state.nodes[0].leaving.is_empty());
+}
+
 /// A grant whose maximum time is over is lost, and the release names the session.
 #[test]
 fn a_maximum_time() {

@@ -166,6 +166,15 @@ impl Rig {
         asked.id
     }
 
+    /// A grant with the token 50 that the user has detached.
+    fn detached(&mut self, key: &str) {
+        let id = self.held(key);
+        self.state.renew(id, 3 * S, true).expect("held");
+        let answer = self.answer(grant(50, 3000), false);
+        self.state.confirmed(id, &answer).expect("left");
+        self.state.let_go(id);
+    }
+
     fn is_done(&mut self, id: Id) {
         assert!(matches!(self.state.next_step(id), Ok(Step::Done)));
     }

@@ -76,6 +76,9 @@ public class Grants extends Ledger {
      */
     public String[] renew(Claim claim, long lease, boolean leaves) {
         requireHeld(claim);
+        if (leaves && !claim.leaves && claim.session != 0 && claim.session == claim.node.session) {
+            claim.node.leaves.add(new Release(claim.name, claim.token));
+        }
         claim.sure = Math.min(sure(claim), at + lease);
         claim.from = Claim.FAR;
         claim.leaves = leaves;
@@ -91,6 +94,9 @@ public class Grants extends Ledger {
             claim.renounceOwner();
         } else if (claim.from == Claim.FAR) {
             claim.from = at;
+            if (reply.isFault() && claim.leaves && claim.session != 0) {
+                claim.node.leaves.remove(new Release(claim.name, claim.token));
+            }
         }
         if (reply.fault().isGone()) {
             lose(claim, reply.fault());

@@ -26,6 +26,7 @@ public final class Node {
     public Consumer<String[]> resend = command -> { };
 
     final Set<Claim> grants = new LinkedHashSet<>(); // that the session renews, or will
+    final List<Ledger.Release> leaves = new ArrayList<>(); // grants that leave the session, until their `taken`
     long seen; // the number of the last event that was applied
     final List<Sure> sures = new ArrayList<>(); // by POLL; each reaches less far than those before it
     long soonest = Claim.FAR; // no grant's time ends before

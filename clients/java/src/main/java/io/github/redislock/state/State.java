@@ -224,9 +224,11 @@ public final class State extends Waits {
         Name name = new Name(String.valueOf(event.get(2)), String.valueOf(event.get(3)));
         long token = Reply.number(event.get(4));
         Claim claim = claims.get(name);
+        Release of = new Release(name, token);
+        boolean leaves = claim != null && claim.leaves && claim.token == token || node.leaves.contains(of);
         switch (kind) {
             case "granted" -> {
-                if (!granted(node, name, token, node.session, till) && !calls.containsValue(name)) {
+                if (!leaves && !granted(node, name, token, node.session, till) && !calls.containsValue(name)) {
                     finishLater(node, name, token); // it was given up
                 }
             }
@@ -235,16 +237,20 @@ public final class State extends Waits {
                     ended(claim, String.valueOf(event.get(4)));
                 }
             }
-            case "lost", "taken" -> gone(node, claim, kind, new Release(name, token), event.size() > 5 ? event.get(5) : null);
+            case "lost", "taken" -> {
+                Object detail = event.size() > 5 ? event.get(5) : null;
+                if (leaves && kind.equals("taken") && detail instanceof Long by && by == 0) {
+                    node.leaves.remove(of); // by this client
+                } else {
+                    gone(node, claim, kind, of, detail);
+                }
+            }
             default -> { }
         }
     }
 
     private void gone(Node node, @Nullable Claim claim, String kind, Release of, @Nullable Object detail) {
         boolean isKnown = claim != null && claim.phase == Claim.Phase.HELD && claim.token == of.token();
-        if (isKnown && claim.leaves && kind.equals("taken") && detail instanceof Long by && by == 0) {
-            return; // by this client
-        }
         String reason = kind.equals("lost") && detail != null ? detail.toString() : kind;
         rememberLoss(of, reason);
         unfinished.remove(of); // nothing is left to release

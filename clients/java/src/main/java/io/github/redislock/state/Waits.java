@@ -141,5 +141,6 @@ public class Waits extends Grants {
         }
         node.session = 0;
         node.sures.clear();
+        node.leaves.clear();
     }
 }

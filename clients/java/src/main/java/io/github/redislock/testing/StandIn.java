@@ -127,12 +127,12 @@ public final class StandIn {
                 report(call, "lost", call.token, reason);
             }
         });
-        pass();
+        pass(null);
         return before.size() - calls.size();
     }
 
-    /** Grants each lock to those at the front of its line who have room. */
-    private void pass() {
+    /** Grants each lock to those at the front of its line who have room. The call that asks has its reply, and no event. */
+    private void pass(@Nullable Call asking) {
         Map<String, Integer> before = new HashMap<>();
         Map<String, Long> limit = new HashMap<>(); // the lowest
         for (Call call : calls) {
@@ -141,7 +141,9 @@ public final class StandIn {
                 call.token = lastToken;
                 call.holds = 1;
                 call.until = now() + call.lease;
-                report(call, "granted", call.token, call.holds, call.lease);
+                if (call != asking) {
+                    report(call, "granted", call.token, call.holds, call.lease);
+                }
             }
         }
     }
@@ -207,7 +209,7 @@ public final class StandIn {
         long wait = options.getOrDefault("QUEUE", -1L);
         call.until = wait <= 0 ? Long.MAX_VALUE : now() + wait;
         calls.add(call);
-        pass();
+        pass(call);
         boolean isBusy = call.token == 0 && wait < 0 && calls.remove(call);
         return isBusy ? Reply.of((Object) null) : state(call);
     }

@@ -232,6 +232,53 @@ class GrantsTest {
         rig.has(claim, Claim.Phase.LOST, "silence");
     }
 
+    /** A grant with the token 50 that the user has detached. */
+    private void detached() {
+        Claim claim = rig.held("k");
+        rig.renew(claim, 3000, true);
+        rig.confirmed(claim, 100_000, grants(50, 1, 3000));
+        rig.state.letGo(claim);
+    }
+
+    /** The events of a grant that has left its session are this client's own doing: nothing is released. */
+    @Test
+    void eventsOfAGrantThatWasDetached() {
+        detached();
+        rig.poll(-1, 0, granted("k", 50));
+        rig.isDue();
+        rig.poll(-1, 0, taken("k", 0));
+        assertEquals(List.of(), rig.node.leaves);
+    }
+
+    /** It may be adopted, and detached again, before its `taken` arrives. One more `taken` is a loss. */
+    @Test
+    void aGrantThatIsAdoptedBeforeItsEvents() {
+        detached();
+        detached();
+        Claim claim = rig.held("k");
+        rig.poll(-1, 1, granted("k", 50), taken("k", 0));
+        rig.poll(-1, 1, taken("k", 0));
+        rig.has(claim, Claim.Phase.HELD, null);
+        rig.poll(-1, 0, taken("k", 0));
+        rig.has(claim, Claim.Phase.LOST, "taken");
+    }
+
+    /** A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions. */
+    @Test
+    void nothingIsKeptOfAGrantThatHasLeft() {
+        Claim claim = rig.held("k");
+        rig.renew(claim, 3000, true);
+        fails(Kind.REFUSED, () -> rig.confirmed(claim, 100_000, says("NOPERM x")));
+        assertEquals(List.of(), rig.node.leaves);
+        for (int i = 0; i < 2; i++) {
+            rig.renew(claim, 3000, true);
+            rig.confirmed(claim, 100_000, grants(50, 1, 3000));
+        }
+        assertEquals(1, rig.node.leaves.size());
+        rig.sessionEnded();
+        assertEquals(List.of(), rig.node.leaves);
+    }
+
     /** A grant whose maximum time is over is lost, and the release names the session. */
     @Test
     void aMaximumTime() {

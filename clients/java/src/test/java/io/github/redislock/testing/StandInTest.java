@@ -80,6 +80,22 @@ class StandInTest {
         }
     }
 
+    /** A grant that is the reply to its ACQUIRE has no event; one that was waited for has. */
+    @Test
+    void anImmediateGrantHasNoEvent() {
+        String session = call("LOCK.SESSION OPEN");
+        call("LOCK.ACQUIRE k first PX 10000 SESSION " + session + " QUEUE 0");
+        call("LOCK.ACQUIRE k next PX 10000 SESSION " + session + " QUEUE 0");
+        assertFalse(call("LOCK.SESSION POLL " + session + " BLOCK 0").contains("granted"));
+        call("LOCK.RELEASE k first HOLDS 0");
+        assertTrue(call("LOCK.SESSION POLL " + session + " BLOCK 0").contains("granted"));
+    }
+
+    private String call(String command) {
+        List<String[]> commands = List.<String[]>of(command.split(" "));
+        return String.valueOf(((ServerNode) standIn.server()).call(TimeUnit.SECONDS.toNanos(1), commands).get(0).value());
+    }
+
     /** A release has no reply, and a loss is reported before its next try: the release reports the loss. */
     @Test
     void aLossDuringARelease() {
