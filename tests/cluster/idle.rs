@@ -17,8 +17,8 @@ fn a_call_that_waits_is_hardly_seen_in_the_statistics_and_not_by_monitor() {
     let mut waits = waiter(node, "b");
     let mut monitor = node.connection();
     cmd!(monitor, "MONITOR").okay();
-    cmd!(c, "CONFIG", "RESETSTAT").okay();
     let start = Instant::now();
+    cmd!(c, "CONFIG", "RESETSTAT").okay();
     thread::sleep(Duration::from_secs(1));
     let stats = node.info("commandstats");
     let most = start.elapsed().as_millis() / PERIOD.as_millis() + 1;

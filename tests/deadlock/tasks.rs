@@ -1,8 +1,9 @@
 //! Tasks that take locks in any order, with no time-out: they all come to their end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -29,12 +30,11 @@ struct Tasks<'a> {
     disturbed: bool,
     told: AtomicUsize,
     lost: AtomicUsize,
-    done: AtomicUsize,
 }
 
 impl Tasks<'_> {
-    /// A task: each round takes some locks, as a reader or a writer, and lets go of all of them.
-    fn run(&self, owner: &str, random: &mut StdRng) {
+    /// A task: each round takes some locks, as a reader or a writer, and releases all of them.
+    fn run(&self, owner: &str, random: &mut StdRng, rounds: &Sender<()>) {
         let mut c = self.server.connection();
         let mut round = 0;
         while round < ROUNDS || !self.has_happened() {
@@ -49,6 +49,7 @@ impl Tasks<'_> {
                 .all(|key| self.take(&mut c, key, owner, random));
             if all {
                 round += 1;
+                rounds.send(()).expect("the test follows");
             }
             for key in locks {
                 // Lost by force, or never taken.
@@ -59,7 +60,6 @@ impl Tasks<'_> {
                 }
             }
         }
-        self.done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a deadlock has been reported and a connection killed, where either is to happen: chance may
@@ -104,23 +104,24 @@ fn run(owners: usize, order: Order, disturbed: bool) -> (usize, usize) {
         disturbed,
         told: AtomicUsize::new(0),
         lost: AtomicUsize::new(0),
-        done: AtomicUsize::new(0),
     };
     let over = AtomicBool::new(false);
+    let (sender, rounds) = channel();
     thread::scope(|scope| {
         for number in 0..owners {
-            let tasks = &tasks;
+            let (tasks, rounds) = (&tasks, sender.clone());
             let mut random = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
-            scope.spawn(move || tasks.run(&format!("owner{number}"), &mut random));
+            scope.spawn(move || tasks.run(&format!("owner{number}"), &mut random, &rounds));
         }
         if disturbed {
             scope.spawn(|| disturb(&server, seed, &over));
         }
-        let start = Instant::now();
-        while tasks.done.load(Ordering::Relaxed) < owners {
-            thread::sleep(Duration::from_millis(5));
-            if start.elapsed() > testbed::patience(Duration::from_secs(60)) {
-                hangs(&server);
+        drop(sender);
+        loop {
+            match rounds.recv_timeout(testbed::patience(Duration::from_secs(60))) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => hangs(&server),
             }
         }
         over.store(true, Ordering::Relaxed);
