@@ -89,6 +89,15 @@ test_what_passes_is_tried_again_while_there_is_time() {
     at "$port" CONFIG SET min-replicas-to-write 1 >/dev/null
     equal "$(status_of $KEY)" 69
     says 'NOREPLICAS'
+    # The last try is not answered: the error before it is the reason.
+    at "$port" CONFIG RESETSTAT >/dev/null
+    become_lock $KEY true 2>"$folder/err" &
+    work=$!
+    eventually 1 info_has "$port" 'INFO commandstats' '^cmdstat_lock.acquire:.*_calls=[1-9]'
+    order "\"do\": \"pause\", \"port\": $port"
+    ends_with $work 69
+    says 'NOREPLICAS'
+    order "\"do\": \"resume\", \"port\": $port"
     become_lock -w 20s $KEY true &
     work=$!
     sleep 1
