@@ -97,10 +97,10 @@ export class Server extends SessionState {
         if (library.cluster) void this.#common.relocate(this);
       }
       tries += 1;
+      if (this.#common.state.isClosed) break;
       const rest = Math.min(pauseAfter(tries), this.isUnsure ? settings.replyTimeout / 10 : Infinity);
-      const least = Math.min(rest, 50); // a call that needs a session ends the rest
-      if (least > 0) await pause(least);
-      if (!this.#common.state.isClosed) await this.#rest.sleep(rest - least);
+      const least = rest > 0 ? pause(Math.min(rest, 50)) : undefined; // a call that needs a session ends the rest
+      await Promise.all([least, this.#rest.sleep(rest)]);
     }
     this.#observe(undefined);
     this.#poller?.close();

@@ -9,6 +9,9 @@ import threading
 import pytest
 import redis
 from redis_lock_client import LockBusy, LockMisuse, Locks, LockUnavailable
+from redis_lock_client._threads import Line
+from redis_lock_client.servers import Server
+from redis_lock_client.state import Fault
 from servers import eventually
 
 KEY = "lock:orders:42"
@@ -96,6 +99,27 @@ def test_a_cancel_without_a_reply_is_sent_again_without_a_session(proxy):
         assert node.state.unfinished
         proxy.order("speak")
         eventually(lambda: not node.state.unfinished, "the cancel to be answered", 8)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_connection_that_is_closed_while_it_opens_is_a_fault(server, when):
+    class Closed(redis.Connection):
+        def connect(self):
+            if when == "before":
+                line.close()
+            super().connect()
+            if when == "after":
+                line.close()
+
+    made = []
+
+    def make():
+        made.append(Closed(port=server.port))
+        return made[0]
+
+    line = Line(Server("server", make))
+    (reply,) = line.exchange(1.0, (("PING",),))
+    assert isinstance(reply, Fault) and made[0]._sock is None
 
 
 def test_leading(locks, server):

@@ -104,7 +104,8 @@ class Line:
         replies: list[Any] = []
         sent = False
         try:
-            socket = self._connection._sock if self._connection else None
+            connection = self._connection  # `close` sets it to None at any moment
+            socket = connection._sock if connection else None
             if not socket:
                 end = monotonic() + limit
                 socket = self._connect()
@@ -133,10 +134,13 @@ class Line:
         return reply
 
     def _connect(self) -> Any:
-        self._connection = self._server.make()
-        self._connection.connect()
+        connection = self._connection = self._server.make()
+        connection.connect()
         self._parser, self._timeout = Parser(), 0.0
-        socket = self._connection._sock
+        socket = connection._sock
+        if self._connection is not connection or not socket:
+            connection.disconnect()
+            raise OSError("the connection was closed")
         if self._server.has_sentinels:
             socket.sendall(pack([("ROLE",)]))
             require_primary(self._reply(socket))
