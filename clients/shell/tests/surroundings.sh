@@ -121,6 +121,28 @@ END
     mkdir "$TMPDIR"
 }
 
+test_unlock_returns_when_it_does_not_make_the_removed_folder_itself() {
+    # What keeps the lock makes the folder first, so that the script's mkdir fails.
+    cat >"$folder/script" <<END
+REDIS_LOCK=functions; . "$program"
+lock -p $port -w 5s --reply 3s $KEY && rm -r "$TMPDIR/"*
+mkdir() { command mkdir "\$@" && command mkdir "\$@"; }
+unlock; echo "unlock \$?"
+END
+    equal "$(timeout 60 $shell "$folder/script" 2>&1)" 'unlock 0'
+    is_free || exit 1
+    # Nobody can make it.
+    cat >"$folder/script" <<END
+REDIS_LOCK=functions; . "$program"
+lock -p $port -w 5s --reply 3s $KEY && { until rm -r "$TMPDIR"; do :; done; } 2>/dev/null
+unlock; echo "unlock \$?"
+END
+    equal "$(timeout 60 $shell "$folder/script" 2>"$folder/err")" 'unlock 69'
+    says 'cannot be made'
+    eventually 10 is_free
+    mkdir "$TMPDIR"
+}
+
 test_basic_a_script_may_change_its_folder() {
     mkdir "$folder/relative"
     cat >"$folder/script" <<END
