@@ -162,8 +162,8 @@ func (l *Locks) Close(ctx context.Context) error {
 		})
 	}
 	calls.Wait()
-	for n := range sessions {
-		n.line.Close()
+	for n := range sessions { // the end of its session ends a POLL; a connection closed before could leave an OPEN behind
+		defer context.AfterFunc(ctx, n.line.Close)()
 	}
 	l.loops.Wait()
 	l.servers.Close()
