@@ -122,7 +122,7 @@ END
 }
 
 test_unlock_returns_when_it_does_not_make_the_removed_folder_itself() {
-    # What keeps the lock makes the folder first, so that the script's mkdir fails.
+    # The process that keeps the lock makes the folder first, so the script's mkdir fails.
     cat >"$folder/script" <<END
 REDIS_LOCK=functions; . "$program"
 lock -p $port -w 5s --reply 3s $KEY && rm -r "$TMPDIR/"*
