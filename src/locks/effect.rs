@@ -21,9 +21,8 @@ const FREE: &CStr = c"DEL";
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     if !context.has_command(FREE) {
         return Err(
-            "DEL is renamed or disabled on this server (rename-command), and a lock that is given back for \
-             a client that has gone reaches replicas and the append-only file as DEL: keep users from \
-             it by ACL rules instead",
+            "DEL is renamed or disabled on this server (rename-command), but the module needs it for replicas \
+             and the append-only file: keep users from it by ACL rules instead",
         );
     }
     let cluster = context.flags().cluster();
@@ -31,7 +30,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         (
             c"CLIENT",
             true,
-            "a lock may be granted to a client that has just gone, for one lease",
+            "a client that has just disconnected may be granted a lock, and keep it for one lease",
         ),
         (
             c"CLUSTER",
@@ -41,7 +40,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         (
             c"CONFIG",
             cluster,
-            "calls that wait are redirected as by the settings' defaults",
+            "waiting calls are redirected as by the default settings",
         ),
     ] {
         if matters && !context.has_command(command) {

@@ -174,10 +174,10 @@ fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value<HolderSet>
 }
 
 fn read_shared(stored: &mut RdbReader) -> Result<Value<HolderSet>, String> {
-    let form = read_number(stored, "form of the holders")?;
+    let form = read_number(stored, "format of the holders")?;
     if form != STORED_FORM {
         return Err(format!(
-            "form {form} of holders, of which this version of the module knows {STORED_FORM} alone"
+            "holders in format {form}: this version of the module reads only format {STORED_FORM}"
         ));
     }
     let mut set = None;
@@ -238,7 +238,7 @@ fn check_encoding(encoding: c_int) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "stored form {encoding}, of which this version of the module knows {ENCODING} alone"
+            "format {encoding}: this version of the module reads only format {ENCODING}"
         ))
     }
 }

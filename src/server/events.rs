@@ -240,7 +240,7 @@ pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
     for event in events {
         listen(context, event, false);
     }
-    Err("the server does not tell of an event that the module has to know of")
+    Err("the server does not report an event that the module needs")
 }
 
 /// Removes all handlers, when the module is not loaded.

@@ -57,19 +57,22 @@ fn refused_shares() -> Vec<(Vec<u8>, String)> {
         ]
         .concat()
     };
-    let order = "token 5, which is not above the one before it".to_owned();
+    let order = "token 5, which is not higher than the one before it".to_owned();
     let head = shares_head;
     vec![
-        (number(0), missing("form of the holders")),
+        (number(0), missing("format of the holders")),
         (
             head(2, 1),
-            "form 2 of holders, of which this version of the module knows 1 alone".to_owned(),
+            "holders in format 2: this version of the module reads only format 1".to_owned(),
         ),
         (head(1, 1)[..20].to_vec(), missing("number of holders")),
-        (head(1, 0), "a shared lock that nobody shares".to_owned()),
+        (
+            head(1, 0),
+            "a shared lock with no holder, or with one exclusive holder".to_owned(),
+        ),
         (
             [head(1, 1), share(1, END, 5, b"a")].concat(),
-            "a shared lock that nobody shares".to_owned(),
+            "a shared lock with no holder, or with one exclusive holder".to_owned(),
         ),
         (head(1, 1), missing("limit")),
         ([head(1, 1), number(0)].concat(), missing("end of a lease")),

@@ -148,13 +148,15 @@ impl fmt::Display for StoredError {
             Self::OwnerTwice => f.write_str("an owner that holds the lock already"),
             Self::TokenOrder(token) => write!(
                 f,
-                "token {}, which is not above the one before it",
+                "token {}, which is not higher than the one before it",
                 token.number()
             ),
             Self::TooMany(limit) => {
                 write!(f, "more holders than a limit of {} allows", limit.number())
             }
-            Self::NotShared => f.write_str("a shared lock that nobody shares"),
+            Self::NotShared => {
+                f.write_str("a shared lock with no holder, or with one exclusive holder")
+            }
         }
     }
 }

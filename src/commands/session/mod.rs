@@ -21,7 +21,7 @@ const CONTAINER: Spec = Spec {
     flags: c"",
     categories: c"slow",
     arity: -2,
-    summary: c"A container for the commands of sessions.",
+    summary: c"A container for session commands.",
     complexity: c"O(1), or as the subcommand says",
     since: c"0.3.0",
     history: &[],

@@ -16,7 +16,7 @@ impl Command for Poll {
         flags: c"blocking",
         categories: c"slow blocking",
         arity: -3,
-        summary: c"Returns the new events of a session and for how long its grants are sure, or waits for events.",
+        summary: c"Returns the new events of a session and how long its grants are guaranteed, or waits for events.",
         complexity: c"O(log(N)) for N grants of the session, plus what it renews and returns",
         arguments: || documented(parse::SESSION_POLL),
         ..CONTAINER

@@ -65,7 +65,7 @@ pub fn renew<'a>(
             ));
         }
         (Some(token), Some(raise)) => crate::Renew::raise(owner, lease, token, raise).ok_or(
-            Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
+            Malformed::new(c"ERR RAISE takes a token at least as high as that of TOKEN"),
         )?,
     };
     Ok(Renew { request, session })
