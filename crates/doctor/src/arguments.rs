@@ -20,9 +20,9 @@ pub(crate) struct Access {
 /// Checks a server, its replicas, its cluster or what a Sentinel watches for problems that endanger locks.
 ///
 /// It changes nothing. docs/doctor.md lists the permissions that it needs; checks without them are reported as
-/// not looked at.
+/// not checked.
 ///
-/// The exit code is 0 if everything is fine, whatever it advises, 1 for warnings, 2 for errors, and 3 if nothing could be
+/// The exit code is 0 if everything is fine, even with advice, 1 for warnings, 2 for errors, and 3 if nothing could be
 /// checked, or something could not be and the rest is fine.
 #[derive(Parser)]
 #[command(name = "redis-lock-doctor", version)]
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     lock: String,
     #[command(flatten)]
     server: ServerOptions,
-    /// Prints what is fine, too.
+    /// Also prints what is fine.
     #[arg(long)]
     pub(crate) all: bool,
     /// Prints JSON.

@@ -223,7 +223,7 @@ fn write(c: &mut Asker, in_cluster: bool) -> Seen<Write> {
             Ok(_) => return Ok(Write::Taken),
             Err(error) if in_cluster && error.starts_with("MOVED") => {}
             Err(error) if error.starts_with("NOPERM") || error.contains("unknown command") => {
-                let what = "DEL of a name that is not there";
+                let what = "DEL of a key that does not exist";
                 let rights = format!("+del ~{NO_SUCH_LOCK}*");
                 return c.allowed(Err(error), what, &rights).map(|_| Write::Taken);
             }

@@ -12,7 +12,7 @@ pub(crate) enum Severity {
     /// It hurts under load, or in a bad hour.
     Warning,
     /// The check could not be made.
-    NotLookedAt,
+    NotChecked,
     /// It works as it should; another setting would protect more, and cost more.
     Advice,
     /// All is well.
@@ -33,7 +33,7 @@ pub(crate) enum Fix {
     Do(String),
 }
 
-/// Why something was not looked at, and what would let it be.
+/// Why something was not checked, and what would let it be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unseen {
     pub(crate) why: String,
@@ -71,7 +71,7 @@ pub(crate) type Judged = Seen<Vec<Verdict>>;
 impl Verdict {
     pub(crate) fn unseen(unseen: Unseen) -> Self {
         Self {
-            severity: Severity::NotLookedAt,
+            severity: Severity::NotChecked,
             seen: unseen.why,
             fix: unseen.fix,
         }

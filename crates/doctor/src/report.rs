@@ -37,7 +37,7 @@ impl Report {
         let exit = match worst {
             Some(Severity::Error) => 2,
             Some(Severity::Warning) => 1,
-            Some(Severity::NotLookedAt) => COULD_NOT_LOOK,
+            Some(Severity::NotChecked) => COULD_NOT_LOOK,
             Some(Severity::Advice | Severity::Ok) | None => 0,
         };
         let servers = facts.nodes.iter().map(|node| Server {
@@ -93,21 +93,21 @@ impl Report {
         for finding in shown.flat_map(of) {
             let _ = write!(text, "\n{}", finding.text(finding.check));
         }
-        for (checks, finding) in self.not_looked_at() {
+        for (checks, finding) in self.not_checked() {
             let _ = write!(text, "\n{}", finding.text(&checks));
         }
         let mut fine: Vec<_> = of(Severity::Ok).map(|one| one.check).collect();
         fine.dedup();
         let _ = writeln!(
             text,
-            "\nerrors: {}, warnings: {}, not looked at: {}, advice: {}",
+            "\nerrors: {}, warnings: {}, not checked: {}, advice: {}",
             of(Severity::Error).count(),
             of(Severity::Warning).count(),
-            of(Severity::NotLookedAt).count(),
+            of(Severity::NotChecked).count(),
             of(Severity::Advice).count()
         );
         if !all && !fine.is_empty() {
-            let _ = writeln!(text, "fine (--all tells more): {}", fine.join(", "));
+            let _ = writeln!(text, "fine (--all shows more): {}", fine.join(", "));
         }
         let mut findings = self.findings.iter();
         if findings.any(Finding::changes_the_running_server) {
@@ -120,10 +120,10 @@ impl Report {
     }
 
     /// One finding for each reason, and the names of all checks that it stopped.
-    fn not_looked_at(&self) -> Vec<(String, &Finding)> {
+    fn not_checked(&self) -> Vec<(String, &Finding)> {
         let mut reasons = Vec::<(String, &Finding)>::new();
         let unseen = self.findings.iter();
-        for finding in unseen.filter(|one| one.severity == Severity::NotLookedAt) {
+        for finding in unseen.filter(|one| one.severity == Severity::NotChecked) {
             let same = reasons.iter_mut().find(|(_, known)| {
                 (&known.seen, &known.fix, &known.servers)
                     == (&finding.seen, &finding.fix, &finding.servers)
@@ -152,14 +152,14 @@ impl Finding {
         let label = match self.severity {
             Severity::Error => "ERROR",
             Severity::Warning => "WARNING",
-            Severity::NotLookedAt => "NOT LOOKED AT",
+            Severity::NotChecked => "NOT CHECKED",
             Severity::Advice => "ADVICE",
             Severity::Ok => "ok",
         };
         let servers: Vec<_> = self.servers.iter().map(|server| plain(server)).collect();
         let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
         let _ = writeln!(text, "  seen  {}", plain(&self.seen));
-        if !matches!(self.severity, Severity::NotLookedAt | Severity::Ok) {
+        if !matches!(self.severity, Severity::NotChecked | Severity::Ok) {
             let rule = match self.source.split_once('#') {
                 Some((page, part)) => format!("{page}: {}", part.replace('-', " ")),
                 None => self.source.to_owned(),
@@ -168,7 +168,7 @@ impl Finding {
         }
         for (number, fix) in self.fix.iter().enumerate() {
             let label = match (number, self.severity) {
-                (0, Severity::NotLookedAt) => "allow",
+                (0, Severity::NotChecked) => "allow",
                 (0, Severity::Advice | Severity::Ok) => "or",
                 (0, _) => "fix",
                 _ => "",
@@ -186,7 +186,7 @@ impl Finding {
 
     fn changes_the_running_server(&self) -> bool {
         let changes = |fix: &Fix| matches!(fix, Fix::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
-        !matches!(self.severity, Severity::NotLookedAt | Severity::Ok)
+        !matches!(self.severity, Severity::NotChecked | Severity::Ok)
             && self.fix.iter().any(changes)
     }
 }

@@ -163,10 +163,7 @@ fn notes(view: &View) -> Vec<Line<'static>> {
     if notes.len() > MAX_WARNINGS {
         let more = notes.len() - MAX_WARNINGS + 1;
         notes.truncate(MAX_WARNINGS - 1);
-        notes.push(Line::styled(
-            format!("and {more} more of the kind"),
-            WARNING,
-        ));
+        notes.push(Line::styled(format!("and {more} more like this"), WARNING));
     }
     if searching > 0 {
         let text =

@@ -100,7 +100,7 @@ impl Node {
         let mut next = || answers.next().and_then(Result::ok).unwrap_or(Value::Nil);
         let info = lines(&text(&next()));
         if number(&info, "lock_last_token").is_none() {
-            error = Some("no section lock in INFO: is the module loaded?".to_owned());
+            error = Some("INFO has no section lock: is the module loaded?".to_owned());
         }
         let keys = text(&next()).parse().unwrap_or(0);
         let hot: Vec<_> = items(&next()).iter().filter_map(Hot::read).collect();
@@ -257,18 +257,18 @@ impl Node {
     pub(crate) fn kill(&mut self, key: &[u8], client: i64) -> Result<String, String> {
         let queue = self.waiters(key, usize::from(u16::MAX))?;
         if !queue.iter().any(|waiter| waiter.client_id == client) {
-            return Ok(format!(
-                "client {client} does not wait any more: nothing done"
-            ));
+            return Ok(format!("client {client} no longer waits: nothing was done"));
         }
         let mut programs = self.all_programs()?.into_iter();
         if programs.any(|program| program.client_id == client) {
-            return Ok(format!("client {client} polls a session now: nothing done"));
+            return Ok(format!(
+                "client {client} polls a session now: nothing was done"
+            ));
         }
         let killed = self.ask(&command(&format!("CLIENT KILL ID {client}")))?;
         Ok(match killed {
             Ok(Value::Int(1)) => format!("client {client} is killed"),
-            Ok(_) => format!("client {client} is gone already"),
+            Ok(_) => format!("client {client} has already disconnected"),
             Err(refusal) => refusal,
         })
     }
@@ -292,14 +292,16 @@ impl Node {
             if held.is_none_or(|held| held.token != token) {
                 let _ = link.ask(&cmd("UNWATCH"))?;
                 let refused = watched.err();
-                return Ok(refused.unwrap_or_else(|| "that grant is over: nothing done".to_owned()));
+                return Ok(
+                    refused.unwrap_or_else(|| "that grant has ended: nothing was done".to_owned())
+                );
             }
             let answers = link.ask_all([cmd("MULTI"), on("DEL", key), cmd("EXEC")])?;
             let denied = answers.iter().find_map(|answer| answer.clone().err());
             Ok(match answers.last() {
-                Some(Ok(Value::Array(_))) => "the lock is freed".to_owned(),
-                Some(Ok(Value::Nil)) => "the lock changed in between: nothing done".to_owned(),
-                _ => denied.unwrap_or_else(|| "an unexpected answer".to_owned()),
+                Some(Ok(Value::Array(_))) => "the lock was freed".to_owned(),
+                Some(Ok(Value::Nil)) => "the lock has changed: nothing was done".to_owned(),
+                _ => denied.unwrap_or_else(|| "an unexpected reply".to_owned()),
             })
         })
     }

@@ -38,7 +38,7 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
         Mode::Tables | Mode::Filter => {}
         Mode::Help => {
             let area = middle(frame, 76, 23);
-            let help = Paragraph::new(HELP).block(Block::bordered().title(" What the keys do "));
+            let help = Paragraph::new(HELP).block(Block::bordered().title(" Keys "));
             frame.render_widget(help, area);
         }
         Mode::Confirm(question, back) => {

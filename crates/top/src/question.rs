@@ -31,8 +31,8 @@ pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
     let held = held.ok_or("that lock is free")?;
     let text = format!(
         "Delete {} on {server}, held by {} for {} (token {})?\n\
-         The owner is not asked and not told: it may still be at work. The first in line \
-         gets the lock.",
+         The owner may still be working, and is notified only if it has a session. The first \
+         waiter gets the lock.",
         short(key),
         short_owner(&held.owner),
         words::length(held.held_ms),
@@ -54,7 +54,7 @@ pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snap
     let client = waiter.client_id;
     let text = format!(
         "Close the connection of client {client}, which waits as {} for {} on {server}?\n\
-         Whatever else it does on that connection ends too.",
+         Everything else on that connection ends too.",
         short_owner(&waiter.owner),
         short(key),
     );
@@ -67,7 +67,7 @@ pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
     let program = program.ok_or("that program has ended")?;
     let text = format!(
         "End session {} of {} on {server}, and release the {} locks that it holds?\n\
-         Its {} waiting calls end. It is {}: make sure that it is not at work.",
+         Its {} waiting calls end. It is {}: make sure that it is not working.",
         program.id,
         words::cut(&program.label(), MAX_NAME),
         program.grants,

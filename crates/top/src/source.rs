@@ -72,7 +72,7 @@ impl Source {
     pub(crate) fn follow(&mut self, order: &Order) -> Update {
         let Order { server, action } = order;
         let Some(node) = self.nodes.iter_mut().find(|node| node.address == *server) else {
-            return Update::Done(format!("{server} is no primary any more"));
+            return Update::Done(format!("{server} is no longer a primary"));
         };
         let update = match action {
             Action::Look(what) => node.look(what).map(|found| {

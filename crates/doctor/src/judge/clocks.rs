@@ -24,7 +24,7 @@ pub(super) fn replica(node: &Node, primary: &Node) -> Judged {
     }
     if ahead.abs() - inexact > MOST_BETWEEN_SERVERS {
         let seen =
-            format!("{seen}: after a failover leases end too early or too late by that time");
+            format!("{seen}: after a failover leases end too early or too late by that much");
         return warning(seen, in_step());
     }
     ok(seen)

@@ -7,7 +7,7 @@ pub(super) fn state(node: &Node) -> Judged {
     let cluster = node.cluster.as_ref().map_err(Clone::clone)?;
     let field = |name: &str| cluster.get(name).map_or("", String::as_str);
     let seen = format!(
-        "cluster_state {}, {} slots served, {} of nodes that are down",
+        "cluster_state {}, {} slots served, {} slots on nodes that are down",
         field("cluster_state"),
         field("cluster_slots_ok"),
         field("cluster_slots_fail")

@@ -16,7 +16,7 @@ pub(super) fn timeout(node: &Node) -> Judged {
         Some(0) => ok("timeout 0: no idle connection is closed"),
         Some(seconds) => {
             let seen = format!(
-                "timeout {seconds}: closes idle connections, that of a session too whose program does not poll; \
+                "timeout {seconds}: closes idle connections, including that of a session whose program does not poll; \
                  waiting calls and POLLs are not idle"
             );
             ok_or(seen, set("timeout", 0))
@@ -39,7 +39,7 @@ pub(super) fn keepalive(node: &Node) -> Judged {
         return ok(seen);
     }
     advice(
-        format!("{seen}; only new connections take a new value"),
+        format!("{seen}; a new value applies to new connections only"),
         fix,
     )
 }
@@ -77,7 +77,7 @@ pub(super) fn waiters(node: &Node) -> Judged {
     }
     let fewer = set("lock.max-waiters-total", may_wait);
     warning(
-        format!("{seen}; the limit of open files is why maxclients is so low"),
+        format!("{seen}; the limit of open files has lowered maxclients"),
         [fewer, more(most, total * 4 / 3 + OWN_FILES)].concat(),
     )
 }

@@ -47,7 +47,7 @@ pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
         return ok(seen);
     }
     let seen = format!(
-        "{seen}: such a lease ends before another server takes over, and its owner loses it"
+        "{seen}: such a lease expires before another server takes over, and its owner loses the lock"
     );
     warning(seen, set(name, silence * 2))
 }

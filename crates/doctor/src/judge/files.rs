@@ -8,7 +8,7 @@ pub(super) fn files(node: &Node) -> Judged {
         return Ok(vec![]);
     }
     let Some(files) = &node.files else {
-        let seen = "the configuration file is not on this machine, or may not be read: a loadmodule line belongs into \
+        let seen = "the configuration file is not on this machine, or may not be read: a loadmodule line belongs in \
                     the server's own file, not into an included one";
         let look = ["grep -r '^ *loadmodule' /etc/redis /etc/valkey /etc/redis-lock"];
         return ok_or(seen, shell(look));

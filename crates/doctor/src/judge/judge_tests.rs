@@ -156,7 +156,7 @@ fn clocks_are_judged_by_what_is_sure() {
         worst(vec![replica(-1002, 200)], "clock-here"),
         Some(Warning)
     );
-    // Nothing is known of a primary that was not looked at.
+    // Nothing is known of a primary that was not checked.
     assert_eq!(worst(vec![replica(60_000, 200)], "clock-replica"), None);
 }
 
@@ -263,19 +263,19 @@ fn what_could_not_be_seen_is_never_called_fine() {
     let findings = judge(&facts);
     // One reason is told once, with all that it stopped.
     let text = Report::new(&facts, findings.clone()).text(false);
-    for part in ["NOT LOOKED AT: persistence, ", "refused"] {
+    for part in ["NOT CHECKED: persistence, ", "refused"] {
         assert_eq!(text.matches(part).count(), 1, "{text}");
     }
     for check in ["persistence", "timeout", "keepalive", "settings", "scripts"] {
         let worst = worst_of(&findings, check);
-        assert_eq!(worst, Some(Severity::NotLookedAt), "{check}");
+        assert_eq!(worst, Some(Severity::NotChecked), "{check}");
     }
     let blind = Node {
         address: "a:1".to_owned(),
         ..Node::default()
     };
     for finding in of(vec![blind]) {
-        assert_eq!(finding.severity, Severity::NotLookedAt, "{finding:?}");
+        assert_eq!(finding.severity, Severity::NotChecked, "{finding:?}");
     }
 }
 
@@ -304,5 +304,5 @@ fn the_worst_is_first_and_decides_how_it_ends() {
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
     assert!(at("ERROR: writes on a:1\n") < at("WARNING: keepalive on a:1, b:2\n"));
     at("  fix   redis-cli> CONFIG SET tcp-keepalive 10\n        redis.conf: tcp-keepalive 10\n");
-    at("\nerrors: 1, warnings: 1, not looked at: 0, advice: 0\n");
+    at("\nerrors: 1, warnings: 1, not checked: 0, advice: 0\n");
 }

@@ -46,7 +46,7 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
     }
     let path = module.path.as_deref().unwrap_or(INSTALLED);
     let newest = written(newest);
-    let mut fix = act(format!("put version {newest} at {path} and restart"));
+    let mut fix = act(format!("install version {newest} at {path} and restart"));
     fix.push(Fix::Conf(format!("loadmodule {path}")));
     let primary = facts.primary_of(node).filter(|_| node.is_replica());
     let theirs = primary.and_then(number);

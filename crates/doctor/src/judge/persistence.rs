@@ -34,7 +34,7 @@ pub(super) fn persistence(node: &Node) -> Judged {
 
 pub(super) fn save(node: &Node) -> Judged {
     if node.told("rdb_last_bgsave_status")?.unwrap_or("ok") == "ok" {
-        return ok("the last background save went well");
+        return ok("the last background save succeeded");
     }
     let folder = node.setting("dir").ok().flatten().unwrap_or("its folder");
     let look = shell([&format!("ls -ld {folder}; df -h {folder}")]);

@@ -44,7 +44,7 @@ pub(super) fn programs(node: &Node) -> Judged {
             program.waiting,
             named(&stuck.waits),
         );
-        let look = act("see whether it runs; end its session only when it is not at work");
+        let look = act("check whether it runs; end its session only if it is not working");
         let end = format!("LOCK.SESSION KILL {}", program.id);
         found.extend(warning(seen, [look, run([&end])].concat())?);
     }

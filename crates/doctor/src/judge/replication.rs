@@ -16,7 +16,7 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
         node.told("master_port")?.unwrap_or_default()
     );
     if node.told("master_link_status")? == Some("up") {
-        return ok(format!("in step with {primary}"));
+        return ok(format!("connected to its primary {primary}"));
     }
     let down = node.count("master_link_down_since_seconds")?;
     let seen = format!("a replica without a link to its primary {primary} for {down} s");
@@ -42,11 +42,11 @@ pub(super) fn lag(node: &Node) -> Judged {
         let state = field("state");
         found.extend(if state != "online" {
             let seen = format!("the replica {address} is not online yet: {state}");
-            let wait = act("wait for the end of its synchronisation, or read its log");
+            let wait = act("wait until it has synchronized, or read its log");
             warning(seen, wait)?
         } else if lag > LONGEST_LAG {
             let look = format!("find out what delays {address} or the network to it");
-            let seen = format!("the replica {address} was last heard {lag} s ago");
+            let seen = format!("the replica {address} was last heard from {lag} s ago");
             warning(seen, act(look))?
         } else {
             ok(format!("the replica {address} is online, lag {lag}"))?
@@ -80,7 +80,7 @@ pub(super) fn writes(node: &Node) -> Judged {
     let failover = node.told("master_failover_state")?.unwrap_or("no-failover");
     match node.write.as_ref().map_err(Clone::clone)? {
         Write::Replica => Ok(vec![]),
-        Write::Taken => ok("writes are taken"),
+        Write::Taken => ok("writes work"),
         Write::Held if failover != "no-failover" => error(
             format!("writes are delayed: {failover}"),
             run(["FAILOVER ABORT", "CLIENT UNPAUSE"]),
@@ -102,7 +102,7 @@ pub(super) fn writes(node: &Node) -> Judged {
                 "BUSY" => run(["SCRIPT KILL"]),
                 _ => vec![],
             };
-            error(format!("a write is answered {refusal}"), fix)
+            error(format!("a write fails with {refusal}"), fix)
         }
     }
 }

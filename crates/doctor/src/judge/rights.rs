@@ -42,7 +42,7 @@ pub(super) fn rights(node: &Node) -> Judged {
     let all = names.join(", ");
     or_ok(
         found,
-        format!("who takes locks may do what it takes: {all}"),
+        format!("every user who may acquire locks may also release and renew them: {all}"),
     )
 }
 
@@ -76,7 +76,7 @@ fn judge(user: &User) -> Judged {
     let sessions = lacks(&OF_SESSIONS);
     if !sessions.is_empty() && !user.denied.contains(OPEN) {
         let all = sessions.join(", ");
-        let seen = format!("the user {name} may open sessions, and not run {all}");
+        let seen = format!("the user {name} may open sessions, but not run {all}");
         return error(seen, grant(&plus(&sessions)));
     }
     let of_use = lacks(&OF_USE);
@@ -84,9 +84,9 @@ fn judge(user: &User) -> Judged {
         return Ok(vec![]);
     }
     let seen = format!(
-        "the user {name} may take locks, and not run {}: as it should be, unless a program wants to look \
-         (LOCK.INFO, LOCK.HOLDERS, INFO), to fence in scripts (LOCK.FENCE), to free by force (DEL), to \
-         wait for replicas (WAIT) or to use sessions (LOCK.SESSION)",
+        "the user {name} may acquire locks, but not run {}: as it should be, unless a program looks at locks \
+         (LOCK.INFO, LOCK.HOLDERS, INFO), fences in scripts (LOCK.FENCE), frees locks by force (DEL), \
+         waits for replicas (WAIT) or uses sessions (LOCK.SESSION)",
         of_use.join(", ")
     );
     ok_or(seen, grant(&plus(&of_use)))

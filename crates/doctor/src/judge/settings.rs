@@ -15,7 +15,7 @@ const MOST_WAITERS: i64 = 1_000_000;
 /// Settings that should not have a value: the check, the setting, that value, another value, and what that value does.
 #[rustfmt::skip]
 const NEVER: [(&str, &str, &str, &str, &str); 10] = [
-    ("read-only", "replica-read-only", "no", "yes", "DEL and the like change locks here, and not on the primary"),
+    ("read-only", "replica-read-only", "no", "yes", "DEL and similar commands change locks here, but not on the primary"),
     ("cluster-coverage", "cluster-require-full-coverage", "yes", "no",
         "when one primary is down, no lock of the cluster is available"),
     ("cluster-reads", "cluster-allow-reads-when-down", "yes", "no",
@@ -24,8 +24,8 @@ const NEVER: [(&str, &str, &str, &str, &str); 10] = [
     ("settings", "lock.max-waiters-total", "0", "10000", "each call with BLOCK fails with MAXWAITERS"),
     ("settings", "lock.max-queued", "0", "1000000", "each call with QUEUE fails with MAXWAITERS"),
     ("settings", "lock.max-sessions", "0", "10000", "LOCK.SESSION OPEN fails with MAXSESSIONS"),
-    ("settings", "lock.deadlock-detection", "no", "yes", "tasks that wait in a circle wait until a time-out"),
-    ("settings", "lock.max-holders", "1", "10000", "nobody shares a lock, readers neither"),
+    ("settings", "lock.deadlock-detection", "no", "yes", "tasks in a deadlock cycle wait until a timeout"),
+    ("settings", "lock.max-holders", "1", "10000", "no lock can be shared, not even by readers"),
     ("settings", "lock.max-token-lead-ms", "0", "5000",
         "a lock over several servers fails (AHEAD) as soon as a clock is behind"),
 ];
@@ -67,16 +67,17 @@ pub(super) fn values(node: &Node) -> Judged {
     if let Some(lease) = node.number(name)? {
         let seen = format!("{name} {lease}");
         if lease < SHORTEST_LEASE {
-            let seen =
-                format!("{seen}: a short pause of the owner ends it, and sessions refuse it");
+            let seen = format!(
+                "{seen}: a short pause of the owner loses the lock, and sessions refuse such a lease"
+            );
             found.extend(warning(seen, set(name, 30_000))?);
         } else if lease > LONGEST_LEASE {
-            let seen = format!("{seen}: so long do others wait when an owner dies");
+            let seen = format!("{seen}: others wait that long when an owner dies");
             found.extend(warning(seen, set(name, 30_000))?);
         }
         let most = node.number("lock.max-lease-ms")?;
         if let Some(most) = most.filter(|most| *most < lease) {
-            let seen = format!("{seen} is above lock.max-lease-ms {most}, and cut to it");
+            let seen = format!("{seen} is above lock.max-lease-ms {most}, which applies instead");
             let longest = set("lock.max-lease-ms", 315_360_000_000_i64);
             found.extend(warning(seen, longest)?);
         }
@@ -102,8 +103,9 @@ pub(super) fn queued(node: &Node) -> Judged {
         };
         let now = node.count(field)?;
         let seen = format!("{now} {what}, of {name} {most}");
-        let look =
-            act("see whether the holder of the longest queue is alive: redis-lock-top locks");
+        let look = act(
+            "check whether the holder of the lock with the longest queue is alive: redis-lock-top locks",
+        );
         let more = [look, set(name, most.saturating_mul(2).min(highest))].concat();
         if now >= most {
             let seen = format!("{seen}: further ones fail with MAXWAITERS");

@@ -20,7 +20,7 @@ pub(super) fn slow_commands(node: &Node) -> Judged {
     let name = "slowlog-log-slower-than";
     let logged = node.number(name)?.unwrap_or(10_000);
     if !(0..=1_000_000).contains(&logged) {
-        let seen = format!("{name} {logged}: commands that stall the server are not noted");
+        let seen = format!("{name} {logged}: commands that stall the server are not logged");
         return warning(seen, set(name, 10_000));
     }
     let Some(seen) = stalls(slow, " took") else {
@@ -40,7 +40,7 @@ pub(super) fn latency(node: &Node) -> Judged {
     if node.number(name)?.unwrap_or(0) != 0 {
         return ok("no stall of a second was recorded");
     }
-    let seen = format!("{name} 0: the server notes no stalls of disk and fork");
+    let seen = format!("{name} 0: the server does not record stalls caused by the disk or a fork");
     ok_or(seen, set(name, 100))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn scripts(node: &Node) -> Judged {
     let killed = if threshold <= 0 {
         "never be killed".to_owned()
     } else {
-        format!("be killed only when leases of {lease} ms are over")
+        format!("be killed only after leases of {lease} ms have expired")
     };
     let seen = format!("{seen}: a script that does not end can {killed}");
     warning(seen, set(name, 5000))

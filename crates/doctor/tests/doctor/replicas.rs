@@ -89,7 +89,7 @@ fn a_replica_that_is_cut_off() {
     let finding = doctor.comes("link", "");
     let login = finding.lines("do")[0];
     assert!(login.contains("masterauth PASSWORD"), "{finding:?}");
-    // The primary is not looked at without a login.
+    // The primary is not checked without a login.
     doctor.looks().misses_a_server();
     run(&mut replica.connection(), "CONFIG SET masterauth secret").okay();
     doctor.gone("link");

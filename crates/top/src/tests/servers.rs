@@ -83,7 +83,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     assert_eq!(owner, b"shop:host-2:8:b");
     screen.type_in("uy");
     assert_eq!(waiters[0].receive().grant().owner, b"shop:host-3:9:w0");
-    screen.shows(["the lock is freed"]);
+    screen.shows(["the lock was freed"]);
     assert!(matches!(screen.view.mode, Mode::Details(_)));
 
     let grants_before = screen.view.now.sum("lock_grants");
@@ -105,7 +105,7 @@ fn unlocking_an_ended_grant_does_not_free_the_next_one() {
     cmd!(c, "LOCK.RELEASE", "k", "a").int();
     let next = cmd!(c, "LOCK.ACQUIRE", "k", "b", "EX", 60).grant();
     screen.type_in("y");
-    screen.shows(["that grant is over: nothing done"]);
+    screen.shows(["that grant has ended: nothing was done"]);
     assert_eq!(cmd!(c, "LOCK.INFO", "k").lock_info().token, next.token);
 }
 
@@ -141,7 +141,7 @@ fn a_client_that_does_not_wait_any_more_is_not_killed() {
     cmd!(c, "LOCK.RELEASE", "k", "a").int();
     waiter.receive().grant();
     screen.type_in("y");
-    screen.shows(["does not wait any more: nothing done"]);
+    screen.shows(["no longer waits: nothing was done"]);
     assert_eq!(cmd!(waiter, "PING").text(), "PONG");
 }
 
@@ -259,7 +259,7 @@ fn all_primaries_of_a_cluster_are_shown() {
     screen.type_in("/f");
     screen.press(KeyCode::Enter);
     screen.type_in("uy");
-    screen.shows(["the lock is freed"]);
+    screen.shows(["the lock was freed"]);
     let left = screen.read().servers.into_iter();
     assert_eq!(left.map(|server| server.locks.len()).sum::<usize>(), 5);
     let listing = Listing {
