@@ -161,7 +161,7 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 // [Fixed]. The errors are those of Check, and [ErrMisuse] for less than a second, or a millisecond if it is Fixed.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond {
-		return misuse("extend", g.claim.Key, "a lease is at least 1 millisecond")
+		return misuse("extend", g.claim.Key, "a lease must be at least 1 millisecond")
 	}
 	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }
@@ -171,7 +171,7 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 // for less than a millisecond, or a grant that its task has acquired more than once.
 func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond || g.claim.Holds > 1 {
-		return misuse("detach", g.claim.Key, "a lease is at least 1 millisecond, and the task has one hold")
+		return misuse("detach", g.claim.Key, "a lease must be at least 1 millisecond, and the task must have one hold only")
 	}
 	err := g.renew(ctx, "detach", lease, true)
 	if err == nil {

@@ -58,7 +58,7 @@ func Shared() LockOption { return func(t *terms) { t.mode = append(t.mode, "SHAR
 func Permits(n int) LockOption {
 	return func(t *terms) {
 		if t.mode = append(t.mode, "LIMIT", n); n < 1 { // the server takes 0 for any number
-			t.wrong = "a semaphore has at least one permit"
+			t.wrong = "a semaphore must have at least one permit"
 		}
 	}
 }

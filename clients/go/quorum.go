@@ -93,7 +93,7 @@ func (q *Quorum) terms(options []LockOption) terms {
 	}
 	switch {
 	case len(q.members) < 3:
-		t.wrong = "a Quorum has at least 3 servers"
+		t.wrong = "a Quorum needs at least 3 servers"
 	case t.mode != nil:
 		t.wrong = "the locks of a Quorum are exclusive"
 	}

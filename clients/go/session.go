@@ -124,7 +124,7 @@ func (n *node) round() *state.Fault {
 			"NAME", l.options.Service})[0]
 		session, _ := opened.Value.(int64)
 		if session == 0 {
-			return cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN answered no session")})
+			return cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN returned no session id")})
 		}
 		st = l.lock()
 		if st.Opened(&n.Node, session); st.IsClosed() {

@@ -79,7 +79,7 @@ final class Locks
     public function permit(string $key, int $of, float $lease, float $wait = 0.0): Grant
     {
         if ($of < 1) {
-            throw new Misuse("A semaphore has 1 permit or more, not $of.");
+            throw new Misuse("A semaphore must have at least 1 permit, not $of.");
         }
 
         return $this->take($key, ['LIMIT', $of], $lease, $wait);
@@ -88,7 +88,7 @@ final class Locks
     private function take(string $key, array $mode, float $lease, float $wait): Grant
     {
         if ($lease <= 0.0) {
-            throw new Misuse("A lease is longer than 0 s, not $lease.");
+            throw new Misuse("A lease must be longer than 0 s, not $lease.");
         }
         $owner = Calls::newOwner($this->service);
         try {

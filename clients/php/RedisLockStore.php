@@ -57,7 +57,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     /** The fencing token of what this key has taken: it rises from grant to grant. */
     public static function token(Key $key): int
     {
-        return self::state($key)['token'] ?? throw new LockConflictedException("Nothing was taken with \"$key\".");
+        return self::state($key)['token'] ?? throw new LockConflictedException("No lock was acquired with \"$key\".");
     }
 
     public function save(Key $key): void
@@ -180,7 +180,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     private static function positive(float $ttl): void
     {
         if ($ttl <= 0) {
-            throw new InvalidTtlException("A lease is longer than 0 s, not $ttl.");
+            throw new InvalidTtlException("A lease must be longer than 0 s, not $ttl.");
         }
     }
 

@@ -126,7 +126,7 @@ class RedisLock
   # process keeps its locks for `silence` and a lease. `reply` limits each reply. The rest is for `Redis.new`: url,
   # password, ssl, sentinels …
   def initialize(service: "app", lease: 10, silence: 30, reply: 1.0, **redis)
-    raise Misuse, "lease and silence are 1 s or more" unless lease >= 1 && silence >= 1
+    raise Misuse, "lease and silence must be at least 1 s" unless lease >= 1 && silence >= 1
 
     @service, @lease, @silence, @reply, @options = service, lease, silence, reply, redis
     begin_anew
@@ -141,7 +141,7 @@ class RedisLock
 
   # One of `of` permits of a semaphore.
   def permit(key, of:, wait: 0, fixed: nil, &work)
-    raise Misuse, "a semaphore has 1 permit or more, not #{of.inspect}" unless of.is_a?(Integer) && of.positive?
+    raise Misuse, "a semaphore must have at least 1 permit, not #{of.inspect}" unless of.is_a?(Integer) && of.positive?
 
     take(key, ["LIMIT", of], wait, fixed, &work)
   end
@@ -178,8 +178,8 @@ class RedisLock
 
   def take(key, mode, wait, fixed)
     in_this_process
-    raise Misuse, "wait is 0 or more" unless wait >= 0
-    raise Misuse, "a lease is more than 0 s" unless fixed.nil? || fixed.positive?
+    raise Misuse, "wait must not be negative" unless wait >= 0
+    raise Misuse, "a lease must be more than 0 s" unless fixed.nil? || fixed.positive?
     raise Misuse, "#{key}: the locks are closed" if @closed
 
     grant = Grant.new(self, key.to_s, new_owner, mode, fixed || @lease, RedisLock.now + [wait, FOREVER].min)
@@ -315,7 +315,7 @@ class RedisLock
   def extend_lease(grant, seconds)
     grant.must_stand
     raise Misuse, "#{grant.key}: the server renews it" if grant.session
-    raise Misuse, "a lease is more than 0 s" unless seconds.positive?
+    raise Misuse, "a lease must be more than 0 s" unless seconds.positive?
 
     grant.sure = [grant.sure, RedisLock.now + seconds].min # a shorter one may begin though its reply is lost
     grant.sure = confirm(grant, renew(grant, grant.raw_token, "PX", ms(seconds))) + seconds

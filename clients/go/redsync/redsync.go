@@ -45,7 +45,7 @@ func (p pool) client() (*redis.Client, error) {
 	if client, isOne := p.UniversalClient.(*redis.Client); isOne && client != nil {
 		return client, nil
 	}
-	return nil, fmt.Errorf("redsync: a pool is of a *redis.Client, and not of a %T", p.UniversalClient)
+	return nil, fmt.Errorf("redsync: a pool must be made of a *redis.Client, not of a %T", p.UniversalClient)
 }
 
 // NewPool makes a server of a client of go-redis: a *redis.Client, of one server or by Sentinels. Its configuration

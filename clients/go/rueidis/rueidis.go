@@ -37,7 +37,7 @@ func Client(client rueidis.Client, option rueidis.ClientOption) (redis.Universal
 	case rueidis.ClientModeStandalone:
 		return single(option), nil
 	}
-	return nil, fmt.Errorf("redislock: a client of an unknown mode: %s", mode)
+	return nil, fmt.Errorf("redislock: the client has an unknown mode: %s", mode)
 }
 
 // refusal says what of the option would lead elsewhere, or not be obeyed; nothing: "".
@@ -48,9 +48,9 @@ func refusal(mode rueidis.ClientMode, option rueidis.ClientOption) string {
 	case len(option.InitAddress) == 0:
 		return "InitAddress is empty"
 	case option.ReplicaOnly:
-		return "ReplicaOnly: locks are taken on primaries"
+		return "ReplicaOnly: locks are acquired on primaries"
 	case bySentinel != (option.Sentinel.MasterSet != ""):
-		return "Sentinel.MasterSet: the client was made of another option"
+		return "Sentinel.MasterSet: the client was made with another option"
 	case mode == rueidis.ClientModeStandalone && option.Standalone.EnableRedirect:
 		return "Standalone.EnableRedirect: locks follow no redirect"
 	case mode == rueidis.ClientModeCluster && option.SelectDB != 0:
@@ -59,7 +59,7 @@ func refusal(mode rueidis.ClientMode, option rueidis.ClientOption) string {
 		return "AuthCredentialsFn is for one server only, for it is told the address: " +
 			"make a client of go-redis with a CredentialsProvider"
 	case bySentinel && option.Sentinel.TLSConfig != option.TLSConfig:
-		return "Sentinel.TLSConfig is another one than ClientOption.TLSConfig"
+		return "Sentinel.TLSConfig differs from ClientOption.TLSConfig"
 	case bySentinel && (sentinels.LocalAddr != servers.LocalAddr || sentinels.Resolver != servers.Resolver):
 		return "Sentinel.Dialer has another LocalAddr or Resolver than ClientOption.Dialer"
 	case bySentinel && (controls(servers) || controls(sentinels)): // functions cannot be compared

@@ -125,7 +125,7 @@ export class Grant {
    *
    * @param lease - In ms, at least 1.
    * @throws {@link LockLost} if it was lost; {@link LockUnavailable} without an answer in two reply timeouts;
-   * {@link LockMisuse} if it was released, or its owner has other holds of it
+   * {@link LockMisuse} if it was released, or its owner holds it more than once
    */
   async detach(lease: number): Promise<void> {
     await this.#hold.detach(lease);

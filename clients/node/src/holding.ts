@@ -141,7 +141,7 @@ export class Holding extends Claim implements Held {
   }
 
   async detach(lease: number): Promise<void> {
-    if (this.holds > 1) throw misuse(this.key, "its owner has other holds of it");
+    if (this.holds > 1) throw misuse(this.key, "its owner holds it more than once");
     await this.#renew(time("a lease", lease, 1), true);
     this.#core.state.letGo(this);
     this.renounceOwner();

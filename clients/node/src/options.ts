@@ -98,12 +98,12 @@ export interface Terms extends ClaimTerms, Pick<LockOptions, "signal" | "onLost"
 /** Throws unless the value is a time of at least so many ms. */
 export function time(name: string, value: number, least: number): number {
   if (typeof value === "number" && value >= least) return value;
-  throw new LockMisuse(`${name} is a time of at least ${least} ms, not ${String(value)}`);
+  throw new LockMisuse(`${name} must be a time of at least ${least} ms, not ${String(value)}`);
 }
 
 export function checkKey(key: unknown): string {
   if (typeof key === "string" && key !== "") return key;
-  throw new LockMisuse("a key is a string, and not empty");
+  throw new LockMisuse("a key must be a string that is not empty");
 }
 
 /** The words for a semaphore of so many permits. */

@@ -156,7 +156,7 @@ export class Server extends SessionState {
     const { replyTimeout, silence, service } = this.#common.settings;
     const words = ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)];
     const session = await this.#session.call(replyTimeout, words);
-    if (typeof session !== "number") return session instanceof Fault ? session : Fault.none("OPEN answered no session", false);
+    if (typeof session !== "number") return session instanceof Fault ? session : Fault.none("OPEN returned no session id", false);
     const { state } = this.#common;
     state.opened(this, session);
     if (state.isClosed) await this.#session.call(replyTimeout, ["LOCK.SESSION", "CLOSE", session]);

@@ -168,7 +168,7 @@ impl Builder {
         let servers = Servers::cluster(nodes, self.options.reply);
         servers
             .map(|servers| self.on(servers))
-            .ok_or_else(|| Error::misuse("a cluster has nodes").of("open", b""))
+            .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
     }
 
     /// Locks in memory, for unit tests: see [`testing`](crate::testing).
@@ -191,7 +191,7 @@ impl Builder {
         let servers: Result<Vec<Client>, RedisError> = servers.into_iter().map(open).collect();
         let servers = servers.map_err(|error| unusable(&error))?;
         if servers.len() < 3 {
-            return Err(Error::misuse("a quorum has at least 3 servers").of("open", b""));
+            return Err(Error::misuse("a quorum needs at least 3 servers").of("open", b""));
         }
         let options = Quorum::of_one(&self.options);
         let members = servers.iter().map(|client| {

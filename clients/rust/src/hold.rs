@@ -166,7 +166,8 @@ impl Hold {
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
         let is_fixed = self.core().lock().state.claim(self.id).is_fixed;
         if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
-            let why = "a lease is at least 1 millisecond, and 1 second where the session renews it";
+            let why =
+                "a lease must be at least 1 millisecond, and 1 second where the session renews it";
             return Err(self.misuse("extend", why));
         }
         self.renew("extend", lease, is_fixed).await
@@ -176,7 +177,8 @@ impl Hold {
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
         let is_entered = self.core().lock().state.claim(self.id).holds > 1;
         if is_entered || lease < Duration::from_millis(1) {
-            let why = "a lease is at least 1 millisecond, and the task has one hold";
+            let why =
+                "a lease must be at least 1 millisecond, and the task must have one hold only";
             return Err(self.misuse("detach", why));
         }
         let detach = |state: &mut State, id| state.renew(id, lease, true);

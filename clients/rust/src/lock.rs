@@ -47,7 +47,7 @@ impl Lock {
         let wrong = match mode {
             _ if is_short => Some("the lease and the silence of a client are at least 1 second"),
             Mode::Permits(most) if !permits.contains(&most) => {
-                Some("a semaphore has 1 to 2^31 - 1 permits")
+                Some("a semaphore must have 1 to 2^31 - 1 permits")
             }
             _ => None,
         };
@@ -73,7 +73,7 @@ impl Lock {
     pub fn fixed(mut self, lease: Duration) -> Self {
         self.terms.fixed = Some(lease);
         if lease < Duration::from_millis(1) {
-            self.terms.wrong = Some("a lease is at least 1 millisecond");
+            self.terms.wrong = Some("a lease must be at least 1 millisecond");
         }
         self
     }

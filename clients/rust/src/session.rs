@@ -169,7 +169,7 @@ async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Err
     let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
     let mut replies = server.send(link, options.reply, vec![open]).await;
     match number(&replies.pop().expect("a reply")?) {
-        0 => Err(Error::unsent("OPEN answered no session")),
+        0 => Err(Error::unsent("OPEN returned no session id")),
         session => Ok(session),
     }
 }

@@ -299,5 +299,5 @@ test_basic_a_kill_of_what_keeps_the_lock_ends_the_command() {
     for child in $(pgrep -P $work -f "$program"); do pgrep -P "$child" -f "$program"; done >"$folder/keeper"
     kill -9 "$(cat "$folder/keeper")"
     ends_with $work 76
-    says 'lost: what keeps it was killed'
+    says 'lost: the process that renews it was killed'
 }

@@ -52,7 +52,7 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 	select {
 	case <-found:
 	case <-time.After(limit):
-		return nil, &state.Fault{Err: errors.New("no node of the cluster said in time which node has the key")}
+		return nil, &state.Fault{Err: errors.New("no node of the cluster said in time which node serves the key")}
 	}
 	if err != nil {
 		return nil, faultOf(err)

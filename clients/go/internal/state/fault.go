@@ -86,7 +86,7 @@ var kinds = map[error]string{
 var hints = map[string]string{
 	"WRONGTYPE":   "this key is not a lock of the module: an old SET NX lock of this name?",
 	"ERR unknown": "is the module lock, 0.3 or later, loaded there?",
-	"NOPERM":      "the user needs this command, LOCK.SESSION, and the key",
+	"NOPERM":      "the user needs permission for this command, LOCK.SESSION and the key",
 }
 
 // ErrorReply makes a Fault of the text of an error reply.

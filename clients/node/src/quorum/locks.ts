@@ -39,7 +39,7 @@ export class QuorumLocks {
    * @throws {@link LockMisuse} if there are fewer than three, one is no client, or an option is wrong
    */
   constructor(clients: readonly Client[], options: LocksOptions = {}) {
-    if (clients.length < 3) throw new LockMisuse("a quorum has at least 3 servers");
+    if (clients.length < 3) throw new LockMisuse("a quorum needs at least 3 servers");
     const { connection } = options.observer ?? {};
     this.#settings = settingsOf(options);
     const settings = { ...this.#settings, observer: connection && { connection: connection.bind(options.observer) } };

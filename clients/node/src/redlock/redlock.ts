@@ -232,7 +232,7 @@ export class Redlock extends EventEmitter {
     const grants: Grant[] = [];
     for (const [at, key] of inOrder(lock.resources).entries()) {
       const owner = owners[at], token = lock.tokens.get(key);
-      if (!(locks instanceof Locks)) throw new LockMisuse(`${key}: a lock on several servers cannot be taken over`, { key });
+      if (!(locks instanceof Locks)) throw new LockMisuse(`${key}: a lock on several servers cannot be adopted`, { key });
       if (!owner || !token) throw new LockMisuse(`${key}: a lock is taken over by its resources, value and tokens`, { key });
       grants.push(await locks.adopt(key, owner, token, { fixed: Math.max(MOMENT, lock.expiration - Date.now()) }));
     }

@@ -20,7 +20,7 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
 const HINTS: readonly (readonly [string, string])[] = [
   ["WRONGTYPE", "this key is not a lock of the module: an old SET NX lock of this name?"],
   ["ERR unknown", "is the module lock, 0.3 or later, loaded there?"],
-  ["NOPERM", "the user needs this command, LOCK.SESSION, and the key"],
+  ["NOPERM", "the user needs permission for this command, LOCK.SESSION and the key"],
   ["DEADLOCK", "release another lock of the task first"],
   ["NOTALONE", "release the lock first, then acquire it"],
 ];

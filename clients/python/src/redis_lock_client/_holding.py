@@ -211,7 +211,7 @@ class Holding:
     async def _extend(self, lease: float) -> None:
         claim = self._claim
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
-            raise made(LockMisuse, claim.key, "a lease is at least 1 second, or 1 millisecond if it is fixed")
+            raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
         words = claim.renew_command("PX", milliseconds(lease))
         begin, apply = partial(State.begin_extend, lease=lease), partial(State.confirmed, renewal=True)
         await self._exchange(begin, lambda: words, apply)
@@ -238,7 +238,7 @@ class Holding:
 
     async def _detach(self, lease: float) -> None:
         if lease < 0.001:
-            raise made(LockMisuse, self.key, "a lease is at least 1 millisecond")
+            raise made(LockMisuse, self.key, "a lease must be at least 1 millisecond")
         words = self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0)
         await self._exchange(State.begin_detach, lambda: words, State.detached)
 

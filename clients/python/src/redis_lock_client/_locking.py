@@ -44,9 +44,9 @@ class Locking:
 
         Raises LockMisuse for another kind of client, or a time that is too short."""
         if lease < LEAST_LEASE or silence < LEAST_LEASE:
-            raise LockMisuse("lease and silence are at least 1 second")
+            raise LockMisuse("lease and silence must be at least 1 second")
         if reply <= 0:
-            raise LockMisuse("reply is a time of more than 0 seconds")
+            raise LockMisuse("reply must be more than 0 seconds")
         self.client, self.lease = client, lease  # as they were given
         self._servers = Servers(client, self._is_async, reply)
         self._name = printable(name or os.path.basename(sys.argv[0] if sys.argv else "") or "python")
@@ -85,11 +85,11 @@ class Locking:
     def _terms(self, wait: Optional[float], shared: bool, permits: Optional[int], lease: Optional[float],
                max_hold: Optional[float], on_lost: Any, stop: Any = None) -> Terms:
         if shared and permits is not None:
-            raise LockMisuse("a lock is either shared or has permits")
+            raise LockMisuse("a lock cannot both be shared and have permits")
         if permits is not None and not 1 <= permits < 2**31:
-            raise LockMisuse("a semaphore has 1 to 2^31 - 1 permits")
+            raise LockMisuse("a semaphore must have 1 to 2^31 - 1 permits")
         if lease is not None and lease < 0.001 or max_hold is not None and max_hold <= 0:
-            raise LockMisuse("a lease is at least 1 millisecond, and max_hold more than 0")
+            raise LockMisuse("a lease must be at least 1 millisecond, and max_hold more than 0")
         self._bind()
         mode = ("SHARED",) if shared else () if permits is None else ("LIMIT", permits)
         if wait is not None:
@@ -101,7 +101,7 @@ class Locking:
         """The key with the prefix. Its bytes are those that the user's client would send."""
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         if not isinstance(text, str):
-            raise LockMisuse(f"a key is a str or bytes, not {type(key).__name__}")
+            raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
         if self._servers.encoding.lower() not in ("utf-8", "utf8") and isinstance(key, str):
             text = text.encode(self._servers.encoding).decode("utf-8", "surrogateescape")
         return self._prefix + text

@@ -210,7 +210,7 @@ class Node:
             command = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(common.silence), "NAME", common.name)
             [opened] = await self.poller.send(common.reply, command)
             if not isinstance(opened, int):
-                return opened if isinstance(opened, Fault) else Fault("OPEN answered no session")
+                return opened if isinstance(opened, Fault) else Fault("OPEN returned no session id")
             self.do(state.opened, opened)
             if common.is_closed:
                 await self.poller.send(common.reply, ("LOCK.SESSION", "CLOSE", opened))

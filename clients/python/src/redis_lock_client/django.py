@@ -40,7 +40,7 @@ class ComputationFailed(Exception):
 
 def locks(using: str = "default", observer: Observer | None = None) -> Locks:
     """The locks on the server of this cache. All threads of the process have the same ones, for each observer. Raises
-    ImproperlyConfigured for a cache that is not known to be on Redis.
+    ImproperlyConfigured for a cache that is not known to use Redis.
 
     >>> with locks().lock(lock_key("orders:42"), wait=5) as held:
     ...     held.held
@@ -51,7 +51,7 @@ def locks(using: str = "default", observer: Observer | None = None) -> Locks:
     if get_client is None:
         get_client = getattr(getattr(cache, "_cache", None), "get_client", None)  # of Django's own
     if get_client is None:
-        raise ImproperlyConfigured(f"CACHES[{using!r}] is a {type(cache).__name__}: not known to be on Redis")
+        raise ImproperlyConfigured(f"CACHES[{using!r}] is a {type(cache).__name__}, which is not known to use Redis")
     return locks_of(get_client(write=True), observer)
 
 

@@ -59,7 +59,7 @@ def is_of_library(error: BaseException) -> bool:
 def require_primary(role: Any) -> None:
     """Refuses a server by its reply to ROLE, since a Sentinel may not know yet of a new primary."""
     if isinstance(role, list) and role[0] != "master":
-        raise OSError("the Sentinels named a server that is no primary")
+        raise OSError("the Sentinels named a server that is not a primary")
 
 
 class Server:
@@ -156,7 +156,7 @@ class Servers:
             if self._is_async:
                 await reading
         except Exception as error:  # then the map stays as it is
-            log.info("the map of the cluster could not be read: %s", error)
+            log.info("the cluster's slot map could not be read: %s", error)
         finally:
             self._is_reading = False
 

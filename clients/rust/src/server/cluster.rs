@@ -108,7 +108,7 @@ impl Servers {
 }
 
 fn unknown() -> Error {
-    Error::unsent("no node of the cluster told in time where the key is")
+    Error::unsent("no node of the cluster said in time which node serves the key")
 }
 
 impl Cluster {

@@ -32,7 +32,7 @@ const HINTS: [(&str, &str); 3] = [
     ),
     (
         "NOPERM",
-        "the user needs this command, LOCK.SESSION, and the key",
+        "the user needs permission for this command, LOCK.SESSION and the key",
     ),
 ];
 

@@ -142,7 +142,7 @@ class QuorumGrant:
             self._losses.append(f"{part.lost}")
             if len(self._parts) >= self._majority:
                 return
-            error = LockLost(f"{self.key}: the lock was lost, no majority of the servers has it any more: "
+            error = LockLost(f"{self.key}: the lock was lost, no majority of the servers still has it: "
                              f"{', '.join(self._losses)}. Stop the work under it")
             self._failure, calls, parts = error, self._calls, self._parts
         log.warning("%s", error)

@@ -372,7 +372,7 @@ class Grants:
         """Lets go of a grant, which stays on the server for its lease."""
         self.require_held(claim)
         if claim.holds > 1:
-            raise made(LockMisuse, claim.key, "its owner has other holds of it")
+            raise made(LockMisuse, claim.key, "its owner holds it more than once")
         call = self.begin_leave(claim)
         self.forget(claim)
         claim.renounce_owner()

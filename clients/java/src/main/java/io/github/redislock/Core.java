@@ -87,7 +87,7 @@ final class Core {
             try {
                 work.run();
             } catch (RuntimeException e) {
-                LOG.log(System.Logger.Level.ERROR, "a callback has failed", e);
+                LOG.log(System.Logger.Level.ERROR, "a callback failed", e);
             }
         };
         background.execute(logged);
@@ -142,7 +142,7 @@ final class Core {
         try {
             notify.accept(settings.observer());
         } catch (RuntimeException e) {
-            LOG.log(System.Logger.Level.ERROR, "an observer has failed", e);
+            LOG.log(System.Logger.Level.ERROR, "an observer failed", e);
         }
     }
 

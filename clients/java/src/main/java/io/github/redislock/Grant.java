@@ -55,7 +55,7 @@ public final class Grant implements AutoCloseable {
 
     static long lease(Duration time) {
         if (time.toMillis() < 1) {
-            throw Errors.misuse("a lease is at least 1 millisecond");
+            throw Errors.misuse("a lease must be at least 1 millisecond");
         }
         return time.toNanos();
     }
@@ -263,7 +263,7 @@ public final class Grant implements AutoCloseable {
      */
     public void extend(Duration lease) {
         if (!claim.isFixed && lease.toMillis() < 1000) {
-            throw Errors.misuse("a lease that the session renews is at least 1 second");
+            throw Errors.misuse("a lease that the session renews must be at least 1 second");
         }
         renew("extend", lease(lease), claim.isFixed);
     }

@@ -92,7 +92,7 @@ public abstract class Lockable<G extends AutoCloseable> {
 
     static long nanos(Duration time) {
         if (time.isNegative()) {
-            throw Errors.misuse("a negative time: " + time);
+            throw Errors.misuse("a time must not be negative: " + time);
         }
         return time.compareTo(Duration.ofDays(3650)) > 0 ? FOREVER : time.toNanos();
     }

@@ -32,7 +32,7 @@ public final class Quorum implements AutoCloseable {
 
     Quorum(List<? extends LockServer> servers, Settings settings) {
         if (servers.size() < 3) {
-            throw Errors.misuse("a quorum has at least 3 servers");
+            throw Errors.misuse("a quorum needs at least 3 servers");
         }
         observer = settings.observer();
         majority = servers.size() / 2 + 1;

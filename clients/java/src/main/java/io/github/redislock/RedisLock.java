@@ -51,7 +51,7 @@ public final class RedisLock extends Lockable<Grant> {
 
     private RedisLock with(List<String> mode) {
         if (!terms.mode().isEmpty()) {
-            throw Errors.misuse("a lock is either shared or has permits");
+            throw Errors.misuse("a lock cannot both be shared and have permits");
         }
         return with(new Terms(mode, terms.lease(), terms.isFixed(), terms.atMost(), terms.onLost()));
     }
@@ -77,7 +77,7 @@ public final class RedisLock extends Lockable<Grant> {
      */
     public RedisLock permits(int n) {
         if (n < 1) {
-            throw Errors.misuse("a semaphore of " + n);
+            throw Errors.misuse("a semaphore must have at least 1 permit, not " + n);
         }
         return with(List.of("LIMIT", String.valueOf(n)));
     }

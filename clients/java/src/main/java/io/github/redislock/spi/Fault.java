@@ -31,7 +31,7 @@ public record Fault(@Nullable Kind kind, String word, boolean isSent, String tex
     private static final Map<String, String> HINTS = Map.of(
             "WRONGTYPE", ": this key is not a lock of the module: an old SET NX lock of this name?",
             "ERR unknown", ": is the module lock, 0.3 or later, loaded there?",
-            "NOPERM", ": the user needs this command, LOCK.SESSION, and the key");
+            "NOPERM", ": the user needs permission for this command, LOCK.SESSION and the key");
 
     /** A fault that this client finds by itself. */
     public static Fault of(Kind kind, String text) {
