@@ -22,7 +22,7 @@ Space          freeze the view
 Enter          who waits for the chosen lock; what the chosen program holds
 u              force-unlock the chosen lock (DEL), after confirmation
 k              end the session of the chosen program (LOCK.SESSION KILL),
-               after a question
+               after confirmation
 q, Ctrl-C      quit
 
 In the queue of a lock:
