@@ -273,7 +273,7 @@ fn of_a_renewal() {
     }
     for (text, part) in [
         ("ann RAISE 8", "RAISE needs TOKEN"),
-        ("ann TOKEN 8 RAISE 7", "not lower than that of TOKEN"),
+        ("ann TOKEN 8 RAISE 7", "at least as high as that of TOKEN"),
         ("ann TOKEN 7 RAISE 0", "RAISE takes a fencing token"),
         ("ann TOKEN 7 RAISE 8 RAISE 8", "RAISE is given twice"),
         ("ann HOLDS 1", "unknown option 'HOLDS'"),
