@@ -145,6 +145,21 @@ class StandInTest {
         }
     }
 
+    /** RAISE lifts the token, also when it is repeated, and all later tokens are higher. */
+    @Test
+    void aRaisedToken() {
+        long token = token("LOCK.ACQUIRE k o PX 10000");
+        long raised = token + 60_000_000;
+        for (int n = 0; n < 2; n++) {
+            assertEquals(raised, token("LOCK.RENEW k o TOKEN " + token + " RAISE " + raised));
+        }
+        assertTrue(token("LOCK.ACQUIRE other o PX 10000") > raised);
+    }
+
+    private long token(String command) {
+        return Long.parseLong(call(command).replaceAll("^.|,.*", ""));
+    }
+
     @Test
     void theRestOfTheInterface() throws Exception {
         Locks locks = locks();
