@@ -47,7 +47,7 @@ final class Core {
     final Settings settings;
     final LockServer server;
     final State state;
-    final Threads threads = new Threads(this);
+    final ThreadLocal<Task> ofThread = ThreadLocal.withInitial(() -> new Task(this)); // of ThreadLock
     final Map<ServerNode, Loop> loops = new ConcurrentHashMap<>();
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
@@ -91,10 +91,6 @@ final class Core {
             }
         };
         background.execute(logged);
-    }
-
-    void warn(String text) {
-        elsewhere(() -> LOG.log(System.Logger.Level.WARNING, text));
     }
 
     private String process() {
