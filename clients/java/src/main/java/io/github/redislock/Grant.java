@@ -225,7 +225,7 @@ public final class Grant implements AutoCloseable {
     }
 
     void renew(String attempted, long lease, boolean leaves) {
-        call(attempted, () -> core.state.renew(claim, lease, leaves), answer -> core.state.confirmed(claim, answer));
+        call(attempted, () -> core.state.renew(claim, lease, leaves), answer -> core.state.renewed(claim, answer, leaves));
     }
 
     /**

@@ -55,7 +55,6 @@ public final class Claim {
 
     final boolean queues;
     final long end; // of the caller's time
-    int order; // among the waits
     int open; // acquires without a reply, which the server may still carry out
     long endedAt = Long.MIN_VALUE; // when its session reported the end of a place with a passing error
     Fault cause = Fault.NONE; // of the last try
@@ -63,7 +62,6 @@ public final class Claim {
 
     long sure; // see Grants.sure
     long from; // no POLL sent before makes it sure
-    boolean leaves; // a RENEW takes it out of its session
     @Nullable String doubt; // another node may have it: the reason of its loss if not
 
     /** A claim that waits for this long from now on. 0: it does not wait; below 0: without a limit. */

@@ -3,7 +3,6 @@ package io.github.redislock.state;
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -135,7 +134,6 @@ public final class State extends Waits {
         long session = node.session;
         claims.values().stream()
                 .filter(it -> it.node == node && it.phase == Claim.Phase.IN_LINE && it.session != session && it.end > at)
-                .sorted(Comparator.comparingInt(it -> it.order))
                 .forEach(wait -> {
                     long call = beginCall(wait.name);
                     wait.open++;
@@ -225,7 +223,7 @@ public final class State extends Waits {
         long token = Reply.number(event.get(4));
         Claim claim = claims.get(name);
         Release of = new Release(name, token);
-        boolean leaves = claim != null && claim.leaves && claim.token == token || node.leaves.contains(of);
+        boolean leaves = node.leaves.contains(of);
         switch (kind) {
             case "granted" -> {
                 if (!leaves && !granted(node, name, token, node.session, till) && !calls.containsValue(name)) {

@@ -24,6 +24,7 @@ final class Rig {
     final List<Claim> sought = new ArrayList<>();
     final State state;
     final Node node = new Node("server");
+    private boolean isLeaving; // by the last renewal
 
     Rig() {
         this(false);
@@ -200,10 +201,15 @@ final class Rig {
 
     void renew(Claim claim, long leaseMs, boolean leaves) {
         state.renew(claim, leaseMs * MS, leaves);
+        isLeaving = leaves;
     }
 
     void released(Claim claim, Reply reply, boolean wasOpen) {
         state.released(claim, new Answer(state.at, reply, wasOpen));
+    }
+
+    void renewed(Claim claim, long sentMs, Reply reply) {
+        state.renewed(claim, new Answer(sentMs * MS, reply, false), isLeaving);
     }
 
     void confirmed(Claim claim, long sentMs, Reply reply) {
