@@ -190,7 +190,7 @@ class GrantsTest {
         Map<String, Reply> replies = Map.of("gone", says("NOTHELD x"), "kept", says("NOPERM x"), "taken", NO_REPLY);
         rig.sessionEnded();
         rig.opened(8);
-        rig.at(101_000).state.due(rig.node).forEach(due -> due.apply().reply(rig.state.at, replies.get(due.command()[1])));
+        rig.at(101_000).state.due(rig.node).forEach(due -> due.apply().accept(replies.get(due.command()[1]), rig.state.at));
         rig.poll(-1, 0, taken("taken", 9));
         rig.has(all.get("gone"), Claim.Phase.LOST, "gone (NOTHELD)");
         rig.has(all.get("taken"), Claim.Phase.LOST, "taken");

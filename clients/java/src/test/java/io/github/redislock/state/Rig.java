@@ -174,7 +174,7 @@ final class Rig {
     List<String> apply(Reply... replies) {
         List<Due> due = state.due(node);
         for (int i = 0; i < due.size(); i++) {
-            due.get(i).apply().reply(state.at, replies[i]);
+            due.get(i).apply().accept(replies[i], state.at);
         }
         return due.stream().map(one -> String.join(" ", one.command())).toList();
     }
