@@ -122,8 +122,8 @@ class FaultsTest extends Bed {
         for (int n = 0; n < 50; n++) {
             RedisLock lock = locks.get("k" + n);
             all.add(meanwhile(() -> {
-                thrown(LockUnavailableException.class, 2500, lock::tryLock);
-                return true;
+                String said = thrown(LockUnavailableException.class, 2500, lock::tryLock).getMessage();
+                return said.contains("refused") || said.contains("no reply");
             }));
         }
         for (FutureTask<Boolean> one : all) {
@@ -155,18 +155,5 @@ class FaultsTest extends Bed {
         server.run("SET old x");
         said = thrown(LockMisuseException.class, 1000, () -> locks.get("old").lock()).getMessage();
         assertTrue(said.contains("WRONGTYPE") && said.contains("SET NX"), said);
-    }
-
-    /** Nobody is there: the error names the server and the cause, and a close ends in time. */
-    @ParameterizedTest
-    @EnumSource
-    void nobodyIsThere(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = closing(builder(client, server).build());
-        locks.get("k").lock().release(); // classes are loaded
-        server.order("kill");
-        String said = thrown(LockUnavailableException.class, 2500, () -> locks.get("k").tryLock()).getMessage();
-        assertTrue(said.contains("refused"), said);
-        locks.close();
     }
 }
