@@ -48,9 +48,10 @@ public final class Grant implements AutoCloseable {
             wake.run();
             if (claim.phase == Claim.Phase.LOST) {
                 loss(); // which reports it
+            } else if (claim.doubt != null) {
+                core.elsewhere(this::find);
             }
         };
-        claim.find = () -> core.elsewhere(this::find);
     }
 
     static long lease(Duration time) {

@@ -27,10 +27,8 @@ public final class Claim {
     public long adopted;
     /** The task in whose name it is, if it is one. */
     public @Nullable OwnerOfTask task;
-    /** Called, without the mutex, when the caller has to look again; must not block. */
+    /** Called, without the mutex, when the caller has to look again, or to look for a grant in doubt; must not block. */
     public Runnable wake = () -> { };
-    /** Called, without the mutex, to find a grant that another node of the cluster may have; must not block. */
-    public Runnable find = () -> { };
 
     /** The server that has the lock. */
     public Node node;
@@ -44,6 +42,8 @@ public final class Claim {
     public long holds = 1;
     /** Of the loss. */
     public @Nullable String reason;
+    /** Another node of the cluster may have the grant: the reason of its loss if not. */
+    public volatile @Nullable String doubt;
     /** The user has the grant. */
     public boolean isHandedOver;
     /** How long one try may take. */
@@ -62,7 +62,6 @@ public final class Claim {
 
     long sure; // see Grants.sure
     long from; // no POLL sent before makes it sure
-    @Nullable String doubt; // another node may have it: the reason of its loss if not
 
     /** A claim that waits for this long from now on. 0: it does not wait; below 0: without a limit. */
     public Claim(Name name, List<String> mode, long lease, long wait, long reply, long at, Node node) {

@@ -191,7 +191,7 @@ public class Grants extends Ledger {
         }
         claim.doubt = reason;
         claim.session = 0;
-        find(claim);
+        wake(claim);
     }
 
     /** Applies what became of the RENEW of a grant that another node may have. The loop moves it to the session there. */

@@ -52,10 +52,6 @@ public class Ledger {
         news.add(claim.wake);
     }
 
-    void find(Claim claim) {
-        news.add(claim.find);
-    }
-
     void resend(Node node, String[] command) {
         news.add(() -> node.resend.accept(command));
     }

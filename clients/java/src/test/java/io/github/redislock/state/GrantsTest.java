@@ -335,7 +335,7 @@ class GrantsTest {
             Claim claim = rig.held("k");
             rig.poll(-1, 0, lost("k", 50));
             rig.has(claim, Claim.Phase.HELD, null);
-            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().sought.contains(claim));
+            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().woken.contains(claim));
             rig.isDue();
             rig.state.found(claim, other, new Answer(101_000 * MS, reply, false));
             if (reply.isFault()) {

@@ -21,7 +21,6 @@ final class Rig {
     static final long MS = 1_000_000;
 
     final List<Claim> woken = new ArrayList<>();
-    final List<Claim> sought = new ArrayList<>();
     final State state;
     final Node node = new Node("server");
     private boolean isLeaving; // by the last renewal
@@ -39,7 +38,6 @@ final class Rig {
     /** Tells the claims what has changed since the last time. */
     Rig run() {
         woken.clear();
-        sought.clear();
         state.takeNews().forEach(Runnable::run);
         return this;
     }
@@ -69,7 +67,6 @@ final class Rig {
         long wait = waitMs < 0 ? -1 : waitMs * MS;
         Claim claim = new Claim(new Name(key, "o"), List.of(), leaseMs * MS, wait, 1000 * MS, state.at, node);
         claim.wake = () -> woken.add(claim);
-        claim.find = () -> sought.add(claim);
         return claim;
     }
 
