@@ -1,7 +1,6 @@
 package io.github.redislock;
 
 import static io.github.redislock.TestServer.eventually;
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -37,57 +36,6 @@ class FaultsTest extends Bed {
             held = one.get();
         }
         held.release();
-    }
-
-    /** Behind a proxy that loses everything a grant is unsure at the end of its lease, and lost by silence. */
-    @ParameterizedTest
-    @EnumSource
-    void silenceEndsAGrant(Client client) throws Exception {
-        TestServer server = start();
-        TestServer proxy = proxy(server);
-        Locks locks = closing(builder(client, proxy).lease(Duration.ofSeconds(1)).build());
-        Grant grant = locks.get("k").lock();
-        proxy.order("swallow");
-        eventually("unsure", () -> !grant.isHeld());
-        assertTrue(isLost(grant).getMessage().contains("silence"));
-        proxy.order("speak");
-        eventually("free", () -> server.info("k", "owner") == null);
-    }
-
-    /** What a server granted before it froze stands when it goes on in time; calls meanwhile end in time. */
-    @ParameterizedTest
-    @EnumSource
-    void aStallOfTheServerLosesNothing(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = locks(client, server);
-        Grant grant = locks.get("k").lock();
-        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
-        waiting(server, "k", 1);
-        server.order("pause");
-        String said = thrown(LockUnavailableException.class, 2000, () -> locks.get("free").tryLock()).getMessage();
-        assertTrue(said.contains("free") && said.contains(String.valueOf(server.port)), said);
-        server.order("resume");
-        grant.release();
-        waits.get().release();
-        eventually("what was given up is free", () -> server.info("free", "owner") == null);
-    }
-
-    /** A call whose reply is lost is repeated, and takes nothing twice. */
-    @ParameterizedTest
-    @EnumSource
-    void lostRepliesAreAskedForAgain(Client client) throws Exception {
-        TestServer server = start();
-        TestServer proxy = proxy(server);
-        Locks locks = locks(client, proxy);
-        for (String fault : List.of("cut", "reset", "reset-request", "keep")) {
-            proxy.inject(fault, "LOCK.ACQUIRE");
-            Grant grant = locks.get("k").lock();
-            assertEquals(1L, server.info("k", "holds"), fault);
-            assertEquals(grant.owner(), server.info("k", "owner"));
-            proxy.inject(fault, "LOCK.RELEASE");
-            grant.release();
-            eventually("free", () -> server.info("k", "owner") == null);
-        }
     }
 
     /** Waits need no connections: hundreds of one process have that of the session, and some for calls. */
