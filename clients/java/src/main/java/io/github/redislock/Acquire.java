@@ -8,7 +8,8 @@ import io.github.redislock.state.Name;
 import io.github.redislock.state.Node;
 import io.github.redislock.state.Waits.Step;
 import java.util.Objects;
-import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /** One acquire, by the thread that waits for it. */
@@ -18,8 +19,7 @@ final class Acquire {
     private final Terms terms;
     private final boolean isInterruptible;
     private final Route to;
-    private volatile @Nullable Thread caller;
-    private volatile boolean hasNews;
+    private final Semaphore news = new Semaphore(0);
     private volatile boolean isStopped;
     private boolean wasInterrupted;
     private @Nullable Grant grant;
@@ -53,7 +53,6 @@ final class Acquire {
     }
 
     private Grant acquire(@Nullable Task task, @Nullable String owner, long token, long wait) throws InterruptedException {
-        caller = Thread.currentThread();
         boolean isHeld = false;
         try {
             Fault fault = to.follow(Fault.NONE, core.settings.reply());
@@ -96,7 +95,7 @@ final class Acquire {
             claim.task = task.state;
             task.state.owner = name.owner();
         }
-        return new Grant(core, claim, this::wake);
+        return new Grant(core, claim, news::release);
     }
 
     /** Asks until there is a grant. The loop brings the events of a place in line. */
@@ -143,28 +142,23 @@ final class Acquire {
         return step;
     }
 
-    /** Pauses; news of the wait end it. */
+    /** Pauses; news of the wait end it, and so does an interrupt, which is kept. */
     private void sleep(long pause) throws InterruptedException {
-        long end = Core.now() + pause;
-        for (long left = pause; left > 0 && (!hasNews || isStopped); left = end - Core.now()) {
-            boolean isInterrupted = isStopped || Thread.interrupted();
-            if (isInterrupted && isInterruptible) {
-                throw new InterruptedException();
-            }
-            wasInterrupted |= isInterrupted;
-            LockSupport.parkNanos(this, left);
+        try {
+            news.tryAcquire(pause, TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+            wasInterrupted = true;
         }
-        hasNews = false;
+        if (isInterruptible && (isStopped || wasInterrupted)) {
+            wasInterrupted = false;
+            throw new InterruptedException();
+        }
+        news.drainPermits();
     }
 
     /** Ends the wait, as an interrupt does. */
     void stop() {
         isStopped = true;
-        wake();
-    }
-
-    private void wake() {
-        hasNews = true;
-        LockSupport.unpark(caller);
+        news.release();
     }
 }

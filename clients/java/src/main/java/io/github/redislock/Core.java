@@ -8,12 +8,12 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
@@ -23,7 +23,6 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -47,7 +46,7 @@ final class Core {
     final Settings settings;
     final LockServer server;
     final State state;
-    final Threads threads = new Threads(this);
+    final ThreadLocal<Task> ofThread = ThreadLocal.withInitial(() -> new Task(this)); // of ThreadLock
     final Map<ServerNode, Loop> loops = new ConcurrentHashMap<>();
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
@@ -91,10 +90,6 @@ final class Core {
             }
         };
         background.execute(logged);
-    }
-
-    void warn(String text) {
-        elsewhere(() -> LOG.log(System.Logger.Level.WARNING, text));
     }
 
     private String process() {
@@ -206,32 +201,27 @@ final class Core {
             return;
         }
         long end = end();
-        Queue<Runnable> calls = new ConcurrentLinkedQueue<>();
-        Map<Long, Boolean> closed = new ConcurrentHashMap<>();
-        loops.values().forEach(loop -> loop.node.sessions().forEach(session -> calls.add(() -> {
-            closed.put(session, !new Route(this, loop).call(end, State.closeCommand(session)).reply().isFault());
-        })));
-        all(calls, end);
-        for (Claim grant : grants) {
-            if (!closed.getOrDefault(grant.session, false)) {
-                calls.add(() -> new Route(this, grant.name.key()).call(end, grant.releaseCommand(0)));
-            }
-        }
-        all(calls, end);
-        loops.values().forEach(loop -> loop.end(end));
+        CompletableFuture<?>[] nodes = loops.values().stream()
+                .map(loop -> CompletableFuture.runAsync(() -> close(loop, grants, end), background))
+                .toArray(CompletableFuture<?>[]::new);
+        CompletableFuture.allOf(nodes).completeOnTimeout(null, end + settings.reply() - now(), TimeUnit.NANOSECONDS).join();
         timer.shutdownNow();
         server.close();
     }
 
-    /** Makes all calls at once, by some threads. */
-    private void all(Queue<Runnable> calls, long end) {
-        Runnable some = () -> {
-            for (Runnable call = calls.poll(); call != null; call = calls.poll()) {
-                call.run();
+    /** Closes the sessions of a server, and releases what was in none of them. */
+    private void close(Loop loop, List<Claim> grants, long end) {
+        Set<Long> closed = new HashSet<>();
+        for (long session : loop.node.sessions()) {
+            if (!new Route(this, loop).call(end, State.closeCommand(session)).reply().isFault()) {
+                closed.add(session);
             }
-        };
-        CompletableFuture<?>[] threads = Stream.generate(() -> CompletableFuture.runAsync(some, background))
-                .limit(Math.min(calls.size(), 16)).toArray(CompletableFuture<?>[]::new);
-        CompletableFuture.allOf(threads).completeOnTimeout(null, end + settings.reply() - now(), TimeUnit.NANOSECONDS).join();
+        }
+        for (Claim grant : grants) {
+            if (grant.node == loop.node && !closed.contains(grant.session)) {
+                new Route(this, grant.name.key()).call(end, grant.releaseCommand(0));
+            }
+        }
+        loop.end(end);
     }
 }

@@ -48,9 +48,10 @@ public final class Grant implements AutoCloseable {
             wake.run();
             if (claim.phase == Claim.Phase.LOST) {
                 loss(); // which reports it
+            } else if (claim.doubt != null) {
+                core.elsewhere(this::find);
             }
         };
-        claim.find = () -> core.elsewhere(this::find);
     }
 
     static long lease(Duration time) {
@@ -225,7 +226,7 @@ public final class Grant implements AutoCloseable {
     }
 
     void renew(String attempted, long lease, boolean leaves) {
-        call(attempted, () -> core.state.renew(claim, lease, leaves), answer -> core.state.confirmed(claim, answer));
+        call(attempted, () -> core.state.renew(claim, lease, leaves), answer -> core.state.renewed(claim, answer, leaves));
     }
 
     /**

@@ -31,7 +31,7 @@ public final class QuorumGrant implements AutoCloseable {
     private final long token;
     private final long taken = Core.now();
     // Of the monitor.
-    private final Map<Grant, Core> parts = new LinkedHashMap<>(); // that are not lost
+    final Map<Grant, Core> parts = new LinkedHashMap<>(); // that are not lost
     private final List<String> losses = new ArrayList<>();
     private final List<Consumer<LockLostException>> onLost = new ArrayList<>();
     private @Nullable LockException ending; // why it is held no more

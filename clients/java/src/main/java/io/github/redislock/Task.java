@@ -3,7 +3,6 @@ package io.github.redislock;
 import io.github.redislock.state.OwnerOfTask;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,13 +31,12 @@ public final class Task {
         return core.atomically(() -> grants().get(key));
     }
 
-    void remember(Grant grant) {
-        core.atomically(() -> grants().put(grant.key(), grant));
+    boolean isEmpty() {
+        return core.atomically(() -> grants().isEmpty());
     }
 
-    /** What it has not given back. */
-    Set<String> keys() {
-        return core.atomically(() -> Set.copyOf(grants().keySet()));
+    void remember(Grant grant) {
+        core.atomically(() -> grants().put(grant.key(), grant));
     }
 
     private Map<String, Grant> grants() {

@@ -5,6 +5,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A lock whose owner is a thread: that may lock it again, and unlocks it as often.
@@ -28,12 +29,12 @@ public final class ThreadLock implements Lock {
     }
 
     private final RedisLock lock;
-    private final Threads threads;
+    private final ThreadLocal<Task> task;
     private final String key;
 
     ThreadLock(RedisLock lock) {
         this.lock = lock;
-        threads = lock.core.threads;
+        task = lock.core.ofThread;
         key = lock.fullKey();
     }
 
@@ -70,15 +71,25 @@ public final class ThreadLock implements Lock {
     }
 
     private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
-        Task mine = threads.mine();
-        Grant before = mine.grant(key);
+        Grant before = held();
         LockLostException lost = before == null ? null : before.loss();
         if (lost != null) {
             throw new LockLostException(lost.getMessage(), lost);
         }
-        Optional<Grant> grant = acquiring.acquire(lock.by(mine));
-        threads.keep(mine);
-        return grant.isPresent();
+        try {
+            return acquiring.acquire(lock.by(task.get())).isPresent();
+        } finally {
+            held();
+        }
+    }
+
+    /** The grant of this thread, or null. A thread that holds nothing keeps no task. */
+    private @Nullable Grant held() {
+        Task mine = task.get();
+        if (mine.isEmpty()) {
+            task.remove();
+        }
+        return mine.grant(key);
     }
 
     /**
@@ -90,11 +101,10 @@ public final class ThreadLock implements Lock {
      */
     @Override
     public void unlock() {
-        Task mine = threads.mine();
         try {
-            grant(mine).release();
+            grant().release();
         } finally {
-            threads.keep(mine);
+            held();
         }
     }
 
@@ -114,11 +124,7 @@ public final class ThreadLock implements Lock {
      * @throws IllegalMonitorStateException if this thread does not hold it
      */
     public Grant grant() {
-        return grant(threads.mine());
-    }
-
-    private Grant grant(Task mine) {
-        Grant grant = mine.grant(key);
+        Grant grant = held();
         if (grant == null) {
             throw new IllegalMonitorStateException("this thread does not hold " + key);
         }
@@ -138,13 +144,13 @@ public final class ThreadLock implements Lock {
 
     /** Whether this thread has it, as far as it knows. */
     public boolean isHeldByCurrentThread() {
-        Grant grant = threads.mine().grant(key);
+        Grant grant = held();
         return grant != null && grant.isHeld();
     }
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        Grant grant = threads.mine().grant(key);
+        Grant grant = held();
         return grant == null ? 0 : (int) grant.holds();
     }
 }

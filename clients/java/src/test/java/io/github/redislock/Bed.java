@@ -45,10 +45,6 @@ abstract class Bed {
         return servers;
     }
 
-    TestServer proxy(TestServer server) {
-        return start("proxy", Map.of("port", server.port)).get(0);
-    }
-
     LockServer connect(Client client, Client.Topology topology, int port, String user) {
         Client.Connected connected = client.connect(topology, port, user);
         closing(connected.application());

@@ -1,7 +1,6 @@
 package io.github.redislock;
 
 import static io.github.redislock.TestServer.eventually;
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -39,57 +38,6 @@ class FaultsTest extends Bed {
         held.release();
     }
 
-    /** Behind a proxy that loses everything a grant is unsure at the end of its lease, and lost by silence. */
-    @ParameterizedTest
-    @EnumSource
-    void silenceEndsAGrant(Client client) throws Exception {
-        TestServer server = start();
-        TestServer proxy = proxy(server);
-        Locks locks = closing(builder(client, proxy).lease(Duration.ofSeconds(1)).build());
-        Grant grant = locks.get("k").lock();
-        proxy.order("swallow");
-        eventually("unsure", () -> !grant.isHeld());
-        assertTrue(isLost(grant).getMessage().contains("silence"));
-        proxy.order("speak");
-        eventually("free", () -> server.info("k", "owner") == null);
-    }
-
-    /** What a server granted before it froze stands when it goes on in time; calls meanwhile end in time. */
-    @ParameterizedTest
-    @EnumSource
-    void aStallOfTheServerLosesNothing(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = locks(client, server);
-        Grant grant = locks.get("k").lock();
-        FutureTask<Grant> waits = meanwhile(() -> locks.get("k").lock());
-        waiting(server, "k", 1);
-        server.order("pause");
-        String said = thrown(LockUnavailableException.class, 2000, () -> locks.get("free").tryLock()).getMessage();
-        assertTrue(said.contains("free") && said.contains(String.valueOf(server.port)), said);
-        server.order("resume");
-        grant.release();
-        waits.get().release();
-        eventually("what was given up is free", () -> server.info("free", "owner") == null);
-    }
-
-    /** A call whose reply is lost is repeated, and takes nothing twice. */
-    @ParameterizedTest
-    @EnumSource
-    void lostRepliesAreAskedForAgain(Client client) throws Exception {
-        TestServer server = start();
-        TestServer proxy = proxy(server);
-        Locks locks = locks(client, proxy);
-        for (String fault : List.of("cut", "reset", "reset-request", "keep")) {
-            proxy.inject(fault, "LOCK.ACQUIRE");
-            Grant grant = locks.get("k").lock();
-            assertEquals(1L, server.info("k", "holds"), fault);
-            assertEquals(grant.owner(), server.info("k", "owner"));
-            proxy.inject(fault, "LOCK.RELEASE");
-            grant.release();
-            eventually("free", () -> server.info("k", "owner") == null);
-        }
-    }
-
     /** Waits need no connections: hundreds of one process have that of the session, and some for calls. */
     @ParameterizedTest
     @EnumSource
@@ -122,8 +70,8 @@ class FaultsTest extends Bed {
         for (int n = 0; n < 50; n++) {
             RedisLock lock = locks.get("k" + n);
             all.add(meanwhile(() -> {
-                thrown(LockUnavailableException.class, 2500, lock::tryLock);
-                return true;
+                String said = thrown(LockUnavailableException.class, 2500, lock::tryLock).getMessage();
+                return said.contains("refused") || said.contains("no reply");
             }));
         }
         for (FutureTask<Boolean> one : all) {
@@ -155,18 +103,5 @@ class FaultsTest extends Bed {
         server.run("SET old x");
         said = thrown(LockMisuseException.class, 1000, () -> locks.get("old").lock()).getMessage();
         assertTrue(said.contains("WRONGTYPE") && said.contains("SET NX"), said);
-    }
-
-    /** Nobody is there: the error names the server and the cause, and a close ends in time. */
-    @ParameterizedTest
-    @EnumSource
-    void nobodyIsThere(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = closing(builder(client, server).build());
-        locks.get("k").lock().release(); // classes are loaded
-        server.order("kill");
-        String said = thrown(LockUnavailableException.class, 2500, () -> locks.get("k").tryLock()).getMessage();
-        assertTrue(said.contains("refused"), said);
-        locks.close();
     }
 }

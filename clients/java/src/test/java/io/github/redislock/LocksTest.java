@@ -283,6 +283,7 @@ class LocksTest extends Bed {
         assertThrows(ArithmeticException.class, () -> locks.get("k").lead(grant -> 1 / Integer.parseInt("0")));
     }
 
+    /** What an observer throws changes nothing. */
     @ParameterizedTest
     @EnumSource
     void observer(Client client) throws Exception {
@@ -292,11 +293,13 @@ class LocksTest extends Bed {
             @Override
             public void acquired(String key, Duration took, Throwable error) {
                 seen.add("acquired " + key + (error == null ? "" : " " + error.getClass().getSimpleName()));
+                throw new IllegalStateException("observer");
             }
 
             @Override
             public void released(String key, Duration held, Throwable error) {
                 seen.add("released " + key + (error == null ? "" : " " + error.getClass().getSimpleName()));
+                throw new IllegalStateException("observer");
             }
 
             @Override
@@ -325,26 +328,6 @@ class LocksTest extends Bed {
         eventually("broken", () -> seen.contains("broken"));
         server.order("restart");
         eventually("back", () -> seen.contains("back"));
-    }
-
-    /** What an observer throws changes nothing. */
-    @ParameterizedTest
-    @EnumSource
-    void anObserverThatThrows(Client client) throws Exception {
-        LockObserver observer = new LockObserver() {
-            @Override
-            public void acquired(String key, Duration took, Throwable error) {
-                throw new IllegalStateException("observer");
-            }
-
-            @Override
-            public void released(String key, Duration held, Throwable error) {
-                throw new IllegalStateException("observer");
-            }
-        };
-        Locks locks = closing(builder(client, start()).observer(observer).build());
-        locks.get("k").lock().release();
-        locks.get("k").tryLock().orElseThrow().release();
     }
 
     /** Close releases all, ends waits, closes the session, and is not an error twice. */

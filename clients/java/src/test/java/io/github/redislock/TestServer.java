@@ -35,11 +35,6 @@ public final class TestServer {
         return TestServers.order(what, here);
     }
 
-    /** Does this with the answer to the next command that has this word in it. */
-    public void inject(Object fault, String word) {
-        order("inject", Map.of("fault", fault, "words", word));
-    }
-
     /** Runs a command of words. */
     public Object run(String words) {
         try {

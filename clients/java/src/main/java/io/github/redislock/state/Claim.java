@@ -27,10 +27,8 @@ public final class Claim {
     public long adopted;
     /** The task in whose name it is, if it is one. */
     public @Nullable OwnerOfTask task;
-    /** Called, without the mutex, when the caller has to look again; must not block. */
+    /** Called, without the mutex, when the caller has to look again, or to look for a grant in doubt; must not block. */
     public Runnable wake = () -> { };
-    /** Called, without the mutex, to find a grant that another node of the cluster may have; must not block. */
-    public Runnable find = () -> { };
 
     /** The server that has the lock. */
     public Node node;
@@ -44,6 +42,8 @@ public final class Claim {
     public long holds = 1;
     /** Of the loss. */
     public @Nullable String reason;
+    /** Another node of the cluster may have the grant: the reason of its loss if not. */
+    public volatile @Nullable String doubt;
     /** The user has the grant. */
     public boolean isHandedOver;
     /** How long one try may take. */
@@ -55,7 +55,6 @@ public final class Claim {
 
     final boolean queues;
     final long end; // of the caller's time
-    int order; // among the waits
     int open; // acquires without a reply, which the server may still carry out
     long endedAt = Long.MIN_VALUE; // when its session reported the end of a place with a passing error
     Fault cause = Fault.NONE; // of the last try
@@ -63,8 +62,6 @@ public final class Claim {
 
     long sure; // see Grants.sure
     long from; // no POLL sent before makes it sure
-    boolean leaves; // a RENEW takes it out of its session
-    @Nullable String doubt; // another node may have it: the reason of its loss if not
 
     /** A claim that waits for this long from now on. 0: it does not wait; below 0: without a limit. */
     public Claim(Name name, List<String> mode, long lease, long wait, long reply, long at, Node node) {

@@ -71,20 +71,37 @@ public class Grants extends Ledger {
     }
 
     /**
-     * The command that gives the grant this lease, for {@link #confirmed}. leaves: it also takes the grant out of its
+     * The command that gives the grant this lease, for {@link #renewed}. leaves: it also takes the grant out of its
      * session. Until it is answered, no POLL counts.
      */
     public String[] renew(Claim claim, long lease, boolean leaves) {
         requireHeld(claim);
-        if (leaves && !claim.leaves && claim.session != 0 && claim.session == claim.node.session) {
-            claim.node.leaves.add(new Release(claim.name, claim.token));
+        Release of = new Release(claim.name, claim.token);
+        boolean isRepeated = claim.from == Claim.FAR && claim.node.leaves.contains(of);
+        if (leaves && !isRepeated && claim.session != 0 && claim.session == claim.node.session) {
+            claim.node.leaves.add(of);
         }
         claim.sure = Math.min(sure(claim), at + lease);
         claim.from = Claim.FAR;
-        claim.leaves = leaves;
         claim.node.soonest = Math.min(claim.node.soonest, claim.sure);
         return Claim.words("LOCK.RENEW", claim.name.key(), claim.name.owner(), "PX", Claim.millis(lease), "TOKEN",
                 claim.token, leaves ? List.of("SESSION", 0) : List.of());
+    }
+
+    /** Applies what became of a renewal. */
+    public void renewed(Claim claim, Answer answer, boolean leaves) {
+        if (!answer.reply().fault().isSent()) {
+            claim.from = at;
+            if (leaves && answer.reply().isFault() && claim.session != 0) {
+                claim.node.leaves.remove(new Release(claim.name, claim.token));
+            }
+        }
+        confirmed(claim, answer);
+        if (leaves) {
+            claim.session = 0;
+            claim.isHandedOver = true;
+            claim.node.grants.remove(claim);
+        }
     }
 
     /** Applies what became of a check, a re-entry or a renewal. */
@@ -92,28 +109,17 @@ public class Grants extends Ledger {
         Reply reply = answer.reply();
         if (reply.fault().isSent()) {
             claim.renounceOwner();
-        } else if (claim.from == Claim.FAR) {
-            claim.from = at;
-            if (reply.isFault() && claim.leaves && claim.session != 0) {
-                claim.node.leaves.remove(new Release(claim.name, claim.token));
-            }
         }
         if (reply.fault().isGone()) {
             lose(claim, reply.fault());
         }
         requireHeld(claim);
         if (reply.isFault()) {
-            claim.leaves &= claim.from == Claim.FAR;
             throw new Failure(reply.fault().at(claim.node.address));
         }
         if (isGrant(reply)) {
             claim.lease = leaseOf(reply);
             claim.sure = Math.max(sure(claim), answer.sent() + claim.lease);
-        }
-        if (claim.leaves) {
-            claim.session = 0;
-            claim.isHandedOver = true;
-            claim.node.grants.remove(claim);
         }
     }
 
@@ -185,7 +191,7 @@ public class Grants extends Ledger {
         }
         claim.doubt = reason;
         claim.session = 0;
-        find(claim);
+        wake(claim);
     }
 
     /** Applies what became of the RENEW of a grant that another node may have. The loop moves it to the session there. */

@@ -27,7 +27,7 @@ public class Ledger {
     final long reply;
     final boolean isCluster;
     boolean isClosed;
-    final Map<Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held
+    final Map<Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held, in the order of asking
     final Map<Release, Unfinished> unfinished = new LinkedHashMap<>();
     final Map<Long, Name> calls = new LinkedHashMap<>(); // under way, by the time of their beginning
     private final Map<Release, Loss> losses = new HashMap<>();
@@ -50,10 +50,6 @@ public class Ledger {
 
     void wake(Claim claim) {
         news.add(claim.wake);
-    }
-
-    void find(Claim claim) {
-        news.add(claim.find);
     }
 
     void resend(Node node, String[] command) {

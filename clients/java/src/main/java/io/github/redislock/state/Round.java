@@ -24,7 +24,7 @@ public record Round(List<Due> due, long at, long limit, Predicate<Fault> breaks)
         Fault broken = Fault.NONE;
         for (int i = 0; i < due.size(); i++) {
             Fault fault = replies.get(i).fault();
-            due.get(i).apply().reply(at, replies.get(i));
+            due.get(i).apply().accept(replies.get(i), at);
             broken = fault != Fault.NONE && breaks.test(fault) ? fault : broken;
         }
         return broken;

@@ -3,12 +3,12 @@ package io.github.redislock.state;
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.ObjLongConsumer;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -50,7 +50,7 @@ public final class State extends Waits {
     public Round round(Node node, String[] open) {
         leaveSession(node);
         if (node.session == 0) {
-            return session(open, 0, fault -> true, (sent, reply) -> opened(node, Reply.number(reply.value())));
+            return session(open, 0, fault -> true, (reply, sent) -> opened(node, Reply.number(reply.value())));
         }
         List<Due> due = node.polls ? List.of() : due(node);
         node.polls = !due.isEmpty(); // next, whatever the replies are
@@ -61,7 +61,7 @@ public final class State extends Waits {
         long session = node.session;
         String[] poll = Claim.words("LOCK.SESSION", "POLL", session, "BLOCK", TimeUnit.NANOSECONDS.toMillis(block));
         boolean isNew = node.isNew;
-        return session(poll, block, fault -> isNew || !fault.is("NOSESSION"), (sent, reply) -> {
+        return session(poll, block, fault -> isNew || !fault.is("NOSESSION"), (reply, sent) -> {
             if (reply.fault().is("NOSESSION")) {
                 sessionEnded(node);
             } else if (!reply.isFault() && node.session == session) {
@@ -70,7 +70,7 @@ public final class State extends Waits {
         });
     }
 
-    private Round session(String[] command, long block, Predicate<Fault> breaks, Due.Apply apply) {
+    private Round session(String[] command, long block, Predicate<Fault> breaks, ObjLongConsumer<Reply> apply) {
         return new Round(List.of(new Due(command, apply)), at, reply + block, breaks);
     }
 
@@ -97,14 +97,14 @@ public final class State extends Waits {
             for (Claim grant : node.grants) {
                 if (grant.session != session && grant.doubt == null) {
                     due.add(new Due(grant.renewCommand(session),
-                            (sent, reply) -> moved(grant, node, session, sent, reply)));
+                            (reply, sent) -> moved(grant, node, session, sent, reply)));
                 }
             }
             queueAgain(node, due);
         }
         unfinished.forEach((of, how) -> {
             if (how.node() == node) {
-                due.add(new Due(how.words(), (sent, reply) -> {
+                due.add(new Due(how.words(), (reply, sent) -> {
                     finished(of.name(), of.token(), reply);
                     if (reply.fault().redirects()) { // another node has that key now
                         unfinished.remove(of);
@@ -116,11 +116,11 @@ public final class State extends Waits {
         if (node.excess >= 0 && at > node.excess + lease) {
             Set<Name> called = new HashSet<>(calls.values());
             due.add(new Due(Claim.words("LOCK.SESSION", "GRANTS", session),
-                    (sent, reply) -> listed(node, called, reply)));
+                    (reply, sent) -> listed(node, called, reply)));
         }
         node.left.forEach((old, since) -> {
             if (at > since + 2 * reply && !node.hasGrantIn(old)) {
-                due.add(new Due(closeCommand(old), (sent, reply) -> {
+                due.add(new Due(closeCommand(old), (reply, sent) -> {
                     if (!reply.fault().isPassing() || reply.fault().is("NOSESSION")) {
                         node.left.remove(old);
                     }
@@ -135,11 +135,10 @@ public final class State extends Waits {
         long session = node.session;
         claims.values().stream()
                 .filter(it -> it.node == node && it.phase == Claim.Phase.IN_LINE && it.session != session && it.end > at)
-                .sorted(Comparator.comparingInt(it -> it.order))
                 .forEach(wait -> {
                     long call = beginCall(wait.name);
                     wait.open++;
-                    due.add(new Due(wait.acquireCommand(session, at), (sent, reply) -> {
+                    due.add(new Due(wait.acquireCommand(session, at), (reply, sent) -> {
                         answered(wait, node, session, sent, reply);
                         node.isOutside |= reply.isFault();
                         endCall(call);
@@ -225,7 +224,7 @@ public final class State extends Waits {
         long token = Reply.number(event.get(4));
         Claim claim = claims.get(name);
         Release of = new Release(name, token);
-        boolean leaves = claim != null && claim.leaves && claim.token == token || node.leaves.contains(of);
+        boolean leaves = node.leaves.contains(of);
         switch (kind) {
             case "granted" -> {
                 if (!leaves && !granted(node, name, token, node.session, till) && !calls.containsValue(name)) {

@@ -19,7 +19,6 @@ public class Waits extends Grants {
     }
 
     private static final Fault NO_ANSWER = Fault.none(false, "no answer in time");
-    private int asked; // waits so far
 
     Waits(long lease, long reply, boolean isCluster) {
         super(lease, reply, isCluster);
@@ -33,7 +32,6 @@ public class Waits extends Grants {
         if (claims.putIfAbsent(wait.name, wait) != null) {
             throw new Failure(Fault.of(Kind.MISUSE, "this owner already waits for the lock or holds it"));
         }
-        wait.order = ++asked;
     }
 
     /** The next step of the caller of an acquire; null: it has the grant. */

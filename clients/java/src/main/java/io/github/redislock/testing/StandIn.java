@@ -176,10 +176,11 @@ public final class StandIn {
                 .filter(call -> call.owner.equals(words[2]) || String.valueOf(call.token).equals(words[2]))
                 .findFirst().orElse(null);
         Long token = options.get("TOKEN");
+        long raised = options.getOrDefault("RAISE", 0L);
         if (known == null && words[0].equals("LOCK.ACQUIRE") && token == null) {
             return acquire(new Call(words[1], words[2]), options);
         }
-        if (known == null || token != null && token != known.token) {
+        if (known == null || token != null && token != known.token && raised != known.token) {
             return Reply.of(Fault.reply("NOTHELD the stand-in has no such grant"));
         }
         switch (words[0]) {
@@ -196,6 +197,8 @@ public final class StandIn {
                     known.session = session;
                 }
                 known.until = now() + known.lease;
+                known.token = Math.max(known.token, raised);
+                lastToken = Math.max(lastToken, raised);
             }
             default -> { } // FENCE
         }

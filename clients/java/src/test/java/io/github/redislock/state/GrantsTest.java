@@ -140,7 +140,7 @@ class GrantsTest {
         rig.sureTill(grant, 103_000);
         Rig.Poll poll = rig.at(102_400).begin();
         rig.at(102_500);
-        rig.confirmed(grant, 101_000, grants(50, 1, 2000));
+        rig.renewed(grant, 101_000, grants(50, 1, 2000));
         poll.reply(9000, 1);
         rig.sureTill(grant, 103_000);
         rig.at(102_600).poll(1500, 1);
@@ -190,7 +190,7 @@ class GrantsTest {
         Map<String, Reply> replies = Map.of("gone", says("NOTHELD x"), "kept", says("NOPERM x"), "taken", NO_REPLY);
         rig.sessionEnded();
         rig.opened(8);
-        rig.at(101_000).state.due(rig.node).forEach(due -> due.apply().reply(rig.state.at, replies.get(due.command()[1])));
+        rig.at(101_000).state.due(rig.node).forEach(due -> due.apply().accept(replies.get(due.command()[1]), rig.state.at));
         rig.poll(-1, 0, taken("taken", 9));
         rig.has(all.get("gone"), Claim.Phase.LOST, "gone (NOTHELD)");
         rig.has(all.get("taken"), Claim.Phase.LOST, "taken");
@@ -208,7 +208,7 @@ class GrantsTest {
         rig.answered(claim, grants(50, 1, 1000)).step(claim, "done");
         rig.renew(claim, 500, true);
         rig.poll(-1, 0, taken("k", 0));
-        rig.confirmed(claim, 100_200, grants(50, 1, 500));
+        rig.renewed(claim, 100_200, grants(50, 1, 500));
         rig.poll(9000, 0, granted("k", 50));
         rig.sureTill(claim, 100_700);
         rig.sessionEnded();
@@ -225,7 +225,8 @@ class GrantsTest {
     void aLeaveWithoutAnAnswer() {
         Claim claim = rig.held("k");
         rig.renew(claim, 3000, true);
-        fails(Kind.UNAVAILABLE, () -> rig.confirmed(claim, 100_000, NO_REPLY));
+        fails(Kind.UNAVAILABLE, () -> rig.renewed(claim, 100_000, NO_REPLY));
+        rig.confirmed(claim, 100_000, number(1)); // a check is not its answer
         rig.poll(9000, 0, taken("k", 0));
         rig.sureTill(claim, 103_000);
         rig.at(104_000).poll(9000, 0);
@@ -236,7 +237,7 @@ class GrantsTest {
     private void detached() {
         Claim claim = rig.held("k");
         rig.renew(claim, 3000, true);
-        rig.confirmed(claim, 100_000, grants(50, 1, 3000));
+        rig.renewed(claim, 100_000, grants(50, 1, 3000));
         rig.state.letGo(claim);
     }
 
@@ -268,11 +269,11 @@ class GrantsTest {
     void nothingIsKeptOfAGrantThatHasLeft() {
         Claim claim = rig.held("k");
         rig.renew(claim, 3000, true);
-        fails(Kind.REFUSED, () -> rig.confirmed(claim, 100_000, says("NOPERM x")));
+        fails(Kind.REFUSED, () -> rig.renewed(claim, 100_000, says("NOPERM x")));
         assertEquals(List.of(), rig.node.leaves);
         for (int i = 0; i < 2; i++) {
             rig.renew(claim, 3000, true);
-            rig.confirmed(claim, 100_000, grants(50, 1, 3000));
+            rig.renewed(claim, 100_000, grants(50, 1, 3000));
         }
         assertEquals(1, rig.node.leaves.size());
         rig.sessionEnded();
@@ -334,7 +335,7 @@ class GrantsTest {
             Claim claim = rig.held("k");
             rig.poll(-1, 0, lost("k", 50));
             rig.has(claim, Claim.Phase.HELD, null);
-            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().sought.contains(claim));
+            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().woken.contains(claim));
             rig.isDue();
             rig.state.found(claim, other, new Answer(101_000 * MS, reply, false));
             if (reply.isFault()) {

@@ -53,8 +53,8 @@ class ReleasesTest {
         List<Due> due = rig.at(119_100).state.due(rig.node);
         assertEquals("LOCK.SESSION GRANTS 7", String.join(" ", due.get(0).command()));
         rig.state.beginCall(new Name("later", "o"));
-        due.get(0).apply().reply(rig.state.at, Reply.of(Stream.of("k", "waiting", "called", "later", "stray")
-                .map(key -> List.of("key", key, "owner", "o", "token", 60L)).toList()));
+        due.get(0).apply().accept(Reply.of(Stream.of("k", "waiting", "called", "later", "stray")
+                .map(key -> List.of("key", key, "owner", "o", "token", 60L)).toList()), rig.state.at);
         rig.isDue("LOCK.RELEASE stray o ALL TOKEN 60");
         rig.poll(9000, 2); // the unfinished release explains the second grant
         assertTrue(rig.node.excess < 0);

@@ -21,9 +21,9 @@ final class Rig {
     static final long MS = 1_000_000;
 
     final List<Claim> woken = new ArrayList<>();
-    final List<Claim> sought = new ArrayList<>();
     final State state;
     final Node node = new Node("server");
+    private boolean isLeaving; // by the last renewal
 
     Rig() {
         this(false);
@@ -38,7 +38,6 @@ final class Rig {
     /** Tells the claims what has changed since the last time. */
     Rig run() {
         woken.clear();
-        sought.clear();
         state.takeNews().forEach(Runnable::run);
         return this;
     }
@@ -68,7 +67,6 @@ final class Rig {
         long wait = waitMs < 0 ? -1 : waitMs * MS;
         Claim claim = new Claim(new Name(key, "o"), List.of(), leaseMs * MS, wait, 1000 * MS, state.at, node);
         claim.wake = () -> woken.add(claim);
-        claim.find = () -> sought.add(claim);
         return claim;
     }
 
@@ -173,7 +171,7 @@ final class Rig {
     List<String> apply(Reply... replies) {
         List<Due> due = state.due(node);
         for (int i = 0; i < due.size(); i++) {
-            due.get(i).apply().reply(state.at, replies[i]);
+            due.get(i).apply().accept(replies[i], state.at);
         }
         return due.stream().map(one -> String.join(" ", one.command())).toList();
     }
@@ -200,10 +198,15 @@ final class Rig {
 
     void renew(Claim claim, long leaseMs, boolean leaves) {
         state.renew(claim, leaseMs * MS, leaves);
+        isLeaving = leaves;
     }
 
     void released(Claim claim, Reply reply, boolean wasOpen) {
         state.released(claim, new Answer(state.at, reply, wasOpen));
+    }
+
+    void renewed(Claim claim, long sentMs, Reply reply) {
+        state.renewed(claim, new Answer(sentMs * MS, reply, false), isLeaving);
     }
 
     void confirmed(Claim claim, long sentMs, Reply reply) {

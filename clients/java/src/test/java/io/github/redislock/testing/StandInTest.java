@@ -10,16 +10,13 @@ import io.github.redislock.Grant;
 import io.github.redislock.LockBusyException;
 import io.github.redislock.LockLostException;
 import io.github.redislock.Locks;
-import io.github.redislock.RedisLock;
 import io.github.redislock.Task;
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -30,38 +27,6 @@ class StandInTest {
 
     private Locks locks() {
         return Locks.of(standIn.server(), "test");
-    }
-
-    @Test
-    void whoWaitsIsServedInTurn() throws Exception {
-        try (Locks locks = locks()) {
-            RedisLock lock = locks.get("k");
-            Grant grant = lock.lock();
-            assertTrue(lock.tryLock().isEmpty());
-            assertThrows(LockBusyException.class, () -> lock.waiting(Duration.ofMillis(50)).lock());
-            List<Integer> order = new ArrayList<>();
-            List<FutureTask<Long>> all = new ArrayList<>();
-            for (int n = 0; n < 3; n++) {
-                int number = n;
-                FutureTask<Long> one = new FutureTask<>(() -> {
-                    try (Grant mine = lock.lock()) {
-                        order.add(number);
-                        return mine.token();
-                    }
-                });
-                new Thread(one).start();
-                eventually("a waiter", () -> standIn.waiters("k") == number + 1);
-                all.add(one);
-            }
-            long last = grant.token();
-            grant.release();
-            for (FutureTask<Long> one : all) {
-                assertTrue(one.get() > last);
-                last = one.get();
-            }
-            assertEquals(List.of(0, 1, 2), order);
-            assertEquals(0, standIn.holders("k"));
-        }
     }
 
     @Test
@@ -80,15 +45,20 @@ class StandInTest {
         }
     }
 
-    /** A grant that is the reply to its ACQUIRE has no event; one that was waited for has. */
+    /** Waiters are served in their order. A grant that was waited for is an event, one that is the reply is none. */
     @Test
-    void anImmediateGrantHasNoEvent() {
+    void waitersAreServedInTheirOrder() {
         String session = call("LOCK.SESSION OPEN");
-        call("LOCK.ACQUIRE k first PX 10000 SESSION " + session + " QUEUE 0");
-        call("LOCK.ACQUIRE k next PX 10000 SESSION " + session + " QUEUE 0");
+        List<String> owners = List.of("first", "second", "third");
+        owners.forEach(owner -> call("LOCK.ACQUIRE k " + owner + " PX 10000 SESSION " + session + " QUEUE 0"));
+        assertEquals(2, standIn.waiters("k"));
         assertFalse(call("LOCK.SESSION POLL " + session + " BLOCK 0").contains("granted"));
-        call("LOCK.RELEASE k first HOLDS 0");
-        assertTrue(call("LOCK.SESSION POLL " + session + " BLOCK 0").contains("granted"));
+        for (int n = 1; n < 3; n++) {
+            call("LOCK.RELEASE k " + owners.get(n - 1) + " HOLDS 0");
+            String events = call("LOCK.SESSION POLL " + session + " BLOCK 0");
+            assertTrue(events.contains("granted, k, " + owners.get(n)), events);
+        }
+        assertEquals(1, standIn.holders("k"));
     }
 
     private String call(String command) {
@@ -101,7 +71,7 @@ class StandInTest {
     void aLossDuringARelease() {
         ServerNode real = (ServerNode) standIn.server();
         Semaphore rounds = new Semaphore(0);
-        class Node implements ServerNode {
+        class Node implements ServerNode, ServerConnection {
             private boolean isLost;
 
             @Override
@@ -118,17 +88,14 @@ class StandInTest {
             }
 
             @Override
-            public ServerConnection connection() {
-                return new ServerConnection() {
-                    @Override
-                    public List<Reply> send(long limit, List<String[]> commands) {
-                        rounds.release();
-                        return real.call(limit, commands);
-                    }
+            public List<Reply> send(long limit, List<String[]> commands) {
+                rounds.release();
+                return real.call(limit, commands);
+            }
 
-                    @Override
-                    public void close() {}
-                };
+            @Override
+            public ServerConnection connection() {
+                return this;
             }
 
             @Override
@@ -145,12 +112,28 @@ class StandInTest {
         }
     }
 
+    /** RAISE lifts the token, also when it is repeated, and all later tokens are higher. */
+    @Test
+    void aRaisedToken() {
+        long token = token("LOCK.ACQUIRE k o PX 10000");
+        long raised = token + 60_000_000;
+        for (int n = 0; n < 2; n++) {
+            assertEquals(raised, token("LOCK.RENEW k o TOKEN " + token + " RAISE " + raised));
+        }
+        assertTrue(token("LOCK.ACQUIRE other o PX 10000") > raised);
+    }
+
+    private long token(String command) {
+        return Long.parseLong(call(command).replaceAll("^.|,.*", ""));
+    }
+
     @Test
     void theRestOfTheInterface() throws Exception {
         Locks locks = locks();
         try (Locks others = locks()) {
             Task task = locks.task();
             Grant grant = locks.get("k").by(task).lock();
+            assertThrows(LockBusyException.class, () -> others.get("k").waiting(Duration.ofMillis(50)).lock());
             locks.get("k").by(task).lock().release();
             grant.check();
             grant.extend(Duration.ofSeconds(20));
