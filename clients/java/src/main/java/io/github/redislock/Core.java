@@ -46,7 +46,7 @@ final class Core {
     final Settings settings;
     final LockServer server;
     final State state;
-    final ThreadLocal<Task> ofThread = ThreadLocal.withInitial(() -> new Task(this)); // of ThreadLock
+    final Threads threads = new Threads(this);
     final Map<ServerNode, Loop> loops = new ConcurrentHashMap<>();
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
@@ -90,6 +90,10 @@ final class Core {
             }
         };
         background.execute(logged);
+    }
+
+    void warn(String text) {
+        elsewhere(() -> LOG.log(System.Logger.Level.WARNING, text));
     }
 
     private String process() {

@@ -76,6 +76,7 @@ final class Loop implements Runnable {
             if (fault != Fault.NONE) {
                 connection.close();
             }
+            core.threads.warnOfEnded();
             boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
             long most = isFine ? 0 : core.atomically(() -> judge(began, fault));
             if (most < 0) {

@@ -196,7 +196,7 @@ public final class RedisLock extends Lockable<Grant> {
 
     /**
      * The same for java.util.concurrent: the owner is the thread, which may lock it again and has to unlock it. A lock of
-     * a thread that has ended stays held for the life of the process.
+     * a thread that has ended stays held for the life of the process, and a warning is logged.
      *
      * @throws LockMisuseException if it has permits
      */

@@ -3,6 +3,7 @@ package io.github.redislock;
 import io.github.redislock.state.OwnerOfTask;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,12 +32,13 @@ public final class Task {
         return core.atomically(() -> grants().get(key));
     }
 
-    boolean isEmpty() {
-        return core.atomically(() -> grants().isEmpty());
-    }
-
     void remember(Grant grant) {
         core.atomically(() -> grants().put(grant.key(), grant));
+    }
+
+    /** What it has not given back. */
+    Set<String> keys() {
+        return core.atomically(() -> Set.copyOf(grants().keySet()));
     }
 
     private Map<String, Grant> grants() {

@@ -5,7 +5,6 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A lock whose owner is a thread: that may lock it again, and unlocks it as often.
@@ -29,12 +28,12 @@ public final class ThreadLock implements Lock {
     }
 
     private final RedisLock lock;
-    private final ThreadLocal<Task> task;
+    private final Threads threads;
     private final String key;
 
     ThreadLock(RedisLock lock) {
         this.lock = lock;
-        task = lock.core.ofThread;
+        threads = lock.core.threads;
         key = lock.fullKey();
     }
 
@@ -71,25 +70,15 @@ public final class ThreadLock implements Lock {
     }
 
     private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
-        Grant before = held();
+        Task mine = threads.mine();
+        Grant before = mine.grant(key);
         LockLostException lost = before == null ? null : before.loss();
         if (lost != null) {
             throw new LockLostException(lost.getMessage(), lost);
         }
-        try {
-            return acquiring.acquire(lock.by(task.get())).isPresent();
-        } finally {
-            held();
-        }
-    }
-
-    /** The grant of this thread, or null. A thread that holds nothing keeps no task. */
-    private @Nullable Grant held() {
-        Task mine = task.get();
-        if (mine.isEmpty()) {
-            task.remove();
-        }
-        return mine.grant(key);
+        Optional<Grant> grant = acquiring.acquire(lock.by(mine));
+        threads.keep(mine);
+        return grant.isPresent();
     }
 
     /**
@@ -101,10 +90,11 @@ public final class ThreadLock implements Lock {
      */
     @Override
     public void unlock() {
+        Task mine = threads.mine();
         try {
-            grant().release();
+            grant(mine).release();
         } finally {
-            held();
+            threads.keep(mine);
         }
     }
 
@@ -124,7 +114,11 @@ public final class ThreadLock implements Lock {
      * @throws IllegalMonitorStateException if this thread does not hold it
      */
     public Grant grant() {
-        Grant grant = held();
+        return grant(threads.mine());
+    }
+
+    private Grant grant(Task mine) {
+        Grant grant = mine.grant(key);
         if (grant == null) {
             throw new IllegalMonitorStateException("this thread does not hold " + key);
         }
@@ -144,13 +138,13 @@ public final class ThreadLock implements Lock {
 
     /** Whether this thread has it, as far as it knows. */
     public boolean isHeldByCurrentThread() {
-        Grant grant = held();
+        Grant grant = threads.mine().grant(key);
         return grant != null && grant.isHeld();
     }
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        Grant grant = held();
+        Grant grant = threads.mine().grant(key);
         return grant == null ? 0 : (int) grant.holds();
     }
 }

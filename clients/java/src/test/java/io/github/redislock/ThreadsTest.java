@@ -14,6 +14,9 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -76,6 +79,44 @@ class ThreadsTest extends Bed {
         lock.lock();
         lock.unlock();
         assertNull(server.info("k", "owner"));
+    }
+
+    /** A thread that ends without unlock: the lock stays held, and a warning names both. */
+    @ParameterizedTest
+    @EnumSource
+    void aThreadThatEndsWithoutUnlock(Client client) throws Exception {
+        TestServer server = start();
+        Locks locks = closing(builder(client, server).lease(Duration.ofSeconds(1)).build());
+        LinkedBlockingQueue<String> warnings = new LinkedBlockingQueue<>();
+        Handler handler = new Handler() {
+            @Override
+            public void publish(LogRecord record) {
+                warnings.add(record.getMessage());
+            }
+
+            @Override
+            public void flush() {}
+
+            @Override
+            public void close() {}
+        };
+        Logger logger = Logger.getLogger("io.github.redislock");
+        logger.setLevel(java.util.logging.Level.ALL);
+        logger.addHandler(handler);
+        try {
+            String key = "forgotten " + client;
+            Thread thread = new Thread(() -> locks.get(key.replace(' ', '-')).asLock().lock(), "careless");
+            thread.start();
+            thread.join();
+            String warning = warnings.poll(10, TimeUnit.SECONDS);
+            while (warning != null && !warning.contains(key.replace(' ', '-'))) { // of the other tests
+                warning = warnings.poll(10, TimeUnit.SECONDS);
+            }
+            assertTrue(warning != null && warning.contains("careless"), warning);
+            assertFalse(server.info(key.replace(' ', '-'), "owner") == null);
+        } finally {
+            logger.removeHandler(handler);
+        }
     }
 
     /**
