@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -77,11 +76,7 @@ func (n *node) loop() {
 			l.unlock()
 			return
 		}
-		isIdle, isUnsure := isBroken && st.IsIdle(&n.Node), st.IsUnsure(&n.Node)
-		if isIdle {
-			n.Session = 0
-		}
-		n.observe(isBroken && !isIdle, fault)
+		n.observe(isBroken, fault)
 		l.unlock()
 		if fault == nil || isUnknown && !wasUnknown {
 			pause, wasUnknown = pauses{}, isUnknown
@@ -90,14 +85,7 @@ func (n *node) loop() {
 		if isBroken && l.servers.IsCluster() {
 			n.relocate()
 		}
-		switch rest := pause.next(); {
-		case isIdle:
-			n.rest(math.MaxInt64) // until it is needed
-		case isUnsure:
-			n.rest(min(rest, 100*time.Millisecond)) // it is about to be judged
-		default:
-			n.rest(rest)
-		}
+		n.rest(pause.next())
 	}
 }
 

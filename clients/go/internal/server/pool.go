@@ -14,7 +14,7 @@ import (
 )
 
 // Pool is a client of go-redis that is replaced after a failure: its other connections may be as dead as the one that
-// failed, or lead to an old primary.
+// failed, or lead to an old primary, and after some failures to connect it tries once a second only.
 type Pool struct {
 	options  redis.Options
 	mu       sync.Mutex
@@ -42,7 +42,7 @@ func (p *Pool) Send(limit time.Duration, commands ...[]any) []state.Reply {
 			command.SetErr(failure)
 		}
 		replies[i] = replyOf(command)
-		if fault := replies[i].Fault; fault.NoReply() || fault != nil && fault.Word == "READONLY" {
+		if fault := replies[i].Fault; fault != nil && (fault.Word == "" || fault.Word == "READONLY") {
 			p.replace(client)
 		}
 	}
