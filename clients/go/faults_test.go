@@ -43,7 +43,7 @@ func TestALossIsReportedInEveryWay(t *testing.T) {
 	}
 }
 
-// Waits need no connections: a thousand of one process have one for the session, and those of the pool.
+// Waits need no connections: a thousand of one process have one for the session, and two for calls.
 func TestWaitsNeedNoConnections(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -60,9 +60,9 @@ func TestWaitsNeedNoConnections(t *testing.T) {
 		})
 	}
 	s.waiting("k", many)
-	if n := strings.Count(s.run("CLIENT LIST").(string), " name=crowd"); n > 5 {
-		t.Fatal(n, "connections")
-	}
+	eventually(t, "no more connections", func() bool { // one without a reply is replaced, and closed a second later
+		return strings.Count(s.run("CLIENT LIST").(string), " name=crowd") <= 3
+	})
 	is(t, first.Release(background), nil)
 	all.Wait()
 	if got.Load() != many {

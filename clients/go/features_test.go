@@ -39,14 +39,6 @@ func TestAFixedLeaseExpires(t *testing.T) {
 	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
 }
 
-func TestAMaximumTimeEndsAGrant(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	grant := must[*Grant](t)(s.locks().Acquire(background, "k", AtMost(100*time.Millisecond)))
-	isLost(t, grant)
-	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
-}
-
 // What one process detaches, another adopts; the token stays.
 func TestAGrantIsHandedOn(t *testing.T) {
 	t.Parallel()

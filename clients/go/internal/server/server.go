@@ -63,11 +63,17 @@ type batch struct {
 	answered chan struct{}
 }
 
-// Call sends a command once. With asking, the server is one that ASK named. While two pipelines are under way, calls share
-// the next one. The first of them waits for its turn and sends it, unless the loop takes it along.
+// Call sends a command once. With asking, the server is one that ASK named. While two calls or pipelines are under way, the
+// others share the next pipeline. The first of them waits for its turn and sends it, unless the loop takes it along.
 func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Reply {
 	if asking {
 		return s.calls.Send(limit, []any{"ASKING"}, command)[1]
+	}
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+		return s.calls.Send(limit, command)[0]
+	default:
 	}
 	until := time.Now().Add(limit)
 	s.mu.Lock()
