@@ -11,12 +11,12 @@ import (
 // limits the wait, not the grant: that lasts until its [Grant.Release]. A call to the server that is under way is not
 // broken off, so Acquire may return up to a second after the end of the context. The error is an [*Error] of any kind.
 func (l *Locks) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, nil, state.Name{Key: key}, 0, l.terms(options))
+	return l.acquire(ctx, nil, key, l.terms(options))
 }
 
 // TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy].
 func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, nil, state.Name{Key: key}, 0, l.terms(options, Wait(0)))
+	return l.acquire(ctx, nil, key, l.terms(options, Wait(0)))
 }
 
 // Do acquires the lock, works, and releases it, whatever has become of the context. The context of the work ends when
@@ -31,12 +31,15 @@ func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Contex
 // Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
 // session renews it from now on. One release gives back all its holds. The error is [ErrLost] if the grant has ended.
 func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, nil, state.Name{Key: key, Owner: owner}, token, l.terms(options, Wait(0)))
+	t := l.terms(options, Wait(0))
+	t.Owner, t.Adopted = owner, token
+	return l.acquire(ctx, nil, key, t)
 }
 
-// acquire acquires a lock for a fresh owner, the task's, or that of the grant to adopt, which has this token.
-func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token int64, t terms) (held *Grant, err error) {
-	key, begun := l.options.Prefix+name.Key, time.Now()
+// acquire acquires a lock for a fresh owner, the task's, or that of the grant to adopt.
+func (l *Locks) acquire(ctx context.Context, task *Task, key string, t terms) (held *Grant, err error) {
+	begun := time.Now()
+	key = l.options.Prefix + key
 	defer func() { l.options.Observer.acquired(key, begun, err) }()
 	switch {
 	case t.wrong != "":
@@ -49,37 +52,36 @@ func (l *Locks) acquire(ctx context.Context, task *Task, name state.Name, token 
 			t.wait = left
 		}
 	}
-	if len(t.mode) == 2 {
+	if len(t.Mode) == 2 {
 		task = nil // each permit is an owner of its own
 	}
 	if held := task.grant(key); held != nil {
-		return held, held.enterAgain(ctx, t.mode)
+		return held, held.enterAgain(ctx, t.Mode)
 	}
 	to := target{key: key}
 	if fault := l.route(&to, nil, l.options.Reply); fault != nil {
 		return nil, failed("acquire", key, fault.Failure("cluster"))
 	}
-	g := &Grant{loss: newLoss(l.options.Observer.onLost(key, t.onLost)), locks: l, node: to.node}
-	st := l.lock()
+	g := &Grant{loss: newLoss(l.options.Observer.onLost(key, t.onLost)), locks: l, node: to.node, claim: t.Claim}
+	claim, st := &g.claim, l.lock()
 	if task != nil {
-		name.Owner = st.UsableOwner(&task.state)
+		claim.Owner = st.UsableOwner(&task.state)
 	}
-	if name.Owner == "" {
-		name.Owner = l.owner()
+	if claim.Owner == "" {
+		claim.Owner = l.owner()
 	}
-	name.Key = key
-	g.claim = state.NewClaim(name, t.mode, t.lease, t.wait, l.options.Reply, st.At)
-	g.claim.Fixed, g.claim.Adopted, g.claim.Caller, g.claim.Node = t.isFixed, token, g, &g.node.Node
-	failure := st.Ask(&g.claim)
+	claim.Key, claim.Caller, claim.Node = key, g, &g.node.Node
+	claim.Begin(t.wait, l.options.Reply, st.At)
+	failure := st.Ask(claim)
 	if failure == nil && task != nil {
-		g.claim.Task, task.state.Owner = &task.state, name.Owner
+		claim.Task, task.state.Owner = &task.state, claim.Owner
 	}
 	l.unlock()
 	if failure != nil {
 		return nil, failed("acquire", key, failure)
 	}
-	if err = failed("acquire", key, g.ask(ctx, to)); err == nil && t.isFixed {
-		err = g.renew(ctx, "acquire", t.lease, true)
+	if err = failed("acquire", key, g.ask(ctx, to)); err == nil && t.Fixed {
+		err = g.renew(ctx, "acquire", t.Lease, true)
 	}
 	if err != nil {
 		g.giveUp()

@@ -24,27 +24,6 @@ func TestTakesAndReleases(t *testing.T) {
 	is(t, grant.Release(background), ErrMisuse)
 }
 
-func TestWaitsInLine(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	first := must[*Grant](t)(s.locks().Acquire(background, "k"))
-	other := s.locks()
-	var results []chan result
-	for n := range 5 {
-		results = append(results, meanwhile(func() (*Grant, error) { return other.Acquire(background, "k") }))
-		s.waiting("k", n+1)
-	}
-	for _, waiting := range results {
-		is(t, first.Release(background), nil)
-		next := <-waiting
-		is(t, next.err, nil)
-		if next.grant.Token() <= first.Token() {
-			t.Fatal("tokens do not rise")
-		}
-		first = next.grant
-	}
-}
-
 func TestTheEndOfTheContextEndsAWait(t *testing.T) {
 	t.Parallel()
 	s := start(t)

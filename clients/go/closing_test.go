@@ -13,7 +13,6 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.run("SET text x")
-	s.run("ACL SETUSER poor on nopass ~* +@all -lock.acquire")
 	s.run("ACL SETUSER none on nopass ~* +@all -lock.session")
 	for name, one := range map[string]struct {
 		change func(*redis.Options)
@@ -22,7 +21,6 @@ func TestRefusals(t *testing.T) {
 		says   string
 	}{
 		"another type":   {func(*redis.Options) {}, "text", ErrMisuse, "SET NX"},
-		"no right":       {func(o *redis.Options) { o.Username = "poor"; o.Password = "x" }, "k", ErrRefused, "NOPERM"},
 		"no session":     {func(o *redis.Options) { o.Username = "none"; o.Password = "x" }, "k", ErrRefused, "NOPERM"},
 		"wrong password": {func(o *redis.Options) { o.Username = "nobody"; o.Password = "x" }, "k", ErrRefused, "WRONGPASS"},
 	} {
@@ -33,24 +31,6 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(name, err, time.Since(begun))
 		}
 	}
-}
-
-// A right that is taken away from renewals alone is no loss: the server renews.
-func TestOtherRightsThatAreMissingAreNoLoss(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.run("ACL SETUSER worker on nopass ~* +@all -lock.renew -lock.fence -ping")
-	locks := newLocks(t, s.client(func(o *redis.Options) { o.Username = "worker"; o.Password = "x" }),
-		func(o *Options) { o.Lease = time.Second })
-	grant := must[*Grant](t)(locks.Acquire(background, "k"))
-	is(t, grant.Check(background), ErrRefused)
-	is(t, grant.Extend(background, 2*time.Second), ErrRefused)
-	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // the time is tested
-		if !grant.Held() {
-			t.Fatal(grant.Err())
-		}
-	}
-	is(t, grant.Release(background), nil)
 }
 
 // Close ends waits, releases grants, and closes the connections; afterwards nothing works.

@@ -43,35 +43,7 @@ func TestALossIsReportedInEveryWay(t *testing.T) {
 	}
 }
 
-// An operator kills the session: grants move to a new one, and waits are queued again in their order.
-func TestTheEndOfASessionLosesNothing(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	holder, locks := s.locks(), s.locks()
-	held := must[*Grant](t)(holder.Acquire(background, "k"))
-	kept := must[*Grant](t)(locks.Acquire(background, "kept", Fixed(time.Minute)))
-	var waiting []chan result
-	for n := range 3 {
-		waiting = append(waiting, meanwhile(func() (*Grant, error) { return locks.Acquire(background, "k") }))
-		s.waiting("k", n+1)
-	}
-	for _, session := range s.sessions() {
-		if session["waiting"] == int64(3) {
-			s.run("LOCK.SESSION KILL %d", session["id"])
-		}
-	}
-	s.waiting("k", 3)
-	is(t, kept.Check(background), nil)
-	for _, next := range waiting {
-		is(t, held.Release(background), nil)
-		result := <-next
-		is(t, result.err, nil)
-		held = result.grant
-	}
-	is(t, held.Release(background), nil)
-}
-
-// Waits need no connections: a thousand of one process have one for the session, and those of the pool.
+// Waits need no connections: a thousand of one process have one for the session, and two for calls.
 func TestWaitsNeedNoConnections(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -88,9 +60,9 @@ func TestWaitsNeedNoConnections(t *testing.T) {
 		})
 	}
 	s.waiting("k", many)
-	if n := strings.Count(s.run("CLIENT LIST").(string), " name=crowd"); n > 5 {
-		t.Fatal(n, "connections")
-	}
+	eventually(t, "no more connections", func() bool { // one without a reply is replaced, and closed a second later
+		return strings.Count(s.run("CLIENT LIST").(string), " name=crowd") <= 3
+	})
 	is(t, first.Release(background), nil)
 	all.Wait()
 	if got.Load() != many {
@@ -163,9 +135,7 @@ func TestAfterAnOutage(t *testing.T) {
 	if took := time.Since(begun); took > 400*time.Millisecond {
 		t.Fatal("took", took)
 	}
-	for _, n := range locks.nodes {
-		eventually(t, "nothing is kept", func() bool { st := locks.lock(); defer locks.unlock(); return st.IsIdle(&n.Node) })
-	}
+	eventually(t, "nothing is kept", func() bool { defer locks.unlock(); return locks.lock().Kept() == 0 })
 }
 
 // In a cluster each node has its session; a slot that moves takes its locks and waits along.

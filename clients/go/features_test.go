@@ -7,41 +7,11 @@ import (
 	"time"
 )
 
-func TestATaskEntersAgain(t *testing.T) {
+// What a lock or a client cannot be asked for.
+func TestWrongOptions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	locks := s.locks()
-	one, two := locks.Task(), locks.Task()
-	first := must[*Grant](t)(one.Acquire(background, "a"))
-	again := must[*Grant](t)(one.TryAcquire(background, "a"))
-	other := must[*Grant](t)(two.Acquire(background, "b"))
-	if again != first || s.info("a", "holds") != int64(2) {
-		t.Fatal(s.run("LOCK.INFO a"))
-	}
-	waiting := meanwhile(func() (*Grant, error) { return two.Acquire(background, "a") })
-	s.waiting("a", 1)
-	_, err := one.Acquire(background, "b")
-	is(t, err, ErrDeadlock)
-	is(t, first.Release(background), nil)
-	if !first.Held() {
-		t.Fatal("the other hold is gone")
-	}
-	is(t, first.Release(background), nil)
-	next := <-waiting
-	is(t, next.err, nil)
-	is(t, errors.Join(next.grant.Release(background), other.Release(background)), nil)
-}
-
-func TestSharedLocksAndPermits(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	locks := s.locks()
-	for _, option := range []LockOption{Shared(), Permits(2)} {
-		one, two := must[*Grant](t)(locks.Acquire(background, "k", option)), must[*Grant](t)(locks.Acquire(background, "k", option))
-		_, err := locks.TryAcquire(background, "k")
-		is(t, err, ErrBusy)
-		is(t, errors.Join(one.Release(background), two.Release(background)), nil)
-	}
 	for _, wrong := range [][]LockOption{{Permits(0)}, {Shared(), Permits(2)}, {Fixed(0)}} {
 		_, err := locks.Acquire(background, "k", wrong...)
 		is(t, err, ErrMisuse)
@@ -66,14 +36,6 @@ func TestAFixedLeaseExpires(t *testing.T) {
 	}
 	isLost(t, second)
 	is(t, second.Release(background), ErrLost)
-	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
-}
-
-func TestAMaximumTimeEndsAGrant(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	grant := must[*Grant](t)(s.locks().Acquire(background, "k", AtMost(100*time.Millisecond)))
-	isLost(t, grant)
 	eventually(t, "free", func() bool { return s.info("k", "owner") == nil })
 }
 

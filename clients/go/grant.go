@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -15,8 +14,7 @@ type Grant struct {
 	locks *Locks
 	turn  sync.Mutex // of the calls about the grant
 	taken time.Time
-	most  state.Time // its end, by AtMost
-	node  *node      // where it waits
+	node  *node // where it waits
 
 	// Of the mutex of the Locks.
 	claim   state.Claim
@@ -56,13 +54,13 @@ func (g *Grant) send(ctx context.Context, command []any, apply applies) *Error {
 
 // start follows the hand-over of a grant.
 func (g *Grant) start(atMost time.Duration) {
-	if g.taken, g.most = time.Now(), math.MaxInt64; atMost > 0 {
-		g.most = now() + atMost
-	}
+	g.taken = time.Now()
 	if atMost > 0 || g.claim.Fixed {
-		g.locks.mu.Lock()
-		defer g.locks.mu.Unlock()
-		g.ender = time.AfterFunc(0, g.end)
+		st := g.locks.lock()
+		defer g.locks.unlock()
+		if g.ender = time.AfterFunc(0, g.end); atMost > 0 {
+			g.claim.Most = st.At + atMost
+		}
 	}
 }
 
@@ -70,7 +68,7 @@ func (g *Grant) start(atMost time.Duration) {
 func (g *Grant) end() {
 	st := g.locks.lock()
 	defer g.locks.unlock()
-	isOver, rest := st.End(&g.claim, g.most)
+	isOver, rest := st.End(&g.claim)
 	if isOver {
 		_ = g.send(context.Background(), g.claim.ReleaseCommand(), (*state.State).Released)
 	} else if rest > 0 {
@@ -149,8 +147,11 @@ func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
 
 // renew gives the grant this lease. leaves: it also takes the grant out of its session.
 func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leaves bool) error {
-	err := g.call(ctx, op, func(st *state.State) []any { return st.Renew(&g.claim, lease, leaves) },
-		(*state.State).Confirmed)
+	apply := (*state.State).Confirmed
+	if leaves {
+		apply = (*state.State).Left
+	}
+	err := g.call(ctx, op, func(st *state.State) []any { return st.Renew(&g.claim, lease, leaves) }, apply)
 	if err == nil && g.ender != nil {
 		g.ender.Reset(0)
 	}

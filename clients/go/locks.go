@@ -96,7 +96,7 @@ func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault
 // send sends a command once.
 func (l *Locks) send(ctx context.Context, to target, limit time.Duration, command []any) state.Reply {
 	sent := now()
-	reply := to.node.server.Call(ctx, limit, to.asking, command)
+	reply := to.node.server.Call(limit, to.asking, command)
 	reply.From, reply.Sent = &to.node.Node, sent
 	return reply
 }
@@ -163,7 +163,7 @@ func (l *Locks) Close(ctx context.Context) error {
 	}
 	calls.Wait()
 	for n := range sessions { // the end of its session ends a POLL; a connection closed before could leave an OPEN behind
-		defer context.AfterFunc(ctx, n.line.Close)()
+		defer context.AfterFunc(ctx, n.server.Session.Reset)()
 	}
 	l.loops.Wait()
 	l.servers.Close()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // Forever makes [Wait] wait without a limit.
@@ -38,12 +40,10 @@ type LockOption func(*terms)
 
 // terms are all that says how a lock is acquired.
 type terms struct {
-	mode          []any
-	lease, atMost time.Duration
-	wait          time.Duration
-	isFixed       bool
-	onLost        []func(error)
-	wrong         string
+	state.Claim
+	wait, atMost time.Duration
+	onLost       []func(error)
+	wrong        string
 }
 
 // Wait limits the wait, beside the context. When it is over the error is [ErrBusy]. Zero does not wait.
@@ -51,13 +51,13 @@ func Wait(wait time.Duration) LockOption { return func(t *terms) { t.wait = max(
 
 // Shared acquires the lock together with other shared holders: for readers, if the writers use none of the options
 // Shared and Permits.
-func Shared() LockOption { return func(t *terms) { t.mode = append(t.mode, "SHARED") } }
+func Shared() LockOption { return func(t *terms) { t.Mode = append(t.Mode, "SHARED") } }
 
 // Permits acquires one of n permits: a semaphore, if all callers give the same n. With n below 1 the acquire is
 // [ErrMisuse].
 func Permits(n int) LockOption {
 	return func(t *terms) {
-		if t.mode = append(t.mode, "LIMIT", n); n < 1 { // the server takes 0 for any number
+		if t.Mode = append(t.Mode, "LIMIT", n); n < 1 { // the server takes 0 for any number
 			t.wrong = "a semaphore must have at least one permit"
 		}
 	}
@@ -66,7 +66,7 @@ func Permits(n int) LockOption {
 // Fixed makes the lease the whole life of the grant: only [Grant.Extend] renews it. A lease of zero or less is
 // [ErrMisuse].
 func Fixed(lease time.Duration) LockOption {
-	return func(t *terms) { t.lease, t.isFixed = lease, true }
+	return func(t *terms) { t.Lease, t.Fixed = lease, true }
 }
 
 // AtMost ends the grant after this time: then it is lost.
@@ -78,7 +78,7 @@ func OnLost(notify func(error)) LockOption {
 }
 
 func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
-	t := terms{lease: l.options.Lease, wait: -1}
+	t := terms{Claim: state.Claim{Lease: l.options.Lease}, wait: -1}
 	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}

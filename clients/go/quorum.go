@@ -87,14 +87,14 @@ func (q *Quorum) TryAcquire(ctx context.Context, key string, options ...LockOpti
 }
 
 func (q *Quorum) terms(options []LockOption) terms {
-	t := terms{lease: q.options.Lease, wait: -1}
+	t := terms{Claim: state.Claim{Lease: q.options.Lease}, wait: -1}
 	for _, option := range options {
 		option(&t)
 	}
 	switch {
 	case len(q.members) < 3:
 		t.wrong = "a Quorum needs at least 3 servers"
-	case t.mode != nil:
+	case t.Mode != nil:
 		t.wrong = "the locks of a Quorum are exclusive"
 	}
 	return t

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // patience is how long replies are waited for at least when a majority has answered.
@@ -93,8 +91,8 @@ func (b *ballot) call(call func() (apply func())) {
 
 // askRest acquires the lock of all servers that have neither granted it nor are being asked.
 func (b *ballot) askRest(wait time.Duration) {
-	if b.t.isFixed { // nobody renews what it has
-		wait = min(wait, b.t.lease/2)
+	if b.t.Fixed { // nobody renews what it has
+		wait = min(wait, b.t.Lease/2)
 	}
 	for _, v := range b.votes {
 		if v.grant == nil && !v.isOpen && !v.isInLine {
@@ -114,7 +112,7 @@ func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 	asks, ctx := v.asks, b.ctx
 	ctx, v.leave = context.WithCancel(ctx)
 	b.call(func() func() {
-		grant, err := v.acquire(ctx, nil, state.Name{Key: b.key}, 0, t)
+		grant, err := v.acquire(ctx, nil, b.key, t)
 		return func() {
 			switch {
 			case v.asks == asks:

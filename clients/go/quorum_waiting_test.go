@@ -4,43 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
-
-func TestQuorumGetsOneOfManyContendersIn(t *testing.T) {
-	t.Parallel()
-	three := startSites(t, 3)
-	var inside, turns atomic.Int64
-	var workers sync.WaitGroup
-	for range 4 {
-		quorum := three.quorum()
-		for range 3 {
-			workers.Go(func() {
-				for range 10 {
-					err := quorum.Do(background, "k", func(context.Context, *QuorumGrant) error {
-						defer inside.Add(-1)
-						if turns.Add(1); inside.Add(1) != 1 {
-							t.Error("two at once")
-						}
-						return nil
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	begun := time.Now()
-	workers.Wait()
-	if took := time.Since(begun); turns.Load() != 120 || took > 20*time.Second {
-		t.Fatal(turns.Load(), "turns took", took)
-	}
-	three.have("k", 0)
-}
 
 func TestQuorumServesWaitersInTheirOrder(t *testing.T) {
 	t.Parallel()

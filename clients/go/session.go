@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -28,7 +27,6 @@ type node struct {
 	state.Node
 	locks    *Locks
 	server   *server.Server
-	line     *server.Line
 	hasWoken bool          // the last POLL has woken callers
 	isDown   bool          // to the observer
 	needed   chan struct{} // ends a pause of the loop
@@ -40,7 +38,7 @@ func (l *Locks) nodeOf(server *server.Server) *node {
 	defer l.mu.Unlock()
 	n := l.nodes[server]
 	if n == nil {
-		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, line: server.Line(), needed: make(chan struct{}, 1)}
+		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
 		l.nodes[server] = n
 		if !l.st.IsClosed() {
 			l.loops.Go(n.loop)
@@ -70,19 +68,15 @@ func (n *node) loop() {
 			n.Session = 0
 		} else if isBroken {
 			st.Failed(&n.Node, began, fault)
-			n.line.Close()
+			n.server.Session.Reset()
 		}
 		if st.IsClosed() {
-			n.line.Close()
+			n.server.Session.Reset()
 			n.observe(false, nil)
 			l.unlock()
 			return
 		}
-		isIdle, isUnsure := isBroken && st.IsIdle(&n.Node), st.IsUnsure(&n.Node)
-		if isIdle {
-			n.Session = 0
-		}
-		n.observe(isBroken && !isIdle, fault)
+		n.observe(isBroken, fault)
 		l.unlock()
 		if fault == nil || isUnknown && !wasUnknown {
 			pause, wasUnknown = pauses{}, isUnknown
@@ -91,14 +85,7 @@ func (n *node) loop() {
 		if isBroken && l.servers.IsCluster() {
 			n.relocate()
 		}
-		switch rest := pause.next(); {
-		case isIdle:
-			n.rest(math.MaxInt64) // until it is needed
-		case isUnsure:
-			n.rest(min(rest, 100*time.Millisecond)) // it is about to be judged
-		default:
-			n.rest(rest)
-		}
+		n.rest(pause.next())
 	}
 }
 
@@ -120,7 +107,7 @@ func (n *node) round() *state.Fault {
 	st.LeaveSession(&n.Node)
 	if n.Session == 0 {
 		l.unlock()
-		opened := n.line.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
+		opened := n.server.Session.Send(limit, []any{"LOCK.SESSION", "OPEN", "TIMEOUT", l.options.Silence.Milliseconds(),
 			"NAME", l.options.Service})[0]
 		session, _ := opened.Value.(int64)
 		if session == 0 {
@@ -129,7 +116,7 @@ func (n *node) round() *state.Fault {
 		st = l.lock()
 		if st.Opened(&n.Node, session); st.IsClosed() {
 			l.unlock()
-			n.line.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
+			n.server.Session.Send(limit, []any{"LOCK.SESSION", "CLOSE", session})
 			return nil
 		}
 	}
@@ -141,7 +128,7 @@ func (n *node) round() *state.Fault {
 		}
 		sent := st.At
 		l.unlock()
-		replies := n.line.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
+		replies := n.server.Session.Send(limit*time.Duration(1+len(due)/500), commands...) // so that each reply has its time
 		st = l.lock()
 		for i, reply := range replies {
 			reply.From, reply.Sent = &n.Node, sent
@@ -160,7 +147,7 @@ func (n *node) round() *state.Fault {
 	if broken != nil || isOver {
 		return broken
 	}
-	polled := n.line.Poll(limit, block, session, n.hasWoken)
+	polled := n.server.Poll(limit, block, session, n.hasWoken)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
 		n.hasWoken = len(st.Changed) > 0

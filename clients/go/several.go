@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
 // Grants are several locks that were acquired together, sorted by key.
@@ -24,7 +22,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOp
 		if terms.wait > 0 {
 			left.wait = max(0, terms.wait-time.Since(begun))
 		}
-		grant, err := l.acquire(ctx, task, state.Name{Key: key}, 0, left)
+		grant, err := l.acquire(ctx, task, key, left)
 		if err != nil {
 			return nil, errors.Join(err, grants.Release(context.WithoutCancel(ctx)))
 		}

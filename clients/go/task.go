@@ -22,12 +22,12 @@ func (l *Locks) Task() *Task { return &Task{locks: l, held: map[string]*Grant{}}
 // Acquire acquires the lock of a key as [Locks.Acquire] does. If the task holds the lock already, it adds a hold and
 // returns the same grant, which then takes one more release.
 func (t *Task) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return t.locks.acquire(ctx, t, state.Name{Key: key}, 0, t.locks.terms(options))
+	return t.locks.acquire(ctx, t, key, t.locks.terms(options))
 }
 
 // TryAcquire acquires the lock if it is free now, or held by the task. Otherwise the error is [ErrBusy].
 func (t *Task) TryAcquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return t.locks.acquire(ctx, t, state.Name{Key: key}, 0, t.locks.terms(options, Wait(0)))
+	return t.locks.acquire(ctx, t, key, t.locks.terms(options, Wait(0)))
 }
 
 // Do works under the lock, as [Locks.Do] does.

@@ -55,7 +55,7 @@ func (s servers) ask(ctx context.Context, limit time.Duration, isEager bool, com
 			defer close(answered[place])
 			v := verdict{place: place, err: errTaken}
 			if words != nil {
-				v.token, v.err = judge(one.Call(ctx, limit, false, words))
+				v.token, v.err = judge(one.Call(limit, false, words))
 			}
 			all <- v
 		}()
@@ -238,7 +238,7 @@ func (m *Mutex) release(ctx context.Context, limit time.Duration, value string) 
 func (m *Mutex) freeLater(place int, value string) {
 	isAgain := false
 	for end := time.Now().Add(m.expiry); ; {
-		answer := m.redsync.servers[place].Call(context.Background(), reply, false, m.releaseCommand(value))
+		answer := m.redsync.servers[place].Call(reply, false, m.releaseCommand(value))
 		switch isLast := isAgain || !answer.Fault.Gone(); {
 		case !answer.Fault.Passing() && isLast, time.Now().After(end):
 			return

@@ -47,6 +47,7 @@ type Claim struct {
 	Limit      time.Duration // of one try
 	AskedEnd   Time          // of asking without a reply
 	Last       Time          // when the caller gives up at the latest
+	Most       Time          // the end of the grant; 0: none
 
 	began   Time   // orders the waits
 	end     Time   // of the caller's time
@@ -54,17 +55,16 @@ type Claim struct {
 	isOpen  bool   // an acquire had no reply, so the server may still carry it out
 	failure *Error // of the last try, or of the wait
 	from    Time   // no POLL sent before makes the grant sure
-	leaves  bool   // a RENEW takes it out of its session
 }
 
-// NewClaim makes a claim that waits for this long from now on. 0: it does not wait; below 0: without a limit.
-func NewClaim(name Name, mode []any, lease, wait, reply time.Duration, at Time) Claim {
+// Begin begins a wait of this long. 0: it does not wait; below 0: without a limit.
+func (c *Claim) Begin(wait, reply time.Duration, at Time) {
 	if wait < 0 || wait > far-at-reply {
 		wait = far - at - reply
 	}
 	asking := max(wait, reply)
-	return Claim{Name: name, Mode: mode, Lease: lease, Holds: 1, Limit: min(reply, asking/2),
-		began: at, end: at + wait, AskedEnd: at + asking, Last: at + wait + reply}
+	c.Holds, c.Limit, c.began, c.end = 1, min(reply, asking/2), at, at+wait
+	c.AskedEnd, c.Last = at+asking, at+wait+reply
 }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.

@@ -1,6 +1,9 @@
 package state
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // RequireHeld fails if the grant has ended.
 func (s *State) RequireHeld(c *Claim) *Error {
@@ -34,12 +37,12 @@ func (s *State) gone(c *Claim, fault *Fault) {
 }
 
 // Renew returns the command that gives the grant this lease, for Confirmed. leaves: it also takes the grant out of its
-// session. Until it is answered, no POLL counts.
+// session, for Left. Until it is answered, no POLL counts.
 func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) []any {
-	if leaves && !c.leaves && c.Session != 0 && c.Session == c.Node.Session {
+	if leaves && c.Session != 0 && c.Session == c.Node.Session {
 		c.Node.leaves = append(c.Node.leaves, release{c.Name, c.Token})
 	}
-	c.Sure, c.from, c.leaves = min(c.Sure, s.At+lease), far, leaves
+	c.Sure, c.from = min(c.Sure, s.At+lease), far
 	options := []any{"PX", Milliseconds(lease)}
 	if leaves {
 		options = append(options, "SESSION", 0)
@@ -54,9 +57,6 @@ func (s *State) Confirmed(c *Claim, reply Reply) *Error {
 		c.renounceOwner()
 	} else if c.from == far {
 		c.from = s.At
-		if fault != nil && c.leaves && c.Session != 0 {
-			c.Node.endLeave(release{c.Name, c.Token})
-		}
 	}
 	if fault.Gone() {
 		s.gone(c, fault)
@@ -65,17 +65,25 @@ func (s *State) Confirmed(c *Claim, reply Reply) *Error {
 		return err
 	}
 	if fault != nil {
-		c.leaves = c.leaves && c.from == far
 		return fault.Failure(c.Node.Address)
 	}
 	if _, lease, ok := reply.grant(); ok {
 		c.Lease, c.Sure = lease, max(c.Sure, reply.Sent+lease)
 	}
-	if c.leaves {
+	return nil
+}
+
+// Left applies what became of a renewal that takes the grant out of its session.
+func (s *State) Left(c *Claim, reply Reply) *Error {
+	if reply.Fault != nil && !reply.Fault.NoReply() && c.Session != 0 {
+		c.Node.endLeave(release{c.Name, c.Token})
+	}
+	failure := s.Confirmed(c, reply)
+	if failure == nil {
 		c.Session, c.HandedOver = 0, true
 		delete(c.Node.grants, c)
 	}
-	return nil
+	return failure
 }
 
 // Raised follows the reply that has lifted the token of a grant. Its loss may have been reported before.
@@ -123,9 +131,9 @@ func (s *State) Released(c *Claim, reply Reply) *Error {
 
 // End ends a grant whose maximum time is over, or whose fixed lease is: then its release is to be sent, for Released. It
 // returns how long the grant lasts otherwise.
-func (s *State) End(c *Claim, most Time) (isOver bool, rest time.Duration) {
-	end, reason := most, "its maximum time is over"
-	if c.Fixed && c.Sure <= most {
+func (s *State) End(c *Claim) (isOver bool, rest time.Duration) {
+	end, reason := cmp.Or(c.Most, far), "its maximum time is over"
+	if c.Fixed && c.Sure <= end {
 		end, reason = c.Sure, "expired"
 	}
 	if c.Phase != Held || s.At < end {

@@ -210,16 +210,16 @@ func TestAFixedLease(t *testing.T) {
 	r.step(c, "done")
 	r.renew(c, 500*ms, true)
 	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
-	r.fine(r.Confirmed(c, grants(50, 1, 500).at(100*s+200*ms)))
+	r.fine(r.Left(c, grants(50, 1, 500).at(100*s+200*ms)))
 	r.poll(9000, 0, granted("k", 50))
 	r.sureTill(c, 100.7)
 	r.sessionEnded()
 	r.Opened(8)
 	r.at(100.5).isDue()
-	if isOver, rest := r.End(c, far); isOver || rest != 200*ms {
+	if isOver, rest := r.End(c); isOver || rest != 200*ms {
 		t.Fatal(isOver, rest)
 	}
-	r.at(100.7).End(c, far)
+	r.at(100.7).End(c)
 	r.has(c, Lost, "expired")
 }
 
@@ -228,7 +228,7 @@ func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
 	r.renew(c, 3*s, true)
-	r.is(r.Confirmed(c, noReply.at(r.At)), ErrUnavailable)
+	r.is(r.Left(c, noReply.at(r.At)), ErrUnavailable)
 	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.sureTill(c, 103)
 	r.at(104).poll(9000, 0)
@@ -240,7 +240,7 @@ func (r rig) detached(key string) {
 	r.t.Helper()
 	c := r.held(key)
 	r.renew(c, 3*s, true)
-	r.fine(r.Confirmed(c, grants(50, 1, 3000).at(r.At)))
+	r.fine(r.Left(c, grants(50, 1, 3000).at(r.At)))
 	r.LetGo(c)
 }
 
@@ -276,13 +276,13 @@ func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
 	r.renew(c, 3*s, true)
-	r.is(r.Confirmed(c, says("NOPERM x").at(r.At)), ErrRefused)
+	r.is(r.Left(c, says("NOPERM x").at(r.At)), ErrRefused)
 	if len(r.n.leaves) > 0 {
 		t.Fatal(r.n.leaves)
 	}
 	for range 2 {
 		r.renew(c, 3*s, true)
-		r.fine(r.Confirmed(c, grants(50, 1, 3000).at(r.At)))
+		r.fine(r.Left(c, grants(50, 1, 3000).at(r.At)))
 	}
 	if len(r.n.leaves) != 1 {
 		t.Fatal(r.n.leaves)
@@ -297,10 +297,11 @@ func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
 func TestAMaximumTime(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	if isOver, rest := r.End(c, 101*s); isOver || rest != s {
+	c.Most = 101 * s
+	if isOver, rest := r.End(c); isOver || rest != s {
 		t.Fatal(isOver, rest)
 	}
-	if isOver, _ := r.at(101).End(c, 101*s); !isOver {
+	if isOver, _ := r.at(101).End(c); !isOver {
 		t.Fatal("not over")
 	}
 	if got := fmt.Sprint(c.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {

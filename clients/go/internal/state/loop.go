@@ -52,18 +52,6 @@ func (s *State) Claims(n *Node) (claims []*Claim) {
 	return claims
 }
 
-// IsIdle reports whether nothing depends on the session.
-func (s *State) IsIdle(n *Node) bool {
-	isIdle := len(n.left)+len(s.calls) == 0
-	for _, c := range s.claims {
-		isIdle = isIdle && c.Node != n
-	}
-	for _, how := range s.unfinished {
-		isIdle = isIdle && how.node != n
-	}
-	return isIdle
-}
-
 // Opened begins a session.
 func (s *State) Opened(n *Node, session int64) {
 	n.Session, n.seen, n.excess, n.moves, n.leaves = session, 0, -1, true, nil
@@ -110,7 +98,8 @@ func (s *State) Due(n *Node) (due []Due) {
 		add(func(reply Reply) { s.listed(n, called, reply) }, "LOCK.SESSION", "GRANTS", session)
 	}
 	for old, since := range n.left {
-		if s.At <= since+2*s.reply || n.hasGrantIn(old) {
+		isUsed := slices.ContainsFunc(s.Claims(n), func(c *Claim) bool { return c.Phase == Held && c.Session == old })
+		if isUsed || s.At <= since+2*s.reply {
 			continue
 		}
 		add(func(reply Reply) {
@@ -140,15 +129,6 @@ func (s *State) moves(n *Node, session int64) []Due {
 		}
 	}
 	return append(grants, waits...)
-}
-
-func (n *Node) hasGrantIn(session int64) bool {
-	for c := range n.grants {
-		if c.Session == session {
-			return true
-		}
-	}
-	return false
 }
 
 // moved applies the reply to the RENEW of a grant that was not in this session.
@@ -186,20 +166,14 @@ func (s *State) listed(n *Node, called map[Name]call, reply Reply) {
 // Block is how long a POLL that is sent now may block: briefly if its reply says that the server is back, or decides
 // about a grant.
 func (s *State) Block(n *Node) time.Duration {
-	if n.fault != nil || s.IsUnsure(n) {
+	isBrief := n.fault != nil
+	for c := range n.grants {
+		isBrief = isBrief || s.At >= c.Sure
+	}
+	if isBrief {
 		return 100 * time.Millisecond
 	}
 	return s.lease / 3
-}
-
-// IsUnsure reports whether the time of a grant has passed, so that the next reply decides.
-func (s *State) IsUnsure(n *Node) bool {
-	for c := range n.grants {
-		if s.At >= c.Sure {
-			return true
-		}
-	}
-	return false
 }
 
 // Polled applies the reply to a POLL that was sent at this time.
@@ -235,7 +209,7 @@ func (s *State) event(n *Node, event []any, till Time) {
 	name := Name{text(event[2]), text(event[3])}
 	of := release{name, number(event[4])}
 	c := s.claims[name]
-	leaves := c != nil && c.leaves && c.Token == of.token || slices.Contains(n.leaves, of)
+	leaves := c != nil && c.Fixed && c.Token == of.token || slices.Contains(n.leaves, of)
 	switch kind := text(event[1]); kind {
 	case "granted":
 		if !leaves && !s.granted(n, name, of.token, n.Session, till) && s.calls[name].open == 0 {

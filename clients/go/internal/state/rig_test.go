@@ -81,9 +81,9 @@ func (r rig) at(seconds float64) rig {
 }
 
 func (r rig) claim(key string, wait time.Duration) *Claim {
-	c := NewClaim(Name{key, "o"}, nil, 10*s, wait, s, r.At)
-	c.Node = r.n
-	return &c
+	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n}
+	c.Begin(wait, s, r.At)
+	return c
 }
 
 // asked is a wait whose ACQUIRE is under way since 100 s.

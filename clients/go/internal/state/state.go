@@ -65,6 +65,9 @@ func (s *State) reported(of release) string {
 	return s.calls[of.Name].losses[of.token]
 }
 
+// Kept is how much is remembered of claims, calls and releases.
+func (s *State) Kept() int { return len(s.claims) + len(s.calls) + len(s.unfinished) }
+
 // UsableOwner returns the owner that the task may use for another call; empty: it needs a fresh one.
 func (s *State) UsableOwner(task *Task) string {
 	for name := range s.calls {

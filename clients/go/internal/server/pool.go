@@ -5,93 +5,88 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// Line is a connection to a server, for one user at a time. It connects with the first command, and anew after a failure.
-type Line struct {
-	server *Server
-	client *redis.Client // of the mutex of the server: its pool has this one connection; nil after a failure
-	conn   *redis.Conn
-	used   time.Duration // when it was answered
+// Pool is a client of go-redis that is replaced after a failure: its other connections may be as dead as the one that
+// failed, or lead to an old primary, and after some failures to connect it tries once a second only.
+type Pool struct {
+	options  redis.Options
+	mu       sync.Mutex
+	client   *redis.Client // nil: the next command makes it
+	isClosed bool
 }
-
-// Line makes a line.
-func (s *Server) Line() *Line { return &Line{server: s} }
 
 // Send sends commands in a pipeline that is answered in this time.
-func (l *Line) Send(limit time.Duration, commands ...[]any) []state.Reply {
+func (p *Pool) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return l.send(ctx, commands)
-}
-
-func (l *Line) send(ctx context.Context, commands [][]any) []state.Reply {
-	conn := l.connection()
+	client, failure := p.open(), error(nil)
 	replies, made := make([]state.Reply, len(commands)), make([]*redis.Cmd, len(commands))
-	var failure error
 	if len(commands) == 1 {
-		made[0] = conn.Do(ctx, commands[0]...)
+		made[0] = client.Do(ctx, commands[0]...)
 	} else {
-		pipe := conn.Pipeline()
+		pipe := client.Pipeline()
 		for i, command := range commands {
 			made[i] = pipe.Do(ctx, command...)
 		}
 		_, failure = pipe.Exec(ctx)
 	}
-	l.used = time.Since(epoch)
 	for i, command := range made {
 		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
 			command.SetErr(failure)
 		}
 		replies[i] = replyOf(command)
-		if fault := replies[i].Fault; fault != nil {
-			l.used = -moment
-			if fault.Word == "" || fault.Word == "READONLY" {
-				l.Close()
-			}
+		if fault := replies[i].Fault; fault != nil && (fault.Word == "" || fault.Word == "READONLY") {
+			p.replace(client)
 		}
 	}
 	return replies
 }
 
-// connection returns the connection. Unless it was answered a moment ago, go-redis looks first whether it is still open.
-func (l *Line) connection() *redis.Conn {
-	l.server.mu.Lock()
-	defer l.server.mu.Unlock()
-	switch {
-	case l.client == nil:
-		options := l.server.options
-		options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-		if l.client = redis.NewClient(&options); l.server.isClosed {
-			_ = l.client.Close()
+func (p *Pool) open() *redis.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client == nil {
+		options := p.options // go-redis changes them
+		if p.client = redis.NewClient(&options); p.isClosed {
+			_ = p.client.Close()
 		}
-	case time.Since(epoch) < l.used+moment:
-		return l.conn
-	default:
-		_ = l.conn.Close() // it goes back to the pool
 	}
-	l.conn = l.client.Conn()
-	return l.conn
+	return p.client
 }
 
-// Close closes the connection.
-func (l *Line) Close() {
-	l.server.mu.Lock()
-	defer l.server.mu.Unlock()
-	l.close()
+// replace has the next commands use other connections. The calls under way keep theirs.
+func (p *Pool) replace(client *redis.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client == client {
+		p.client = nil
+		time.AfterFunc(time.Second, func() { _ = client.Close() })
+	}
 }
 
-func (l *Line) close() {
-	if l.client != nil {
-		_ = l.client.Close()
-		l.client = nil
+// Reset closes the connections. The next command opens another one.
+func (p *Pool) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil {
+		_ = p.client.Close()
+		p.client = nil
 	}
+}
+
+// Close closes the connections for good.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.isClosed = true
+	p.mu.Unlock()
+	p.Reset()
 }
 
 func replyOf(command *redis.Cmd) state.Reply {
