@@ -132,7 +132,8 @@ export class Holding extends Claim implements Held {
 
   /** Gives the grant this lease. `leaves`: it also takes the grant out of its session. */
   #renew(lease: number, leaves = this.terms.isFixed): Promise<void> {
-    return this.#call((state) => state.renew(this, lease, leaves));
+    return this.#call((state) => state.renew(this, lease, leaves),
+      (state, call) => (leaves ? state.left(call) : state.confirmed(call)));
   }
 
   async extend(lease: number): Promise<void> {
