@@ -29,7 +29,6 @@ export class Holding extends Claim implements Held {
   constructor(core: Core, server: Server, key: string, owner: string, terms: Terms) {
     super(key, owner, terms, server, core.settings.replyTimeout, now());
     this.#core = core;
-    if (terms.onLost) this.onLost(terms.onLost);
   }
 
   /** For how long nobody else has the lock, by the clock alone. */
