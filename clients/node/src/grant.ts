@@ -75,11 +75,17 @@ export class Grant {
   /** Is aborted when the lock is lost, with LockLost as the reason. Pass it on to what the work calls. */
   get signal(): AbortSignal {
     if (!this.#abort) {
-      const abort = (this.#abort = new AbortController());
-      if (this.lost) abort.abort(this.lost);
-      else this.onLost((loss) => abort.abort(loss));
+      this.#abort = new AbortController();
+      if (this.lost) this.abort(this.lost);
+      else this.onLost((loss) => this.abort(loss));
     }
     return this.#abort.signal;
+  }
+
+  /** @internal Tells the work to end. */
+  abort(reason: unknown): void {
+    void this.signal;
+    this.#abort?.abort(reason);
   }
 
   /**

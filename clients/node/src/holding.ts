@@ -29,7 +29,6 @@ export class Holding extends Claim implements Held {
   constructor(core: Core, server: Server, key: string, owner: string, terms: Terms) {
     super(key, owner, terms, server, core.settings.replyTimeout, now());
     this.#core = core;
-    if (terms.onLost) this.onLost(terms.onLost);
   }
 
   /** For how long nobody else has the lock, by the clock alone. */
@@ -132,7 +131,8 @@ export class Holding extends Claim implements Held {
 
   /** Gives the grant this lease. `leaves`: it also takes the grant out of its session. */
   #renew(lease: number, leaves = this.terms.isFixed): Promise<void> {
-    return this.#call((state) => state.renew(this, lease, leaves));
+    return this.#call((state) => state.renew(this, lease, leaves),
+      (state, call) => (leaves ? state.left(call) : state.confirmed(call)));
   }
 
   async extend(lease: number): Promise<void> {

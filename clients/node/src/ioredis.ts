@@ -82,17 +82,26 @@ function settings({ sentinels }: Options, at: Address | undefined, limit: number
 function openFrom(source: IoredisClient, at: Address | undefined, limit: number, closed: (error: unknown) => void): Connection {
   const redis = source.duplicate(settings(optionsOf(source), at, limit));
   let last: unknown; // what the library says of why it closes
+  let isCorked = false;
   redis.on("error", (error: unknown) => { last = error; });
   redis.on("end", () => closed(last));
   return {
     ready: redis.connect().catch((error: unknown) => { throw last ?? error; }),
-    send: (words) => redis.call(words[0] as string, ...words.slice(1)),
+    send(words, isTogether) {
+      if (isTogether && !isCorked) {
+        isCorked = true;
+        redis.stream?.cork?.();
+        process.nextTick(() => {
+          isCorked = false;
+          redis.stream?.uncork?.();
+        });
+      }
+      return redis.call(words[0] as string, ...words.slice(1));
+    },
     close() {
       redis.disconnect();
       redis.stream?.destroy?.(); // at once, so that its calls fail at once
     },
-    cork: () => redis.stream?.cork?.(),
-    uncork: () => redis.stream?.uncork?.(),
   };
 }
 

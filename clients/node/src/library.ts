@@ -14,11 +14,9 @@ export const textOf = ({ host, port }: Address): string => (host.includes(":") ?
 export interface Connection {
   /** Resolves when it has logged in. */
   readonly ready: Promise<unknown>;
-  send(words: Words): Promise<unknown>;
+  /** `isTogether`: it may leave with what else is sent before the next tick. */
+  send(words: Words, isTogether?: boolean): Promise<unknown>;
   close(): void;
-  /** What is sent until `uncork` is sent together. */
-  cork?(): void;
-  uncork?(): void;
 }
 
 /** One for each client library. */

@@ -8,12 +8,13 @@ import { later, now } from "./time.ts";
 export class Line {
   /** It takes no more calls. */
   isOver = false;
+  /** Calls share the pipeline of the next POLL. */
+  isShared = false;
   readonly #connection: Connection;
   readonly #ready: Promise<unknown>;
   /** Ends the opening. */
   #abandon: (why: Error) => void = () => {};
   #isOpen = false;
-  #isCorked = false;
   /** A call had no reply in time. */
   #isLate = false;
   /** When the calls under way are to be answered, in the order of the replies. */
@@ -42,16 +43,9 @@ export class Line {
     const end = now() + limit;
     this.#ends.push(end);
     if (end < this.#due) this.#watch();
-    const reply = this.#isOpen ? this.#send(words) : this.#ready.then(() => this.#send(words));
+    const send = (): Promise<unknown> => this.#connection.send(words, this.isShared || this.#ends.length > 1);
+    const reply = this.#isOpen ? send() : this.#ready.then(send);
     return reply.then(this.#answered, this.#failed);
-  }
-
-  #send(words: Words): Promise<unknown> {
-    if (this.#ends.length > 1 && !this.#isCorked) { // what comes together is sent together
-      this.cork();
-      process.nextTick(() => this.uncork());
-    }
-    return this.#connection.send(words);
   }
 
   readonly #answered = (reply: unknown): unknown => {
@@ -75,17 +69,6 @@ export class Line {
     this.#isLate ||= this.#due <= now();
     if (this.#isLate) this.close();
     else if (this.#due < Infinity) this.#timer = later(this.#due - now(), () => this.#watch());
-  }
-
-  /** What is sent from now on is sent together, at `uncork`. */
-  cork(): void {
-    this.#isCorked = this.#isOpen;
-    if (this.#isOpen) this.#connection.cork?.();
-  }
-
-  uncork(): void {
-    if (this.#isCorked) this.#connection.uncork?.();
-    this.#isCorked = false;
   }
 
   close(): void {

@@ -208,16 +208,17 @@ export class Locks extends Maker {
 
   /**
    * Elects a leader: waits for the lock as long as it takes, works while it holds it, and begins again when the work has
-   * ended or the lock was lost. Resolves when the signal is aborted. Rejects when the work fails, unless by the loss, and
-   * with an error of the lock that does not pass.
+   * ended or the lock was lost. Rejects when the work fails, unless by the loss, and with an error of the lock that does not
+   * pass.
    *
-   * @param options - `signal` ends it, when the work has ended; `wait` is not used.
+   * @param options - `signal` ends it: `grant.signal` is aborted too, and the election resolves when the work has ended.
+   * `wait` is not used.
    *
    * @example
    * ```ts
    * const ending = new AbortController();
    * const leading = locks.lead("lock:scheduler", async ({ token, signal }) => {
-   *   while (!signal.aborted && !ending.signal.aborted) await report(token, signal);
+   *   while (!signal.aborted) await report(token, signal);
    * }, { signal: ending.signal });
    *
    * ending.abort(); // at the end of the program

@@ -14,7 +14,6 @@ import { type ClaimTerms, LEAST_LEASE, type Words } from "./state/claim.ts";
  *   wait: 10_000,
  *   signal: AbortSignal.timeout(15_000), // of the request, say
  *   maxHold: 60_000,
- *   onLost: (loss) => console.error("stop:", loss.reason),
  * });
  * await lock.run(({ token, signal }) => report(token, signal));
  * ```
@@ -28,8 +27,6 @@ export interface LockOptions {
   readonly fixed?: number | undefined;
   /** The lock is lost after so long, at least 1: without a limit by default. */
   readonly maxHold?: number | undefined;
-  /** As `Grant.onLost`. */
-  readonly onLost?: ((loss: LockLost) => void) | undefined;
 }
 
 /**
@@ -91,7 +88,7 @@ export interface Observer {
 }
 
 /** How a lock is acquired, in full. */
-export interface Terms extends ClaimTerms, Pick<LockOptions, "signal" | "onLost"> {
+export interface Terms extends ClaimTerms, Pick<LockOptions, "signal"> {
   readonly maxHold: number;
 }
 
@@ -113,11 +110,11 @@ export function permits(of: unknown): Words {
 }
 
 export function termsOf(options: LockOptions, mode: Words, lease: number): Terms {
-  const { wait = Infinity, fixed, maxHold = Infinity, signal, onLost } = options;
+  const { wait = Infinity, fixed, maxHold = Infinity, signal } = options;
   time("wait", wait, 0);
   time("fixed", fixed ?? lease, 1);
   time("maxHold", maxHold, 1);
-  return { mode, wait, lease: fixed ?? lease, isFixed: fixed !== undefined, maxHold, signal, onLost };
+  return { mode, wait, lease: fixed ?? lease, isFixed: fixed !== undefined, maxHold, signal };
 }
 
 /** The options of a `Locks`, in full. */

@@ -32,8 +32,6 @@ export class Server extends SessionState {
   #poller: Line | undefined;
   #loop: Promise<void> | undefined;
   readonly #rest = new Sleeper();
-  /** The session's connection, while calls share the pipeline of the next POLL. */
-  #shared: Line | undefined;
 
   constructor(common: Common, at?: Address) {
     super(at ? textOf(at) : common.library.address);
@@ -49,7 +47,7 @@ export class Server extends SessionState {
   call(limit: number, words: Words, last?: unknown): Promise<unknown> {
     if (!(limit > 0)) return Promise.resolve(Fault.none("no time was left", false));
     const isAsking = last instanceof Fault && last.word === "ASK";
-    if (this.#shared && !isAsking) return this.#shared.call(limit, words);
+    if (this.#poller?.isShared && !isAsking) return this.#poller.call(limit, words);
     const line = (this.#calls = this.#usable(this.#calls));
     if (isAsking) void line.call(limit, ["ASKING"]);
     return line.call(limit, words);
@@ -137,16 +135,18 @@ export class Server extends SessionState {
       const broken = replies.find((it): it is Fault => it instanceof Fault && it.word === "");
       if (broken || this.session !== session) return broken;
     }
-    const line = (this.#shared = this.#session);
-    line.cork();
-    await new Promise(process.nextTick); // callers that were woken send their calls along with the POLL
-    this.#shared = undefined;
-    const { state } = this.#common;
-    const block = this.isDown || line.isBusy ? 0 : state.block(this); // calls in the pipeline often bring the next event
-    const sent = state.at;
-    const polling = line.call(replyTimeout + block, ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])]);
-    line.uncork();
-    const polled = await polling;
+    const line = this.#session;
+    line.isShared = true;
+    let sent = 0;
+    const polled = await new Promise((resolve) => {
+      process.nextTick(() => { // callers that were woken have sent their calls: the POLL goes along with them
+        line.isShared = false;
+        const { state } = this.#common;
+        const block = this.isDown || line.isBusy ? 0 : state.block(this); // calls in the pipeline often bring the next event
+        sent = state.at;
+        resolve(line.call(replyTimeout + block, ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])]));
+      });
+    });
     if (polled instanceof Fault) return polled;
     if (this.session === session) this.#common.state.polled(this, sent, polled);
     return undefined;

@@ -115,7 +115,8 @@ test("fewer than a majority is a loss", async () => {
   const five = await startFive();
   const told: LockLost[] = [];
   const locks = quorumOf(five, { observer: { lost: (_, loss) => told.push(loss) } });
-  const grant = await locks.lock(KEY, { onLost: (loss) => told.push(loss) }).acquire();
+  const grant = await locks.lock(KEY).acquire();
+  grant.onLost((loss) => told.push(loss));
   await eventually(async () => (await tokens(five)).length === 5, "all five");
   const { signal } = grant;
   for (const server of five.slice(0, 2)) await server.redis.del(KEY);

@@ -126,6 +126,7 @@ const remaining = (claim: Claim): number => Math.max(0, claim.sure - s.at);
 const reason = ({ failure }: Claim): string => (failure as LockLost).reason;
 const called = (claim: Claim, reply: unknown, more: Partial<Call> = {}): Call => Object.assign(s.beginCall(claim), { reply, ...more });
 const about = (claim: Claim, reply: unknown, sent = s.at): void => s.confirmed(called(claim, reply, { sent }));
+const left = (claim: Claim, reply: unknown, sent = s.at): void => s.left(called(claim, reply, { sent }));
 const released = (claim: Claim, reply: unknown, wasOpen = false): void => s.released(called(claim, reply, { wasOpen }));
 const canceled = (claim: Claim): void => s.finished(releaseOf(claim.name, 0), 0);
 
@@ -567,7 +568,7 @@ test("a fixed lease leaves the session, and ends by time", () => {
   assert(!claim.isHandedOver);
   assert.equal(s.renew(claim, 3 * S, true).join(" "), "LOCK.RENEW k o PX 3000 SESSION 0 TOKEN 60");
   poll(["taken", "k", "o", 60, 0]); // by this client
-  about(claim, grant(60, 3 * S), 101 * S);
+  left(claim, grant(60, 3 * S), 101 * S);
   polling()(60 * S, 0);
   assert.deepEqual([claim.session, claim.isHandedOver, sure(claim)], [0, true, 104]);
   assert.equal(s.endByTime(claim, Infinity), 104 * S - s.at);
@@ -580,7 +581,7 @@ test("a fixed lease leaves the session, and ends by time", () => {
 function detached(): void {
   const claim = taken();
   s.renew(claim, 3 * S, true);
-  about(claim, grant(50, 3 * S));
+  left(claim, grant(50, 3 * S));
   s.letGo(claim);
 }
 
@@ -606,11 +607,11 @@ test("a grant that is adopted before its events", () => {
 test("nothing is kept of a grant that has left", () => {
   const claim = taken();
   s.renew(claim, 3 * S, true);
-  assert.throws(() => about(claim, Fault.reply("NOPERM x")), LockRefused);
+  assert.throws(() => left(claim, Fault.reply("NOPERM x")), LockRefused);
   assert.deepEqual(server.leaves, []);
   for (const lease of [2 * S, 3 * S]) { // the second time it is outside of sessions
     s.renew(claim, lease, true);
-    about(claim, grant(50, lease));
+    left(claim, grant(50, lease));
   }
   assert.equal(server.leaves.length, 1);
   s.opened(server, 8);

@@ -121,8 +121,7 @@ export class Ballot {
     const { maxHold } = this.#terms;
     vote.isOpen = !isInLine;
     vote.isInLine = isInLine;
-    const terms: Terms = { ...this.#terms, wait, signal: leave.signal, onLost: undefined,
-      maxHold: isInLine ? Infinity : maxHold };
+    const terms: Terms = { ...this.#terms, wait, signal: leave.signal, maxHold: isInLine ? Infinity : maxHold };
     const answered = (holding: Holding | undefined, error: unknown): void => {
       if (vote.leave !== leave || leave.signal.aborted) {
         void holding?.giveUp();

@@ -102,7 +102,6 @@ export class QuorumLocks {
           const owner = ballot.votes.find((vote) => vote.has(token))?.holding?.owner ?? "";
           lock = new QuorumHolding(key, owner, token, ballot.majority, this.#settings.observer);
           for (const vote of ballot.votes) lock.join(vote);
-          if (terms.onLost) lock.onLost(terms.onLost);
           return lock;
         }
         const failure = failureOf(ballot, key, left() === 0);

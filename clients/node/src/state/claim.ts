@@ -44,7 +44,7 @@ export abstract class Claim {
   /** The server that has the lock. */
   server: SessionState;
   phase: Phase = "asked";
-  /** Of the place, or of the grant; 0: none. */
+  /** Of the place, or of the grant; 0: it is outside of sessions; -1: it is to be moved into one. */
   session = 0;
   lease: number;
   token = 0;
@@ -71,8 +71,6 @@ export abstract class Claim {
   sure = 0;
   /** No POLL sent before makes it sure; Infinity while a RENEW of the user is unanswered. */
   from = 0;
-  /** A RENEW takes it out of its session, or has done so. */
-  leaves = false;
   /** Another node of the cluster may have it: the reason of its loss if not. */
   doubt = "";
 
@@ -102,7 +100,7 @@ export abstract class Claim {
 
   /** Whether it is a grant that the session renews, or will. */
   get isRenewed(): boolean {
-    return this.phase === "held" && (this.session !== 0 || !this.leaves);
+    return this.phase === "held" && this.session !== 0;
   }
 
   /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
@@ -118,7 +116,7 @@ export abstract class Claim {
   /** The user's own release. It alone names the session, so that the server reports no loss. */
   releaseCommand(): Words {
     const { key, owner, holds, token, session } = this;
-    return ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token, ...(session ? ["SESSION", session] : [])];
+    return ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token, ...(session > 0 ? ["SESSION", session] : [])];
   }
 
   /** Changes the grant. */

@@ -195,7 +195,7 @@ export class Claims {
       claim.sure = till;
     } else if (token > claim.token) {
       return false; // the user counts on the earlier one
-    } else if (token < claim.token || claim.session === 0 || claim.server !== server) {
+    } else if (token < claim.token || claim.session <= 0 || claim.server !== server) {
       return true; // an earlier grant, or one that has left the session since
     }
     claim.session = session;
@@ -220,10 +220,9 @@ export class Claims {
    */
   renew(claim: Claim, lease: number, leaves: boolean): Words {
     const { server, session } = claim;
-    if (leaves && !claim.leaves && session && session === server.session) server.leaves.push(releaseOf(claim.name, claim.token));
+    if (leaves && session && session === server.session) server.leaves.push(releaseOf(claim.name, claim.token));
     claim.sure = Math.min(claim.sure, this.at + lease);
     claim.from = Infinity;
-    claim.leaves = leaves;
     return claim.renewCommand("PX", Math.ceil(lease), ...(leaves ? ["SESSION", 0] : []));
   }
 
@@ -234,16 +233,10 @@ export class Claims {
     const grant = grantOf(reply);
     this.calls.delete(call);
     if (fault?.noReply) claim.renounceOwner();
-    else if (claim.from === Infinity) {
-      claim.from = this.at;
-      if (fault && claim.leaves && claim.session) this.endLeave(claim.server, releaseOf(claim.name, claim.token));
-    }
+    else if (claim.from === Infinity) claim.from = this.at;
     if (fault?.gone) this.lose(claim, reasonOf(call, fault));
     this.requireHeld(claim);
-    if (fault) {
-      claim.leaves &&= claim.session === 0 || claim.from === Infinity;
-      throw fault.error(claim.key, claim.server.address);
-    }
+    if (fault) throw fault.error(claim.key, claim.server.address);
     if (grant) {
       claim.lease = grant.lease;
       claim.token = grant.token;
@@ -252,10 +245,15 @@ export class Claims {
       if (loss) this.lose(claim, loss);
       this.requireHeld(claim);
     }
-    if (claim.leaves) {
-      claim.session = 0;
-      claim.isHandedOver = true;
-    }
+  }
+
+  /** Applies what became of a RENEW that takes a grant out of its session. Throws unless it succeeded. */
+  left(call: Call): void {
+    const { claim, reply } = call;
+    if (reply instanceof Fault && !reply.noReply) this.endLeave(claim.server, releaseOf(claim.name, claim.token));
+    this.confirmed(call);
+    claim.session = 0;
+    claim.isHandedOver = true;
   }
 
   /** Ends the leave of a grant: it has happened, or was refused. */
@@ -316,7 +314,7 @@ export class Claims {
   protected suspect(claim: Claim, reason: string): void {
     if (reason !== "moved") claim.sure = Math.min(claim.sure, this.at);
     claim.doubt = reason;
-    claim.session = 0;
+    claim.session = -1;
     claim.seek();
   }
 

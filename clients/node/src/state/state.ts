@@ -143,7 +143,7 @@ export class State extends Claims {
     const token = Number(detail);
     const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
     const grant = releaseOf(name, token);
-    const leaves = known?.leaves || server.leaves.includes(grant); // what follows is the doing of this client
+    const leaves = server.leaves.includes(grant); // what follows is the doing of this client
     if (leaves && kind === "taken" && Number(more) === 0) {
       this.endLeave(server, grant);
     } else if (kind === "granted") {
