@@ -141,7 +141,7 @@ impl Queue {
 
     /// All clients join the queue, one after the other, since the server reads many connections in any order.
     fn enter(&mut self, passed: Passed) {
-        passed.free(&self.server, KEY);
+        passed.free(&mut self.server.connection(), KEY);
         let first = &mut self.clients[0];
         first.post(&passed.ask(KEY, 0));
         passed.got(first);
