@@ -1,5 +1,5 @@
 // Contenders for locks on one server. Arguments: the server's port, the way of locking (client, commands,
-// redsync), how many contenders for how many locks, and how many milliseconds each holds a lock.
+// redsync), how many contenders for how many locks, and how many milliseconds each holds a lock, and then rests.
 //
 // It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
 // So whoever drives several such programs can let them take short turns, and can measure the server around each.
@@ -66,7 +66,7 @@ func number(word string) int {
 	return number
 }
 
-// The contenders take a lock, hold it and give it back, over and over, until their turn is over.
+// The contenders take a lock, hold it, give it back and rest, over and over, until their turn is over.
 func compete(handles []handle, length, held time.Duration) turn {
 	began, over := time.Now(), atomic.Bool{}
 	result := turn{Began: began.UnixNano(), Times: make([][]time.Duration, len(handles))}
@@ -86,6 +86,7 @@ func compete(handles []handle, length, held time.Duration) turn {
 					errors.Add(1)
 					fmt.Fprintln(os.Stderr, err)
 				}
+				time.Sleep(held)
 			}
 			result.Times[number] = times
 		})

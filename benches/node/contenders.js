@@ -1,5 +1,5 @@
 // Contenders for locks on one server, through ioredis. Arguments: the server's port, the way of locking (client,
-// commands, redlock), how many contenders for how many locks, and how many milliseconds each holds a lock.
+// commands, redlock), how many contenders for how many locks, and how many milliseconds each holds a lock and rests.
 //
 // It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
 // So whoever drives several such programs can let them take short turns, and can measure the server around each.
@@ -51,7 +51,7 @@ const ways = {
   },
 };
 
-// A turn: the contenders take a lock, hold it and give it back, over and over, until it is over.
+// A turn: the contenders take a lock, hold it, give it back and rest, over and over, until it is over.
 async function compete(handles, seconds) {
   let over = false;
   const errors = [];
@@ -68,6 +68,7 @@ async function compete(handles, seconds) {
         times.push(asked, granted, now());
       };
       await handle(work).catch((error) => errors.push(error));
+      if (held) await pause(held);
     }
     return times;
   };

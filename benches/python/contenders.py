@@ -1,6 +1,6 @@
 """Contenders for locks on one server, through redis-py. Arguments: the server's port, the way of locking (client,
 commands, lock; the first two with asyncio: aclient, acommands), how many contenders for how many locks, and how
-many milliseconds each holds a lock.
+many milliseconds each holds a lock, and then rests.
 
 It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON. So
 whoever drives several such programs can let them take short turns, and can measure the server around each.
@@ -131,6 +131,8 @@ class Turn:
                         times.extend((asked, granted, self.now()))
                 except FAILURES as error:
                     self.errors.append(repr(error))
+                if held:
+                    time.sleep(held)
 
         contenders = zip(handles, self.times, strict=True)
         threads = [threading.Thread(target=contend, args=both) for both in contenders]
@@ -157,6 +159,8 @@ class Turn:
                         times.extend((asked, granted, self.now()))
                 except FAILURES as error:
                     self.errors.append(repr(error))
+                if held:
+                    await asyncio.sleep(held)
 
         contenders = zip(handles, self.times, strict=True)
         tasks = [asyncio.ensure_future(contend(*both)) for both in contenders]

@@ -33,7 +33,7 @@ struct Tally {
 }
 
 /// Serves until its input ends. The arguments are the server's port, the way of locking (client, commands, baton), how
-/// many contenders for how many locks, and how many milliseconds each holds a lock.
+/// many contenders for how many locks, and how many milliseconds each holds a lock, and then rests.
 pub(crate) fn serve(arguments: &[String]) -> ExitCode {
     let [port, way, numbers @ ..] = arguments else {
         return ExitCode::FAILURE;
@@ -137,6 +137,7 @@ fn threads(
                         thread::sleep(held);
                         tally.times.extend([asked, granted, clock.now()]);
                         connection.send(&pass_on).int();
+                        thread::sleep(held);
                     }
                     tally
                 })
@@ -184,6 +185,9 @@ async fn hold(handle: Lock, clock: Arc<Clock>, held: Duration) -> Tally {
         if let Err(error) = released {
             eprintln!("{error}");
             tally.errors += 1;
+        }
+        if !held.is_zero() {
+            tokio::time::sleep(held).await;
         }
     }
     tally

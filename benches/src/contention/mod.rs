@@ -135,8 +135,8 @@ const SHARED: &[Column] = &[
 /// One process with a lock that nobody else wants.
 const ONE: Contest = Contest {
     title: "One client, no contention",
-    meaning: "What a lock costs when it is free: this project's client is told of its grants by its session and \
-              gives each a token, which a peer with one key and two calls does not.",
+    meaning: "What a lock costs when it is free. The server records each grant of this project's client in its \
+              session, and the client watches it to report a loss. A peer that is faster does neither.",
     rows: ALL,
     processes: 1,
     contenders: 1,
@@ -152,17 +152,17 @@ const CONTESTS: [Contest; 10] = [
     ONE,
     Contest {
         title: MANY,
-        meaning: "How fast a lock goes from one to the next. A peer that polls is quick here because the contender \
-                  that has just released takes the lock again while the others pause: redis-py's Lock and redlock \
-                  have their grants from few contenders, as least/most shows.",
+        meaning: "How fast a lock goes from one contender to the next. Where redis-py's Lock, redsync or redlock are \
+                  faster, the contender that has just released takes the lock again while the others pause: \
+                  least/most shows that some hardly get it, and the longest wait for how long.",
         contenders: 64,
         goals: goals::MANY,
         ..ONE
     },
     Contest {
         title: "64 contenders for 64 locks, each its own",
-        meaning: "What a process can do without contention: one connection carries the calls of all tasks of this \
-                  project's client.",
+        meaning: "How many locks a process can take when none is wanted twice. Where a peer is faster, its calls name \
+                  no session.",
         contenders: 64,
         locks: 64,
         goals: goals::APART,
@@ -170,7 +170,8 @@ const CONTESTS: [Contest; 10] = [
     },
     Contest {
         title: "8 processes of 8 contenders for one lock",
-        meaning: "How fast a lock goes from process to process, each with a session of its own.",
+        meaning: "The same from process to process, each with a session of its own. Again a peer that polls gives most \
+                  grants to the contender that had the lock before.",
         rows: LOCKS,
         processes: 8,
         contenders: 8,
@@ -178,17 +179,14 @@ const CONTESTS: [Contest; 10] = [
         ..ONE
     },
     held(
-        "64 contenders for one lock, held for 1 ms",
+        "8 contenders for one lock, who hold it for 1 ms and rest for 1 ms",
         1,
         2.0,
-        "How long a lock lies idle between two holders: the hand-off. A peer's contenders find it taken, and it is \
-         free until the next of their polls.",
     ),
     held(
-        "64 contenders for one lock, held for 10 ms",
+        "8 contenders for one lock, who hold it for 10 ms and rest for 10 ms",
         10,
         5.0,
-        "The same where the lock is held for longer than a hand-off takes: at most 100 grants a second.",
     ),
     Contest {
         title: "1000 tasks of one process for one lock",
@@ -220,12 +218,14 @@ const CONTESTS: [Contest; 10] = [
 
 const MANY: &str = "64 contenders for one lock";
 
-const fn held(title: &'static str, ms: usize, longer: f64, meaning: &'static str) -> Contest {
+const fn held(title: &'static str, ms: usize, longer: f64) -> Contest {
     Contest {
         title,
-        meaning,
+        meaning: "How long a lock lies idle between two holders, which is the hand-off: a release wakes the next \
+                  contender of this project's client and of Redisson, but those of redis-py's Lock, redsync and \
+                  redlock find it free only at the next of their polls.",
         rows: LOCKS,
-        contenders: 64,
+        contenders: 8,
         held_ms: Some(ms),
         longer,
         goals: &[],

@@ -5,7 +5,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 
-/** Contenders that take a lock, hold it and give it back, over and over, until their turn is over. */
+/** Contenders that take a lock, hold it, give it back and rest, over and over, until their turn is over. */
 final class Contest {
     private final Shares shares;
     private final List<Way.Handle> handles;
@@ -90,6 +90,9 @@ final class Contest {
                     times.add(asked).add(granted).add(now());
                     alone.add(writes ? 1 : 0);
                     release.run();
+                    if (heldMs > 0) {
+                        Thread.sleep(heldMs);
+                    }
                 } catch (Exception problem) {
                     errors++;
                     System.err.println(problem);

@@ -5,7 +5,7 @@ import java.util.Locale;
 /**
  * Contenders for locks on one server. Arguments: the server's port, the way of locking (client, commands, baton,
  * rlock, rfair; for shares client-, commands- or redisson- with threads, calls or permits, see {@link Shares}), how
- * many contenders for how many locks, and how many milliseconds each holds a lock.
+ * many contenders for how many locks, and how many milliseconds each holds a lock, and then rests.
  *
  * <p>It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
  * So whoever drives several such programs can let them take short turns, and can measure the server around each.
