@@ -20,6 +20,7 @@
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,sessions; --only contention
+#                      --only contention --contest rest, contests by a word of their titles
 #                      (bench-full writes a page when all that is on it was measured)
 #   LANGUAGES="..."    fewer for clients, adapters and site: python node go ...
 #   REQUIRE_ALL=1      for clients, adapters and site: what is left out is a failure

@@ -19,58 +19,52 @@ const lease = 30 * time.Second
 // A handle is one contender's view of a lock: it takes the lock, works, and gives it back.
 type handle func(work func()) error
 
-// A way of locking, connected for so many contenders.
-type way struct {
-	handle func(key string) handle
-	close  func() error
-}
-
-var ways = map[string]func(port string, contenders int) way{
-	"client":   newClient,
-	"commands": newCommands,
-	"redsync":  newRedsync,
+// Each way of locking connects for so many contenders, and gives handles by the names of locks.
+var ways = map[string]func(port string, contenders int) func(key string) handle{
+	"client":   client,
+	"commands": commands,
+	"redsync":  mutexes,
 }
 
 // This project's client, as docs/clients.md shows it.
-func newClient(port string, _ int) way {
-	client := redis.NewClient(options(port))
-	locks := redislock.New(client, redislock.Options{Service: "contenders", Lease: lease})
-	return way{
-		handle: func(key string) handle {
-			return func(work func()) error {
-				return locks.Do(context.Background(), key, func(context.Context, *redislock.Grant) error {
-					work()
-					return nil
-				})
-			}
-		},
-		close: func() error { return errors.Join(locks.Close(context.Background()), client.Close()) },
+func client(port string, _ int) func(key string) handle {
+	user := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+	locks := redislock.New(user, redislock.Options{Service: "contenders", Lease: lease})
+	return func(key string) handle {
+		return func(work func()) error {
+			return locks.Do(context.Background(), key, func(context.Context, *redislock.Grant) error {
+				work()
+				return nil
+			})
+		}
 	}
 }
 
-// LOCK.ACQUIRE and LOCK.RELEASE and nothing else, on connections that are kept.
-func newCommands(port string, contenders int) way {
-	client := connect(port, contenders)
+// LOCK.ACQUIRE and LOCK.RELEASE and nothing else. A call that waits in the server has its connection to itself for
+// as long as it waits, which is no longer than a lease: one connection for each contender.
+func commands(port string, contenders int) func(key string) handle {
+	connected := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:" + port, PoolSize: contenders, MinIdleConns: contenders, ReadTimeout: lease,
+	})
 	ctx := context.Background()
-	return way{close: client.Close, handle: func(key string) handle {
+	return func(key string) handle {
 		owner := uuid.NewString()
 		return func(work func()) error {
-			err := client.Do(ctx, "LOCK.ACQUIRE", key, owner, "PX", lease.Milliseconds(), "BLOCK", 0).Err()
+			err := connected.Do(ctx, "LOCK.ACQUIRE", key, owner, "PX", lease.Milliseconds(), "BLOCK", 0).Err()
 			if err != nil {
 				return err
 			}
 			work()
-			return client.Do(ctx, "LOCK.RELEASE", key, owner).Err()
+			return connected.Do(ctx, "LOCK.RELEASE", key, owner).Err()
 		}
-	}}
+	}
 }
 
-// Redsync's mutex as it ships, on one server: who finds it taken asks again after 50 to 250 ms. Only
+// Redsync's mutex as it ships, on one server: a contender that finds it taken asks again after 50 to 250 ms. Only
 // that it gives up after 32 times is lifted, because the others never do.
-func newRedsync(port string, contenders int) way {
-	client := connect(port, contenders)
-	all := redsync.New(goredis.NewPool(client))
-	return way{close: client.Close, handle: func(key string) handle {
+func mutexes(port string, _ int) func(key string) handle {
+	all := redsync.New(goredis.NewPool(redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})))
+	return func(key string) handle {
 		mutex := all.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))
 		return func(work func()) error {
 			if err := mutex.Lock(); err != nil {
@@ -83,16 +77,5 @@ func newRedsync(port string, contenders int) way {
 			}
 			return err
 		}
-	}}
-}
-
-// The options of the user's client, the same for all ways.
-func options(port string) *redis.Options { return &redis.Options{Addr: "127.0.0.1:" + port} }
-
-// A call that waits in the server has its connection to itself for as long as it waits: one connection for each
-// contender. No wait is longer than a lease.
-func connect(port string, contenders int) *redis.Client {
-	with := options(port)
-	with.PoolSize, with.MinIdleConns, with.ReadTimeout = contenders, contenders, lease
-	return redis.NewClient(with)
+	}
 }

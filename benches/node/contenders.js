@@ -1,9 +1,8 @@
-// Contenders for locks on one server, through ioredis. Arguments: the server's port, and the way of locking
-// (client, commands, redlock).
+// Contenders for locks on one server, through ioredis. Arguments: the server's port, the way of locking (client,
+// commands, redlock), how many contenders for how many locks, and how many milliseconds each holds a lock and rests.
 //
-// The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line "run
-// seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several such programs
-// can let them take short turns, and can measure the server around each.
+// It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
+// So whoever drives several such programs can let them take short turns, and can measure the server around each.
 
 import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
@@ -14,114 +13,79 @@ import { Locks } from "redis-lock-client";
 
 const Redlock = redlock.default ?? redlock;
 const LEASE_MS = 30_000;
+const [port, held] = [process.argv[2], process.argv[6]].map(Number);
+const [name, contenders, locks] = process.argv.slice(3);
 
 // Each way gives a contender's view of a lock: it takes the lock, works, and gives it back.
 const ways = {
   // This project's client, as its README shows it.
-  client(port) {
-    const redis = new Redis(port);
-    const locks = new Locks(redis, { service: "contenders", lease: LEASE_MS });
-    return {
-      handle(key) {
-        const lock = locks.lock(key);
-        return (work) => lock.run(work);
-      },
-      close: () => locks.close().then(() => redis.disconnect()),
+  client() {
+    const all = new Locks(new Redis(port), { service: "contenders", lease: LEASE_MS });
+    return (key) => {
+      const lock = all.lock(key);
+      return (work) => lock.run(work);
     };
   },
 
   // LOCK.ACQUIRE and LOCK.RELEASE and nothing else, each contender on a connection that is kept: a call that
   // waits in the server has it to itself.
-  commands(port) {
-    const all = [];
-    return {
-      handle(key) {
-        const redis = new Redis(port);
-        all.push(redis);
-        const owner = randomUUID();
-        return async (work) => {
-          await redis.call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0);
-          work();
-          await redis.call("LOCK.RELEASE", key, owner);
-        };
-      },
-      close: () => all.forEach((redis) => redis.disconnect()),
+  commands: () => (key) => {
+    const redis = new Redis(port);
+    const owner = randomUUID();
+    return async (work) => {
+      await redis.call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0);
+      await work();
+      await redis.call("LOCK.RELEASE", key, owner);
     };
   },
 
-  // Redlock as it ships, on one server: who finds the lock taken asks again after about 200 ms. Only that it
-  // gives up after 10 times is lifted, because the others never do.
-  redlock(port) {
-    const redis = new Redis(port);
-    const locks = new Redlock([redis], { retryCount: -1 });
-    return {
-      handle: (key) => async (work) => {
-        const lock = await locks.acquire([key], LEASE_MS);
-        work();
-        await lock.release();
-      },
-      close: () => redis.disconnect(),
+  // Redlock as it ships, on one server: a contender that finds the lock taken asks again after about 200 ms. Only
+  // that it gives up after 10 times is lifted, because the others never do.
+  redlock() {
+    const all = new Redlock([new Redis(port)], { retryCount: -1 });
+    return (key) => async (work) => {
+      const lock = await all.acquire([key], LEASE_MS);
+      await work();
+      await lock.release();
     };
   },
 };
 
-// Contenders that take a lock and give it back, over and over, until their turn is over.
-class Contest {
-  static async open(port, name, contenders, locks) {
-    const contest = new Contest();
-    contest.way = ways[name](port);
-    const keys = Array.from({ length: locks }, (_, number) => `contest:${name}:${number}`);
-    const redis = new Redis(port);
-    await redis.del(...keys);
-    redis.disconnect();
-    const handle = (_, number) => contest.way.handle(keys[number % locks]);
-    contest.handles = Array.from({ length: contenders }, handle);
-    return contest;
-  }
-
-  async turn(seconds) {
-    this.over = false;
-    this.errors = [];
-    this.began = process.hrtime.bigint();
-    const all = this.handles.map((handle) => this.contend(handle));
-    await pause(seconds * 1000);
-    this.over = true;
-    const lasted = this.now();
-    const times = await Promise.all(all);
-    if (this.errors.length) console.error(this.errors[0]);
-    return { seconds: lasted / 1e9, errors: this.errors.length, times };
-  }
-
-  // The nanoseconds since the turn began.
-  now() {
-    return Number(process.hrtime.bigint() - this.began);
-  }
-
+// A turn: the contenders take a lock, hold it, give it back and rest, over and over, until it is over.
+async function compete(handles, seconds) {
+  let over = false;
+  const errors = [];
+  const began = process.hrtime.bigint();
+  const now = () => Number(process.hrtime.bigint() - began);
   // When the contender asked, had the grant, and sent the release, over and over.
-  async contend(handle) {
+  const contend = async (handle) => {
     const times = [];
-    while (!this.over) {
-      const asked = this.now();
-      try {
-        await handle(() => times.push(asked, this.now(), this.now()));
-      } catch (error) {
-        this.errors.push(error);
-      }
+    while (!over) {
+      const asked = now();
+      const work = async () => {
+        const granted = now();
+        if (held) await pause(held);
+        times.push(asked, granted, now());
+      };
+      await handle(work).catch((error) => errors.push(error));
+      if (held) await pause(held);
     }
     return times;
-  }
+  };
+  const all = handles.map(contend);
+  await pause(seconds * 1000);
+  over = true;
+  const lasted = now() / 1e9;
+  const times = await Promise.all(all);
+  if (errors.length) console.error(errors[0]);
+  return { began: Number(began), seconds: lasted, errors: errors.length, times };
 }
 
-const [port, name] = process.argv.slice(2);
-let contest;
+const handle = ways[name]();
+const key = (number) => `contest:${name}:${number % locks}`;
+const handles = Array.from({ length: contenders }, (_, number) => handle(key(number)));
+console.log("ready");
 for await (const line of createInterface({ input: process.stdin })) {
-  const [task, ...numbers] = line.split(" ");
-  if (task === "open") {
-    await contest?.way.close();
-    contest = await Contest.open(Number(port), name, ...numbers.map(Number));
-    console.log("ready");
-  } else {
-    console.log(JSON.stringify(await contest.turn(Number(numbers[0]))));
-  }
+  console.log(JSON.stringify(await compete(handles, Number(line))));
 }
 process.exit(0);

@@ -1,9 +1,9 @@
-"""Contenders for locks on one server, through redis-py. Arguments: the server's port, and the way of
-locking: client, commands, lock; and the first two with asyncio: aclient, acommands.
+"""Contenders for locks on one server, through redis-py. Arguments: the server's port, the way of locking (client,
+commands, lock; the first two with asyncio: aclient, acommands), how many contenders for how many locks, and how
+many milliseconds each holds a lock, and then rests.
 
-The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line "run
-seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several such programs
-can let them take short turns, and can measure the server around each.
+It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON. So
+whoever drives several such programs can let them take short turns, and can measure the server around each.
 """
 
 import asyncio
@@ -22,19 +22,13 @@ LEASE_MS = 30_000
 FAILURES = (redis.RedisError, RuntimeError, LockError)
 
 
-# Each way gives a function from a lock's name to a contender's view of that lock, and the
-# functions that close the connections.
+# Each way gives a function from a lock's name to a contender's view of that lock, which gives a context for each hold.
 
 
 def client(locks, redis_of, port, _):
     """This project's client, as docs/clients.md shows it."""
-    connected = redis_of(port=port)
-    all_locks = locks(connected, name="contenders", lease=LEASE_MS / 1000)
-
-    def handle(key):
-        return lambda: all_locks.lock(key)
-
-    return handle, [all_locks.close, connected.close]
+    all_locks = locks(redis_of(port=port), name="contenders", lease=LEASE_MS / 1000)
+    return lambda key: lambda: all_locks.lock(key)
 
 
 def commands(redis_of, port, contenders):
@@ -45,7 +39,7 @@ def commands(redis_of, port, contenders):
         held = Held(connected.execute_command, key)
         return lambda: held
 
-    return handle, [connected.close]
+    return handle
 
 
 def lock(port, contenders):
@@ -56,18 +50,12 @@ def lock(port, contenders):
         held = connected.lock(key, timeout=LEASE_MS / 1000)
         return lambda: held
 
-    return handle, [connected.close]
+    return handle
 
 
 def connect(redis_of, port, contenders):
     """A call that waits in the server has its connection to itself: one for each contender."""
     return redis_of(port=port, max_connections=contenders + 1, socket_timeout=None)
-
-
-class AsyncRedis(redis.asyncio.Redis):
-    """Closes by the same name as the client for threads."""
-
-    close = redis.asyncio.Redis.aclose
 
 
 class Held:
@@ -104,115 +92,103 @@ WAYS = {
     "client": lambda *of: client(Locks, redis.Redis, *of),
     "commands": lambda *of: commands(redis.Redis, *of),
     "lock": lock,
-    "aclient": lambda *of: client(redis_lock_client.asyncio.Locks, AsyncRedis, *of),
-    "acommands": lambda *of: commands(AsyncRedis, *of),
+    "aclient": lambda *of: client(redis_lock_client.asyncio.Locks, redis.asyncio.Redis, *of),
+    "acommands": lambda *of: commands(redis.asyncio.Redis, *of),
 }
 
 
-class Contest:
-    """Contenders that take a lock and give it back, over and over, until their turn is over."""
+class Turn:
+    """The times of the contenders until their turn is over."""
 
-    def __init__(self, port, name, contenders, locks):
-        handle, self.closing = WAYS[name](port, contenders)
-        keys = [f"contest:{name}:{number}" for number in range(locks)]
-        with redis.Redis(port=port) as connected:
-            connected.delete(*keys)
-        self.handles = [handle(keys[number % locks]) for number in range(contenders)]
-
-    def begin(self):
+    def __init__(self, contenders):
         self.over = False
         self.errors = []
         # Of each contender: when it asked, had the grant, and sent the release, over and over.
-        self.times = [[] for _ in self.handles]
+        self.times = [[] for _ in range(contenders)]
+
+    def begin(self):
         self.began = time.perf_counter_ns()
 
     def now(self):
         return time.perf_counter_ns() - self.began
 
-    def close(self):
-        for close in self.closing:
-            close()
+    def end(self):
+        self.over, self.seconds = True, self.now() / 1e9
 
-    def turn(self, seconds):
-        # The turn begins when all threads have started.
-        ready = threading.Barrier(len(self.handles) + 1, action=self.begin)
-        threads = [
-            threading.Thread(target=self.contend, args=(number, ready))
-            for number in range(len(self.handles))
-        ]
+    def run(self, handles, seconds, held):
+        """With threads; the turn begins when all have started."""
+        ready = threading.Barrier(len(handles) + 1, action=self.begin)
+
+        def contend(handle, times):
+            ready.wait()
+            while not self.over:
+                asked = self.now()
+                try:
+                    with handle():
+                        granted = self.now()
+                        if held:
+                            time.sleep(held)
+                        times.extend((asked, granted, self.now()))
+                except FAILURES as error:
+                    self.errors.append(repr(error))
+                if held:
+                    time.sleep(held)
+
+        contenders = zip(handles, self.times, strict=True)
+        threads = [threading.Thread(target=contend, args=both) for both in contenders]
         for thread in threads:
             thread.start()
         ready.wait()
         time.sleep(seconds)
-        self.over, lasted = True, self.now()
+        self.end()
         for thread in threads:
             thread.join()
-        return self.outcome(lasted)
 
-    def contend(self, number, ready):
-        ready.wait()
-        handle, times = self.handles[number], self.times[number]
-        while not self.over:
-            asked = self.now()
-            try:
-                with handle():
-                    times.extend((asked, self.now(), self.now()))
-            except FAILURES as error:
-                self.errors.append(repr(error))
+    async def run_tasks(self, handles, seconds, held):
+        """With tasks of one event loop."""
+        self.begin()
 
-    def outcome(self, lasted):
+        async def contend(handle, times):
+            while not self.over:
+                asked = self.now()
+                try:
+                    async with handle():
+                        granted = self.now()
+                        if held:
+                            await asyncio.sleep(held)
+                        times.extend((asked, granted, self.now()))
+                except FAILURES as error:
+                    self.errors.append(repr(error))
+                if held:
+                    await asyncio.sleep(held)
+
+        contenders = zip(handles, self.times, strict=True)
+        tasks = [asyncio.ensure_future(contend(*both)) for both in contenders]
+        await asyncio.sleep(seconds)
+        self.end()
+        await asyncio.gather(*tasks)
+
+    def outcome(self):
         if self.errors:
             print(self.errors[0], file=sys.stderr)
-        return {"seconds": lasted / 1e9, "errors": len(self.errors), "times": self.times}
-
-
-class AsyncContest(Contest):
-    """The same with tasks of one event loop."""
-
-    def __init__(self, *arguments):
-        self.loop = asyncio.new_event_loop()
-        super().__init__(*arguments)
-
-    def close(self):
-        for close in self.closing:
-            self.loop.run_until_complete(close())
-        self.loop.close()
-
-    def turn(self, seconds):
-        return self.loop.run_until_complete(self.run(seconds))
-
-    async def run(self, seconds):
-        self.begin()
-        tasks = [asyncio.ensure_future(self.compete(it)) for it in range(len(self.handles))]
-        await asyncio.sleep(seconds)
-        self.over, lasted = True, self.now()
-        await asyncio.gather(*tasks)
-        return self.outcome(lasted)
-
-    async def compete(self, number):
-        handle, times = self.handles[number], self.times[number]
-        while not self.over:
-            asked = self.now()
-            try:
-                async with handle():
-                    times.extend((asked, self.now(), self.now()))
-            except FAILURES as error:
-                self.errors.append(repr(error))
+        errors = len(self.errors)
+        return {"began": self.began, "seconds": self.seconds, "errors": errors, "times": self.times}
 
 
 def main():
-    port, name = int(sys.argv[1]), sys.argv[2]
-    contest = None
+    name = sys.argv[2]
+    port, contenders, locks, held_ms = map(int, (sys.argv[1], *sys.argv[3:]))
+    loop = asyncio.new_event_loop()
+    handle = WAYS[name](port, contenders)
+    handles = [handle(f"contest:{name}:{number % locks}") for number in range(contenders)]
+    print("ready", flush=True)
     for line in sys.stdin:
-        task, *numbers = line.split()
-        if task == "open":
-            if contest:
-                contest.close()
-            kind = AsyncContest if name.startswith("a") else Contest
-            contest = kind(port, name, *map(int, numbers))
-            print("ready", flush=True)
+        turn, how = Turn(contenders), (handles, float(line), held_ms / 1000)
+        if name.startswith("a"):
+            loop.run_until_complete(turn.run_tasks(*how))
         else:
-            print(json.dumps(contest.turn(float(numbers[0]))), flush=True)
+            turn.run(*how)
+        print(json.dumps(turn.outcome()), flush=True)
 
 
 if __name__ == "__main__":

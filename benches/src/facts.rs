@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::process::Process;
 use crate::servers::Program;
 
 /// The machine, the servers and the tools, a line each.
@@ -38,7 +39,17 @@ pub(crate) fn facts(programs: &[Program]) -> Vec<String> {
 
 /// A figure of the machine's memory, such as `MemTotal:`.
 pub(crate) fn memory_kib(name: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    kib_in("/proc/meminfo", name)
+}
+
+/// The MiB of a process that are in memory.
+pub(crate) fn memory_of_process(process: &Process) -> f64 {
+    let file = format!("/proc/{}/status", process.child().id());
+    kib_in(&file, "VmRSS:").map_or(f64::NAN, |kib| kib as f64 / 1024.0)
+}
+
+fn kib_in(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }

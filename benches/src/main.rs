@@ -43,6 +43,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
+use contention::contender;
 use instructions::Verdict;
 use part::Part;
 use report::{BENCHMARK, CONTENTION, Page};
@@ -66,6 +67,9 @@ struct Options {
     /// Only the contenders in Rust and in these of "java", "python", "go" and "node".
     #[arg(long, value_delimiter = ',')]
     languages: Vec<String>,
+    /// Only the contests whose titles have these words.
+    #[arg(long, default_value = "")]
+    contest: String,
     /// Only these settings are counted by "beside".
     #[arg(long, value_enum, value_delimiter = ',')]
     settings: Vec<Setting>,
@@ -99,9 +103,8 @@ enum Topic {
     Sessions,
     /// Calls that wait in sessions, without connections.
     Queue,
+    /// Contests of clients, beside other libraries.
     Contention,
-    /// Readers, writers and permits, beside those of Redisson.
-    SharedContention,
     Quorum,
     Instructions,
 }
@@ -110,7 +113,7 @@ enum Topic {
 type Measure = fn(&[Program], &Scale, &Options) -> Part;
 
 /// The topics, the page of each, and how it is measured.
-const TOPICS: [(Topic, &Page, Measure); 11] = [
+const TOPICS: [(Topic, &Page, Measure); 10] = [
     (Topic::Pairs, &BENCHMARK, |all, scale, _| {
         pairs::measure(all, scale)
     }),
@@ -136,10 +139,7 @@ const TOPICS: [(Topic, &Page, Measure); 11] = [
         queued::measure(&all[0], scale)
     }),
     (Topic::Contention, &CONTENTION, |all, scale, options| {
-        contention::measure(&all[0], scale, &options.languages)
-    }),
-    (Topic::SharedContention, &BENCHMARK, |all, scale, _| {
-        contention::shared::measure(all, scale)
+        contention::measure(&all[0], scale, &options.languages, &options.contest)
     }),
     (Topic::Quorum, &BENCHMARK, |all, scale, _| {
         quorum::measure(&all[0], scale)
@@ -150,6 +150,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [role, ports @ ..] if role == quorum::ROLE => return quorum::hold(ports),
+        [role, words @ ..] if role == contender::ROLE => return contender::serve(words),
         [role, port, key] if role == sessions::ROLE => return sessions::hold(port, key),
         _ => {}
     }
@@ -214,7 +215,9 @@ fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitC
     for (page, part) in pages {
         let mut topics = TOPICS.iter().filter(|(_, on, _)| on.name == page.name);
         // A published page is replaced only as a whole.
-        let is_whole = options.languages.is_empty() && topics.all(|(topic, ..)| wants(*topic));
+        let is_whole = options.languages.is_empty()
+            && options.contest.is_empty()
+            && topics.all(|(topic, ..)| wants(*topic));
         if scale.is_full && !is_whole {
             continue;
         }

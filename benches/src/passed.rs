@@ -1,7 +1,7 @@
 //! A thing that clients pass on to each other: a lock, or an item of a list, which is the floor.
 
 use redis::{Cmd, Connection};
-use testbed::{Expect, Server, Talk, cmd};
+use testbed::{Expect, Talk, cmd};
 
 use crate::session::HOUR_MS;
 use crate::ways::command;
@@ -13,19 +13,11 @@ pub(crate) enum Passed {
 }
 
 impl Passed {
-    pub(crate) fn key(self, number: usize) -> String {
-        match self {
-            Self::Lock => format!("passed:lock:{number}"),
-            Self::Baton => format!("passed:baton:{number}"),
-        }
-    }
-
     /// Lets it be free: the first client that asks gets it.
-    pub(crate) fn free(self, server: &Server, key: &str) {
-        let mut connection = server.connection();
-        cmd!(connection, "DEL", key).int();
+    pub(crate) fn free(self, connection: &mut Connection, key: &str) {
+        cmd!(*connection, "DEL", key).int();
         if self == Self::Baton {
-            cmd!(connection, "RPUSH", key, "baton").int();
+            cmd!(*connection, "RPUSH", key, "baton").int();
         }
     }
 

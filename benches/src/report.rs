@@ -22,11 +22,11 @@ pub(crate) static BENCHMARK: Page = Page {
     name: "benchmark",
     title: "Benchmark",
     notes: "\
-- How the contests are held, of readers, writers and permits too: \
-[contention.md](contention.md#how-to-read-it).
+- Clients are compared in [contention.md](contention.md).
 - The hash lock in Lua does what the re-entrant locks of client libraries do on the server: a hash with a \
 count for the owner, an expiry, and a message when the lock is free.
 - SET + DEL is unsafe: a slow holder deletes the lock of the next one.
+- [Growth](growth.md): what the figures mean for a cluster.
 ",
 };
 
@@ -35,23 +35,25 @@ pub(crate) static CONTENTION: Page = Page {
     name: "contention",
     title: "Contention",
     notes: "\
-- The contenders of a row are threads (Go: goroutines, Rust and Node: tasks) of one process. Until their \
-turn is over, they acquire a lock, do nothing, and release it. Every lease is 30 s.
-- The rows of a language take turns of at most half a second, directly after each other, each time in \
-another order. The other languages follow, and then all begin again. So a slow phase of the machine affects \
-all rows of a language. Figures are medians of the turns, with the quartiles in brackets. Ratios compare \
-turns that follow each other.
-- \"This project's client\" is the package in clients/, one for all contenders. \"Its commands alone\" are \
-LOCK.ACQUIRE and LOCK.RELEASE, without what a client does besides (renewal, cancelling, calls that are safe \
-to repeat). Here each contender keeps a connection for its blocked calls, also for \
+- The contenders of a row are threads (Go: goroutines, Rust, Node and asyncio: tasks) of one process where the title \
+names no more. Until their turn is over, they acquire a lock, do nothing (or what the title says), and release it. \
+Every lease is 30 s.
+- Each row has a server of its own. The rows of a language run at once and take short turns, directly after each \
+other, each time in another order, so a slow phase of the machine affects all of them. Compare rows of one language. \
+Figures are medians of the turns, with the quartiles in brackets. \"Of ours\" is the ratio to this project's client of \
+the same language in the turn beside.
+- A hand-off is the time from a release being sent to the next grant being seen by the clients. Least/most are the \
+grants of the contender that got fewest in all turns and of the one that got most: 1 is fair, 0 means that one got none.
+- \"This project's client\" is the package in clients/, one for all contenders of a process, with one session: the \
+server renews its locks, and its calls queue without connections. \"Its commands alone\" are LOCK.ACQUIRE with BLOCK \
+and LOCK.RELEASE, without a session. Here each contender keeps a connection for its blocked calls, also for \
 BLPOP. Otherwise the options of the library are the same in all rows of a language. Redisson's threads share \
 the connections of its client, and one subscription tells all of them that a lock is free.
 - The other locks are used as they ship, with three exceptions: Redisson is given a lease, so that no timer \
 renews it; it may have 500 subscriptions instead of 250, because its fair locks stop working beyond that; \
-redsync and redlock never give up. The locks of redis-py, redsync and redlock retry after a pause.
+redsync and redlock never give up. The locks of redis-py, redsync and redlock retry after a pause, in no order.
 - The floor, RPUSH and BLPOP of an element, has no owner and no lease. It is not a lock, but the lowest \
 possible cost of a hand-off.
-- Connections are counted by the server, on a server of its own for each client.
 ",
 };
 

@@ -1,12 +1,5 @@
 //! The amounts of the quick form and of the full one.
 
-/// A number of contenders for a number of locks.
-#[derive(Clone, Copy)]
-pub(crate) struct Workload {
-    pub(crate) contenders: usize,
-    pub(crate) locks: usize,
-}
-
 /// A number of locks that are held at once, and how often that is measured.
 pub(crate) type Amount = (usize, usize);
 
@@ -24,7 +17,10 @@ pub(crate) struct Scale {
     pub(crate) used_names: usize,
     /// Hand-offs a round for each length of queue.
     pub(crate) hand_offs: usize,
-    /// How many locks are held, from few to very many.
+    /// Growth: how many powers of ten, and how many times.
+    pub(crate) powers: u32,
+    pub(crate) growths: usize,
+    /// How many locks are held, of which files are written.
     pub(crate) amounts: &'static [Amount],
     /// Leases that end at once, with one waiter each.
     pub(crate) awaited_leases: usize,
@@ -35,9 +31,7 @@ pub(crate) struct Scale {
     pub(crate) watchdog_crashes: usize,
     /// Queued calls: so many wait at once.
     pub(crate) queued: usize,
-    /// The contests: how many contenders for how many locks, the time of a turn, how many turns each contestant gets,
-    /// and for how long a JVM runs before.
-    pub(crate) workloads: &'static [(usize, usize)],
+    /// The contests: the time of a turn, how many turns each contestant gets, and for how long a JVM runs before.
     pub(crate) turn_seconds: f64,
     pub(crate) turns: usize,
     pub(crate) warm_up_seconds: f64,
@@ -59,15 +53,16 @@ impl Scale {
             memory_locks: 20_000,
             used_names: 50_000,
             hand_offs: 500,
+            powers: 3,
+            growths: 1,
             amounts: &[(100_000, 1)],
             awaited_leases: 1_000,
-            renewals: 2,
+            renewals: 1,
             crashes: 10,
             watchdog_crashes: 3,
             queued: 100_000,
-            workloads: &[(1, 1), (64, 1), (64, 64)],
             turn_seconds: 0.15,
-            turns: 9,
+            turns: 5,
             warm_up_seconds: 1.0,
             quorum_rounds: 7,
             quorum_seconds: 0.2,
@@ -80,21 +75,22 @@ impl Scale {
         Self {
             is_full: true,
             rounds: 9,
-            pipelined_pairs: 30_000,
+            pipelined_pairs: 20_000,
             lone_pairs: 2_500,
             memory_locks: 100_000,
-            used_names: 1_000_000,
+            used_names: 200_000,
             hand_offs: 16_000,
-            amounts: &[(100_000, 5), (1_000_000, 3), (10_000_000, 1)],
+            powers: 5,
+            growths: 3,
+            amounts: &[(100_000, 3), (1_000_000, 1)],
             awaited_leases: 10_000,
-            renewals: 6,
+            renewals: 1,
             crashes: 40,
             watchdog_crashes: 10,
             queued: 1_000_000,
-            workloads: &[(1, 1), (8, 1), (64, 1), (256, 1), (64, 64)],
-            turn_seconds: 0.5,
-            turns: 21,
-            warm_up_seconds: 3.0,
+            turn_seconds: 0.3,
+            turns: 11,
+            warm_up_seconds: 2.0,
             quorum_rounds: 7,
             quorum_seconds: 1.0,
             stalls: 20,

@@ -34,11 +34,6 @@ impl Session {
         Self { connection, id }
     }
 
-    /// Polls, so that no call is passed over.
-    pub(crate) fn is_here(&mut self) {
-        cmd!(self.connection, "LOCK.SESSION", "POLL", self.id).value();
-    }
-
     /// Sends these commands, and a POLL that waits.
     pub(crate) fn post(&mut self, commands: &[Cmd]) {
         let mut poll = command(&["LOCK.SESSION", "POLL"], &[]);

@@ -43,7 +43,7 @@ fn alone(program: &Program, scale: &Scale) -> Table {
     let version = &program.version;
     Table::new(
         format!("From a lease's end to the next one's grant: {version}"),
-        &format!("Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
+        &format!("How late the server notices that a lease has ended. Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
         &["median ms", "p99 ms", "worst ms"],
     )
     .rows(["LOCK.ACQUIRE BLOCK"], &figures)
@@ -69,7 +69,7 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
     let version = &program.version;
     Table::new(
         format!("{count} leases that end at once, each with a waiter: {version}"),
-        "Server CPU of each hand-off (the last of the wait included), the longest that another \
+        "What happens when a crash lets very many waiters in at once. Server CPU of each hand-off (the last of the wait included), the longest that another \
          client's PING took meanwhile, and how late the grants were made.",
         &[
             "us a lease",

@@ -1,4 +1,4 @@
-//! The cost of very many held locks, beside as many keys of SET PX: memory, files, and the end of their leases.
+//! The files of many held locks, and the end of their leases, beside as many keys of SET PX.
 
 use std::fs;
 use std::path::Path;
@@ -8,39 +8,26 @@ use std::time::{Duration, Instant};
 use redis::Connection;
 use testbed::{Expect, Server, cmd};
 
-use crate::facts::memory_kib;
 use crate::part::Part;
 use crate::ping::longest_ping_while;
 use crate::scale::{Amount, Scale};
-use crate::servers::{Batch, Program, cpu_of, for_each, number, settle, used_memory};
+use crate::servers::{Program, cpu_of, for_each, number, settle};
 use crate::session::HOUR_MS;
-use crate::stats::{Rounds, spreads};
+use crate::stats::Rounds;
 use crate::table::Table;
-use crate::ways::{OWNER, Way, command};
+use crate::ways::{OWNER, command};
 
-/// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
-const FREE_BYTES_EACH: usize = 1024;
-
-/// The kind of locks that are held: its name, the command that takes one, and the word before its lease; and the way
-/// of a pair on other keys.
-type Kind = ([&'static str; 3], Way);
+/// The kind of locks that are held: its name, the command that takes one, and the word before its lease.
+type Kind = [&'static str; 3];
 
 const KINDS: [Kind; 2] = [
-    (["locks", "LOCK.ACQUIRE", "PX"], Way::Module),
-    (["keys of SET PX", "SET", "PX"], Way::SetDel),
+    ["locks", "LOCK.ACQUIRE", "PX"],
+    ["keys of SET PX", "SET", "PX"],
 ];
-/// Pairs on other keys that are sent at once, and how often.
-const PAIRS: usize = 500;
-const BATCHES: usize = 10;
 
-/// The columns of both tables: the first [`SIZES`] are of the table of sizes, the others of that of times.
-const COLUMNS: [&str; 13] = [
-    "MiB in all",
-    "bytes each",
+const COLUMNS: [&str; 9] = [
     "RDB bytes",
     "AOF bytes",
-    "taken",
-    "pair beside",
     "SAVE",
     "RDB loaded",
     "AOF rewritten",
@@ -49,57 +36,35 @@ const COLUMNS: [&str; 13] = [
     "all gone, s",
     "worst PING ms",
 ];
-const SIZES: usize = 4;
 
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
-    let mut part = Part::default();
-    for program in programs {
-        part.tables.extend(tables(program, scale.amounts));
-    }
-    part
+    Part::of_each(programs, |program| {
+        Part::new(table(program, scale.amounts), Vec::new())
+    })
 }
 
-fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
-    let mut sizes = Table::new(
-        format!("The sizes of many held locks: {}", program.version),
-        "Key of 13 bytes, owner of 36. Memory is the server's used_memory; the AOF is as commands \
-         (aof-use-rdb-preamble no), else it is as large as the RDB file.",
-        &COLUMNS[..SIZES],
-    );
-    let mut times = Table::new(
-        format!("The times of many held locks: {}", program.version),
-        "CPU of each, and of a pair on other keys while they are held, in nanoseconds: of the server's main \
-         thread, and for an AOF rewrite of the child that does it. All leases end at once; the server spends \
-         at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
+fn table(program: &Program, amounts: &[Amount]) -> Table {
+    let mut table = Table::new(
+        format!("Files and expiry of many held locks: {}", program.version),
+        "How long does a restart take, and what happens when very many leases end at once? Bytes and CPU of each, in \
+         nanoseconds: of the server's main thread, and for an AOF rewrite of the child that does it. Key of 13 bytes, \
+         owner of 36. The AOF is as commands (aof-use-rdb-preamble no), else it is as large as the RDB file. The server \
+         spends at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
          is another client's meanwhile.",
-        &COLUMNS[SIZES..],
+        &COLUMNS,
     );
     for &(locks, rounds) in amounts {
-        let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
-        let needed = locks * FREE_BYTES_EACH;
         let mut figures: [[Rounds; COLUMNS.len()]; KINDS.len()] = Default::default();
-        if needed <= free {
-            for _ in 0..rounds {
-                for (kind, figures) in KINDS.iter().zip(&mut figures) {
-                    for (kept, figure) in figures.iter_mut().zip(life(program, kind, locks)) {
-                        kept.push(figure);
-                    }
+        for _ in 0..rounds {
+            for (kind, figures) in KINDS.iter().zip(&mut figures) {
+                for (kept, figure) in figures.iter_mut().zip(life(program, kind, locks)) {
+                    kept.push(figure);
                 }
             }
         }
-        for (kind, figures) in KINDS.iter().zip(&figures) {
-            let name = format!("{locks} {}", kind.0[0]);
-            if needed > free {
-                let why = format!("{} GiB of free memory are needed", needed.div_ceil(1 << 30));
-                sizes.left_out(name.clone(), why.clone());
-                times.left_out(name, why);
-            } else {
-                sizes.row(name.clone(), spreads(&figures[..SIZES]));
-                times.row(name, spreads(&figures[SIZES..]));
-            }
-        }
+        table = table.rows(KINDS.map(|[name, ..]| format!("{locks} {name}")), &figures);
     }
-    [sizes, times]
+    table
 }
 
 /// All that happens to so many of a kind, on a server of their own.
@@ -108,20 +73,11 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let server = builder.start();
     settle(&server);
     let mut connection = server.connection();
-    let before = used_memory_with(&server, connection);
-    connection = server.connection();
-
     let began = Instant::now();
-    let taken = cpu_of(&server, || {
-        for_each(&mut connection, 0..count, |number| {
-            take(kind, number, HOUR_MS)
-        });
+    for_each(&mut connection, 0..count, |number| {
+        take(kind, number, HOUR_MS)
     });
     let filling = began.elapsed();
-    let bytes = used_memory_with(&server, connection) - before;
-    connection = server.connection();
-
-    let beside = beside(&server, kind);
     let saved = cpu_of(&server, || cmd!(connection, "SAVE").okay());
     let rdb = size_of(&server.dir().join("dump.rdb"));
     cmd!(connection, "FLUSHALL", "SYNC").okay();
@@ -141,12 +97,8 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let (ended, gone, ping) = expire(&server, &mut connection, kind, count, filling);
     let each = |sum: f64| sum / count as f64;
     [
-        bytes / f64::from(1 << 20),
-        each(bytes),
         each(rdb),
         each(aof),
-        each(taken),
-        beside,
         each(saved),
         each(rdb_loaded),
         each(rewritten),
@@ -157,26 +109,12 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     ]
 }
 
-/// A pair on other keys, pipelined.
-fn beside(server: &Server, (_, way): &Kind) -> f64 {
-    let pairs = (0..PAIRS).flat_map(|number| way.pair(&format!("other:{number}")));
-    let mut batch = Batch::new(server, pairs);
-    let spent: f64 = (0..BATCHES).map(|_| batch.cost()).sum();
-    spent / (PAIRS * BATCHES) as f64
-}
-
 fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
-    let [_, name, px] = kind.0;
+    let [_, name, px] = *kind;
     command(
         &[name, &format!("lock:{number:08}"), OWNER, px],
         &[lease_ms],
     )
-}
-
-/// The server's memory without this connection, which ends.
-fn used_memory_with(server: &Server, connection: Connection) -> f64 {
-    drop(connection);
-    used_memory(server)
 }
 
 fn held(connection: &mut Connection) -> usize {

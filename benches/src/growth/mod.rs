@@ -3,6 +3,7 @@
 mod leases;
 mod many;
 mod queue;
+mod units;
 
 use crate::part::Part;
 use crate::scale::Scale;
@@ -12,5 +13,7 @@ pub(crate) use many::measure as many;
 
 /// The parts on one server.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
-    queue::measure(program, scale).and(leases::measure(program, scale))
+    let units = units::measure(program, scale);
+    let queue = queue::measure(program, scale);
+    units.and(queue).and(leases::measure(program, scale))
 }

@@ -24,7 +24,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             "A hand-off, by the waiters in the queue: {}",
             program.version
         ),
-        "Server CPU of a release, the next one's grant and the releaser's new wait; its ratio to \
+        "Whether a long queue makes a hand-off dearer. Server CPU of a release, the next one's grant and the releaser's new wait; its ratio to \
          that with 100 waiters; and how long the next one's grant takes to come, client included.",
         &["us a hand-off", "of 100 waiters", "us to the grant"],
     );
@@ -141,7 +141,7 @@ impl Queue {
 
     /// All clients join the queue, one after the other, since the server reads many connections in any order.
     fn enter(&mut self, passed: Passed) {
-        passed.free(&self.server, KEY);
+        passed.free(&mut self.server.connection(), KEY);
         let first = &mut self.clients[0];
         first.post(&passed.ask(KEY, 0));
         passed.got(first);

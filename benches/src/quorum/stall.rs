@@ -36,7 +36,7 @@ pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, Stri
             "Holders that are stopped beyond their lease, on five servers: {}",
             program.version
         ),
-        "A holder's process is stopped (SIGSTOP). After the lease another one gets the lock and writes. Then \
+        "Whether a holder that has lost its lock can still write. A holder's process is stopped (SIGSTOP). After the lease another one gets the lock and writes. Then \
          the first continues and writes too. The register accepts no token lower than its last; redsync \
          has no token, so all its writes are accepted.",
         &COLUMNS,

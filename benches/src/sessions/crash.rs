@@ -47,7 +47,7 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
         command
     });
     let mut about = format!(
-        "Processes are killed (kill -9) at moments spread over the time between two renewals. {} have a lease of \
+        "How long others wait after a crash: a lease, which is short because the server renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {} have a lease of \
          {LEASE_MS} ms each, and it ends with the next client's grant.",
         scale.crashes
     );

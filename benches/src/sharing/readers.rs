@@ -38,7 +38,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let version = &program.version;
     let table = Table::new(
         format!("{readers} readers let in behind a writer: {version}"),
-        "From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
+        "Whether a crowd of readers holds up other clients. From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
          longest that another client's PING took meanwhile, the most CPU that the server spent between such \
          a PING and its reply, and the time until the last grant had come.",
         &[

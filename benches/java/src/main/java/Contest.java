@@ -1,27 +1,34 @@
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 
-/** A turn of contenders that take a lock and give it back, over and over, until time is up. */
+/** Contenders that take a lock, hold it, give it back and rest, over and over, until their turn is over. */
 final class Contest {
     private final Shares shares;
-    private final List<Contender> all = new ArrayList<>();
-    private final CountDownLatch start = new CountDownLatch(1);
+    private final List<Way.Handle> handles;
+    private final int heldMs;
     private volatile long began;
     private volatile boolean over;
 
-    Contest(Way way, Shares shares, int contenders, String[] keys) {
-        this.shares = shares;
-        for (int number = 0; number < contenders; number++) {
-            all.add(new Contender(number, way.handle(keys[number % keys.length])));
-        }
+    Contest(int port, String way, int contenders, int locks, int heldMs) {
+        this.heldMs = heldMs;
+        shares = Shares.named(way);
+        Way of = Way.named(way, port, contenders);
+        handles = IntStream.range(0, contenders)
+                .mapToObj(number -> of.handle("contest:" + way + ":" + number % locks))
+                .toList();
     }
 
-    /** Runs it, and gives the contenders' times as JSON. */
-    String run(double seconds) throws InterruptedException {
+    /** Runs one turn, and gives the contenders' times as JSON. */
+    String turn(double seconds) throws InterruptedException {
+        CountDownLatch start = new CountDownLatch(1);
+        over = false;
+        List<Contender> all = IntStream.range(0, handles.size())
+                .mapToObj(number -> new Contender(number, start))
+                .toList();
         all.forEach(Thread::start);
         began = System.nanoTime();
         start.countDown();
@@ -33,13 +40,12 @@ final class Contest {
             contender.join();
             errors += contender.errors;
         }
-        String times = lists(contender -> contender.times);
-        String alone = shares == Shares.NONE ? "[]" : lists(contender -> contender.alone);
-        return String.format("{\"seconds\":%.6f,\"errors\":%d,\"times\":%s,\"alone\":%s}",
-                lasted, errors, times, alone);
+        return String.format("{\"began\":%d,\"seconds\":%.6f,\"errors\":%d,\"times\":%s,\"alone\":%s}",
+                began, lasted, errors, lists(all, contender -> contender.times),
+                shares == Shares.NONE ? "[]" : lists(all, contender -> contender.alone));
     }
 
-    private String lists(Function<Contender, LongStream.Builder> list) {
+    private static String lists(List<Contender> all, Function<Contender, LongStream.Builder> list) {
         return all.stream()
                 .map(contender -> list.apply(contender).build().mapToObj(String::valueOf)
                         .collect(Collectors.joining(",", "[", "]")))
@@ -53,16 +59,16 @@ final class Contest {
 
     private final class Contender extends Thread {
         private final int number;
-        private final Way.Handle handle;
+        private final CountDownLatch start;
         private long errors;
         /** When it asked, had the grant, and sent the release, over and over. */
         private final LongStream.Builder times = LongStream.builder();
         /** Of each grant, whether it had the lock alone. */
         private final LongStream.Builder alone = LongStream.builder();
 
-        Contender(int number, Way.Handle handle) {
+        Contender(int number, CountDownLatch start) {
             this.number = number;
-            this.handle = handle;
+            this.start = start;
         }
 
         @Override
@@ -76,10 +82,17 @@ final class Contest {
                 boolean writes = shares.writes(number, call);
                 try {
                     long asked = now();
-                    Way.Release release = handle.take(writes);
-                    times.add(asked).add(now()).add(now());
+                    Way.Release release = handles.get(number).take(writes);
+                    long granted = now();
+                    if (heldMs > 0) {
+                        Thread.sleep(heldMs);
+                    }
+                    times.add(asked).add(granted).add(now());
                     alone.add(writes ? 1 : 0);
                     release.run();
+                    if (heldMs > 0) {
+                        Thread.sleep(heldMs);
+                    }
                 } catch (Exception problem) {
                     errors++;
                     System.err.println(problem);

@@ -1,17 +1,14 @@
 import java.io.BufferedReader;
-import java.io.IOException;
 import java.io.InputStreamReader;
 import java.util.Locale;
-import java.util.stream.IntStream;
 
 /**
- * Contenders for locks on one server. Arguments: the server's port, and the way of locking (client,
- * commands, baton, rlock, rfair; for shares commands- or redisson- with threads, calls or permits, see
- * {@link Shares}).
+ * Contenders for locks on one server. Arguments: the server's port, the way of locking (client, commands, baton,
+ * rlock, rfair; for shares client-, commands- or redisson- with threads, calls or permits, see {@link Shares}), how
+ * many contenders for how many locks, and how many milliseconds each holds a lock, and then rests.
  *
- * <p>The line "open contenders locks" connects, makes the locks free and is answered "ready". Each
- * line "run seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives
- * several such programs can let them take short turns, and can measure the server around each.
+ * <p>It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
+ * So whoever drives several such programs can let them take short turns, and can measure the server around each.
  *
  * <p>With the arguments watchdog, the server's port and the name of a lock, it holds that lock instead.
  */
@@ -21,31 +18,22 @@ public final class Main {
     public static void main(String[] arguments) throws Exception {
         Locale.setDefault(Locale.ROOT);
         if (arguments[0].equals("watchdog")) {
-            Watchdog.hold(arguments[1], arguments[2]);
+            // Without a lease given, Redisson's watchdog renews one of 30 seconds.
+            Way.redisson(Integer.parseInt(arguments[1])).getLock(arguments[2]).lock();
+            System.out.println("held");
+            Thread.sleep(Long.MAX_VALUE);
         }
-        int port = Integer.parseInt(arguments[0]);
-        try (Way way = Way.named(arguments[1], port)) {
-            serve(way, arguments[1]);
-        }
-    }
-
-    private static void serve(Way way, String name) throws IOException, InterruptedException {
+        Contest contest = new Contest(
+                Integer.parseInt(arguments[0]),
+                arguments[1],
+                Integer.parseInt(arguments[2]),
+                Integer.parseInt(arguments[3]),
+                Integer.parseInt(arguments[4]));
+        System.out.println("ready");
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
-        int contenders = 0;
-        String[] keys = {};
         for (String line = input.readLine(); line != null; line = input.readLine()) {
-            String[] words = line.trim().split(" ");
-            if (words[0].equals("open")) {
-                contenders = Integer.parseInt(words[1]);
-                keys = IntStream.range(0, Integer.parseInt(words[2]))
-                        .mapToObj(number -> "contest:" + name + ":" + number)
-                        .toArray(String[]::new);
-                way.prepare(contenders, keys);
-                System.out.println("ready");
-            } else {
-                Contest contest = new Contest(way, Shares.named(name), contenders, keys);
-                System.out.println(contest.run(Double.parseDouble(words[1])));
-            }
+            System.out.println(contest.turn(Double.parseDouble(line)));
         }
+        System.exit(0);
     }
 }
