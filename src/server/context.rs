@@ -17,7 +17,8 @@ const LONG: u64 = 10_000;
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
     pub(super) raw: *mut raw::RedisModuleCtx,
-    flags: Flags,
+    /// Those at the start of a command or a timer's job, which asks for them several times.
+    flags: Option<Flags>,
     call: PhantomData<&'call ()>,
 }
 
@@ -32,12 +33,6 @@ impl Flags {
     unsafe fn of(raw: *mut raw::RedisModuleCtx) -> Self {
         // SAFETY: by the caller's promise.
         Self(unsafe { api!(RedisModule_GetContextFlags)(raw) })
-    }
-
-    /// The current flags, also for a context without flags.
-    pub(super) fn now(context: Context<'_>) -> Self {
-        // SAFETY: the context is live.
-        unsafe { Self::of(context.raw) }
     }
 
     fn has(self, flag: u32) -> bool {
@@ -105,31 +100,33 @@ impl Context<'_> {
     ///
     /// `raw` is the server's context of a call that lasts for `'call`, and the caller holds the
     /// server's global lock.
-    pub(super) unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
+    pub(super) const unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
         Self {
             raw,
-            // SAFETY: by the caller's promise.
-            flags: unsafe { Flags::of(raw) },
+            flags: None,
             call: PhantomData,
         }
     }
 
-    /// As [`Context::new`], without the flags, which costs less.
+    /// As [`Context::new`], for a call that asks for its flags more than once.
     ///
     /// # Safety
     ///
     /// As for [`Context::new`].
-    pub(super) const unsafe fn without_flags(raw: *mut raw::RedisModuleCtx) -> Self {
+    pub(super) unsafe fn with_flags(raw: *mut raw::RedisModuleCtx) -> Self {
         Self {
             raw,
-            flags: Flags(0),
+            // SAFETY: by the caller's promise.
+            flags: Some(unsafe { Flags::of(raw) }),
             call: PhantomData,
         }
     }
 
-    /// The flags at the start of this call.
-    pub(crate) const fn flags(self) -> Flags {
-        self.flags
+    /// The flags at the start of a command or of a timer's job; in any other call the present ones.
+    #[inline]
+    pub(crate) fn flags(self) -> Flags {
+        // SAFETY: the context is live.
+        self.flags.unwrap_or_else(|| unsafe { Flags::of(self.raw) })
     }
 
     /// The selected database.
@@ -187,7 +184,7 @@ impl Context<'_> {
         let Some(began) = self.cached_micros() else {
             return wall_clock();
         };
-        if self.flags.may_block() {
+        if self.flags().may_block() {
             return began;
         }
         let now = self.unix_micros_now();
