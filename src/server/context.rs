@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::marker::PhantomData;
+use std::num::NonZero;
 use std::ptr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,9 +23,10 @@ pub(crate) struct Context<'call> {
     call: PhantomData<&'call ()>,
 }
 
-/// The state of the server and of the caller.
+/// The state of the server and of the caller. Never zero, because a server is a primary or a replica: without that
+/// niche a [`Context`] would be passed in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flags(c_int);
+pub(crate) struct Flags(NonZero<c_int>);
 
 impl Flags {
     /// # Safety
@@ -32,11 +34,12 @@ impl Flags {
     /// `raw` is a live context of the server.
     unsafe fn of(raw: *mut raw::RedisModuleCtx) -> Self {
         // SAFETY: by the caller's promise.
-        Self(unsafe { api!(RedisModule_GetContextFlags)(raw) })
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(raw) };
+        Self(NonZero::new(flags).unwrap_or(NonZero::<c_int>::MIN))
     }
 
     fn has(self, flag: u32) -> bool {
-        self.0.cast_unsigned() & flag != 0
+        self.0.get().cast_unsigned() & flag != 0
     }
 
     /// This server follows a primary.
