@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis_lock_core::Limit;
 use redis_lock_core::parse::{self, Wait};
+use redis_lock_core::sessions::SessionId;
 
 use super::holder::integer;
 use super::session::check_session;
@@ -53,10 +54,7 @@ fn acquire<'call>(
         ));
     }
     if let Some(session) = call.session {
-        check_session(context, name, session)?;
-        if matches!(call.wait, Some(Wait::Block(_))) {
-            sessions::check_may_block(context, session)?;
-        }
+        check_caller(context, name, session, call.wait)?;
     }
     let random = call.owner.is_none().then(|| random_owner(context));
     let owner = call
@@ -83,12 +81,39 @@ fn acquire<'call>(
             }
         },
     };
-    let holder = lock.acquire(&request, call.session)?;
-    if let Some(holder) = holder {
-        let limit = call.limit.map(|_| holder.limit);
-        reply_grant(context, owner, holder.grant, limit);
-        return Ok(());
+    match lock.acquire(&request, call.session)? {
+        Some(holder) => {
+            let limit = call.limit.map(|_| holder.limit);
+            reply_grant(context, owner, holder.grant, limit);
+            Ok(())
+        }
+        None => wait(context, name, &request, &call),
     }
+}
+
+/// Checks that the caller may name this session, and may wait as it asks for.
+#[inline(never)]
+fn check_caller(
+    context: Context<'_>,
+    name: Text<'_>,
+    session: SessionId,
+    wait: Option<Wait>,
+) -> Result<(), CommandError> {
+    check_session(context, name, session)?;
+    if matches!(wait, Some(Wait::Block(_))) {
+        sessions::check_may_block(context, session)?;
+    }
+    Ok(())
+}
+
+/// A call that is granted nothing now waits, or is refused.
+#[inline(never)]
+fn wait(
+    context: Context<'_>,
+    name: Text<'_>,
+    request: &redis_lock_core::Acquire<'_>,
+    call: &parse::Acquire<'_>,
+) -> Result<(), CommandError> {
     let (is_queued, wait_ms) = match call.wait {
         Some(Wait::Queue(ms)) => (true, ms),
         Some(Wait::Block(ms)) if context.flags().may_block() => (false, ms),
@@ -104,7 +129,7 @@ fn acquire<'call>(
         names_limit: call.limit.is_some(),
         session: call.session,
     };
-    let place = waiting::join(context, name, &request, &waits)?;
+    let place = waiting::join(context, name, request, &waits)?;
     if is_queued {
         context.reply_integer(integer(place));
     }

@@ -36,10 +36,7 @@ fn release<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     if context.is_from_stream() {
-        // The primary has judged it, and sends it only when it frees the lock.
-        context.replicate_verbatim();
-        locks::apply_release(context, name);
-        context.reply_integer(0);
+        release_from_stream(context, name);
         return Ok(());
     }
     let primary = Primary::check(context)?;
@@ -58,4 +55,12 @@ fn release<'call>(
     };
     context.reply_integer(i64::from(holds_left));
     Ok(())
+}
+
+/// The primary has judged it, and sends it only when it frees the lock.
+#[inline(never)]
+fn release_from_stream(context: Context<'_>, name: Text<'_>) {
+    context.replicate_verbatim();
+    locks::apply_release(context, name);
+    context.reply_integer(0);
 }

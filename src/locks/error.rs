@@ -44,11 +44,13 @@ impl CommandError {
         Self::Argument(Cow::Borrowed(text))
     }
 
+    #[cold]
     pub(crate) fn reply(&self, context: Context<'_>) {
         context.reply_error(self.text());
     }
 
     /// Counts the error if its reason was the state of the lock.
+    #[cold]
     pub(crate) fn count_refusal(&self) {
         if let Self::Refused(refusal) = self
             && *refusal != Refusal::SessionFull
@@ -114,10 +116,10 @@ impl From<Malformed> for CommandError {
 
 /// As [`answer`], for the commands of an owner, whose refusals are counted.
 pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), CommandError>) {
-    if let Err(error) = &result {
+    if let Err(error) = result {
         error.count_refusal();
+        error.reply(context);
     }
-    answer(context, result);
 }
 
 /// Replies the error of a call that failed.

@@ -355,7 +355,7 @@ unsafe extern "C" fn call<C: Command>(
     let body = || {
         // SAFETY: the server's arguments of this call, which they outlive.
         let (context, arguments) =
-            unsafe { (Context::new(raw), Text::arguments(arguments, count)) };
+            unsafe { (Context::with_flags(raw), Text::arguments(arguments, count)) };
         C::run(context, arguments);
         OK
     };
@@ -364,7 +364,7 @@ unsafe extern "C" fn call<C: Command>(
         warn(&format!("a fault inside {name} was caught: {text}"));
         let error = format!("ERR a fault inside the module was caught: {text}");
         // SAFETY: as above.
-        let context = unsafe { Context::without_flags(raw) };
+        let context = unsafe { Context::new(raw) };
         context.reply_error(&CString::new(error).unwrap_or_default());
     })
 }

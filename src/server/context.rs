@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::marker::PhantomData;
+use std::num::NonZero;
 use std::ptr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,13 +18,15 @@ const LONG: u64 = 10_000;
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
     pub(super) raw: *mut raw::RedisModuleCtx,
-    flags: Flags,
+    /// Those at the start of a command or a timer's job, which asks for them several times.
+    flags: Option<Flags>,
     call: PhantomData<&'call ()>,
 }
 
-/// The state of the server and of the caller.
+/// The state of the server and of the caller. Never zero, because a server is a primary or a replica: without that
+/// niche a [`Context`] would be passed in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flags(c_int);
+pub(crate) struct Flags(NonZero<c_int>);
 
 impl Flags {
     /// # Safety
@@ -31,17 +34,12 @@ impl Flags {
     /// `raw` is a live context of the server.
     unsafe fn of(raw: *mut raw::RedisModuleCtx) -> Self {
         // SAFETY: by the caller's promise.
-        Self(unsafe { api!(RedisModule_GetContextFlags)(raw) })
-    }
-
-    /// The current flags, also for a context without flags.
-    pub(super) fn now(context: Context<'_>) -> Self {
-        // SAFETY: the context is live.
-        unsafe { Self::of(context.raw) }
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(raw) };
+        Self(NonZero::new(flags).unwrap_or(NonZero::<c_int>::MIN))
     }
 
     fn has(self, flag: u32) -> bool {
-        self.0.cast_unsigned() & flag != 0
+        self.0.get().cast_unsigned() & flag != 0
     }
 
     /// This server follows a primary.
@@ -105,31 +103,33 @@ impl Context<'_> {
     ///
     /// `raw` is the server's context of a call that lasts for `'call`, and the caller holds the
     /// server's global lock.
-    pub(super) unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
+    pub(super) const unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
         Self {
             raw,
-            // SAFETY: by the caller's promise.
-            flags: unsafe { Flags::of(raw) },
+            flags: None,
             call: PhantomData,
         }
     }
 
-    /// As [`Context::new`], without the flags, which costs less.
+    /// As [`Context::new`], for a call that asks for its flags more than once.
     ///
     /// # Safety
     ///
     /// As for [`Context::new`].
-    pub(super) const unsafe fn without_flags(raw: *mut raw::RedisModuleCtx) -> Self {
+    pub(super) unsafe fn with_flags(raw: *mut raw::RedisModuleCtx) -> Self {
         Self {
             raw,
-            flags: Flags(0),
+            // SAFETY: by the caller's promise.
+            flags: Some(unsafe { Flags::of(raw) }),
             call: PhantomData,
         }
     }
 
-    /// The flags at the start of this call.
-    pub(crate) const fn flags(self) -> Flags {
-        self.flags
+    /// The flags at the start of a command or of a timer's job; in any other call the present ones.
+    #[inline]
+    pub(crate) fn flags(self) -> Flags {
+        // SAFETY: the context is live.
+        self.flags.unwrap_or_else(|| unsafe { Flags::of(self.raw) })
     }
 
     /// The selected database.
@@ -187,7 +187,7 @@ impl Context<'_> {
         let Some(began) = self.cached_micros() else {
             return wall_clock();
         };
-        if self.flags.may_block() {
+        if self.flags().may_block() {
             return began;
         }
         let now = self.unix_micros_now();

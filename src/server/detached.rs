@@ -25,5 +25,5 @@ pub(super) fn make(context: Context<'_>) {
 /// server's global lock.
 pub(super) unsafe fn detached() -> Context<'static> {
     // SAFETY: made when the module was loaded; the lock is held by the caller's promise.
-    unsafe { Context::without_flags(DETACHED.load(Ordering::Relaxed)) }
+    unsafe { Context::new(DETACHED.load(Ordering::Relaxed)) }
 }

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, Flags, Stored, Text};
+use super::{Context, Stored, Text};
 
 /// The first server version where a key can be opened while it is deleted.
 const OPENS_DELETED_KEYS: c_int = 0x0007_0200;
@@ -53,9 +53,9 @@ impl<'call, L> Lost<'call, L> {
         &self.value
     }
 
-    /// See [`Flags::replica_or_loading`].
+    /// This server repeats what its primary did, or what a file says.
     pub(crate) fn on_replica_or_loading(&self) -> bool {
-        Flags::now(self.context).replica_or_loading()
+        self.context.flags().replica_or_loading()
     }
 
     /// True when the key has expired at `now_ms`; `None` on a server that reports an expiry only after the
@@ -118,7 +118,7 @@ unsafe extern "C" fn expired(
     guard_logged(OK, || {
         if let Some(handler) = HANDLER.get() {
             // SAFETY: context and key are the server's during this call.
-            unsafe { handler(Context::without_flags(raw), Text::new(key).bytes()) };
+            unsafe { handler(Context::new(raw), Text::new(key).bytes()) };
         }
         OK
     })

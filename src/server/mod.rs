@@ -49,7 +49,6 @@ pub(crate) use command::{
 pub(crate) use config::{
     NumericSetting, SwitchSetting, load_settings, register as register_setting, register_switch,
 };
-use context::Flags;
 pub(crate) use context::{Context, Text, log_verbose, warn};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,

@@ -42,7 +42,7 @@ unsafe extern "C" fn fire(raw: *mut raw::RedisModuleCtx, job: *mut c_void) {
         // during this call.
         unsafe {
             let job = std::mem::transmute::<*mut c_void, fn(Context<'_>)>(job);
-            job(Context::new(raw));
+            job(Context::with_flags(raw));
         }
     });
 }

@@ -57,15 +57,14 @@ pub(crate) fn poll(
     if let Some(displaced) = displaced {
         displaced.answer(Answer::Error(NEWER_CONNECTION));
     }
-    let was_away = polled.map_err(refusal)?.was_away;
-    if was_away {
+    let polled = polled.map_err(refusal)?;
+    if polled.was_away {
         moves(context, id);
     }
-    if waits && !has_due {
-        // Perhaps it can be answered now.
+    if waits && !has_due && !polled.waits {
         answer(context, id);
     }
-    if was_away {
+    if polled.was_away {
         // Its grants are renewed again.
         timer::arm(context);
     } else {

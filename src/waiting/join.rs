@@ -124,6 +124,7 @@ pub(crate) fn place_of_repeated(
 }
 
 /// Ends an owner's waits for a lock with nil, and serves those behind; false when there were none.
+#[cold]
 pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let any = end_waits(context, name, owner);
     if any {
@@ -134,6 +135,7 @@ pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool
 }
 
 /// Ends an owner's waits for a lock with nil; false when there were none.
+#[inline(never)]
 pub(super) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;
     while let Some(recipient) = STATE.if_busy(context, |state| {

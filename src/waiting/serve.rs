@@ -86,7 +86,11 @@ pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) -> boo
 pub(super) fn hand_over(key: LockKey<'_>, token: Token) {
     let context = key.context();
     released(context, token);
-    run(context, key.name(), Caller::Command, Some(key));
+    if STATE.is_busy() {
+        run(context, key.name(), Caller::Command, Some(key));
+    } else {
+        key.write(&LockChange::Free, Announce::LastRelease);
+    }
 }
 
 fn run(

@@ -47,6 +47,8 @@ pub struct Polled {
     pub displaced: Option<u64>,
     /// The session was away: all its calls are eligible again.
     pub was_away: bool,
+    /// It waits. Otherwise the caller asks for the [`answer`](Sessions::answer).
+    pub waits: bool,
 }
 
 /// The reply to a POLL.
@@ -101,16 +103,13 @@ impl Sessions {
         database: i32,
         client_id: u64,
     ) -> Result<(), PollRefusal> {
-        match self.live(id) {
-            Some(session) if self.knows(id, user, database) => {
-                let is_older = client_id < session.client_id;
-                if is_older {
-                    Err(PollRefusal::NewerConnection)
-                } else {
-                    Ok(())
-                }
-            }
-            _ => Err(PollRefusal::NoSession),
+        let session = self.live(id);
+        let session = session.filter(|session| session.belongs_to(user, database));
+        let newest = session.ok_or(PollRefusal::NoSession)?.client_id;
+        if client_id < newest {
+            Err(PollRefusal::NewerConnection)
+        } else {
+            Ok(())
         }
     }
 
@@ -155,22 +154,24 @@ impl Sessions {
             let was_attached = std::mem::replace(&mut session.is_attached, true);
             let was_away = std::mem::replace(&mut session.is_away, false);
             let displaced = session.poll.replace(poll).map(|_| older);
-            if session.first_due().is_none_or(|due| due > now.monotonic) {
-                // Nothing is to be renewed before.
-                judge(session, now);
-            }
+            // What is to be renewed comes first.
+            let has_due = session.first_due().is_some_and(|due| due <= now.monotonic);
+            let waits = !has_due && judge(session, now) == Some(true);
             (
                 older,
                 was_attached,
                 Polled {
                     displaced,
                     was_away,
+                    waits,
                 },
             )
         });
         let (older, was_attached, polled) = polled.ok_or(PollRefusal::NoSession)?;
-        self.clients.remove(&(older, id));
-        self.clients.insert((client_id, id));
+        if client_id != older || !was_attached {
+            self.clients.remove(&(older, id));
+            self.clients.insert((client_id, id));
+        }
         self.counts.detached -= usize::from(!was_attached);
         Ok(polled)
     }

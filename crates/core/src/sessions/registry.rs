@@ -155,7 +155,7 @@ impl Sessions {
     #[must_use]
     pub fn knows(&self, id: SessionId, user: &[u8], database: i32) -> bool {
         let session = self.live(id);
-        session.is_some_and(|session| *session.user == *user && session.database == database)
+        session.is_some_and(|session| session.belongs_to(user, database))
     }
 
     /// True when a session, of any user, is open.

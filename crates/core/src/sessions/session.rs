@@ -119,6 +119,11 @@ impl Session {
         self.state == State::Live
     }
 
+    /// Commands of this user in this database may name it.
+    pub(super) fn belongs_to(&self, user: &[u8], database: i32) -> bool {
+        *self.user == *user && self.database == database
+    }
+
     pub(super) fn first_due(&self) -> Option<Monotonic> {
         self.due.first().map(|(at, _)| *at)
     }

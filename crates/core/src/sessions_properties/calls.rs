@@ -292,16 +292,17 @@ impl World {
         };
         let model = self.model.poll(number, model_database, client, block);
         assert_eq!(may_poll, polled.map(|_| ()));
-        match polled {
+        let waits = match polled {
             Ok(polled) => {
                 assert_eq!(model, Ok(polled.displaced));
                 assert_eq!(polled.was_away, was_away);
+                polled.waits
             }
             Err(refusal) => {
                 assert_eq!(model, Err(refusal == PollRefusal::NoSession));
                 return;
             }
-        }
+        };
         let names = self
             .model
             .grants_of(number)
@@ -315,16 +316,19 @@ impl World {
             let model = self.model.reply(number, 1000);
             self.check_reply(number, arrived, reply, model.as_ref());
         } else if self.sessions.next_due_of(id(number), now).is_none() {
-            self.answer(number);
+            assert_eq!(self.answer(number), waits);
+        } else {
+            assert!(!waits, "what is due is renewed first");
         }
     }
 
-    /// Judges a POLL.
-    pub(super) fn answer(&mut self, number: u64) {
+    /// Judges a POLL; true when it waits.
+    pub(super) fn answer(&mut self, number: u64) -> bool {
         let arrived = self.model.live(number).unwrap().poll.unwrap().arrived;
         let reply = self.sessions.answer(id(number), self.now());
-        let model = self.model.answer(number);
+        let (model, waits) = (self.model.answer(number), reply.is_none());
         self.check_reply(number, arrived, reply, model.as_ref());
+        waits
     }
 
     fn join(&mut self, number: u64, name: Name, ms: u64) {
