@@ -83,7 +83,7 @@ class Common:
             was_open = was_open or reply.no_reply
             to, asking = self.redirected(node, reply)
             if to is None:
-                await self.world.sleep(rest)
+                await self.world.signal().wait(rest)
                 to = server
 
     def redirected(self, node: Optional[Node], reply: Any) -> tuple[Optional[Server], bool]:
@@ -155,21 +155,29 @@ class Node:
     async def loop(self) -> None:
         """Polls the session. It alone uses the session's connection, and runs no code of the user."""
         try:
-            while plan := self.do(self._plan):
+            fault: Optional[Fault] = None
+            while plan := self.do(self._plan, fault):
                 began = monotonic()
                 fault = await self._send(*plan)
                 if fault and self.do(self.state.failed, began, fault):
-                    await self._pause(fault)
-                elif self._is_down:
+                    self.poller.close()
+                    if not self._is_over(fault):
+                        await self._pause(fault)
+                else:
+                    fault = None
                     self._observe(None)
         except BaseException:  # its event loop ends
             self.is_running = False
             self.poller.close()
             raise
 
-    def _plan(self) -> Optional[tuple[float, list[Due]]]:
-        """What to send next, if anything. A loop that has failed starts again when it is needed."""
-        if not self.common.is_closed and not (self._is_down and self.state.is_idle):
+    def _is_over(self, fault: Optional[Fault]) -> bool:
+        """Whether the loop ends. One that has failed starts again when it is needed."""
+        return self.common.is_closed or bool(fault) and self.state.is_idle
+
+    def _plan(self, fault: Optional[Fault]) -> Optional[tuple[float, list[Due]]]:
+        """What to send next, if anything."""
+        if not self._is_over(fault):
             return self.state.plan()
         self._observe(None)
         self.poller.close()
@@ -191,14 +199,13 @@ class Node:
         return fault
 
     async def _pause(self, fault: Fault) -> None:
-        self.poller.close()
         self._observe(fault)
         if self.common.servers.is_cluster:
             await self._relocate()
         rest = pause(self.state.failures - 1)
         if self.do(self.state.is_unsure):  # a grant is about to be judged
             rest = min(rest, 0.1)
-        await self.world.sleep(min(rest, 0.05))
+        await self.world.signal().wait(min(rest, 0.05))
         await self._needed.wait(rest - 0.05)  # a call that needs a session is not kept waiting
 
     def _observe(self, fault: Optional[Fault]) -> None:

@@ -17,7 +17,7 @@ from .state import Fault
 from .state.faults import Command
 
 DAY = 86_400.0  # the longest timer
-FEW = 3  # calls under way, each of which is sent at once
+FEW = 2  # calls under way, each of which is sent at once
 
 
 class Signal:
@@ -213,7 +213,7 @@ class Wire:
 class Tasks:
     """The world of asyncio, to the code that is written for both."""
 
-    signal, turn, wire, sleep = Signal, asyncio.Lock, Wire, staticmethod(asyncio.sleep)
+    signal, turn, wire = Signal, asyncio.Lock, Wire
 
     def __init__(self) -> None:
         self.mutex = contextlib.nullcontext()  # nothing happens between two awaits

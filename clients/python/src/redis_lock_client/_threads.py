@@ -7,7 +7,6 @@ import contextlib
 import struct
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
@@ -212,11 +211,6 @@ class Threads:
 
     def __init__(self) -> None:
         self.mutex = threading.RLock()
-
-    async def sleep(self, seconds: float) -> None:
-        """Pauses."""
-        if seconds > 0:
-            time.sleep(seconds)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs code in the background. Returns what `join` takes."""

@@ -15,11 +15,11 @@ def pack(commands: Iterable[Command]) -> bytes:
     """Commands as they are sent."""
     parts = []
     for command in commands:
-        parts.append(b"*%d\r\n" % len(command))
-        for word in command:
-            data = str(word).encode(*ENCODING)
-            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
-    return b"".join(parts)
+        parts.append(f"*{len(command)}\r\n")
+        for word in map(str, command):
+            size = len(word) if word.isascii() else len(word.encode(*ENCODING))
+            parts.append(f"${size}\r\n{word}\r\n")
+    return "".join(parts).encode(*ENCODING)
 
 
 class Parser:
