@@ -564,9 +564,10 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     assert s.taken_out(claim, 101.0, grant_of(60, 3000), False) is None
     s.poll(sure_ms=60_000, grants=0)
     assert claim.session == 0 and s.sure(claim) == 104.0
-    assert s.time(claim, None) == 104.0
+    assert s.time(claim, None) and s.next_end == 104.0
     s.at = 104.0
-    assert s.ripe()[1] == [] and claim.reason == "expired"
+    s.ripe()
+    assert s.releases == [] and claim.reason == "expired"
 
 
 def test_extending_a_fixed_lease_moves_its_end(s):
@@ -577,15 +578,17 @@ def test_extending_a_fixed_lease_moves_its_end(s):
     s.confirmed(claim, 102.0, grant_of(50, 9000), renewal=True)
     s.end_call(call)
     s.at = 105.0
-    assert s.ripe() == (111.0, []) and claim.phase == "held"
+    s.ripe()
+    assert (s.next_end, s.releases) == (111.0, []) and claim.phase == "held"
 
 
 def test_a_maximum_time(s):
     claim = s.taken()
-    assert s.time(claim, 4.0) == 104.0
+    assert s.time(claim, 4.0) and s.next_end == 104.0 and not s.time(s.taken("other", token=60), 5.0)
     s.at = 104.0
     release = "LOCK.RELEASE", "k", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50
-    assert s.ripe()[1] == [release]
+    s.ripe()
+    assert s.releases == [release]
     assert claim.phase == "lost" and s.send_due(0) == [" ".join(map(str, release))] and not s.unfinished
 
 

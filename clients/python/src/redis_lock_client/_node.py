@@ -13,7 +13,7 @@ from .errors import LockMisuse
 from .observer import Observer, log
 from .servers import Server, Servers
 from .state import Claim, Fault, State
-from .state.claims import FAR, milliseconds
+from .state.claims import milliseconds
 from .state.faults import Command
 from .state.session import Due
 
@@ -109,7 +109,6 @@ class Node:
         self._is_down = False  # the connection of the session, to the observer
         self._needed = self.world.signal()  # ends a pause of the loop
         self._clock: Any = None  # what ends grants by time
-        self._clock_due = FAR
         self._rewind = self.world.signal()
 
     def do(self, function: Callable[..., T], *args: Any) -> T:
@@ -120,19 +119,15 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.misplaced:
+                if state.changed or state.releases:
                     self._flush(state)
 
     def _flush(self, state: State) -> None:
         changed, state.changed = state.changed, []
-        misplaced, state.misplaced = state.misplaced, []
+        releases, state.releases = state.releases, []
         for claim in changed:
             claim.caller._wake()
-        self._resend(misplaced)
-
-    def _resend(self, commands: list[Command]) -> None:
-        """Sends commands on until they are answered."""
-        for command in commands:
+        for command in releases:
             self.world.spawn(self.common.repeat(command[1], command))
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
@@ -233,21 +228,15 @@ class Node:
 
     def time(self, claim: Claim, max_hold: Optional[float]) -> None:
         """A grant was handed over, which ends by time. The mutex is held."""
-        due = self.state.time(claim, max_hold)
-        if due < self._clock_due:
-            self._clock_due = due
+        if self.state.time(claim, max_hold):
             self._rewind.set()
             self._clock = self._clock or self.world.spawn(self._tick())
 
     async def _tick(self) -> None:
         """Ends grants by time."""
         while not self.common.is_closed:
-            self._resend(self.do(self._ripe))
-            await self._rewind.wait(min(self._clock_due - monotonic(), 3600.0))
-
-    def _ripe(self) -> list[Command]:
-        self._clock_due, releases = self.state.ripe()
-        return releases
+            self.do(self.state.ripe)
+            await self._rewind.wait(min(self.state.next_end - monotonic(), 3600.0))
 
     async def close(self) -> None:
         """Releases what the session holds, or else each grant, and ends the loop. The client is marked as closed."""

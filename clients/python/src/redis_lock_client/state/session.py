@@ -23,7 +23,7 @@ def fields(reply: list[Any]) -> dict[str, Any]:
 
 
 class State(Grants):
-    """The state of one server. Its callers also take care of `misplaced`: releases that belong to another node."""
+    """The state of one server."""
 
     def __init__(self, server: str, lease: float, reply: float, is_cluster: bool, open_command: Command = ()) -> None:
         super().__init__(server, lease, reply, is_cluster)
@@ -35,7 +35,6 @@ class State(Grants):
         self.failures = 0  # tries since the last POLL that was answered
         self.is_unknown = False  # the server does not know the session
         self.polls_next = False  # what was due has been sent
-        self.misplaced: list[Command] = []
 
     @property
     def is_idle(self) -> bool:
@@ -127,7 +126,7 @@ class State(Grants):
             return
         if isinstance(reply, Fault) and reply.word == "MOVED":
             del self.unfinished[release]
-            self.misplaced.append(command)
+            self.releases.append(command)  # on another node
         else:
             self.finished(release, reply)
 
