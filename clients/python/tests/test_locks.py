@@ -265,6 +265,7 @@ def test_the_observer(world, server):
         ("connection", f"localhost:{server.port}", True)], "the connection to be back")
     held.release()
     locks.close()
+    assert [is_back for what, _, is_back in seen if what == "connection"] == [False, True]  # the end is no failure
 
 
 def test_many_waits_need_two_connections(world, server):

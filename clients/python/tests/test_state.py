@@ -22,7 +22,7 @@ class Rig(State):
     def __init__(self, is_cluster=False, session=7):
         super().__init__("server", 10.0, 1.0, is_cluster)
         self.at = 100.0
-        self.opened(session)
+        self.opened(self.at, session)
 
     def claim(self, key, wait=5.0, owner="o", task=None, **words):
         terms = Terms((), words.pop("lease", 10.0), words.pop("fixed", False), wait)
@@ -57,12 +57,12 @@ class Rig(State):
 
     def polling(self):
         """Sends a POLL. The result applies its reply."""
-        poll = self.begin_poll()
+        sent, (_, [(_, apply)]) = self.at, self.begin_poll()
 
         def reply(*events, sure_ms=10_000, grants=None):
             numbered = [[self.seen + 1 + number, *event] for number, event in enumerate(events)]
             grants = len(self.grants) if grants is None else grants
-            self.polled(poll, ["sure-ms", sure_ms, "grants", grants, "events", numbered])
+            apply(sent, ["sure-ms", sure_ms, "grants", grants, "events", numbered])
 
         return reply
 
@@ -182,7 +182,7 @@ def test_sure_is_from_the_sending(s):
 def test_a_poll_counts_for_grants_of_its_session(s):  # †
     claim = s.taken()
     s.ended()
-    s.opened(8)
+    s.opened(s.at, 8)
     s.at = 105.0
     s.poll(sure_ms=-1, grants=0)
     assert s.sure(claim) == 110.0
@@ -217,7 +217,7 @@ def test_a_grant_with_sure_0_is_polled_once_more(s):
     claim = s.in_line()
     s.poll(granted("k", 60), sure_ms=0)
     assert s.step(claim) > 0
-    assert s.begin_poll().block == 0.1
+    assert s.begin_poll()[0] == 1.1
     s.poll(sure_ms=5000)
     assert claim in s.changed
     assert s.step(claim) is None
@@ -261,7 +261,7 @@ def test_a_shorter_lease_counts_at_once_and_no_poll_until_its_reply(s):
 def test_a_move_does_not_outlast_a_lease_that_is_being_shortened(s):
     claim = s.taken()
     s.ended()
-    s.opened(8)
+    s.opened(s.at, 8)
     call = s.begin_extend(claim, 2.0)
     s.send_due(grant_of(50))
     assert claim.session == 8 and s.sure(claim) == 102.0
@@ -313,8 +313,8 @@ def test_a_loss_is_reported_once(s):
 
 def test_events_are_applied_once(s):
     claim = s.taken()
-    s.polled(s.begin_poll(), ["sure-ms", 9000, "grants", 1, "events", [[1, *lost("k", 40)]]])
-    s.polled(s.begin_poll(), ["sure-ms", 9000, "grants", 1, "events", [[1, *lost("k", 50)], [2, *lost("x", 1)]]])
+    for events in ([[1, *lost("k", 40)]], [[1, *lost("k", 50)], [2, *lost("x", 1)]]):
+        s.polled(1, s.at, ["sure-ms", 9000, "grants", 1, "events", events])
     assert claim.phase == "held" and s.seen == 2
 
 
@@ -348,7 +348,7 @@ def test_waits_are_queued_again_in_their_order(s):
     s.at = 105.5
     late = s.in_line("late", wait=60)
     s.ended()
-    s.opened(8)
+    s.opened(s.at, 8)
     assert [it.split()[1] for it in s.send_due(0)] == ["late"]  # the time of the others is over
     assert late.session == 8 and all(wait.session == 7 for wait in waits)
     for wait in waits:
@@ -360,7 +360,7 @@ def test_waits_are_queued_again_in_their_order(s):
 def test_a_place_in_an_earlier_session_is_no_place(s):
     claim, ask = s.under_way()
     s.ended()
-    s.opened(8)
+    s.opened(s.at, 8)
     s.answer(claim, ask, 100.0, 3)
     assert claim.phase == "asked" and isinstance(s.step(claim), Ask)
 
@@ -371,7 +371,7 @@ def test_no_session(s):
     assert s.step(claim) > 0  # waits for the next one
     s.ended()
     assert s.step(claim) > 0
-    s.opened(8)
+    s.opened(s.at, 8)
     assert claim in s.changed and s.step(claim).session == 8
 
 
@@ -478,7 +478,7 @@ def test_unfinished_releases_are_forgotten_with_their_session(s):
     s.at = 120.0
     assert len(s.send_due()) == 1
     s.ended()
-    s.opened(8)
+    s.opened(s.at, 8)
     assert s.send_due() == []
 
 
@@ -519,8 +519,9 @@ def test_after_a_refused_release_the_session_is_left(s):
     call = s.begin_release(claim)
     assert isinstance(s.released(claim, s.at, Fault.reply("NOPERM x"), False), LockRefused)
     s.end_call(call)
-    assert s.plan() == ([], None) and s.session == 0
-    s.opened(8)
+    s.open_command = ("OPEN",)
+    assert s.plan()[1][0][0] == ("OPEN",) and s.session == 0
+    s.opened(s.at, 8)
     assert s.send_due(grant_of(40)) == ["LOCK.RENEW other o SESSION 8 TOKEN 40"]
     assert other.session == 8
     s.at = 102.5
@@ -534,7 +535,7 @@ def test_after_a_refused_release_the_session_is_left(s):
 def test_moving_a_grant(s, reply, phase):
     claim = s.taken()
     s.ended()
-    s.opened(8)
+    s.opened(s.at, 8)
     s.send_due(reply)
     assert claim.phase == phase
     again = s.send_due()
@@ -563,9 +564,10 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     assert s.taken_out(claim, 101.0, grant_of(60, 3000), False) is None
     s.poll(sure_ms=60_000, grants=0)
     assert claim.session == 0 and s.sure(claim) == 104.0
-    assert s.time(claim, None) == 104.0
+    assert s.time(claim, None) and s.next_end == 104.0
     s.at = 104.0
-    assert s.ripe()[1] == [] and claim.reason == "expired"
+    s.ripe()
+    assert s.releases == [] and claim.reason == "expired"
 
 
 def test_extending_a_fixed_lease_moves_its_end(s):
@@ -576,15 +578,17 @@ def test_extending_a_fixed_lease_moves_its_end(s):
     s.confirmed(claim, 102.0, grant_of(50, 9000), renewal=True)
     s.end_call(call)
     s.at = 105.0
-    assert s.ripe() == (111.0, []) and claim.phase == "held"
+    s.ripe()
+    assert (s.next_end, s.releases) == (111.0, []) and claim.phase == "held"
 
 
 def test_a_maximum_time(s):
     claim = s.taken()
-    assert s.time(claim, 4.0) == 104.0
+    assert s.time(claim, 4.0) and s.next_end == 104.0 and not s.time(s.taken("other", token=60), 5.0)
     s.at = 104.0
     release = "LOCK.RELEASE", "k", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50
-    assert s.ripe()[1] == [release]
+    s.ripe()
+    assert s.releases == [release]
     assert claim.phase == "lost" and s.send_due(0) == [" ".join(map(str, release))] and not s.unfinished
 
 
@@ -649,7 +653,7 @@ def test_a_grant_that_moved_to_another_node():
     old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
     claim = old.taken()
     old.poll(lost("k", 50))
-    assert old.elsewhere == [claim] and claim.phase == "held" and old.remaining(claim) == 0
+    assert old.changed[-1] is claim and claim.phase == "held" and old.remaining(claim) == 0
     assert old.resolve(claim, new, 9, 100.5, grant_of(50))
     assert new.remaining(claim) == 10.5 and not old.grants
     other = old.taken("other", token=60)

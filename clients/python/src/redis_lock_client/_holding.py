@@ -29,7 +29,7 @@ class Holding:
         self._turn = node.world.turn()  # of the calls about the grant
         self._taken = 0.0
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
-        self._is_reported = False
+        self._is_reported = self._is_resolving = False
         # Where the last reply to the acquire led.
         self._at: Optional[Server] = None
         self._asking = False
@@ -82,6 +82,9 @@ class Holding:
     def _wake(self) -> None:
         """Has the caller of an acquire look again, and reports a loss, once. The mutex is held."""
         self._signal.set()
+        if self._claim.doubt and not self._is_resolving:
+            self._is_resolving = True
+            self._node.world.spawn(self._resolve())
         claim, observer = self._claim, self._common.observer
         if claim.phase is not LOST or not claim.handed_over or self._is_reported:
             return
@@ -268,6 +271,7 @@ class Holding:
             return claim.renew_command("SESSION", session)
 
         node, sent, reply, _ = await self._common.repeat(claim.key, renewed)
+        self._is_resolving = False
         to = node or origin
         if origin.do(origin.state.resolve, claim, to.state, session, sent, reply):
             self._node = to

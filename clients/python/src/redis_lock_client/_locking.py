@@ -185,9 +185,7 @@ class Locking:
                     return
                 if error is failed or not isinstance(error, (LockLost, LockUnavailable)):
                     raise
-            rest = monotonic() + next(tries)
-            while (left := rest - monotonic()) > 0 and not stopped():
-                await self._common.world.sleep(min(left, 0.25))
+            await self._common.world.signal().wait(next(tries), terms.stop)
 
     async def _close(self) -> None:
         common = self._common

@@ -13,20 +13,25 @@ from .errors import LockMisuse
 from .observer import Observer, log
 from .servers import Server, Servers
 from .state import Claim, Fault, State
-from .state.claims import FAR, milliseconds
+from .state.claims import milliseconds
 from .state.faults import Command
+from .state.session import Due
 
 T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
+UNSENT = Fault("the connection was lost before", sent=False)
 NO_SESSION = Fault("there is no session yet", sent=False)
 OLD_PRIMARY = ("READONLY", "UNBLOCKED", "MASTERDOWN")  # an address may lead to a new one
 
 
+def pause(tries: int) -> float:
+    """The time before the next try: none at first, then from 50 ms growing to 1 s, with jitter."""
+    return min(0.05 * 2 ** min(tries - 1, 5), 1.0) * random.uniform(0.5, 1) if tries > 0 else 0.0
+
+
 def pauses() -> Iterator[float]:
-    """The times between tries: none at first, then from 50 ms growing to 1 s, with jitter."""
-    yield 0.0
-    for tries in itertools.count():
-        yield min(0.05 * 2 ** min(tries, 5), 1.0) * random.uniform(0.5, 1)
+    """The times between tries."""
+    return map(pause, itertools.count())
 
 
 @dataclass
@@ -78,7 +83,7 @@ class Common:
             was_open = was_open or reply.no_reply
             to, asking = self.redirected(node, reply)
             if to is None:
-                await self.world.sleep(rest)
+                await self.world.signal().wait(rest)
                 to = server
 
     def redirected(self, node: Optional[Node], reply: Any) -> tuple[Optional[Server], bool]:
@@ -95,16 +100,15 @@ class Node:
     def __init__(self, common: Common, server: Server) -> None:
         self.common, self.world, self.server = common, common.world, server
         self.mutex = common.world.mutex
-        self.state = State(server.address, common.lease, common.reply, common.servers.is_cluster)
+        opening = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(common.silence), "NAME", common.name)
+        self.state = State(server.address, common.lease, common.reply, common.servers.is_cluster, opening)
         self.wire = self.world.wire(server)
         self.poller = self.world.wire(server)  # the connection of the session: no other call uses it
         self.is_running = False  # its loop
         self._loop: Any = None
-        self._tries, self._was_unknown = pauses(), False
         self._is_down = False  # the connection of the session, to the observer
         self._needed = self.world.signal()  # ends a pause of the loop
         self._clock: Any = None  # what ends grants by time
-        self._clock_due = FAR
         self._rewind = self.world.signal()
 
     def do(self, function: Callable[..., T], *args: Any) -> T:
@@ -115,22 +119,15 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.elsewhere or state.misplaced:
+                if state.changed or state.releases:
                     self._flush(state)
 
     def _flush(self, state: State) -> None:
         changed, state.changed = state.changed, []
-        elsewhere, state.elsewhere = state.elsewhere, []
-        misplaced, state.misplaced = state.misplaced, []
+        releases, state.releases = state.releases, []
         for claim in changed:
             claim.caller._wake()
-        for claim in elsewhere:
-            self.world.spawn(claim.caller._resolve())
-        self._resend(misplaced)
-
-    def _resend(self, commands: list[Command]) -> None:
-        """Sends commands on until they are answered."""
-        for command in commands:
+        for command in releases:
             self.world.spawn(self.common.repeat(command[1], command))
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
@@ -153,36 +150,58 @@ class Node:
     async def loop(self) -> None:
         """Polls the session. It alone uses the session's connection, and runs no code of the user."""
         try:
-            while True:
+            fault: Optional[Fault] = None
+            while plan := self.do(self._plan, fault):
                 began = monotonic()
-                fault = await self._round()
-                if fault:
+                fault = await self._send(*plan)
+                if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
-                if not self.do(self._continues, began, fault):
-                    return
-                if fault:
-                    if self.common.servers.is_cluster:
-                        await self._relocate()
-                    pause = next(self._tries)
-                    if self.do(self.state.is_unsure):  # a grant is about to be judged
-                        pause = min(pause, 0.1)
-                    await self.world.sleep(min(pause, 0.05))
-                    await self._needed.wait(pause - 0.05)  # a call that needs a session is not kept waiting
+                    if not self._is_over(fault):
+                        await self._pause(fault)
+                else:
+                    fault = None
+                    self._observe(None)
         except BaseException:  # its event loop ends
             self.is_running = False
             self.poller.close()
             raise
 
-    def _continues(self, began: float, fault: Optional[Fault]) -> bool:
-        """Applies a round, and says whether there is another. A loop that has failed starts again when it is needed."""
-        if fault:
-            self.state.failed(began, fault)
-        is_over = self.common.is_closed or bool(fault) and self.state.is_idle
-        self._observe(None if is_over else fault)
-        if is_over:
-            self.poller.close()
-            self.is_running = False
-        return not is_over
+    def _is_over(self, fault: Optional[Fault]) -> bool:
+        """Whether the loop ends. One that has failed starts again when it is needed."""
+        return self.common.is_closed or bool(fault) and self.state.is_idle
+
+    def _plan(self, fault: Optional[Fault]) -> Optional[tuple[float, list[Due]]]:
+        """What to send next, if anything."""
+        if not self._is_over(fault):
+            return self.state.plan()
+        self._observe(None)
+        self.poller.close()
+        self.is_running = False
+        return None
+
+    async def _send(self, limit: float, plan: list[Due]) -> Optional[Fault]:
+        """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
+        fault: Optional[Fault] = None
+        is_due = self.state.polls_next  # an error reply is an answer
+        for begin in range(0, len(plan), PART):
+            part = plan[begin:begin + PART]
+            sent, replies = monotonic(), [UNSENT] * len(part)
+            if not fault:
+                replies = await self.poller.send(limit, *(command for command, _ in part))
+                fault = next((it for it in replies if it.__class__ is Fault and not (is_due and it.word)), None)
+            if is_due or not fault:
+                self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
+        return fault
+
+    async def _pause(self, fault: Fault) -> None:
+        self._observe(fault)
+        if self.common.servers.is_cluster:
+            await self._relocate()
+        rest = pause(self.state.failures - 1)
+        if self.do(self.state.is_unsure):  # a grant is about to be judged
+            rest = min(rest, 0.1)
+        await self.world.signal().wait(min(rest, 0.05))
+        await self._needed.wait(rest - 0.05)  # a call that needs a session is not kept waiting
 
     def _observe(self, fault: Optional[Fault]) -> None:
         """Reports that the connection has broken or is back. When nobody needs it any more, it counts as back."""
@@ -197,51 +216,6 @@ class Node:
             error = (fault.cause or ConnectionError(fault.text)) if fault else None
             self.world.notify([lambda: observer.connection(address, error)])
 
-    async def _round(self) -> Optional[Fault]:
-        """Opens a session if there is none; else sends what is due, and polls once. Returns what failed."""
-        state, common = self.state, self.common
-        due, poll = self.do(state.plan)
-        if due:
-            fault = await self._send(due)
-            if fault:
-                return fault
-            poll = self.do(state.begin_poll)
-        if not poll:
-            command = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(common.silence), "NAME", common.name)
-            [opened] = await self.poller.send(common.reply, command)
-            if not isinstance(opened, int):
-                return opened if isinstance(opened, Fault) else Fault("OPEN returned no session id")
-            self.do(state.opened, opened)
-            if common.is_closed:
-                await self.poller.send(common.reply, ("LOCK.SESSION", "CLOSE", opened))
-            return None
-        [polled] = await self.poller.send(common.reply + poll.block, poll.command)
-        is_unknown = isinstance(polled, Fault) and polled.word == "NOSESSION"
-        if is_unknown:
-            self.do(state.ended)
-        elif isinstance(polled, Fault):
-            return polled
-        else:
-            self.do(state.polled, poll, polled)
-        if is_unknown and self._was_unknown:
-            return polled  # type: ignore[no-any-return]
-        self._tries, self._was_unknown = pauses(), is_unknown
-        return None
-
-    async def _send(self, due: list[Any]) -> Optional[Fault]:
-        """Sends what is due, and applies the replies. After one that did not come, no more is sent."""
-        fault = None
-        for begin in range(0, len(due), PART):
-            part = due[begin:begin + PART]
-            sent = monotonic()
-            replies: list[Any] = [fault] * len(part)
-            if not fault:
-                replies = await self.poller.send(self.common.reply, *(command for command, _ in part))
-            self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
-            missing = [it for it in replies if isinstance(it, Fault) and not it.word]
-            fault = Fault(missing[0].text, missing[0].cause, sent=False) if missing else None
-        return fault
-
     async def _relocate(self) -> None:
         """Sends on what a node that does not answer may have lost to another node."""
         self.world.spawn(self.common.servers.refresh())
@@ -254,21 +228,15 @@ class Node:
 
     def time(self, claim: Claim, max_hold: Optional[float]) -> None:
         """A grant was handed over, which ends by time. The mutex is held."""
-        due = self.state.time(claim, max_hold)
-        if due < self._clock_due:
-            self._clock_due = due
+        if self.state.time(claim, max_hold):
             self._rewind.set()
             self._clock = self._clock or self.world.spawn(self._tick())
 
     async def _tick(self) -> None:
         """Ends grants by time."""
         while not self.common.is_closed:
-            self._resend(self.do(self._ripe))
-            await self._rewind.wait(min(self._clock_due - monotonic(), 3600.0))
-
-    def _ripe(self) -> list[Command]:
-        self._clock_due, releases = self.state.ripe()
-        return releases
+            self.do(self.state.ripe)
+            await self._rewind.wait(min(self.state.next_end - monotonic(), 3600.0))
 
     async def close(self) -> None:
         """Releases what the session holds, or else each grant, and ends the loop. The client is marked as closed."""

@@ -8,15 +8,16 @@ import inspect
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from .observer import safely
-from .resp import INCOMPLETE, Parser, pack
+from .resp import Parser, pack
 from .servers import Server, fault_of, require_primary
 from .state import Fault
 from .state.faults import Command
 
 DAY = 86_400.0  # the longest timer
+FEW = 2  # calls under way, each of which is sent at once
 
 
 class Signal:
@@ -28,33 +29,26 @@ class Signal:
 
     async def wait(self, seconds: float, _: object = None) -> None:
         """Waits for the signal, for no longer than this."""
-        timer = asyncio.get_running_loop().call_later(min(seconds, DAY), self.set)
+        timer = asyncio.get_running_loop().call_later(seconds, self.set) if seconds < DAY else None
         try:
             await self._event.wait()
         finally:
-            timer.cancel()
+            if timer:
+                timer.cancel()
             self._event.clear()
 
 
-class Batch:
-    """Commands that were sent together, and their replies so far."""
+class Batch(NamedTuple):
+    """Commands that were sent together."""
 
-    __slots__ = ("count", "end", "future", "replies")
-
-    def __init__(self, count: int, end: float, future: asyncio.Future[list[Any]]) -> None:
-        self.count, self.end, self.future = count, end, future
-        self.replies: list[Any] = []
-
-    def add(self, reply: Any) -> None:
-        """A reply has come."""
-        self.replies.append(reply)
-        if len(self.replies) == self.count and not self.future.done():
-            self.future.set_result(self.replies)
+    size: int
+    end: float
+    replies: asyncio.Future[list[Any]]
 
     def fail(self, fault: Fault) -> None:
-        """No more replies will come."""
-        if not self.future.done():
-            self.future.set_result(self.replies + [fault] * (self.count - len(self.replies)))
+        """The replies will not come."""
+        if not self.replies.done():
+            self.replies.set_result([fault] * self.size)
 
 
 class Line(asyncio.Protocol):
@@ -63,33 +57,35 @@ class Line(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server, self._loop = server, asyncio.get_running_loop()
         self._connection: Any = None
-        self._connecting: Optional[asyncio.Task[Optional[Fault]]] = None
         self._transport: Any = None
         self._parser = Parser()
         self._batches: deque[Batch] = deque()
         self._out: list[bytes] = []
         self._timer: Optional[asyncio.TimerHandle] = None
         self.is_over = False  # it takes no more calls
+        self._connecting = asyncio.ensure_future(self._connect())
 
     async def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
         """Sends commands, and returns the reply to each, or a Fault."""
         end = self._loop.time() + limit
         if self._transport is None:
-            fault = await self._connected(limit)
+            await asyncio.wait({self._connecting}, timeout=limit)
+            late = Fault(f"{self._server.address} could not be reached in time", sent=False)
+            fault = self._connecting.result() if self._connecting.done() and not self._connecting.cancelled() else late
             if fault or self.is_over or self._loop.time() >= end:
                 self.is_over = True
-                return [fault or Fault("no time was left", sent=False)] * len(commands)
+                return [fault or late] * len(commands)
         batch = Batch(len(commands), end, self._loop.create_future())
-        if not self._batches:
+        self._batches.append(batch)
+        if len(self._batches) <= FEW and not self._out:
             self._write(pack(commands))
-        else:  # while others wait, what comes together is sent together
+        else:  # what comes together is sent together
             if not self._out:
                 self._loop.call_soon(self._send)
             self._out.append(pack(commands))
-        self._batches.append(batch)
         if self._timer is None or end < self._timer.when():
-            self._watch(end)
-        return await batch.future
+            self._expire()
+        return await batch.replies
 
     def _send(self) -> None:
         out, self._out = self._out, []
@@ -98,14 +94,6 @@ class Line(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         if self._transport:
             self._transport.write(data)
-
-    async def _connected(self, limit: float) -> Optional[Fault]:
-        if self._connecting is None:
-            self._connecting = asyncio.ensure_future(self._connect())
-        await asyncio.wait({self._connecting}, timeout=limit)
-        if not self._connecting.done() or self._connecting.cancelled():
-            return Fault(f"{self._server.address} could not be reached in time", sent=False)
-        return self._connecting.result()
 
     async def _connect(self) -> Optional[Fault]:
         try:
@@ -128,11 +116,10 @@ class Line(asyncio.Protocol):
         """Gives the replies to the calls."""
         self._parser.feed(data)
         try:
-            while self._batches and (reply := self._parser.reply()) is not INCOMPLETE:
-                batch = self._batches[0]
-                batch.add(reply)
-                if len(batch.replies) == batch.count:
-                    self._batches.popleft()
+            while self._batches and (replies := self._parser.replies(self._batches[0].size)):
+                batch = self._batches.popleft()
+                if not batch.replies.done():
+                    batch.replies.set_result(replies)
         except ValueError as error:
             self._fail(error)
         if self.is_over:
@@ -142,48 +129,33 @@ class Line(asyncio.Protocol):
         """Ends the calls that wait for a reply."""
         self._fail(exc or ConnectionError("the connection was closed"))
 
-    def _watch(self, end: float) -> None:
-        """Looks at the calls again at this time."""
+    def _expire(self) -> None:
+        """Ends the calls whose time is over, and looks again at the next one's."""
         if self._timer:
             self._timer.cancel()
-        self._timer = self._loop.call_at(end, self._expire)
-
-    def _expire(self) -> None:
-        """Ends the calls whose time is over."""
-        self._timer, now = None, self._loop.time()
-        open_ones = [batch for batch in self._batches if not batch.future.done()]
-        for batch in open_ones:
-            if batch.end <= now:
-                batch.fail(Fault("no reply in time"))
-                self.is_over = True
-        if self.is_over:
+        now = self._loop.time()
+        late = [batch for batch in self._batches if batch.end <= now]
+        for batch in late:
+            batch.fail(Fault("no reply in time"))
+        ends = [batch.end for batch in self._batches if batch.end > now]
+        self._timer = self._loop.call_at(min(ends), self._expire) if ends else None
+        if late:
             self.retire()
-        later = [batch.end for batch in open_ones if batch.end > now]
-        if later:
-            self._watch(min(later))
 
     def _fail(self, error: Exception) -> None:
-        self.is_over = True
         batches, self._batches = self._batches, deque()
-        fault = fault_of(error, sent=True)
         for batch in batches:
-            batch.fail(fault)
-        self._close()
+            batch.fail(fault_of(error, sent=True))
+        self.retire()
 
     def retire(self) -> None:
         """Takes no more calls. The connection is closed when all that were made have been answered."""
         self.is_over = True
-        if all(batch.future.done() for batch in self._batches):
-            self._batches.clear()
-            self._close()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._fail(ConnectionError("the connection was closed"))
-
-    def _close(self) -> None:
+        if not all(batch.replies.done() for batch in self._batches):
+            return
+        self._batches.clear()
         connection, self._connection, transport, self._transport = self._connection, None, self._transport, None
-        if self._connecting and self._connecting is not asyncio.current_task():
+        if self._connecting is not asyncio.current_task():
             self._connecting.cancel()
         if self._timer:
             self._timer.cancel()
@@ -191,6 +163,10 @@ class Line(asyncio.Protocol):
             transport.abort()
         if connection:
             connection._reader = connection._writer = None
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._fail(ConnectionError("the connection was closed"))
 
     def abandon(self) -> None:
         """Lets go of the connection without a word to its event loop, which is the parent's, or is closed."""
@@ -237,7 +213,7 @@ class Wire:
 class Tasks:
     """The world of asyncio, to the code that is written for both."""
 
-    signal, turn, wire, sleep = Signal, asyncio.Lock, Wire, staticmethod(asyncio.sleep)
+    signal, turn, wire = Signal, asyncio.Lock, Wire
 
     def __init__(self) -> None:
         self.mutex = contextlib.nullcontext()  # nothing happens between two awaits

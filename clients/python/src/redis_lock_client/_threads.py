@@ -7,7 +7,6 @@ import contextlib
 import struct
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
@@ -16,7 +15,7 @@ from time import monotonic
 from typing import Any, Optional, TypeVar
 
 from .observer import safely
-from .resp import INCOMPLETE, Parser, pack
+from .resp import Parser, pack
 from .servers import Server, fault_of, is_of_library, require_primary
 from .state import Fault
 from .state.faults import Command
@@ -100,8 +99,7 @@ class Line:
         self.age = 0  # of the wire, when it was connected
 
     def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
-        """Sends commands in one piece, and returns the reply to each, or a Fault. The limit is that of each reply."""
-        replies: list[Any] = []
+        """Sends commands in one piece, and returns the reply to each, or a Fault. The limit is that of each receipt."""
         sent = False
         try:
             connection = self._connection  # `close` sets it to None at any moment
@@ -115,23 +113,23 @@ class Line:
                 self._timeout = limit
             data = pack(commands)
             sent = True
-            socket.sendall(data)
-            while len(replies) < len(commands):
-                replies.append(self._reply(socket))
+            return self._replies(socket, data, len(commands))
         except BaseException as error:
             self.close()
             if not isinstance(error, (OSError, ValueError)) and not is_of_library(error):
                 raise
-            replies += [fault_of(error, sent)] * (len(commands) - len(replies))
-        return replies
+            return [fault_of(error, sent)] * len(commands)
 
-    def _reply(self, socket: Any) -> Any:
-        while (reply := self._parser.reply()) is INCOMPLETE:
-            data = socket.recv(65536)
-            if not data:
+    def _replies(self, socket: Any, data: bytes, count: int) -> list[Any]:
+        socket.sendall(data)
+        while True:
+            received = socket.recv(65536)
+            if not received:
                 raise OSError("the connection was closed")
-            self._parser.feed(data)
-        return reply
+            self._parser.feed(received)
+            replies = self._parser.replies(count)
+            if replies is not None:
+                return replies
 
     def _connect(self) -> Any:
         connection = self._connection = self._server.make()
@@ -142,8 +140,7 @@ class Line:
             connection.disconnect()
             raise OSError("the connection was closed")
         if self._server.has_sentinels:
-            socket.sendall(pack([("ROLE",)]))
-            require_primary(self._reply(socket))
+            require_primary(self._replies(socket, pack([("ROLE",)]), 1)[0])
         return socket
 
     def close(self) -> None:
@@ -214,11 +211,6 @@ class Threads:
 
     def __init__(self) -> None:
         self.mutex = threading.RLock()
-
-    async def sleep(self, seconds: float) -> None:
-        """Pauses."""
-        if seconds > 0:
-            time.sleep(seconds)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs code in the background. Returns what `join` takes."""

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "LockBusy", "LockDeadlock", "LockError", "LockLost", "LockMisuse", "LockNotAlone", "LockRefused",
-    "LockUnavailable",
-]
-
 
 class LockError(Exception):
     """The base class of all errors of this package.

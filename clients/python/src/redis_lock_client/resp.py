@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Optional
 
 from .state import Fault
 from .state.faults import Command
 
-INCOMPLETE = object()  # there is no whole reply yet
 ENCODING = "utf-8", "surrogateescape"  # bytes that are no text return as they are
 
 
@@ -16,15 +15,11 @@ def pack(commands: Iterable[Command]) -> bytes:
     """Commands as they are sent."""
     parts = []
     for command in commands:
-        parts.append(b"*%d\r\n" % len(command))
-        for word in command:
-            data = str(word).encode(*ENCODING)
-            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
-    return b"".join(parts)
-
-
-class _NeedsMore(Exception):
-    """A reply has not arrived as a whole."""
+        parts.append(f"*{len(command)}\r\n")
+        for word in map(str, command):
+            size = len(word) if word.isascii() else len(word.encode(*ENCODING))
+            parts.append(f"${size}\r\n{word}\r\n")
+    return "".join(parts).encode(*ENCODING)
 
 
 class Parser:
@@ -37,20 +32,20 @@ class Parser:
         """Adds what has arrived."""
         self._data, self._at = self._data[self._at:] + data, 0
 
-    def reply(self) -> Any:
-        """The next reply, or INCOMPLETE. Raises ValueError if it is none."""
+    def replies(self, count: int) -> Optional[list[Any]]:
+        """The next so many replies. None: not all have arrived. Raises ValueError if one is none."""
         begin = self._at
         try:
-            return self._next()
-        except _NeedsMore:
+            return [self._next() for _ in range(count)]
+        except EOFError:
             self._at = begin
-            return INCOMPLETE
+            return None
 
     def _next(self) -> Any:
         data, begin = self._data, self._at
         end = data.find(b"\r\n", begin)
         if end < 0:
-            raise _NeedsMore
+            raise EOFError
         kind, line = data[begin], data[begin + 1:end]
         self._at = end + 2
         if kind == 0x3A:  # :
@@ -60,7 +55,7 @@ class Parser:
             if end < begin:
                 return None
             if len(data) < end + 2:
-                raise _NeedsMore
+                raise EOFError
             self._at = end + 2
             return data[begin:end].decode(*ENCODING)
         if kind == 0x2A:  # *

@@ -5,7 +5,6 @@ The library opens a connection: address, TLS, login, Sentinel. This module alone
 
 from __future__ import annotations
 
-import importlib
 import socket
 import ssl
 from collections.abc import Callable
@@ -76,10 +75,10 @@ class Servers:
 
     def __init__(self, client: Any, is_async: bool, reply: float) -> None:
         names = [kind.__module__ for kind in type(client).__mro__]
-        self._library = next((name.split(".")[0] for name in names if name.split(".")[0] in ("redis", "valkey")), "")
-        if not self._library:
+        library = next((name.split(".")[0] for name in names if name.split(".")[0] in ("redis", "valkey")), "")
+        if not library:
             raise LockMisuse(f"a client of redis-py is needed, not {type(client).__name__}")
-        if is_async != any(name.startswith(f"{self._library}.asyncio") for name in names):
+        if is_async != any(name.startswith(f"{library}.asyncio") for name in names):
             raise LockMisuse("redis_lock_client.asyncio takes a client of redis.asyncio, redis_lock_client one of redis")
         self._client, self._is_async, self._reply = client, is_async, reply
         self.is_cluster = hasattr(client, "nodes_manager")
@@ -98,10 +97,7 @@ class Servers:
     def _connection(self, kind: Any, settings: dict[str, Any]) -> Any:
         own = {name: value for name, value in settings.items()
                if name not in LEFT_OUT and not name.startswith(LEFT_OUT_BEGINS)}
-        retry = importlib.import_module(f"{self._library}.asyncio.retry" if self._is_async else f"{self._library}.retry")
-        backoff = importlib.import_module(f"{self._library}.backoff")
-        own.update(protocol=2, socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2,
-                   retry=retry.Retry(backoff.NoBackoff(), 0))
+        own.update(protocol=2, retry=None, socket_timeout=self._reply / 2, socket_connect_timeout=self._reply / 2)
         if not any("UnixDomainSocket" in base.__name__ for base in kind.__mro__):
             own.update(socket_keepalive=True, socket_keepalive_options=ALIVE)
         return kind(**own)

@@ -49,12 +49,6 @@ class Terms(NamedTuple):
 class Claim:
     """One acquire: first a wait, then a grant. The attributes are changed by `State` alone."""
 
-    __slots__ = (
-        "adopts", "begun", "caller", "cause", "cut_at", "doubt", "end", "ended_at", "failure", "fixed", "handed_over",
-        "holds", "joined", "key", "lease", "name", "no_session", "open", "owner", "phase", "reason", "session", "sure", "task",
-        "terms", "token",
-    )
-
     def __init__(self, name: Name, terms: Terms, at: float, *, caller: Any = None, task: Optional[Task] = None,
                  adopts: int = 0) -> None:
         """Makes a claim that waits from now on."""

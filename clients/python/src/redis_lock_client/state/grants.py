@@ -30,7 +30,7 @@ class Unfinished(NamedTuple):
 
 class Grants:
     """The waits, grants and releases of one server. A reply is what the server answered, or a `Fault`. Its callers
-    set `at` to the time of each call, and take care of `changed`: claims whose callers have to look again."""
+    set `at` to the time of each call, and take care of `releases` and `changed`: claims whose callers look again."""
 
     def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
         """lease: that of the session. reply: how long a reply may take."""
@@ -41,6 +41,8 @@ class Grants:
         self.grants: dict[Name, Claim] = {}  # that the session renews, or will
         self.fixed: dict[Name, Claim] = {}  # grants without a session
         self.timed: set[Claim] = set()  # grants that end by time
+        self.next_end = FAR  # of those
+        self.releases: list[Command] = []  # to send at once, until they are answered
         self.unfinished: dict[Release, Unfinished] = {}
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
@@ -387,27 +389,27 @@ class Grants:
 
     # Grants that end by time.
 
-    def time(self, claim: Claim, max_hold: Optional[float]) -> float:
-        """A grant was handed over, or gets another longest time from now on. Returns when it ends by time."""
+    def time(self, claim: Claim, max_hold: Optional[float]) -> bool:
+        """A grant was handed over, or gets another longest time from now on. Returns whether it ends before the others."""
         claim.cut_at = FAR if max_hold is None else self.at + max_hold
         if claim.phase is HELD:
             self.timed.add(claim)
-        return self.ends_at(claim)
+        first, self.next_end = self.next_end, min(self.next_end, self.ends_at(claim))
+        return self.next_end < first
 
     def ends_at(self, claim: Claim) -> float:
         """When a grant ends by time."""
         return min(claim.cut_at, claim.sure) if claim.fixed else claim.cut_at
 
-    def ripe(self) -> tuple[float, list[Command]]:
-        """Ends the grants whose time is over. Returns when the next one's is, and the releases to send at once."""
-        releases = []
+    def ripe(self) -> None:
+        """Ends the grants whose time is over."""
         for claim in [it for it in self.timed if self.ends_at(it) <= self.at]:
             if claim.cut_at > self.at:
                 self.lose(claim, "expired")
                 continue
             claim.holds = 0
-            releases.append(claim.release_command())
+            self.releases.append(claim.release_command())
             if claim.session:  # else its lease ends it
                 self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
             self.lose(claim, "its maximum time is over")
-        return min(map(self.ends_at, self.timed), default=FAR), releases
+        self.next_end = min(map(self.ends_at, self.timed), default=FAR)

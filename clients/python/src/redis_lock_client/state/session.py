@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
 from .grants import Ask, Grants, Release, Unfinished
 
-# A command that is sent before a POLL, and what its reply, to a sending at this time, changes.
-Due = tuple[Command, Callable[[float, object], None]]
+# A command of the loop, and what its reply, to a sending at this time, changes.
+Due = tuple[Command, Callable[[float, Any], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
-
-
-class Poll(NamedTuple):
-    """A POLL to send."""
-
-    number: int
-    sent: float
-    block: float
-    command: Command
 
 
 def fields(reply: list[Any]) -> dict[str, Any]:
@@ -32,24 +23,36 @@ def fields(reply: list[Any]) -> dict[str, Any]:
 
 
 class State(Grants):
-    """The state of one server. Its callers also take care of `elsewhere` and `misplaced`: grants that another node
-    of the cluster may have, and releases that belong to another node."""
+    """The state of one server."""
 
-    def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
+    def __init__(self, server: str, lease: float, reply: float, is_cluster: bool, open_command: Command = ()) -> None:
         super().__init__(server, lease, reply, is_cluster)
+        self.open_command = open_command  # of a session
         self.seen = 0  # the number of the last event that was applied
         self.excess: Optional[float] = None  # since when every reply shows more grants than are known
         self.tries: deque[float] = deque()  # when the failed tries of the last reply timeout began
         self.left: dict[int, float] = {}  # sessions left after a refused release, and when
-        self.elsewhere: list[Claim] = []
-        self.misplaced: list[Command] = []
+        self.failures = 0  # tries since the last POLL that was answered
+        self.is_unknown = False  # the server does not know the session
+        self.polls_next = False  # what was due has been sent
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing depends on the session."""
         return not (self.waits or self.grants or self.unfinished or self.calls or self.left)
 
-    def opened(self, session: int) -> None:
+    def plan(self) -> tuple[float, list[Due]]:
+        """What the loop sends next, and the time for each reply: an OPEN, the calls that are due, or a POLL."""
+        if self.leaving:
+            self._leave()
+        if not self.session:
+            self.polls_next = False
+            return self.reply, [(self.open_command, self.opened)]
+        due = [] if self.polls_next else self.due()
+        self.polls_next = bool(due)
+        return (self.reply, due) if due else self.begin_poll()
+
+    def opened(self, _: float, session: int) -> None:
         """Begins a session."""
         self.session, self.seen, self.excess, self.refused, self.outside = session, 0, None, None, True
         self.changed += self.waits.values()
@@ -123,7 +126,7 @@ class State(Grants):
             return
         if isinstance(reply, Fault) and reply.word == "MOVED":
             del self.unfinished[release]
-            self.misplaced.append(command)
+            self.releases.append(command)  # on another node
         else:
             self.finished(release, reply)
 
@@ -142,18 +145,12 @@ class State(Grants):
 
     # The POLL.
 
-    def plan(self) -> tuple[list[Due], Optional[Poll]]:
-        """The calls that are due; if there are none, the POLL. Neither: a session."""
-        if self.leaving:
-            self._leave()
-        due = self.due() if self.session else []
-        return due, None if due or not self.session else self.begin_poll()
-
-    def begin_poll(self) -> Poll:
+    def begin_poll(self) -> tuple[float, list[Due]]:
         """A POLL that is sent now."""
         self.polls += 1
         block = BRIEF if self.is_unsure() else self.lease / 3
-        return Poll(self.polls, self.at, block, ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block)))
+        command = ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block))
+        return self.reply + block, [(command, partial(self.polled, self.polls))]
 
     def is_unsure(self) -> bool:
         """Whether the time of a grant has passed, so that the next reply decides."""
@@ -161,9 +158,9 @@ class State(Grants):
             self.soonest = min(map(self.sure, self.grants.values()), default=FAR)
         return self.at >= self.soonest
 
-    def polled(self, poll: Poll, reply: Any) -> None:
-        """Applies the reply to a POLL."""
-        parts, sent = fields(reply), poll.sent
+    def polled(self, poll: int, sent: float, reply: list[Any]) -> None:
+        """Applies the reply to the POLL with this number."""
+        parts = fields(reply)
         till = sent + (parts["sure-ms"] / 1000 if parts["sure-ms"] >= 0 else self.lease)
         strays: dict[Release, None] = {}  # the grants of waits that were given up
         for number, kind, key, owner, detail, *more in parts["events"]:
@@ -174,12 +171,12 @@ class State(Grants):
             self.finish_later((key, owner), token)
         while self.sures and self.sures[-1][1] <= till:
             self.sures.pop()
-        self.sures.append((poll.number, till))
+        self.sures.append((poll, till))
         if parts["grants"] <= len(self.grants) + len(self.unfinished):
             self.excess = None
         elif self.excess is None:
             self.excess = sent
-        self.refused = None
+        self.refused, self.failures, self.is_unknown = None, 0, False
         self.tries.clear()
         self._silent(sent)
 
@@ -222,9 +219,15 @@ class State(Grants):
         else:
             self.end_wait(wait, fault.error(wait.key))
 
-    def failed(self, began: float, fault: Fault) -> None:
-        """A try to connect or to poll that began at this time failed. One that failed at once counts only after a reply
-        timeout of tries."""
+    def failed(self, began: float, fault: Fault) -> bool:
+        """A try to connect or to poll that began at this time failed. Returns whether the connection is of no use: the
+        first NOSESSION is an answer. A try that failed at once counts only after a reply timeout of tries."""
+        if fault.word == "NOSESSION":
+            self.ended()
+            if not self.is_unknown:
+                self.failures, self.is_unknown = 0, True
+                return False
+        self.failures, self.polls_next = self.failures + 1, False
         self.tries.append(began)
         while self.tries and self.at >= self.tries[0] + self.reply:
             self._silent(self.tries.popleft())
@@ -234,6 +237,7 @@ class State(Grants):
                 wait.cause = fault
         if self.refused:
             self.changed += self.waits.values()
+        return True
 
     def _silent(self, since: float) -> None:
         """Ends the grants that a POLL or connect which began then has not made sure again."""
@@ -270,7 +274,7 @@ class State(Grants):
         if reason != "moved":
             claim.sure = min(claim.sure, self.at)
         claim.doubt, claim.session = reason, 0
-        self.elsewhere.append(claim)
+        self.changed.append(claim)
 
     def claims(self) -> list[Claim]:
         """The grants of the session and the places in line."""
