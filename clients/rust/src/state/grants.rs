@@ -1,11 +1,12 @@
 //! The rules of grants.
 
-use super::claim::{Mode, Name, Phase};
+use super::claim::{Caller, Mode, Name, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use redis::Cmd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The outcome of a call about a grant.
@@ -37,6 +38,18 @@ impl State {
             Phase::Held => Ok(()),
             _ => Err(Error::misuse("it was released already")),
         }
+    }
+
+    /// The caller of a claim that has changed, and the loss, if it is to be reported now.
+    pub(crate) fn notice(&self, id: Id) -> Option<(Arc<Caller>, Option<Error>)> {
+        let claim = self.claims.get(&id)?;
+        let caller = Arc::clone(&claim.caller);
+        if claim.phase != Phase::Lost || !claim.is_handed_over {
+            return Some((caller, None));
+        }
+        let loss = Error::new(ErrorKind::Lost, claim.reason.clone()).of("hold", &claim.name.key);
+        let is_new = caller.loss.set(loss.clone()).is_ok();
+        Some((caller, is_new.then_some(loss)))
     }
 
     pub(super) fn lose(&mut self, id: Id, reason: String) {

@@ -26,7 +26,7 @@ mod waits;
 pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
 pub(crate) use grants::Answer;
 pub(crate) use reply::Reply;
-pub(crate) use session::{Due, Node};
+pub(crate) use session::Node;
 pub(crate) use time::Time;
 #[cfg(test)]
 use waits::Asked;
