@@ -8,7 +8,7 @@ use crate::pauses::Pauses;
 use crate::server::{Link, Server};
 use crate::state::reply::number;
 use crate::state::time::millis;
-use crate::state::{Time, command};
+use crate::state::{Reply, Time, command};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     }
 }
 
-/// Opens a session if there is none, then sends what is due and a POLL in one pipeline.
+/// Opens a session if there is none, then sends what is due, and then a POLL.
 async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> Result<(), Error> {
     let limit = core.options.reply;
     let mut session = {
@@ -98,32 +98,38 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
             return Ok(());
         }
     }
-    let (sent, block, due) = {
+    let (sent, due) = {
         let mut known = core.lock();
-        let due = known.state.due(node);
-        (known.state.at, known.state.block(node), due)
+        (known.state.at, known.state.due(node))
     };
-    let (mut commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
-    let mut poll = command!["LOCK.SESSION", "POLL", session];
-    let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
-    let mut limit = limit * many;
-    if commands.is_empty() {
-        poll.arg("BLOCK").arg(millis(block));
-        limit += block;
+    let (commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
+    if !commands.is_empty() {
+        let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
+        let replies = server.send(link, limit * many, commands).await;
+        let mut known = core.lock();
+        for (apply, reply) in applies.into_iter().zip(&replies) {
+            apply(&mut known.state, sent, reply);
+        }
+        if let Some(Err(fault)) = replies.into_iter().find(|reply| is_broken(reply)) {
+            return Err(fault);
+        }
     }
-    commands.push(poll);
-    let mut replies = server.send(link, limit, commands).await;
-    let outcome = replies.pop().expect("a reply to each");
+    let (sent, block) = {
+        let mut known = core.lock();
+        (known.state.at, known.state.block(node))
+    };
+    let poll = command!["LOCK.SESSION", "POLL", session, "BLOCK", millis(block)];
+    let mut replies = server.send(link, limit + block, vec![poll]).await;
+    let reply = replies.pop().expect("a reply")?;
     let mut known = core.lock();
-    for (apply, reply) in applies.into_iter().zip(&replies) {
-        apply(&mut known.state, sent, reply);
+    if known.state.nodes[node].session == session {
+        known.state.polled(node, sent, &reply);
     }
-    if known.state.nodes[node].session == session
-        && let Ok(reply) = &outcome
-    {
-        known.state.polled(node, sent, reply);
-    }
-    outcome.map(drop)
+    Ok(())
+}
+
+fn is_broken(reply: &Reply) -> bool {
+    reply.as_ref().is_err_and(Error::is_broken)
 }
 
 async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Error> {

@@ -98,17 +98,18 @@ impl State {
     }
 
     /// The command that gives the grant this lease, for `confirmed`. `leaves`: it also takes the grant out of its
-    /// session. Until it is answered, no POLL counts.
+    /// session, for `left`. Until it is answered, no POLL counts.
     pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let sure = self.sure(id).min(self.at + lease);
         let ended = self.ended_of(id);
         let claim = self.claims.get_mut(&id).expect("held");
         let node = &mut self.nodes[claim.node];
-        if leaves && !claim.leaves && claim.session != 0 && claim.session == node.session {
+        let is_repeated = claim.from == FAR && node.leaving.contains(&ended);
+        if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
         }
-        (claim.sure, claim.from, claim.leaves) = (sure, FAR, leaves);
+        (claim.sure, claim.from) = (sure, FAR);
         node.soonest = node.soonest.min(sure);
         let session = leaves.then_some(("SESSION", 0));
         let (lease, token) = (("PX", millis(lease)), ("TOKEN", claim.token));
@@ -119,18 +120,11 @@ impl State {
     pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let at = self.at;
         let fault = answer.reply.as_ref().err();
-        let ended = self.ended_of(id);
-        let claim = self
-            .claims
-            .get_mut(&id)
-            .expect("a claim that its caller has");
+        let claim = self.claim(id);
         if fault.is_some_and(Error::may_arrive) {
             claim.renounce_owner();
         } else if claim.from == FAR {
             claim.from = at;
-            if fault.is_some() && claim.leaves && claim.session != 0 {
-                self.nodes[claim.node].end_leave(&ended);
-            }
         }
         if let Some(fault) = fault.filter(|fault| fault.is_gone()) {
             self.gone(id, fault);
@@ -139,18 +133,29 @@ impl State {
         let sure = self.sure(id);
         let claim = self.claims.get_mut(&id).expect("held");
         if let Some(fault) = fault {
-            claim.leaves &= claim.from == FAR;
             return Err(fault.clone().at(&self.nodes[claim.node].address));
         }
         if let Some((_, lease)) = grant_in(&answer.reply) {
             claim.lease = lease;
             claim.sure = sure.max(answer.sent + lease);
         }
-        if claim.leaves {
-            claim.session = 0;
-            claim.is_handed_over = true;
-            self.nodes[claim.node].grants.remove(&id);
+        Ok(())
+    }
+
+    /// Applies what became of a renewal that takes the grant out of its session.
+    pub(crate) fn left(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
+        let (ended, node) = (self.ended_of(id), self.claims[&id].node);
+        if answer
+            .reply
+            .as_ref()
+            .is_err_and(|fault| !fault.may_arrive())
+        {
+            self.nodes[node].end_leave(&ended);
         }
+        self.confirmed(id, answer)?;
+        self.nodes[node].grants.remove(&id);
+        let claim = self.claim(id);
+        (claim.session, claim.is_handed_over) = (0, true);
         Ok(())
     }
 

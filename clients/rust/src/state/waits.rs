@@ -67,7 +67,7 @@ impl State {
             }
             Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
             Phase::InLine => wait.last,
-            Phase::Asked | Phase::Sent => wait.asked_end,
+            Phase::Asked => wait.asked_end,
         };
         let refused = node.fault.as_ref().filter(|fault| !fault.is_passing());
         if let Some(fault) = refused.filter(|_| node.session == 0) {
@@ -106,9 +106,6 @@ impl State {
         let call = self.begin_call(name.clone());
         let wait = self.claims.get_mut(&id).expect("a wait");
         wait.open += 1;
-        if wait.phase == Phase::Asked {
-            wait.phase = Phase::Sent;
-        }
         let (node, session) = (wait.node, self.nodes[wait.node].session);
         Asked {
             command: wait.acquire_command(session, sent),
@@ -129,9 +126,6 @@ impl State {
                 wait.renounce_owner();
             } else {
                 wait.open = wait.open.saturating_sub(1);
-            }
-            if wait.phase == Phase::Sent {
-                wait.phase = Phase::Asked; // unless the reply says more
             }
         }
         self.apply_acquire(asked, reply);
