@@ -139,17 +139,13 @@ impl Hold {
                     let (node, is_asking) = (asked.node, core.lock().state.claim(id).is_asking);
                     let to = Target { node, is_asking };
                     let reply = core.send(to, asked.limit, &asked.command).await;
-                    core.lock().state.answered(&asked, &reply);
-                }
-                Step::Retry(fault) => {
-                    let node = core.lock().state.claim(id).node;
-                    let routed = core.route(&self.name().key, Some((node, &fault))).await;
-                    let mut known = core.lock();
-                    let resume = known.state.at + pauses.next();
-                    let claim = known.state.claim(id);
-                    claim.resume = resume;
-                    if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
-                        (claim.node, claim.is_asking) = (to.node, to.is_asking);
+                    let is_asked = {
+                        let mut known = core.lock();
+                        known.state.answered(&asked, &reply);
+                        known.state.claim(id).phase == Phase::Asked
+                    };
+                    if let Some(fault) = reply.err().filter(|it| is_asked && it.is_passing()) {
+                        self.ask_again(to, &fault, pauses.next()).await;
                     }
                 }
                 Step::Rest(rest) => tokio::select! {
@@ -160,6 +156,21 @@ impl Hold {
             }
         }
         Err(Error::unsent("given up"))
+    }
+
+    /// Finds out where to ask after a try that has failed, and has that wait for this long.
+    async fn ask_again(&self, asked: Target, fault: &Error, pause: Duration) {
+        let routed = self
+            .core()
+            .route(&self.name().key, Some((asked.node, fault)))
+            .await;
+        let mut known = self.core().lock();
+        let resume = known.state.at + pause;
+        let claim = known.state.claim(self.id);
+        claim.resume = resume;
+        if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
+            (claim.node, claim.is_asking) = (to.node, to.is_asking);
+        }
     }
 
     /// The next step.

@@ -176,11 +176,6 @@ impl Core {
         server.call(limit, to.is_asking, command).await
     }
 
-    /// Has the observer called.
-    pub(crate) fn observe(&self, tell: impl FnOnce(&dyn Observer) + Send + 'static) {
-        observe(self.options.observer.as_ref(), tell);
-    }
-
     /// Follows what a node of the cluster has redirected.
     async fn redirect(self: Arc<Self>, ended: Ended, node: usize, fault: Error) {
         const PAUSE: Duration = Duration::from_millis(20); // nodes may disagree for a while
@@ -217,7 +212,7 @@ pub(crate) fn report_loss(observer: Option<&Arc<dyn Observer>>, error: Error) {
 }
 
 /// Has an observer called, on a thread of its own.
-fn observe(
+pub(crate) fn observe(
     observer: Option<&Arc<dyn Observer>>,
     tell: impl FnOnce(&dyn Observer) + Send + 'static,
 ) {

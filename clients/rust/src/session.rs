@@ -110,7 +110,7 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
         for (apply, reply) in applies.into_iter().zip(&replies) {
             apply(&mut known.state, sent, reply);
         }
-        if let Some(Err(fault)) = replies.into_iter().find(|reply| is_broken(reply)) {
+        if let Some(Err(fault)) = replies.into_iter().find(is_broken) {
             return Err(fault);
         }
     }
@@ -167,5 +167,7 @@ fn observe(core: &Arc<Core>, known: &mut Locked<'_>, node: usize, fault: Option<
         it.server.address.clone(),
         fault.map(|fault| fault.cause().to_owned()),
     );
-    core.observe(move |observer| observer.connection(&server, cause.as_deref()));
+    crate::core::observe(core.options.observer.as_ref(), move |observer| {
+        observer.connection(&server, cause.as_deref());
+    });
 }

@@ -127,8 +127,6 @@ pub(crate) struct Claim {
     pub(super) open: usize,
     /// The error of the last try, or the end without a grant.
     pub(super) cause: Option<Error>,
-    /// The last try has failed.
-    pub(super) has_failed: bool,
     /// The next try is not sent before.
     pub(crate) resume: Time,
     /// The reason of the loss. A grant that is held and has one may be at another node of the cluster.

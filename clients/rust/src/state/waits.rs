@@ -13,8 +13,6 @@ pub(crate) enum Step {
     Done,
     /// Send this ACQUIRE.
     Send(Asked),
-    /// The last try has failed: find out where to ask next, and pause.
-    Retry(Error),
     /// Wait to be woken, no longer than this.
     Rest(Duration),
 }
@@ -84,17 +82,11 @@ impl State {
         if wait.phase != Phase::Asked {
             return Ok(Step::Rest(end.saturating_sub(at)));
         }
-        if std::mem::take(&mut wait.has_failed) {
-            let cause = wait.cause.clone();
-            return Ok(Step::Retry(cause.unwrap_or_else(Error::closed)));
+        if at < wait.resume {
+            return Ok(Step::Rest(end.min(wait.resume).saturating_sub(at)));
         }
-        if node.session == 0 || at < wait.resume {
-            let rest = if at < wait.resume {
-                end.min(wait.resume)
-            } else {
-                end
-            };
-            return Ok(Step::Rest(rest.saturating_sub(at)));
+        if node.session == 0 {
+            return Ok(Step::Rest(end.saturating_sub(at)));
         }
         Ok(Step::Send(self.asked(id)))
     }
@@ -160,7 +152,6 @@ impl State {
                 if is_out && fault.redirection().is_some() {
                     wait.phase = Phase::Asked; // its place has gone
                 }
-                wait.has_failed = wait.phase == Phase::Asked;
                 wait.cause = Some(fault.clone());
                 self.changed.push(id);
                 if fault.is("NOSESSION") && asked.session == session {
