@@ -202,7 +202,7 @@ impl Hold {
         let cancel = command!["LOCK.RELEASE", self.name(), "ALL"];
         let reply = core.send(to, left, &cancel).await;
         let mut known = core.lock();
-        known.state.cancel_answered(self.name(), &reply);
+        known.state.finished(&(self.name().clone(), 0), &reply);
         known.state.end_call(call);
     }
 }

@@ -31,10 +31,8 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) servers: Servers,
     pub(crate) loops: TaskTracker,
-    /// Ends the pauses of the loops.
+    /// Ends the loops, POLLs and pauses included.
     pub(crate) closing: CancellationToken,
-    /// Ends the loops, POLLs included.
-    pub(crate) aborting: CancellationToken,
     /// Begins each owner.
     process: String,
     known: Mutex<Known>,
@@ -90,7 +88,6 @@ impl Core {
             servers,
             loops: TaskTracker::new(),
             closing: CancellationToken::new(),
-            aborting: CancellationToken::new(),
             known: Mutex::new(Known {
                 state,
                 loops: Vec::new(),

@@ -21,7 +21,7 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
         let began = crate::core::now();
         let ended = tokio::select! {
             ended = round(&core, node, &server, &link) => ended,
-            () = core.aborting.cancelled() => Err(Error::unsent("the client is closed")),
+            () = core.closing.cancelled() => Err(Error::unsent("the client is closed")),
         };
         let fault = ended.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));

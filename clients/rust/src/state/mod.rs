@@ -149,8 +149,8 @@ impl State {
         self.finish_later(node, (name, token), command);
     }
 
-    /// Applies the reply to an unfinished release.
-    fn finished(&mut self, ended: &Ended, reply: &Reply) {
+    /// Applies the reply to an unfinished release, or to the cancel of a wait that was given up.
+    pub(crate) fn finished(&mut self, ended: &Ended, reply: &Reply) {
         let Some(&(node, _)) = self.unfinished.get(ended) else {
             return;
         };

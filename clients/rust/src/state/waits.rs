@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// Forgets a wait. It returns true if the server may know it: then its cancel is sent, for `cancel_answered`.
+    /// Forgets a wait. It returns true if the server may know it: then its cancel is sent, for `finished`.
     pub(crate) fn give_up(&mut self, id: Id) -> bool {
         let wait = &self.claims[&id];
         let is_known = wait.open > 0 || matches!(wait.phase, Phase::InLine | Phase::Held);
@@ -180,11 +180,6 @@ impl State {
             self.give_back(node, name, 0);
         }
         is_known
-    }
-
-    /// Applies the reply to the cancel of a wait that was given up.
-    pub(crate) fn cancel_answered(&mut self, name: &Name, reply: &Reply) {
-        self.finished(&(name.clone(), 0), reply);
     }
 
     pub(super) fn end_wait(&mut self, id: Id, failure: Error) {
