@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::locks::Locks;
 use crate::pauses::Pauses;
-use crate::state::{Claim, Mode, Name, Phase, State, Step, command};
+use crate::state::{Claim, Mode, Name, Phase, Step, command};
 use crate::task::Task;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -136,20 +136,16 @@ impl Hold {
             match self.next()? {
                 Step::Done => return Ok(()),
                 Step::Send(asked) => {
-                    let server = Arc::clone(&core.lock().loops[asked.node].server);
-                    let is_asking = core.lock().state.claim(id).is_asking;
-                    let reply = server.call(asked.limit, is_asking, &asked.command).await;
-                    core.lock().state.answered(&asked, &reply);
-                }
-                Step::Retry(fault) => {
-                    let node = core.lock().state.claim(id).node;
-                    let routed = core.route(&self.name().key, Some((node, &fault))).await;
-                    let mut known = core.lock();
-                    let resume = known.state.at + pauses.next();
-                    let claim = known.state.claim(id);
-                    claim.resume = resume;
-                    if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
-                        (claim.node, claim.is_asking) = (to.node, to.is_asking);
+                    let (node, is_asking) = (asked.node, core.lock().state.claim(id).is_asking);
+                    let to = Target { node, is_asking };
+                    let reply = core.send(to, asked.limit, &asked.command).await;
+                    let is_asked = {
+                        let mut known = core.lock();
+                        known.state.answered(&asked, &reply);
+                        known.state.claim(id).phase == Phase::Asked
+                    };
+                    if let Some(fault) = reply.err().filter(|it| is_asked && it.is_passing()) {
+                        self.ask_again(to, &fault, pauses.next()).await;
                     }
                 }
                 Step::Rest(rest) => tokio::select! {
@@ -162,50 +158,51 @@ impl Hold {
         Err(Error::unsent("given up"))
     }
 
-    /// The next step. An ACQUIRE that goes along with the next POLL is no step: the loop sends it and applies its reply.
+    /// Finds out where to ask after a try that has failed, and has that wait for this long.
+    async fn ask_again(&self, asked: Target, fault: &Error, pause: Duration) {
+        let routed = self
+            .core()
+            .route(&self.name().key, Some((asked.node, fault)))
+            .await;
+        let mut known = self.core().lock();
+        let resume = known.state.at + pause;
+        let claim = known.state.claim(self.id);
+        claim.resume = resume;
+        if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
+            (claim.node, claim.is_asking) = (to.node, to.is_asking);
+        }
+    }
+
+    /// The next step.
     fn next(&self) -> Result<Step, Error> {
         let mut known = self.core().lock();
         let step = known.state.next_step(self.id)?;
         let claim = known.state.claim(self.id);
-        let (node, is_asking) = (claim.node, claim.is_asking);
+        let node = claim.node;
         if matches!(step, Step::Rest(_)) || !known.loops[node].is_running {
             known.run(node);
         }
-        let Step::Send(asked) = step else {
-            return Ok(step);
-        };
-        if let Some(calls) = known.calls(Target { node, is_asking }, asked.limit) {
-            let command = asked.command.clone();
-            let answered = move |state: &mut State, _, reply: &_| state.answered(&asked, reply);
-            calls.push((command, Box::new(answered)));
-            return known.state.next_step(self.id);
-        }
-        Ok(Step::Send(asked))
+        Ok(step)
     }
 
     /// Makes sure that the owner neither holds the lock nor waits for it.
     pub(crate) async fn give_up(&self) {
         let core: &Arc<Core> = self.core();
-        let (call, limit, is_asking, server) = {
+        let (call, to, left) = {
             let mut known = core.lock();
             let claim = known.state.claim(self.id);
             let (node, is_asking, last) = (claim.node, claim.is_asking, claim.last);
             if !known.state.give_up(self.id) {
                 return;
             }
-            let limit = core.options.reply.min(last.saturating_sub(known.state.at));
+            let left = last.saturating_sub(known.state.at);
             let call = known.state.begin_call(self.name().clone());
-            (
-                call,
-                limit,
-                is_asking,
-                Arc::clone(&known.loops[node].server),
-            )
+            (call, Target { node, is_asking }, left)
         };
         let cancel = command!["LOCK.RELEASE", self.name(), "ALL"];
-        let reply = server.call(limit, is_asking, &cancel).await;
+        let reply = core.send(to, left, &cancel).await;
         let mut known = core.lock();
-        known.state.cancel_answered(self.name(), &reply);
+        known.state.finished(&(self.name().clone(), 0), &reply);
         known.state.end_call(call);
     }
 }

@@ -5,12 +5,12 @@ use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::{Server, Servers};
-use crate::state::{Answer, Caller, Due, Ended, Node, Phase, Reply, State, Time};
+use crate::state::{Answer, Ended, Node, Reply, State, Time};
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -31,10 +31,8 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) servers: Servers,
     pub(crate) loops: TaskTracker,
-    /// Ends the pauses of the loops.
+    /// Ends the loops, POLLs and pauses included.
     pub(crate) closing: CancellationToken,
-    /// Ends the loops, POLLs included.
-    pub(crate) aborting: CancellationToken,
     /// Begins each owner.
     process: String,
     known: Mutex<Known>,
@@ -55,9 +53,6 @@ pub(crate) struct Loop {
     pub(crate) is_down: bool,
     /// A call needs the loop.
     pub(crate) needed: Arc<Notify>,
-    /// Calls that go along with the next POLL: callers that a POLL has woken call at once, so a lock passes from one to
-    /// the next in one exchange with the server. None: they are not collected.
-    pub(crate) calls: Option<Vec<Due>>,
 }
 
 /// Where the next command about a key goes.
@@ -71,7 +66,7 @@ pub(crate) struct Target {
 /// The state, until the end of the borrow: then the callers of what has changed are woken.
 pub(crate) struct Locked<'a> {
     core: &'a Arc<Core>,
-    known: MutexGuard<'a, Known>,
+    known: Option<MutexGuard<'a, Known>>,
 }
 
 /// The time of a monotonic clock.
@@ -93,7 +88,6 @@ impl Core {
             servers,
             loops: TaskTracker::new(),
             closing: CancellationToken::new(),
-            aborting: CancellationToken::new(),
             known: Mutex::new(Known {
                 state,
                 loops: Vec::new(),
@@ -111,7 +105,10 @@ impl Core {
     pub(crate) fn lock(self: &Arc<Self>) -> Locked<'_> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.state.at = now().max(known.state.at + Duration::from_nanos(1));
-        Locked { core: self, known }
+        Locked {
+            core: self,
+            known: Some(known),
+        }
     }
 
     /// Finds where the next command about a key goes: where the last error leads, or else to the node that has the key.
@@ -169,32 +166,11 @@ impl Core {
         }
     }
 
-    /// Sends a command once: along with the next POLL, or else by itself.
-    async fn send(self: &Arc<Self>, to: Target, left: Duration, command: &Cmd) -> Reply {
+    /// Sends a command once.
+    pub(crate) async fn send(self: &Arc<Self>, to: Target, left: Duration, command: &Cmd) -> Reply {
+        let server = Arc::clone(&self.lock().loops[to.node].server);
         let limit = self.options.reply.min(left);
-        let (reply, replied) = oneshot::channel();
-        let server = {
-            let mut known = self.lock();
-            if let Some(calls) = known.calls(to, limit) {
-                let answer = |_: &mut State, _, it: &Reply| {
-                    let _ = reply.send(it.clone()); // the caller may have gone
-                };
-                calls.push((command.clone(), Box::new(answer)));
-                None
-            } else {
-                Some(Arc::clone(&known.loops[to.node].server))
-            }
-        };
-        if let Some(server) = server {
-            return server.call(limit, to.is_asking, command).await;
-        }
-        let closed = |_| Err(Error::unanswered("the client is closed"));
-        replied.await.unwrap_or_else(closed)
-    }
-
-    /// Has the observer called.
-    pub(crate) fn observe(&self, tell: impl FnOnce(&dyn Observer) + Send + 'static) {
-        observe(self.options.observer.as_ref(), tell);
+        server.call(limit, to.is_asking, command).await
     }
 
     /// Follows what a node of the cluster has redirected.
@@ -233,7 +209,7 @@ pub(crate) fn report_loss(observer: Option<&Arc<dyn Observer>>, error: Error) {
 }
 
 /// Has an observer called, on a thread of its own.
-fn observe(
+pub(crate) fn observe(
     observer: Option<&Arc<dyn Observer>>,
     tell: impl FnOnce(&dyn Observer) + Send + 'static,
 ) {
@@ -258,7 +234,6 @@ impl Locked<'_> {
                 is_running: false,
                 is_down: false,
                 needed: Arc::default(),
-                calls: None,
             });
             self.loops.len() - 1
         })
@@ -275,42 +250,28 @@ impl Locked<'_> {
             background().spawn(running);
         }
     }
-
-    /// The calls that go along with the next POLL, for one more, if they are collected. The loop gives it a whole reply
-    /// timeout, without a timer of its own.
-    pub(crate) fn calls(&mut self, to: Target, limit: Duration) -> Option<&mut Vec<Due>> {
-        let is_open = !to.is_asking && limit >= self.core.options.reply;
-        let it = &mut self.loops[to.node];
-        let calls = it.calls.as_mut().filter(|_| is_open)?;
-        it.needed.notify_one();
-        Some(calls)
-    }
-
-    /// Wakes the caller of an acquire, and reports a loss.
-    fn wake(&mut self, id: u64) {
-        let Some(claim) = self.state.claims.get(&id) else {
-            return;
-        };
-        let caller: &Caller = &claim.caller;
-        caller.changed.notify_one();
-        if claim.phase == Phase::Lost && claim.is_handed_over && !caller.lost.is_cancelled() {
-            let error = self.state.require_held(id).err();
-            let error = error
-                .unwrap_or_else(Error::closed)
-                .of("hold", &claim.name.key);
-            let _ = caller.loss.set(error.clone());
-            caller.lost.cancel();
-            report_loss(self.core.options.observer.as_ref(), error);
-        }
-    }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        for id in std::mem::take(&mut self.state.changed) {
-            self.wake(id);
+        let Some(mut known) = self.known.take() else {
+            return;
+        };
+        let changed = std::mem::take(&mut known.state.changed);
+        let changed: Vec<_> = changed
+            .iter()
+            .filter_map(|id| known.state.notice(*id))
+            .collect();
+        let redirected = std::mem::take(&mut known.state.redirected);
+        drop(known); // first, so that a caller who is woken does not wait for it
+        for (caller, loss) in changed {
+            caller.changed.notify_one();
+            if let Some(error) = loss {
+                caller.lost.cancel();
+                report_loss(self.core.options.observer.as_ref(), error);
+            }
         }
-        for (ended, node, fault) in std::mem::take(&mut self.state.redirected) {
+        for (ended, node, fault) in redirected {
             background().spawn(Arc::clone(self.core).redirect(ended, node, fault));
         }
     }
@@ -320,12 +281,12 @@ impl Deref for Locked<'_> {
     type Target = Known;
 
     fn deref(&self) -> &Known {
-        &self.known
+        self.known.as_ref().expect("until the end")
     }
 }
 
 impl DerefMut for Locked<'_> {
     fn deref_mut(&mut self) -> &mut Known {
-        &mut self.known
+        self.known.as_mut().expect("until the end")
     }
 }

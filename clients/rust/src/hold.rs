@@ -157,7 +157,12 @@ impl Hold {
         leaves: bool,
     ) -> Result<(), Error> {
         let renew = |state: &mut State, id| state.renew(id, lease, leaves);
-        self.call(operation, renew, State::confirmed).await?;
+        let renewed = if leaves {
+            State::left
+        } else {
+            State::confirmed
+        };
+        self.call(operation, renew, renewed).await?;
         self.caller.changed.notify_one();
         Ok(())
     }
@@ -183,7 +188,7 @@ impl Hold {
         }
         let detach = |state: &mut State, id| state.renew(id, lease, true);
         let left = |state: &mut State, id: u64, answer: &Answer| {
-            state.confirmed(id, answer).map(|()| state.let_go(id))
+            state.left(id, answer).map(|()| state.let_go(id))
         };
         self.call("detach", detach, left).await
     }

@@ -46,7 +46,6 @@ impl Drop for Owned {
     fn drop(&mut self) {
         self.0.lock().state.close();
         self.0.closing.cancel();
-        self.0.aborting.cancel();
     }
 }
 
@@ -125,9 +124,10 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         if known.state.is_closed {
             return Ok(());
         }
+        let needed = known.loops.iter().map(|it| &it.needed);
+        needed.for_each(|needed| needed.notify_one()); // ends their pauses
         (known.state.close(), known.state.sessions())
     };
-    core.closing.cancel();
     let closing = sessions.into_iter().map(|(node, session)| async move {
         let close = command!["LOCK.SESSION", "CLOSE", session];
         let answer = core.call(None, node, &close).await;
@@ -161,7 +161,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let failures = join_all(releasing).await;
     core.loops.close();
     let _ = timeout(end.saturating_sub(now()), core.loops.wait()).await; // a CLOSE has answered their POLLs
-    core.aborting.cancel();
+    core.closing.cancel();
     core.loops.wait().await;
     core.servers.close();
     failures.into_iter().flatten().next().map_or(Ok(()), Err)

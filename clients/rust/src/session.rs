@@ -1,14 +1,14 @@
 //! The loop that polls the session of a node. It is the only user of the session's connection, runs in the background,
 //! and runs no code of the user.
 
-use crate::background::{sleep, timeout};
+use crate::background::sleep;
 use crate::core::{Core, Locked};
 use crate::error::Error;
 use crate::pauses::Pauses;
 use crate::server::{Link, Server};
 use crate::state::reply::number;
 use crate::state::time::millis;
-use crate::state::{Time, command};
+use crate::state::{Reply, Time, command};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +16,13 @@ use std::time::Duration;
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let server = Arc::clone(&core.lock().loops[node].server);
     let mut link = Link::default();
-    let (mut pauses, mut was_unknown, mut woken) = (Pauses::default(), false, 0);
+    let (mut pauses, mut was_unknown) = (Pauses::default(), false);
     loop {
         let began = crate::core::now();
         let ended = tokio::select! {
-            ended = round(&core, node, &server, &link, woken) => ended,
-            () = core.aborting.cancelled() => Err(Error::unsent("the client is closed")),
+            ended = round(&core, node, &server, &link) => ended,
+            () = core.closing.cancelled() => Err(Error::unsent("the client is closed")),
         };
-        woken = *ended.as_ref().unwrap_or(&0);
         let fault = ended.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
         if fault.is_some() && !is_unknown {
@@ -54,12 +53,6 @@ fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Error>) -> O
     } else if fault.is_some() {
         known.state.session_ended(node);
     }
-    if fault.is_some() {
-        let unsent = Err(Error::unsent("the connection was closed"));
-        for (_, apply) in known.loops[node].calls.take().unwrap_or_default() {
-            apply(&mut known.state, began, &unsent);
-        }
-    }
     if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
         known.loops[node].is_running = false; // until it is needed
         observe(core, &mut known, node, None);
@@ -84,15 +77,8 @@ async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     }
 }
 
-/// Opens a session if there is none, then sends what is due and a POLL in one pipeline. `woken`: so many callers were
-/// woken, whose calls go along. It returns how many callers it has woken.
-async fn round(
-    core: &Arc<Core>,
-    node: usize,
-    server: &Server,
-    link: &Link,
-    woken: usize,
-) -> Result<usize, Error> {
+/// Opens a session if there is none, then sends what is due, and then a POLL.
+async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> Result<(), Error> {
     let limit = core.options.reply;
     let mut session = {
         let mut known = core.lock();
@@ -109,58 +95,41 @@ async fn round(
         if is_closed {
             let close = command!["LOCK.SESSION", "CLOSE", session];
             server.send(link, limit, vec![close]).await;
-            return Ok(0);
+            return Ok(());
         }
     }
-    let _ = timeout(WINDOW, called(core, node, woken)).await;
-    let (sent, block, due) = {
+    let (sent, due) = {
         let mut known = core.lock();
-        let mut due = known.state.due(node);
-        due.extend(known.loops[node].calls.take().unwrap_or_default());
-        (known.state.at, known.state.block(node), due)
+        (known.state.at, known.state.due(node))
     };
-    let (mut commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
-    let mut poll = command!["LOCK.SESSION", "POLL", session];
-    let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
-    let mut limit = limit * many;
-    if commands.is_empty() {
-        poll.arg("BLOCK").arg(millis(block));
-        limit += block;
+    let (commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
+    if !commands.is_empty() {
+        let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
+        let replies = server.send(link, limit * many, commands).await;
+        let mut known = core.lock();
+        for (apply, reply) in applies.into_iter().zip(&replies) {
+            apply(&mut known.state, sent, reply);
+        }
+        if let Some(Err(fault)) = replies.into_iter().find(is_broken) {
+            return Err(fault);
+        }
     }
-    commands.push(poll);
-    let mut replies = server.send(link, limit, commands).await;
-    let outcome = replies.pop().expect("a reply to each");
+    let (sent, block) = {
+        let mut known = core.lock();
+        (known.state.at, known.state.block(node))
+    };
+    let poll = command!["LOCK.SESSION", "POLL", session, "BLOCK", millis(block)];
+    let mut replies = server.send(link, limit + block, vec![poll]).await;
+    let reply = replies.pop().expect("a reply")?;
     let mut known = core.lock();
-    for (apply, reply) in applies.into_iter().zip(&replies) {
-        apply(&mut known.state, sent, reply);
+    if known.state.nodes[node].session == session {
+        known.state.polled(node, sent, &reply);
     }
-    if known.state.nodes[node].session == session
-        && let Ok(reply) = &outcome
-    {
-        known.state.polled(node, sent, reply);
-    }
-    let woken = known.state.changed.len();
-    if outcome.is_ok() && woken > 0 {
-        known.loops[node].calls = Some(Vec::new()); // before they wake
-    }
-    outcome.map(|_| woken)
+    Ok(())
 }
 
-/// How long the POLL waits for the calls of the callers that were woken.
-const WINDOW: Duration = Duration::from_millis(1);
-
-/// Waits until so many callers have called.
-async fn called(core: &Arc<Core>, node: usize, callers: usize) {
-    loop {
-        let needed = {
-            let it = &core.lock().loops[node];
-            if it.calls.as_ref().map_or(0, Vec::len) >= callers {
-                return;
-            }
-            Arc::clone(&it.needed)
-        };
-        needed.notified().await;
-    }
+fn is_broken(reply: &Reply) -> bool {
+    reply.as_ref().is_err_and(Error::is_broken)
 }
 
 async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Error> {
@@ -198,5 +167,7 @@ fn observe(core: &Arc<Core>, known: &mut Locked<'_>, node: usize, fault: Option<
         it.server.address.clone(),
         fault.map(|fault| fault.cause().to_owned()),
     );
-    core.observe(move |observer| observer.connection(&server, cause.as_deref()));
+    crate::core::observe(core.options.observer.as_ref(), move |observer| {
+        observer.connection(&server, cause.as_deref());
+    });
 }

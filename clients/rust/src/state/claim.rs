@@ -52,13 +52,11 @@ impl ToRedisArgs for Mode {
     }
 }
 
-/// How far a claim has come. A wait is to be asked for, sent (its ACQUIRE is under way), in line, or over (ended without
-/// a grant); a grant is held, lost or released. A grant that is held and whose time has passed is unsure.
+/// How far a claim has come. A wait is asked for, in line, or over (ended without a grant); a grant is held, lost or released. A grant that is held and whose time has passed is unsure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     #[default]
     Asked,
-    Sent,
     InLine,
     Over,
     Held,
@@ -129,8 +127,6 @@ pub(crate) struct Claim {
     pub(super) open: usize,
     /// The error of the last try, or the end without a grant.
     pub(super) cause: Option<Error>,
-    /// The last try has failed.
-    pub(super) has_failed: bool,
     /// The next try is not sent before.
     pub(crate) resume: Time,
     /// The reason of the loss. A grant that is held and has one may be at another node of the cluster.
@@ -139,8 +135,6 @@ pub(crate) struct Claim {
     pub(super) sure: Time,
     /// No POLL sent before makes it sure, and no ACQUIRE sent before brings a place.
     pub(super) from: Time,
-    /// A RENEW takes it out of its session.
-    pub(super) leaves: bool,
     /// The end of the caller's time.
     pub(super) end: Time,
     queues: bool,
@@ -202,7 +196,7 @@ impl Claim {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.phase, Phase::Asked | Phase::Sent | Phase::InLine)
+        matches!(self.phase, Phase::Asked | Phase::InLine)
     }
 
     pub(super) fn renounce_owner(&self) {

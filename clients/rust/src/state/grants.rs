@@ -1,11 +1,12 @@
 //! The rules of grants.
 
-use super::claim::{Mode, Name, Phase};
+use super::claim::{Caller, Mode, Name, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use redis::Cmd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The outcome of a call about a grant.
@@ -37,6 +38,18 @@ impl State {
             Phase::Held => Ok(()),
             _ => Err(Error::misuse("it was released already")),
         }
+    }
+
+    /// The caller of a claim that has changed, and the loss, if it is to be reported now.
+    pub(crate) fn notice(&self, id: Id) -> Option<(Arc<Caller>, Option<Error>)> {
+        let claim = self.claims.get(&id)?;
+        let caller = Arc::clone(&claim.caller);
+        if claim.phase != Phase::Lost || !claim.is_handed_over {
+            return Some((caller, None));
+        }
+        let loss = Error::new(ErrorKind::Lost, claim.reason.clone()).of("hold", &claim.name.key);
+        let is_new = caller.loss.set(loss.clone()).is_ok();
+        Some((caller, is_new.then_some(loss)))
     }
 
     pub(super) fn lose(&mut self, id: Id, reason: String) {
@@ -85,17 +98,18 @@ impl State {
     }
 
     /// The command that gives the grant this lease, for `confirmed`. `leaves`: it also takes the grant out of its
-    /// session. Until it is answered, no POLL counts.
+    /// session, for `left`. Until it is answered, no POLL counts.
     pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Error> {
         self.require_held(id)?;
         let sure = self.sure(id).min(self.at + lease);
         let ended = self.ended_of(id);
         let claim = self.claims.get_mut(&id).expect("held");
         let node = &mut self.nodes[claim.node];
-        if leaves && !claim.leaves && claim.session != 0 && claim.session == node.session {
+        let is_repeated = claim.from == FAR && node.leaving.contains(&ended);
+        if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
         }
-        (claim.sure, claim.from, claim.leaves) = (sure, FAR, leaves);
+        (claim.sure, claim.from) = (sure, FAR);
         node.soonest = node.soonest.min(sure);
         let session = leaves.then_some(("SESSION", 0));
         let (lease, token) = (("PX", millis(lease)), ("TOKEN", claim.token));
@@ -106,18 +120,11 @@ impl State {
     pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
         let at = self.at;
         let fault = answer.reply.as_ref().err();
-        let ended = self.ended_of(id);
-        let claim = self
-            .claims
-            .get_mut(&id)
-            .expect("a claim that its caller has");
+        let claim = self.claim(id);
         if fault.is_some_and(Error::may_arrive) {
             claim.renounce_owner();
         } else if claim.from == FAR {
             claim.from = at;
-            if fault.is_some() && claim.leaves && claim.session != 0 {
-                self.nodes[claim.node].end_leave(&ended);
-            }
         }
         if let Some(fault) = fault.filter(|fault| fault.is_gone()) {
             self.gone(id, fault);
@@ -126,18 +133,29 @@ impl State {
         let sure = self.sure(id);
         let claim = self.claims.get_mut(&id).expect("held");
         if let Some(fault) = fault {
-            claim.leaves &= claim.from == FAR;
             return Err(fault.clone().at(&self.nodes[claim.node].address));
         }
         if let Some((_, lease)) = grant_in(&answer.reply) {
             claim.lease = lease;
             claim.sure = sure.max(answer.sent + lease);
         }
-        if claim.leaves {
-            claim.session = 0;
-            claim.is_handed_over = true;
-            self.nodes[claim.node].grants.remove(&id);
+        Ok(())
+    }
+
+    /// Applies what became of a renewal that takes the grant out of its session.
+    pub(crate) fn left(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
+        let (ended, node) = (self.ended_of(id), self.claims[&id].node);
+        if answer
+            .reply
+            .as_ref()
+            .is_err_and(|fault| !fault.may_arrive())
+        {
+            self.nodes[node].end_leave(&ended);
         }
+        self.confirmed(id, answer)?;
+        self.nodes[node].grants.remove(&id);
+        let claim = self.claim(id);
+        (claim.session, claim.is_handed_over) = (0, true);
         Ok(())
     }
 

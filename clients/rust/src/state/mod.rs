@@ -26,7 +26,7 @@ mod waits;
 pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
 pub(crate) use grants::Answer;
 pub(crate) use reply::Reply;
-pub(crate) use session::{Due, Node};
+pub(crate) use session::Node;
 pub(crate) use time::Time;
 #[cfg(test)]
 use waits::Asked;
@@ -59,7 +59,8 @@ pub(crate) struct State {
     /// Waits, and grants that are held.
     names: HashMap<Name, Id>,
     last_id: Id,
-    unfinished: HashMap<Ended, Unfinished>,
+    /// Releases that the loop of this node repeats.
+    unfinished: HashMap<Ended, (usize, Cmd)>,
     calls: BTreeMap<u64, Name>,
     last_call: u64,
     losses: HashMap<Ended, Loss>,
@@ -67,12 +68,6 @@ pub(crate) struct State {
 
 /// A grant, by its token; without a token, all that its owner has, a wait too.
 pub(crate) type Ended = (Name, u64);
-
-struct Unfinished {
-    /// None: it is redirected.
-    node: Option<usize>,
-    command: Cmd,
-}
 
 struct Loss {
     reason: String,
@@ -144,8 +139,7 @@ impl State {
 
     /// Has the loop repeat a release.
     fn finish_later(&mut self, node: usize, ended: Ended, command: Cmd) {
-        let node = Some(node);
-        self.unfinished.insert(ended, Unfinished { node, command });
+        self.unfinished.insert(ended, (node, command));
     }
 
     /// Has the loop release a grant that the user does not have, or cancel a wait: without the session.
@@ -155,33 +149,29 @@ impl State {
         self.finish_later(node, (name, token), command);
     }
 
-    /// Applies the reply to an unfinished release.
-    fn finished(&mut self, ended: &Ended, reply: &Reply) {
-        let Some(how) = self.unfinished.get_mut(ended) else {
+    /// Applies the reply to an unfinished release, or to the cancel of a wait that was given up.
+    pub(crate) fn finished(&mut self, ended: &Ended, reply: &Reply) {
+        let Some(&(node, _)) = self.unfinished.get(ended) else {
             return;
         };
-        let (node, fault) = (how.node, reply.as_ref().err());
-        if let (Some(node), Some(fault)) = (node, fault)
+        let fault = reply.as_ref().err();
+        if let Some(fault) = fault.filter(|fault| fault.redirection().is_some())
             && self.is_cluster
-            && fault.redirection().is_some()
         {
-            how.node = None;
             self.redirected.push((ended.clone(), node, fault.clone()));
         }
         if fault.is_some_and(Error::is_passing) {
             return;
         }
         self.unfinished.remove(ended);
-        if let Some(node) = node {
-            let is_refused = fault.is_some_and(|fault| !fault.is_gone());
-            self.nodes[node].is_leaving |= ended.1 != 0 && is_refused;
-        }
+        let is_refused = fault.is_some_and(|fault| !fault.is_gone());
+        self.nodes[node].is_leaving |= ended.1 != 0 && is_refused;
     }
 
     /// Has another node of the cluster asked about what was redirected. It returns a grant that is to be moved there.
     pub(crate) fn redirect(&mut self, ended: &Ended, node: usize, is_asking: bool) -> Option<Id> {
         if let Some(how) = self.unfinished.get_mut(ended) {
-            how.node = Some(node);
+            how.0 = node;
             return None;
         }
         let id = self.names.get(&ended.0).copied();

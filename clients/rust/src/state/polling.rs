@@ -1,6 +1,6 @@
 //! What the reply to a POLL says, and what its absence means.
 
-use super::claim::{Claim, Phase};
+use super::claim::Phase;
 use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
@@ -62,10 +62,8 @@ impl State {
         let name = Name::of(key, owner);
         let known = self.names.get(&name).copied();
         let (token, more) = (number(about), more.first());
-        let leaves = |claim: &Claim| claim.leaves && claim.token == token;
-        let leaves = known.is_some_and(|id| leaves(&self.claims[&id]));
         let ended = (name.clone(), token);
-        let leaves = leaves || self.nodes[node].leaving.contains(&ended);
+        let leaves = self.nodes[node].leaving.contains(&ended);
         match bytes(kind) {
             b"granted" if leaves => {}
             b"taken" if leaves && more.is_some_and(|session| number(session) == 0) => {

@@ -73,7 +73,7 @@ impl State {
             claim.node == node && !(claim.is_fixed && claim.is_handed_over)
         };
         !self.names.values().any(needs)
-            && !self.unfinished.values().any(|how| how.node == Some(node))
+            && !self.unfinished.values().any(|(at, _)| *at == node)
             && self.nodes[node].left.is_empty()
             && self.calls.is_empty()
     }
@@ -132,13 +132,13 @@ impl State {
             }
             self.queue_again(node, &mut due);
         }
-        for (ended, how) in &self.unfinished {
-            if how.node == Some(node) {
+        for (ended, (at, command)) in &self.unfinished {
+            if *at == node {
                 let ended = ended.clone();
                 let finished = move |state: &mut Self, _, reply: &Reply| {
                     state.finished(&ended, reply);
                 };
-                due.push((how.command.clone(), Box::new(finished)));
+                due.push((command.clone(), Box::new(finished)));
             }
         }
         let it = &self.nodes[node];

@@ -13,8 +13,6 @@ pub(crate) enum Step {
     Done,
     /// Send this ACQUIRE.
     Send(Asked),
-    /// The last try has failed: find out where to ask next, and pause.
-    Retry(Error),
     /// Wait to be woken, no longer than this.
     Rest(Duration),
 }
@@ -67,7 +65,7 @@ impl State {
             }
             Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
             Phase::InLine => wait.last,
-            Phase::Asked | Phase::Sent => wait.asked_end,
+            Phase::Asked => wait.asked_end,
         };
         let refused = node.fault.as_ref().filter(|fault| !fault.is_passing());
         if let Some(fault) = refused.filter(|_| node.session == 0) {
@@ -84,17 +82,11 @@ impl State {
         if wait.phase != Phase::Asked {
             return Ok(Step::Rest(end.saturating_sub(at)));
         }
-        if std::mem::take(&mut wait.has_failed) {
-            let cause = wait.cause.clone();
-            return Ok(Step::Retry(cause.unwrap_or_else(Error::closed)));
+        if at < wait.resume {
+            return Ok(Step::Rest(end.min(wait.resume).saturating_sub(at)));
         }
-        if node.session == 0 || at < wait.resume {
-            let rest = if at < wait.resume {
-                end.min(wait.resume)
-            } else {
-                end
-            };
-            return Ok(Step::Rest(rest.saturating_sub(at)));
+        if node.session == 0 {
+            return Ok(Step::Rest(end.saturating_sub(at)));
         }
         Ok(Step::Send(self.asked(id)))
     }
@@ -106,9 +98,6 @@ impl State {
         let call = self.begin_call(name.clone());
         let wait = self.claims.get_mut(&id).expect("a wait");
         wait.open += 1;
-        if wait.phase == Phase::Asked {
-            wait.phase = Phase::Sent;
-        }
         let (node, session) = (wait.node, self.nodes[wait.node].session);
         Asked {
             command: wait.acquire_command(session, sent),
@@ -129,9 +118,6 @@ impl State {
                 wait.renounce_owner();
             } else {
                 wait.open = wait.open.saturating_sub(1);
-            }
-            if wait.phase == Phase::Sent {
-                wait.phase = Phase::Asked; // unless the reply says more
             }
         }
         self.apply_acquire(asked, reply);
@@ -166,7 +152,6 @@ impl State {
                 if is_out && fault.redirection().is_some() {
                     wait.phase = Phase::Asked; // its place has gone
                 }
-                wait.has_failed = wait.phase == Phase::Asked;
                 wait.cause = Some(fault.clone());
                 self.changed.push(id);
                 if fault.is("NOSESSION") && asked.session == session {
@@ -180,7 +165,7 @@ impl State {
         }
     }
 
-    /// Forgets a wait. It returns true if the server may know it: then its cancel is sent, for `cancel_answered`.
+    /// Forgets a wait. It returns true if the server may know it: then its cancel is sent, for `finished`.
     pub(crate) fn give_up(&mut self, id: Id) -> bool {
         let wait = &self.claims[&id];
         let is_known = wait.open > 0 || matches!(wait.phase, Phase::InLine | Phase::Held);
@@ -195,11 +180,6 @@ impl State {
             self.give_back(node, name, 0);
         }
         is_known
-    }
-
-    /// Applies the reply to the cancel of a wait that was given up.
-    pub(crate) fn cancel_answered(&mut self, name: &Name, reply: &Reply) {
-        self.finished(&(name.clone(), 0), reply);
     }
 
     pub(super) fn end_wait(&mut self, id: Id, failure: Error) {

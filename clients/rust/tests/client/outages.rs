@@ -150,3 +150,29 @@ async fn a_crowd() {
     is(locks.lock("k1").try_acquire().await, Busy);
     drop(holder);
 }
+
+/// A release that the server cannot carry out is repeated before each POLL, and the POLL waits all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_release_does_not_hurry_the_session() {
+    let server = Server::start();
+    let settings = settings().lease(ms(1000)).reply_time(ms(500));
+    let locks = locks_at(server.port(), settings);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let need = |count| {
+        cmd!(
+            server.connection(),
+            "CONFIG",
+            "SET",
+            "min-replicas-to-write",
+            count
+        )
+    };
+    need(1).ok();
+    is(guard.release().await, Unavailable);
+    let polled = || calls(&server, "lock.session|poll");
+    let (before, begun) = (polled(), Instant::now());
+    eventually(|| polled() >= before + 4, "more POLLs");
+    assert!(begun.elapsed() >= ms(300), "{:?}", begun.elapsed()); // a POLL blocks for a third of the lease
+    need(0).ok();
+    await_free(&server, "k");
+}

@@ -133,7 +133,7 @@ fn a_fixed_lease() {
         reply: grant(50, 500),
         was_open: false,
     };
-    rig.state.confirmed(id, &answer).expect("renewed");
+    rig.state.left(id, &answer).expect("renewed");
     rig.poll(9000, 0, vec![granted("k", 50)]);
     rig.sure_till(id, 100.7);
     rig.end_session();
@@ -151,10 +151,7 @@ fn a_leave_without_an_answer() {
     rig.state.renew(id, 3 * S, true).expect("held");
     let answer = rig.answer(no_reply(), false);
     assert_eq!(
-        rig.state
-            .confirmed(id, &answer)
-            .expect_err("no answer")
-            .kind,
+        rig.state.left(id, &answer).expect_err("no answer").kind,
         ErrorKind::Unavailable
     );
     rig.poll(9000, 0, vec![taken("k", 50, 0)]);
@@ -195,12 +192,12 @@ fn nothing_is_kept_of_a_grant_that_has_left() {
     let id = rig.held("k");
     rig.state.renew(id, 3 * S, true).expect("held");
     let answer = rig.answer(says("NOPERM x"), false);
-    rig.state.confirmed(id, &answer).expect_err("refused");
+    rig.state.left(id, &answer).expect_err("refused");
     assert!(rig.state.nodes[0].leaving.is_empty());
     for lease in [2 * S, 3 * S] {
         rig.state.renew(id, lease, true).expect("held");
         let answer = rig.answer(grant(50, 3000), false);
-        rig.state.confirmed(id, &answer).expect("left");
+        rig.state.left(id, &answer).expect("left");
     }
     assert_eq!(rig.state.nodes[0].leaving.len(), 1);
     rig.end_session();

@@ -171,7 +171,7 @@ impl Rig {
         let id = self.held(key);
         self.state.renew(id, 3 * S, true).expect("held");
         let answer = self.answer(grant(50, 3000), false);
-        self.state.confirmed(id, &answer).expect("left");
+        self.state.left(id, &answer).expect("left");
         self.state.let_go(id);
     }
 

@@ -173,7 +173,6 @@ fn a_misplaced_release() {
     rig.state.nodes.push(Node::new("other"));
     rig.state.give_back(0, name("k"), 50);
     rig.apply(&[says("MOVED 1 b:1")]);
-    rig.is_due(&[]);
     let (ended, node, fault) = rig.state.redirected.remove(0);
     assert_eq!((node, fault.redirection()), (0, Some("b:1")));
     rig.state.redirect(&ended, 1, false);
