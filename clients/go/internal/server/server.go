@@ -85,28 +85,39 @@ func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Rep
 		b.until = until
 	}
 	s.mu.Unlock()
-	if place == 0 {
-		s.lead(b, limit)
-	}
-	<-b.answered
-	return b.replies[place]
-}
-
-// lead sends a batch, if it has its turn in time.
-func (s *Server) lead(b *batch, limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	if place == 0 {
+		s.lead(b, timer)
+	}
+	select {
+	case <-b.answered:
+		return b.replies[place]
+	case <-timer.C: // the others may have more time
+		return late(true)
+	}
+}
+
+func late(isSent bool) state.Reply {
+	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: errors.New("no answer in time")}}
+}
+
+// lead sends a batch, if it has its turn before the timer ends.
+func (s *Server) lead(b *batch, timer *time.Timer) {
 	select {
 	case s.turns <- struct{}{}:
-		if s.take(b) {
-			b.answer(s.calls.Send(time.Until(b.until), b.commands...))
-		}
-		<-s.turns
+		go func() {
+			if s.take(b) {
+				b.answer(s.calls.Send(time.Until(b.until), b.commands...))
+			}
+			<-s.turns
+		}()
 	case <-b.answered:
 	case <-timer.C:
 		if s.take(b) {
-			late := state.Reply{Fault: &state.Fault{Err: errors.New("no answer in time")}}
-			b.answer(slices.Repeat([]state.Reply{late}, len(b.commands)))
+			b.answer(slices.Repeat([]state.Reply{late(false)}, len(b.commands)))
+		} else {
+			timer.Reset(0) // the loop has it
 		}
 	}
 }
