@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a lock or a client cannot be asked for.
+// Options without a meaning are ErrMisuse.
 func TestWrongOptions(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -26,7 +26,7 @@ const JAVA: Id = ("java", OURS);
 const JAVA_COMMANDS: Id = ("java", "commands");
 const GO: Id = ("go", OURS);
 
-/// The pool of go-redis, unless it is told another size, for each processor.
+/// The connections of a go-redis pool by default, for each processor.
 const GO_POOL: usize = 10;
 
 /// Of one client without contention.

@@ -20,10 +20,10 @@ use contestant::{
 };
 use goals::Wanted;
 
-/// Contenders for locks, and what is told of them.
+/// One contest: who contends for which locks, and which figures its table shows.
 struct Contest {
     title: &'static str,
-    /// What the table means.
+    /// One sentence or two under the table: how to read its figures.
     meaning: &'static str,
     rows: &'static [(Id, &'static str)],
     processes: usize,

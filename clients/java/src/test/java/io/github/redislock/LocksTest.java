@@ -283,7 +283,7 @@ class LocksTest extends Bed {
         assertThrows(ArithmeticException.class, () -> locks.get("k").lead(grant -> 1 / Integer.parseInt("0")));
     }
 
-    /** What an observer throws changes nothing. */
+    /** An observer that throws does not change the outcome of a call. */
     @ParameterizedTest
     @EnumSource
     void observer(Client client) throws Exception {
