@@ -19,6 +19,8 @@ const FREE_BYTES_EACH: usize = 1024;
 /// Each has a connection. Open files besides these.
 const MOST_SESSIONS: usize = 10_000;
 const OTHER_FILES: usize = 200;
+/// The highest value of `lock.max-waiters`.
+const MOST_WAITERS: usize = 1_000_000;
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -121,14 +123,14 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
 /// Adds to a server until there are so many: the microseconds and the bytes of each, and the microseconds of a pair on
 /// other keys.
 fn grow(program: &Program, kind: Kind, amounts: &[usize]) -> Vec<[f64; 3]> {
-    let most = amounts.last().copied().unwrap_or(0).to_string();
+    let most = amounts.last().copied().unwrap_or(0).min(MOST_WAITERS);
     let server = program
         .builder()
         .config(
             "maxclients",
             &(open_files_allowed() / 2).min(20_000).to_string(),
         )
-        .config("lock.max-waiters", &most)
+        .config("lock.max-waiters", &most.to_string())
         .start();
     settle(&server);
     let mut session = Session::open(&server);
