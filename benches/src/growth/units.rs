@@ -126,10 +126,7 @@ fn grow(program: &Program, kind: Kind, amounts: &[usize]) -> Vec<[f64; 3]> {
     let most = amounts.last().copied().unwrap_or(0).min(MOST_WAITERS);
     let server = program
         .builder()
-        .config(
-            "maxclients",
-            &(open_files_allowed() / 2).min(20_000).to_string(),
-        )
+        .config("maxclients", &(MOST_SESSIONS + OTHER_FILES).to_string())
         .config("lock.max-waiters", &most.to_string())
         .start();
     settle(&server);
