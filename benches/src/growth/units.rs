@@ -128,6 +128,7 @@ fn grow(program: &Program, kind: Kind, amounts: &[usize]) -> Vec<[f64; 3]> {
         .builder()
         .config("maxclients", &(MOST_SESSIONS + OTHER_FILES).to_string())
         .config("lock.max-waiters", &most.to_string())
+        .config("lock.max-sessions", &(MOST_SESSIONS + 1).to_string()) // one is there already
         .start();
     settle(&server);
     let mut session = Session::open(&server);
