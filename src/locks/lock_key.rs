@@ -72,7 +72,7 @@ pub(crate) enum Announce<'a> {
 }
 
 impl Announce<'_> {
-    /// Announces a change. `effect` is the state that it led to; `None` when the key was deleted.
+    /// Announces a change. `effect` is the encoded change; `None` when the key was deleted.
     ///
     /// The key is closed by then, because a listener may change it.
     #[expect(clippy::inline_always, reason = "saves 50 instructions of a pair")]
@@ -155,8 +155,8 @@ impl<'call> LockKey<'call> {
         })
     }
 
-    /// As [`LockKey::holders`], for this release. Where it ends the lease of an exclusive lock, when that would have
-    /// ended is not asked for, which takes the server 450 instructions.
+    /// As [`LockKey::holders`], for this release. A release that frees an exclusive lock does not need the end of the
+    /// lease, and asking costs 450 instructions.
     pub(crate) fn holders_to_release(
         &self,
         call: &Release<'_>,

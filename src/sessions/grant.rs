@@ -14,7 +14,7 @@ use crate::server::{Context, OwnedText};
 pub(super) enum Outcome {
     /// It has this deadline now.
     Renewed(Deadline),
-    /// It has this deadline, and is left so: it has none, or had none when it was seen last.
+    /// Not renewed: its lease has no end, or had none when last seen. This is its deadline now.
     Left(Deadline),
     /// It does not stand any more.
     Lost,

@@ -14,7 +14,7 @@ use super::upper::{end_waits, moves, release};
 use crate::locks::{Slice, check_write};
 use crate::server::{Context, OwnedText, WriteCheck};
 
-/// How often the server is asked what a connection has selected.
+/// How often the server is asked which user and database a connection has.
 const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
@@ -43,8 +43,7 @@ pub(super) fn work(context: Context<'_>) {
     });
 }
 
-/// Whether the server would allow a command to write, asked where that matters, and for how long it has been
-/// written.
+/// Whether the server allows writes now, asked only when needed, and the time slice for writing.
 struct Writes<'call> {
     context: Context<'call>,
     allowed: Option<bool>,

@@ -11,7 +11,7 @@ use crate::locks::{CommandError, LockView, detects_deadlocks, now};
 use crate::server::{self, Context, OwnedText, Text};
 use crate::statistics::{self, Counter};
 
-/// A call that is about to wait.
+/// The verdict on a call that is about to wait.
 pub(super) enum Judged {
     /// It may wait.
     Waits,

@@ -1,29 +1,29 @@
-//! Which sessions were detached or attached again, and how far their calls are moved.
+//! Sessions that went away or came back, and how far their calls are updated.
 
 use std::collections::BTreeSet;
 
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Calls, MovePlace};
 
-/// For so many sessions at most a line is searched for calls.
+/// The most sessions for which a line is searched.
 const MAX_LOOKS: usize = 64;
 
-/// The sessions whose calls are to be moved.
+/// The sessions whose calls are to be updated: passed over from now on, or no longer.
 #[derive(Default)]
 pub(super) struct Moves {
     sessions: BTreeSet<SessionId>,
-    /// One of them, some of whose calls are moved already: where to go on.
+    /// One of them, some of whose calls are updated already, and where to continue.
     next: Option<(SessionId, MovePlace)>,
 }
 
 impl Moves {
-    /// True while calls are being moved.
+    /// True while calls are left to update.
     pub(super) fn are_under_way(&self) -> bool {
         !self.sessions.is_empty()
     }
 
-    /// True while calls in the line of this lock belong to a session whose calls are being moved: the line has no
-    /// order then. So many sessions at once that a look would take long count for every line.
+    /// True while calls in the line of this lock belong to a session that is left to update: the line has no order
+    /// then. More than [`MAX_LOOKS`] sessions count for every line, because a search would take too long.
     pub(super) fn concern<A>(&self, calls: &Calls<A>, database: i32, key: &[u8]) -> bool {
         self.sessions.len() > MAX_LOOKS || {
             let mut sessions = self.sessions.iter();
@@ -31,14 +31,14 @@ impl Moves {
         }
     }
 
-    /// The calls of this session are to be moved from the beginning.
+    /// The calls of this session are to be updated, from the first one.
     pub(super) fn add(&mut self, session: SessionId) {
         self.next.take_if(|(moving, _)| *moving == session);
         self.sessions.insert(session);
     }
 
-    /// The session whose calls come next, and where to go on; `None` for the beginning. One that was begun is
-    /// finished first, however many others come and go.
+    /// The session whose calls come next, and where to continue; `None` for the first call. A session that was begun
+    /// is finished first, however many others come and go.
     pub(super) fn first(&self) -> Option<(SessionId, Option<MovePlace>)> {
         match self.next {
             Some((session, place)) => Some((session, Some(place))),
@@ -46,7 +46,7 @@ impl Moves {
         }
     }
 
-    /// The calls of this session before `next` are moved, or all.
+    /// The calls of this session before `next` are updated, or all.
     pub(super) fn go_on(&mut self, session: SessionId, next: Option<MovePlace>) {
         self.next = next.map(|place| (session, place));
         if next.is_none() {
@@ -84,7 +84,7 @@ mod tests {
         moves.go_on(seven, place);
         moves.add(one);
         assert_eq!(moves.first(), Some((seven, place)));
-        // It is attached again: from the beginning, at its turn.
+        // It has changed again: from the first call, at its turn.
         moves.add(seven);
         assert_eq!(moves.first(), Some((one, None)));
         moves.go_on(one, None);

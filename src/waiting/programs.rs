@@ -1,7 +1,9 @@
 //! Calls of sessions: they are passed over while their program may be dead or frozen.
 //!
-//! All calls of a session are moved before any of their locks is granted to anybody; with many of them that takes
-//! several ticks.
+//! All calls of a session are updated before any of their locks is granted. With many calls that takes several ticks.
+//!
+//! The core's `sessions/presence.rs` finds that a program is away, `sessions/upper.rs` reports it to this file, and the
+//! core's `calls/passed_over.rs` updates the lines.
 
 use redis_lock_core::sessions::{Presence, SessionId};
 
@@ -12,7 +14,7 @@ use crate::locks::Slice;
 use crate::server::Context;
 use crate::sessions;
 
-/// How many calls are moved between two looks at the clock.
+/// How many calls are updated between two looks at the clock.
 const MOVED_AT_ONCE: usize = 256;
 
 /// Whether the program of a call may get a lock.
@@ -43,7 +45,7 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
     }
 }
 
-/// A session was detached, so its calls are passed over from now on; or it was attached again.
+/// A session went away, so its calls are passed over from now on; or it came back.
 pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| state.moves.add(session)) {
         move_calls(context);
@@ -52,7 +54,7 @@ pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
     }
 }
 
-/// Moves the calls of the sessions that were detached or attached again, as far as the time allows.
+/// Updates the calls of the sessions that went away or came back, as far as the time allows.
 pub(super) fn move_calls(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some((session, from)) = STATE.if_busy(context, |state| state.moves.first()) {

@@ -54,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// The server renews a grant of a session: its end before and afterwards. No call tells its owner.
+    /// Notes that the server renewed a grant: `ends` are the old and the new end. The owner is not notified.
     pub(super) fn renewed(
         &self,
         context: Context<'_>,
@@ -101,7 +101,7 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
-    /// The calls of sessions that were detached or attached again.
+    /// Sessions that went away or came back, and whose calls are left to update.
     pub(super) moves: Moves,
     /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,

@@ -21,10 +21,10 @@ use crate::locks::{Slice, monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
 
-/// How many of the locks that are not due a tick polls.
+/// How many of the locks that are not ready a tick checks in turn.
 const POLLS_PER_TICK: usize = 256;
 
-/// Of how many locks whose lease has ended a tick takes note.
+/// The most locks that one tick marks ready because a lease ended.
 const ENDS_PER_TICK: usize = 256;
 
 /// Runs a tick; returns the delay to the next one.
@@ -53,7 +53,7 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     next_delay(context)
 }
 
-/// Serves the ready locks, and does what is given back of them. Then polls a few of the others, in turn, while
+/// Serves the ready locks, and does what is given back of them. Then checks a few of the others in turn, while
 /// there is time. False when ready locks are left.
 fn serve_ready(context: Context<'_>) -> bool {
     let slice = Slice::begin();

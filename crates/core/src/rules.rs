@@ -1,7 +1,9 @@
 //! The rules: what an acquire, a release, a renewal and a fence do to the holders of a lock.
 //!
-//! A rule takes the holders, the call and the time, and changes nothing. It returns a [`LockChange`] for the caller
-//! to apply. An exclusive lock differs from a shared one in three points: its end is the expiry of its key
+//! A rule takes the holders, the call and the time, and changes no lock; only the token clock that it is given moves
+//! on. It returns a [`LockChange`] for the caller to apply.
+//!
+//! An exclusive lock differs from a shared one in three points: its end is the expiry of its key
 //! (`holders.rs`), only its token can be raised, and nobody has room beside its holder.
 //!
 //! **The order of a command**, all at one time:

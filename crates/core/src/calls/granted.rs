@@ -162,8 +162,9 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// A client has disconnected. True when the reply of its last answered call may be unsent, behind output
-    /// that the client did not read. (The call that blocked it, if any, is abandoned by itself.)
+    /// A client has disconnected. Abandons its last answered call, if that is pending. True when a sent reply may
+    /// be incomplete, behind output that the client did not read. (A call that blocks the client is abandoned by
+    /// itself.)
     pub fn closed(&mut self, client: u64) -> bool {
         let id = self.answered_of(client);
         id.is_some_and(|id| !self.abandon(id))
@@ -208,7 +209,8 @@ impl<A: Default> Calls<A> {
         left.is_shared
     }
 
-    /// A call that did not wait was answered: its grant now outlives the pending calls.
+    /// Another call of this grant was answered, or its session has the event: the grant now outlives the pending
+    /// calls.
     pub fn answered(&mut self, database: i32, key: &[u8], token: Token) {
         let is_lock = |lock_id: &LockId| lock_id.is(database, key);
         for pending in of_grant(&mut self.pending, &self.table, token, is_lock) {

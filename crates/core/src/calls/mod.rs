@@ -14,9 +14,9 @@
 //! * `granted.rs`: the stages from the grant on.
 //! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
 //!
-//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`), a client
-//! (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are ordered sets and maps in parts, so
-//! none of them ever grows all at once.
+//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`),
+//! a client (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are
+//! ordered sets and maps in parts, so none of them ever grows all at once.
 
 mod call;
 mod give_back;
@@ -74,14 +74,14 @@ pub struct Calls<A = ()> {
     sent_ends: BTreeSet<(Deadline, CallId)>,
     /// The ends of the leases that somebody waits for.
     lease_ends: BTreeSet<(u64, LineId)>,
-    /// The locks that somebody waits for, in the order of polling; the one that was polled last, and the last one of
-    /// this round.
+    /// The locks that somebody waits for, in the order of their turns; the one that had the last turn, and the last one
+    /// of this round.
     turns: BTreeMap<LineId, LockId>,
     polled: LineId,
     round_end: LineId,
     /// The ready locks, in the order of their events, and some that are ready no more.
     ready_keys: VecDeque<LockId>,
-    /// So many locks, the next in the order of polling, are ready after those.
+    /// After those, this many locks are ready, in the order of their turns.
     all_ready: usize,
     waiting: usize,
     queued: usize,

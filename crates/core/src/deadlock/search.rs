@@ -19,7 +19,7 @@ pub struct Search<'a> {
     next: usize,
     /// The first calls of the owners that were found.
     seen: Set<CallId>,
-    /// The locks whose holders were looked at, by their calls.
+    /// The locks whose holders were looked at, by line.
     looked_at: Map<LineId, MustGo>,
     /// The one to look at now, and the wait that is followed there.
     current: Option<(usize, Line)>,
@@ -43,7 +43,7 @@ enum MustGo {
     All,
 }
 
-/// Why an owner that waits for a lock does.
+/// Which holders block an owner, and the owners whose calls count.
 #[derive(Debug)]
 struct Line {
     must_go: MustGo,

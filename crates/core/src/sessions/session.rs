@@ -10,9 +10,9 @@ use super::orders::Filed;
 use super::polls::Poll;
 use crate::{Deadline, Lease, Monotonic};
 
-/// A session ends so much later than its timeout, because a POLL that was sent in time may not be read yet.
+/// How much later than its timeout a session ends, because a POLL that was sent in time may not be read yet.
 const READING: Duration = Duration::from_millis(500);
-/// A program that has not polled for so long after a reply is away.
+/// A program is away when it has not polled for this long after a reply.
 const REPLY_AGE: Duration = Duration::from_secs(1);
 
 /// A session's id: 1 to 2^53 - 1, so that a double holds it exactly.
