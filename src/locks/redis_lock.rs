@@ -1,6 +1,7 @@
-//! The data type `RedisLock`: its stored form, version 1.
+//! The data type `RedisLock`: saving, loading, rewriting, loss.
 //!
-//! The core's `stored.rs` describes the fields of a lock. The token clock is stored beside the keys, as one number.
+//! This is version 1 of the stored form. The core's `stored.rs` describes the fields of a lock. The token clock is stored
+//! beside the keys, as one number.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The reports and questions of the commands on locks.
+//! What commands on locks tell sessions and ask them.
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};

@@ -1,7 +1,7 @@
 //! Events of the server for waiting calls: a lock may have become free, a client has disconnected.
 //!
 //! They come while the server is in the middle of something else. So a handler only notes the event and
-//! arms a tick.
+//! arms a tick. A disconnect of a client that is blocked for a lock arrives in `wait.rs`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Holds that are given back after their callers have disconnected.
+//! Gives back holds whose callers have disconnected. The core's `calls/granted.rs` marks them.
 
 use redis_lock_core::{LockChange, Release, release};
 

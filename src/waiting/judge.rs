@@ -1,4 +1,4 @@
-//! Judging a call.
+//! Applies the rules and the session checks to a call. An ACQUIRE is decided in the core's `rules.rs`.
 
 use redis_lock_core::{Acquire, Granted, Holders, Owner, Refusal};
 

@@ -1,4 +1,6 @@
-//! How a waiting call ends: it is answered, or its client disconnects.
+//! Server callbacks of a client blocked for a lock: reply, disconnect, CLIENT UNBLOCK.
+//!
+//! After a disconnect the core's `calls/granted.rs` marks what is given back, and a tick does it (`give_back.rs`).
 
 use super::answer::{Answer, Recipient, Wait};
 use super::disconnect_check::has_disconnected;

@@ -1,3 +1,5 @@
+//! The search finds every cycle of the rule, the shortest first, and a caller that it refuses could never get the lock.
+
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
