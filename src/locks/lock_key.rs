@@ -8,7 +8,7 @@ use redis_lock_core::{
 };
 
 use super::{RedisLock, effect, grant_end, last_token};
-use crate::server::{self, Content, Context, Key, Stored, Text, Value};
+use crate::server::{self, Content, Context, Key, ValueRef, Text, Value};
 
 /// The key holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,10 +145,10 @@ impl<'call> LockKey<'call> {
         Ok(match self.0.content() {
             Content::Empty => None,
             Content::Other => return Err(WrongType),
-            Content::Ours(Stored::Bytes(record)) => {
+            Content::Ours(ValueRef::Bytes(record)) => {
                 Some(Holders::Exclusive(RedisLock::holder(record, self.expiry())))
             }
-            Content::Ours(Stored::Large(set)) => Some(Holders::Shared(SharedLock {
+            Content::Ours(ValueRef::Large(set)) => Some(Holders::Shared(SharedLock {
                 set,
                 expiry: self.expiry(),
             })),
@@ -161,7 +161,7 @@ impl<'call> LockKey<'call> {
         &self,
         call: &Release<'_>,
     ) -> Result<Option<Holders<'_>>, WrongType> {
-        if let Content::Ours(Stored::Bytes(record)) = self.0.content() {
+        if let Content::Ours(ValueRef::Bytes(record)) = self.0.content() {
             let holder = RedisLock::holder(record, Deadline::Never);
             if call.amount.left_of(holder.grant.holds).is_none() {
                 return Ok(Some(Holders::Exclusive(holder)));
@@ -172,12 +172,12 @@ impl<'call> LockKey<'call> {
 
     /// True when the lock has several holders, or one with a wider limit than 1.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.0.content(), Content::Ours(Stored::Large(_)))
+        matches!(self.0.content(), Content::Ours(ValueRef::Large(_)))
     }
 
     /// True when the lock has one holder with limit 1.
     pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self.0.content(), Content::Ours(Stored::Bytes(_)))
+        matches!(self.0.content(), Content::Ours(ValueRef::Bytes(_)))
     }
 
     fn expiry(&self) -> Deadline {

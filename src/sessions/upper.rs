@@ -16,7 +16,7 @@ pub(crate) struct Upper {
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
     /// A session went away, so its calls are passed over from now on; or it came back.
-    pub(crate) moves: fn(Context<'_>, SessionId),
+    pub(crate) presence_changed: fn(Context<'_>, SessionId),
     /// The lease of a grant is renewed: its end before and afterwards.
     pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
 }
@@ -36,9 +36,9 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
 }
 
 /// This session went away, or came back.
-pub(super) fn moves(context: Context<'_>, id: SessionId) {
+pub(super) fn presence_changed(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
-        (upper.moves)(context, id);
+        (upper.presence_changed)(context, id);
     }
 }
 

@@ -10,7 +10,7 @@ use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
 use super::timer;
-use super::upper::{end_waits, moves, release};
+use super::upper::{end_waits, presence_changed, release};
 use crate::locks::{Slice, check_write};
 use crate::server::{Context, OwnedText, WriteCheck};
 
@@ -126,7 +126,7 @@ fn end_silent(context: Context<'_>) {
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
         match timeout {
-            Timeout::Away(id) => moves(context, id),
+            Timeout::Away(id) => presence_changed(context, id),
             Timeout::Ended(id) => end_waits(context, id),
         }
         if slice.is_over() {
@@ -161,7 +161,7 @@ fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
         let (sessions, name) = (&mut state.sessions, grant.name());
         match outcome {
             Outcome::Renewed(deadline) => sessions.renewed(grant, deadline, now),
-            Outcome::Left(deadline) => sessions.seen(name, deadline, now),
+            Outcome::Kept(deadline) => sessions.seen(name, deadline, now),
             Outcome::Lost => sessions.lost(name, LossReason::Deleted, now),
         }
     });
@@ -214,7 +214,7 @@ fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
         (is_attached, goes_away)
     });
     if goes_away {
-        moves(context, id);
+        presence_changed(context, id);
     }
     is_attached
 }

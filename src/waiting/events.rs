@@ -103,7 +103,7 @@ fn client_disconnected(context: Context<'_>) {
     let client = context.client_id();
     let asks = STATE.with(context, |state| {
         state.polling_sockets.remove(&client);
-        state.calls.closed(client) && may_query(state)
+        state.calls.client_closed(client) && may_query(state)
     });
     let is_unsent = asks && context.reply_is_unsent(client, "lock.acquire");
     let is_ready = STATE.with(context, |state| {

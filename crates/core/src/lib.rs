@@ -44,7 +44,7 @@ mod sessions_properties;
 pub use properties::{check_lock_history, check_queue_history};
 
 pub use calls::{
-    Call, CallId, Calls, GiveBack, LineId, MovePlace, OwnerWaits, QueueWaits, Taken, Waiter,
+    Call, CallId, Calls, GiveBack, LineId, OwnerWaits, PassOverPlace, QueueWaits, Taken, Waiter,
 };
 pub use change::{LockChange, Mismatch, SharedChange, SharedStep};
 pub use effect::{Effect, EffectBuffer, EffectError, is_quiet};

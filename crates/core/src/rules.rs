@@ -71,7 +71,7 @@ pub fn acquire<'a>(
         return Ok(None);
     }
     let mut next = *clock;
-    let token = next.next(now).ok_or(Refusal::TokensUsedUp)?;
+    let token = next.issue(now).ok_or(Refusal::TokensUsedUp)?;
     if in_line {
         return Ok(None);
     }
@@ -256,7 +256,7 @@ fn check_lead(
 ///
 /// [`Refusal::Fenced`] when it is of none, or when the lock is free.
 pub fn fence(holders: Option<&Holders<'_>>, token: Token, now: UnixTime) -> Result<(), Refusal> {
-    match holders.and_then(|holders| holders.with(token)) {
+    match holders.and_then(|holders| holders.find_token(token)) {
         Some(holder) if !holder.end.has_passed(now) => Ok(()),
         _ => Err(Refusal::Fenced),
     }

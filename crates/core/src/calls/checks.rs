@@ -23,7 +23,7 @@ impl<A> Calls<A> {
             );
             let eligible = all.iter().find(|id| !self.call(**id).is_passed_over);
             assert_eq!(
-                line.first,
+                line.first_eligible,
                 eligible.copied(),
                 "the first that is not passed over"
             );

@@ -43,7 +43,7 @@ pub use call::{Call, CallId, QueueWaits, Taken, Waiter};
 pub use give_back::GiveBack;
 pub use line::LineId;
 pub use owners::OwnerWaits;
-pub use passed_over::MovePlace;
+pub use passed_over::PassOverPlace;
 
 /// Every call of a server that waits, or whose grant may still have to be given back. `A` is what the caller
 /// of this crate keeps with a call.
@@ -77,7 +77,7 @@ pub struct Calls<A = ()> {
     /// The locks that somebody waits for, in the order of their turns; the one that had the last turn, and the last one
     /// of this round.
     turns: BTreeMap<LineId, LockId>,
-    polled: LineId,
+    last_turn: LineId,
     round_end: LineId,
     /// The ready locks, in the order of their events, and some that are ready no more.
     ready_keys: VecDeque<LockId>,
@@ -272,7 +272,7 @@ impl<A> Calls<A> {
 
     /// The wait that ends first, and when.
     #[must_use]
-    pub fn next_end(&self) -> Option<(Monotonic, CallId)> {
+    pub fn next_wait_end(&self) -> Option<(Monotonic, CallId)> {
         self.wait_ends.first().copied()
     }
 
@@ -301,10 +301,10 @@ impl<A> Calls<A> {
 impl<A> Calls<A> {
     fn first_of_line(&self, line: &Line) -> Option<CallId> {
         if self.passed_over.is_empty() {
-            return line.first;
+            return line.first_eligible;
         }
         let passed_over = of_line(&self.passed_over, line.id).next();
-        line.first.into_iter().chain(passed_over).min()
+        line.first_eligible.into_iter().chain(passed_over).min()
     }
 }
 

@@ -106,7 +106,7 @@ impl<A> Calls<A> {
 
     /// The next lock to check in turn. Those that somebody began to wait for in this round come in the next one.
     pub fn next_turn(&mut self) -> Option<LockId> {
-        let mut rest = self.turns.range(self.polled.next()..);
+        let mut rest = self.turns.range(self.last_turn.next()..);
         let next = rest.next().filter(|(line, _)| **line <= self.round_end);
         let (line, lock_id) = if let Some(next) = next {
             next
@@ -114,7 +114,7 @@ impl<A> Calls<A> {
             self.round_end = *self.turns.last_key_value()?.0;
             self.turns.first_key_value()?
         };
-        self.polled = *line;
+        self.last_turn = *line;
         Some(lock_id.clone())
     }
 }

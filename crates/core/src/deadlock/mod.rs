@@ -21,10 +21,10 @@
 //! Where the call that counts is that of a holder of the same lock, the lock leads nowhere: the call is
 //! about to be judged as a re-entry. (Only a key that was restored or renamed gets so.)
 
-mod circle;
+mod cycle;
 mod search;
 
-pub use circle::Circle;
+pub use cycle::Cycle;
 pub use search::{MAX_STEPS, Search};
 
 #[cfg(test)]

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Calls, MovePlace};
+use redis_lock_core::{Calls, PassOverPlace};
 
 /// The most sessions for which a line is searched.
 const MAX_LOOKS: usize = 64;
 
 /// The sessions whose calls are to be updated: passed over from now on, or no longer.
 #[derive(Default)]
-pub(super) struct Moves {
+pub(super) struct PresenceChanges {
     sessions: BTreeSet<SessionId>,
     /// One of them, some of whose calls are updated already, and where to continue.
-    next: Option<(SessionId, MovePlace)>,
+    next: Option<(SessionId, PassOverPlace)>,
 }
 
-impl Moves {
+impl PresenceChanges {
     /// True while calls are left to update.
     pub(super) fn are_under_way(&self) -> bool {
         !self.sessions.is_empty()
@@ -33,13 +33,13 @@ impl Moves {
 
     /// The calls of this session are to be updated, from the first one.
     pub(super) fn add(&mut self, session: SessionId) {
-        self.next.take_if(|(moving, _)| *moving == session);
+        self.next.take_if(|(updating, _)| *updating == session);
         self.sessions.insert(session);
     }
 
     /// The session whose calls come next, and where to continue; `None` for the first call. A session that was begun
     /// is finished first, however many others come and go.
-    pub(super) fn first(&self) -> Option<(SessionId, Option<MovePlace>)> {
+    pub(super) fn first(&self) -> Option<(SessionId, Option<PassOverPlace>)> {
         match self.next {
             Some((session, place)) => Some((session, Some(place))),
             None => Some((*self.sessions.first()?, None)),
@@ -47,7 +47,7 @@ impl Moves {
     }
 
     /// The calls of this session before `next` are updated, or all.
-    pub(super) fn go_on(&mut self, session: SessionId, next: Option<MovePlace>) {
+    pub(super) fn go_on(&mut self, session: SessionId, next: Option<PassOverPlace>) {
         self.next = next.map(|place| (session, place));
         if next.is_none() {
             self.sessions.remove(&session);
@@ -78,35 +78,35 @@ mod tests {
         let [one, seven] = [1, 7].map(session);
         let place = calls().pass_over(seven, true, None, 1);
         assert!(place.is_some());
-        let mut moves = Moves::default();
-        moves.add(seven);
-        assert_eq!(moves.first(), Some((seven, None)));
-        moves.go_on(seven, place);
-        moves.add(one);
-        assert_eq!(moves.first(), Some((seven, place)));
+        let mut changes = PresenceChanges::default();
+        changes.add(seven);
+        assert_eq!(changes.first(), Some((seven, None)));
+        changes.go_on(seven, place);
+        changes.add(one);
+        assert_eq!(changes.first(), Some((seven, place)));
         // It has changed again: from the first call, at its turn.
-        moves.add(seven);
-        assert_eq!(moves.first(), Some((one, None)));
-        moves.go_on(one, None);
-        moves.go_on(seven, None);
-        assert!(!moves.are_under_way());
+        changes.add(seven);
+        assert_eq!(changes.first(), Some((one, None)));
+        changes.go_on(one, None);
+        changes.go_on(seven, None);
+        assert!(!changes.are_under_way());
     }
 
     #[test]
-    fn only_lines_with_calls_of_a_moving_session_wait() {
-        let (calls, mut moves) = (calls(), Moves::default());
-        let concern = |moves: &Moves| {
+    fn only_lines_with_calls_of_a_changed_session_wait() {
+        let (calls, mut changes) = (calls(), PresenceChanges::default());
+        let concern = |changes: &PresenceChanges| {
             [(0, b"lock"), (0, b"else"), (1, b"lock")]
-                .map(|(database, key)| moves.concern(&calls, database, key))
+                .map(|(database, key)| changes.concern(&calls, database, key))
         };
-        assert_eq!(concern(&moves), [false; 3]);
+        assert_eq!(concern(&changes), [false; 3]);
         for number in 8..=70 {
-            moves.add(session(number));
+            changes.add(session(number));
         }
-        assert_eq!(concern(&moves), [false; 3]);
-        moves.add(session(7));
-        assert_eq!(concern(&moves), [true, false, false]);
-        moves.add(session(71));
-        assert_eq!(concern(&moves), [true; 3], "too many");
+        assert_eq!(concern(&changes), [false; 3]);
+        changes.add(session(7));
+        assert_eq!(concern(&changes), [true, false, false]);
+        changes.add(session(71));
+        assert_eq!(concern(&changes), [true; 3], "too many");
     }
 }
