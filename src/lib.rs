@@ -50,7 +50,7 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         sessions::Upper {
             release: waiting::release_of_session,
             ended: waiting::session_ended,
-            moves: waiting::session_moves,
+            presence_changed: waiting::session_presence_changed,
             renewed: waiting::grant_renewed,
         },
     );

@@ -154,7 +154,7 @@ fn check(shares: &HolderSet) {
     assert_eq!(Some(shares.next_end()), ends().min().map(Deadline::At));
     for share in shares.iter() {
         assert_eq!(shares.find(share.owner), Some(share));
-        assert_eq!(shares.with(share.grant.token), Some(share));
+        assert_eq!(shares.find_token(share.grant.token), Some(share));
     }
     assert_eq!(read(&fields).as_ref(), Ok(shares));
 }

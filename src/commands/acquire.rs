@@ -14,7 +14,7 @@ use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_gran
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;
 use crate::statistics::{Counter, count};
-use crate::waiting::{self, Lock, Waits};
+use crate::waiting::{self, Lock, WaitOptions};
 
 pub(super) struct Acquire;
 
@@ -123,13 +123,13 @@ fn wait(
             return Ok(());
         }
     };
-    let waits = Waits {
+    let options = WaitOptions {
         is_queued,
         longest: (wait_ms > 0).then(|| Duration::from_millis(wait_ms)),
         names_limit: call.limit.is_some(),
         session: call.session,
     };
-    let place = waiting::join(context, name, request, &waits)?;
+    let place = waiting::join(context, name, request, &options)?;
     if is_queued {
         context.reply_integer(integer(place));
     }

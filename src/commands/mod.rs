@@ -1,4 +1,4 @@
-//! The `LOCK.*` commands, one file each, and the section `lock` of `INFO`.
+//! The `LOCK.*` commands, and the section `lock` of `INFO`.
 
 mod acquire;
 mod effects;

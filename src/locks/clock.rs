@@ -1,7 +1,7 @@
-//! The server's token clock, and how it is persisted.
+//! The server's token clock and how it is persisted, the wall clock and the monotonic clock.
 //!
-//! Every token that this server grants, receives from its primary or loads raises it. An RDB file stores it
-//! beside the keys. An append-only file that is rewritten without preamble holds only keys, and would lose
+//! Every token that this server grants, receives from its primary or loads raises the token clock. An RDB file
+//! stores it beside the keys. An append-only file that is rewritten without preamble holds only keys, and would lose
 //! the tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

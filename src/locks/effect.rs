@@ -1,5 +1,5 @@
-//! Replication by effects: replicas and the append-only file get the state that a command led to, not the
-//! command; of commands only the release that frees its lock. `docs/design.md` describes them.
+//! Replicas and the append-only file do not get the command but its effect: the new state of an exclusive lock, or one
+//! change of a shared one. Only a release that frees its lock is replicated as sent. `docs/design.md` has the details.
 
 use std::ffi::CStr;
 

@@ -8,7 +8,7 @@ use redis_lock_core::{
 };
 
 use super::{RedisLock, effect, grant_end, last_token};
-use crate::server::{self, Content, Context, Key, Stored, Text, Value};
+use crate::server::{self, Content, Context, Key, ValueRef, Text, Value};
 
 /// The key holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(crate) enum Announce<'a> {
 }
 
 impl Announce<'_> {
-    /// Announces a change. `effect` is the state that it led to; `None` when the key was deleted.
+    /// Announces a change. `effect` is the encoded change; `None` when the key was deleted.
     ///
     /// The key is closed by then, because a listener may change it.
     #[expect(clippy::inline_always, reason = "saves 50 instructions of a pair")]
@@ -145,23 +145,23 @@ impl<'call> LockKey<'call> {
         Ok(match self.0.content() {
             Content::Empty => None,
             Content::Other => return Err(WrongType),
-            Content::Ours(Stored::Bytes(record)) => {
+            Content::Ours(ValueRef::Bytes(record)) => {
                 Some(Holders::Exclusive(RedisLock::holder(record, self.expiry())))
             }
-            Content::Ours(Stored::Large(set)) => Some(Holders::Shared(SharedLock {
+            Content::Ours(ValueRef::Large(set)) => Some(Holders::Shared(SharedLock {
                 set,
                 expiry: self.expiry(),
             })),
         })
     }
 
-    /// As [`LockKey::holders`], for this release. Where it ends the lease of an exclusive lock, when that would have
-    /// ended is not asked for, which takes the server 450 instructions.
+    /// As [`LockKey::holders`], for this release. A release that frees an exclusive lock does not need the end of the
+    /// lease, and asking costs 450 instructions.
     pub(crate) fn holders_to_release(
         &self,
         call: &Release<'_>,
     ) -> Result<Option<Holders<'_>>, WrongType> {
-        if let Content::Ours(Stored::Bytes(record)) = self.0.content() {
+        if let Content::Ours(ValueRef::Bytes(record)) = self.0.content() {
             let holder = RedisLock::holder(record, Deadline::Never);
             if call.amount.left_of(holder.grant.holds).is_none() {
                 return Ok(Some(Holders::Exclusive(holder)));
@@ -172,12 +172,12 @@ impl<'call> LockKey<'call> {
 
     /// True when the lock has several holders, or one with a wider limit than 1.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.0.content(), Content::Ours(Stored::Large(_)))
+        matches!(self.0.content(), Content::Ours(ValueRef::Large(_)))
     }
 
     /// True when the lock has one holder with limit 1.
     pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self.0.content(), Content::Ours(Stored::Bytes(_)))
+        matches!(self.0.content(), Content::Ours(ValueRef::Bytes(_)))
     }
 
     fn expiry(&self) -> Deadline {

@@ -1,6 +1,7 @@
-//! The data type `RedisLock`: its stored form, version 1.
+//! The data type `RedisLock`: saving, loading, rewriting, loss.
 //!
-//! The core's `stored.rs` describes the fields of a lock. The token clock is stored beside the keys, as one number.
+//! This is version 1 of the stored form. The core's `stored.rs` describes the fields of a lock. The token clock is stored
+//! beside the keys, as one number.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use redis_lock_core::{
 
 use super::{effect, grant_end, last_token, observe_token};
 use crate::server::{
-    AofWriter, Context, DataType, Digest, Large, Lost, RdbReader, RdbWriter, Stored, Text,
+    AofWriter, Context, DataType, Digest, Large, Lost, RdbReader, RdbWriter, ValueRef, Text,
     TypeHandle, Value,
 };
 
@@ -63,10 +64,10 @@ impl DataType for RedisLock {
         &HANDLE
     }
 
-    fn save(value: Stored<'_, HolderSet>, out: &mut RdbWriter) {
+    fn save(value: ValueRef<'_, HolderSet>, out: &mut RdbWriter) {
         match value {
-            Stored::Bytes(record) => save_grant(&stored_holder(record).into(), out),
-            Stored::Large(set) => {
+            ValueRef::Bytes(record) => save_grant(&stored_holder(record).into(), out),
+            ValueRef::Large(set) => {
                 out.number(STORED_MARK);
                 out.number(STORED_FORM);
                 out.number(set.count() as u64);
@@ -84,14 +85,14 @@ impl DataType for RedisLock {
         read_lock(stored, encoding).map_err(|reason| format!("a stored lock is refused: {reason}"))
     }
 
-    fn rewrite(key: Text<'_>, value: Stored<'_, HolderSet>, out: &mut AofWriter) {
+    fn rewrite(key: Text<'_>, value: ValueRef<'_, HolderSet>, out: &mut AofWriter) {
         match value {
-            Stored::Bytes(record) => {
+            ValueRef::Bytes(record) => {
                 let mut buffer = EffectBuffer::new();
                 let effect = stored_holder(record).effect(false, &mut buffer);
                 effect::rewrite(key, effect.bytes(), out);
             }
-            Stored::Large(set) => {
+            ValueRef::Large(set) => {
                 let seen = last_token().unwrap_or(Token::MAX);
                 for change in set.rewrite() {
                     let mut buffer = EffectBuffer::new();
@@ -107,10 +108,10 @@ impl DataType for RedisLock {
             return;
         }
         match lost.value() {
-            Stored::Bytes(record) => {
+            ValueRef::Bytes(record) => {
                 grant_end::lost(lost, std::iter::once(stored_holder(record).grant.token));
             }
-            Stored::Large(set) => {
+            ValueRef::Large(set) => {
                 grant_end::lost(lost, set.iter().map(|holder| holder.grant.token));
             }
         }
@@ -119,10 +120,10 @@ impl DataType for RedisLock {
         }
     }
 
-    fn digest(value: Stored<'_, HolderSet>, out: &mut Digest) {
+    fn digest(value: ValueRef<'_, HolderSet>, out: &mut Digest) {
         match value {
-            Stored::Bytes(record) => digest_grant(&stored_holder(record), out),
-            Stored::Large(set) => {
+            ValueRef::Bytes(record) => digest_grant(&stored_holder(record), out),
+            ValueRef::Large(set) => {
                 for holder in set.iter() {
                     digest_grant(&holder, out);
                     out.number(i64::from(holder.limit.number()));

@@ -1,4 +1,4 @@
-//! How long the event loop is held up.
+//! The time limit for one part of the work in the event loop.
 
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 //!
 //! A blocked client is unblocked exactly once:
 //!
-//! * by the module: [`Blocked::answer`] passes the answer to the server, which calls [`Waits::reply`] from
-//!   the event loop;
-//! * by a disconnect, or by an error from the server: the server calls [`Waits::disconnected`], also when an
-//!   answer was passed already;
-//! * by `CLIENT UNBLOCK … TIMEOUT`, on servers that do that safely: [`Waits::unblocked`].
+//! * by the module: [`Blocked::answer`] passes the answer to the server, which calls
+//!   [`BlockedCallbacks::reply`] from the event loop;
+//! * by a disconnect, or by an error from the server: the server calls [`BlockedCallbacks::disconnected`],
+//!   also when an answer was passed already;
+//! * by `CLIENT UNBLOCK … TIMEOUT`, on servers that do that safely: [`BlockedCallbacks::unblocked`].
 //!
 //! To unblock a client twice would free it twice. So [`Blocked::answer`] takes the handle by value, and the
 //! two callbacks return it only if no answer was passed.
@@ -27,14 +27,14 @@ const UNBLOCKS_SAFELY: c_int = 0x0007_0400;
 /// A client that is blocked for `W`, until it is answered.
 pub(crate) struct Blocked<W> {
     raw: *mut raw::RedisModuleBlockedClient,
-    waits: PhantomData<fn(W)>,
+    callbacks: PhantomData<fn(W)>,
 }
 
 // SAFETY: the handle is only passed back to the server, under the server's global lock.
 unsafe impl<W> Send for Blocked<W> {}
 
 /// The callbacks for one kind of blocked clients.
-pub(crate) trait Waits: Sized + 'static {
+pub(crate) trait BlockedCallbacks: Sized + 'static {
     /// The answer to the client.
     type Answer: Send;
 
@@ -48,7 +48,7 @@ pub(crate) trait Waits: Sized + 'static {
     fn unblocked(context: Context<'_>) -> Option<Blocked<Self>>;
 }
 
-impl<W: Waits> Blocked<W> {
+impl<W: BlockedCallbacks> Blocked<W> {
     /// Blocks the calling client, whose flags must allow it. `None` when the server refuses all the same.
     pub(crate) fn block(context: Context<'_>) -> Option<Self> {
         // SAFETY: the context is that of a command whose client may be blocked. Waits are timed by
@@ -73,7 +73,7 @@ impl<W: Waits> Blocked<W> {
         };
         Some(Self {
             raw,
-            waits: PhantomData,
+            callbacks: PhantomData,
         })
     }
 
@@ -88,7 +88,7 @@ impl<W: Waits> Blocked<W> {
     }
 }
 
-unsafe extern "C" fn reply<W: Waits>(
+unsafe extern "C" fn reply<W: BlockedCallbacks>(
     raw: *mut raw::RedisModuleCtx,
     _arguments: *mut *mut raw::RedisModuleString,
     _count: c_int,
@@ -106,7 +106,7 @@ unsafe extern "C" fn reply<W: Waits>(
     })
 }
 
-unsafe extern "C" fn unblocked<W: Waits>(
+unsafe extern "C" fn unblocked<W: BlockedCallbacks>(
     raw: *mut raw::RedisModuleCtx,
     _arguments: *mut *mut raw::RedisModuleString,
     _count: c_int,
@@ -121,7 +121,7 @@ unsafe extern "C" fn unblocked<W: Waits>(
     })
 }
 
-unsafe extern "C" fn disconnected<W: Waits>(
+unsafe extern "C" fn disconnected<W: BlockedCallbacks>(
     raw: *mut raw::RedisModuleCtx,
     _blocked: *mut raw::RedisModuleBlockedClient,
 ) {
@@ -134,7 +134,7 @@ unsafe extern "C" fn disconnected<W: Waits>(
     });
 }
 
-unsafe extern "C" fn free_answer<W: Waits>(_raw: *mut raw::RedisModuleCtx, answer: *mut c_void) {
+unsafe extern "C" fn free_answer<W: BlockedCallbacks>(_raw: *mut raw::RedisModuleCtx, answer: *mut c_void) {
     guard_logged((), || {
         if !answer.is_null() {
             // SAFETY: boxed by `answer`, and freed once.

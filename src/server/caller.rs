@@ -1,4 +1,4 @@
-//! For whom a command runs, and what a client has selected.
+//! Which user a command runs for, and a client's user and database.
 
 use redis_module::raw;
 

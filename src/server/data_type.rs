@@ -9,7 +9,7 @@ use redis_module::raw;
 use super::api::{OK, REFUSED, api};
 use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, Large, Lost, Stored, Text, Value};
+use super::{Context, Large, Lost, ValueRef, Text, Value};
 
 /// A data type. It has no `free`: that may run on any thread, and only frees memory.
 pub(crate) trait DataType {
@@ -25,16 +25,16 @@ pub(crate) trait DataType {
     fn handle() -> &'static TypeHandle;
 
     /// Stores a value.
-    fn save(value: Stored<'_, Self::Large>, out: &mut RdbWriter);
+    fn save(value: ValueRef<'_, Self::Large>, out: &mut RdbWriter);
     /// Loads a stored value; the error says why it is refused.
     fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value<Self::Large>, String>;
     /// Writes the commands that restore the key, without its expiry.
-    fn rewrite(key: Text<'_>, value: Stored<'_, Self::Large>, out: &mut AofWriter);
+    fn rewrite(key: Text<'_>, value: ValueRef<'_, Self::Large>, out: &mut AofWriter);
     /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
     /// flushed. Called while the server removes it: nothing may be written, nor any key opened.
     fn lost(lost: &Lost<'_, Self::Large>);
     /// Adds the value to a digest.
-    fn digest(value: Stored<'_, Self::Large>, out: &mut Digest);
+    fn digest(value: ValueRef<'_, Self::Large>, out: &mut Digest);
     /// Stores the data that belongs to no key.
     fn save_extra(out: &mut RdbWriter);
     /// True when [`DataType::save_extra`] has something to store.
@@ -226,7 +226,7 @@ unsafe extern "C" fn load<T: DataType>(
 unsafe extern "C" fn save<T: DataType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     guard_logged((), || {
         // SAFETY: a value of our type, which does not change while it is saved.
-        let value = unsafe { Value::stored(value) };
+        let value = unsafe { Value::by_ref(value) };
         T::save(value, &mut RdbWriter(io));
     });
 }
@@ -238,7 +238,7 @@ unsafe extern "C" fn rewrite<T: DataType>(
 ) {
     guard_logged((), || {
         // SAFETY: key and value live, and stay as they are, for the length of this call.
-        let (key, value) = unsafe { (Text::new(key), Value::stored(value)) };
+        let (key, value) = unsafe { (Text::new(key), Value::by_ref(value)) };
         T::rewrite(key, value, &mut AofWriter(io));
     });
 }
@@ -246,7 +246,7 @@ unsafe extern "C" fn rewrite<T: DataType>(
 unsafe extern "C" fn digest<T: DataType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     guard_logged((), || {
         // SAFETY: a value of our type, which does not change during this call.
-        T::digest(unsafe { Value::stored(value) }, &mut Digest(digest));
+        T::digest(unsafe { Value::by_ref(value) }, &mut Digest(digest));
         // SAFETY: the server's digest of this call.
         unsafe { api!(RedisModule_DigestEndSequence)(digest) };
     });
@@ -268,9 +268,9 @@ unsafe extern "C" fn free_effort<T: DataType>(
 ) -> usize {
     guard_logged(1, || {
         // SAFETY: a value of our type, which does not change during this call.
-        match unsafe { Value::<T::Large>::stored(value) } {
-            Stored::Bytes(_) => 1,
-            Stored::Large(large) => large.entries(),
+        match unsafe { Value::<T::Large>::by_ref(value) } {
+            ValueRef::Bytes(_) => 1,
+            ValueRef::Large(large) => large.entries(),
         }
     })
 }
@@ -288,7 +288,7 @@ unsafe extern "C" fn lost<T: DataType>(
             let database = api!(RedisModule_GetDbIdFromOptCtx)(options);
             if !name.is_null() {
                 let key = Text::new(name.cast_mut());
-                T::lost(&Lost::new(detached(), database, key, Value::stored(value)));
+                T::lost(&Lost::new(detached(), database, key, Value::by_ref(value)));
             }
         }
     });

@@ -7,7 +7,7 @@ use std::ptr;
 use redis_module::raw;
 
 use super::api::{OK, api};
-use super::{Context, DataType, Stored, Text, Value, other_modules};
+use super::{Context, DataType, ValueRef, Text, Value, other_modules};
 
 /// The server's code for a key that holds nothing.
 #[allow(clippy::cast_possible_truncation)] // 0
@@ -35,7 +35,7 @@ pub(crate) enum Content<'key, L> {
     /// Nothing.
     Empty,
     /// A value of the module's type.
-    Ours(Stored<'key, L>),
+    Ours(ValueRef<'key, L>),
     /// A value of another type.
     Other,
 }
@@ -96,7 +96,7 @@ impl<'call, T: DataType> Key<'call, T> {
             Found::Empty => Content::Empty,
             // SAFETY: a value of our type is one that `Value::into_raw` made, and while the key is
             // open it changes only through `&mut self`.
-            Found::Ours(value) => Content::Ours(unsafe { Value::stored(value) }),
+            Found::Ours(value) => Content::Ours(unsafe { Value::by_ref(value) }),
             Found::Other => Content::Other,
         }
     }

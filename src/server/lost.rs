@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, Stored, Text};
+use super::{Context, ValueRef, Text};
 
 /// The first server version where a key can be opened while it is deleted.
 const OPENS_DELETED_KEYS: c_int = 0x0007_0200;
@@ -17,7 +17,7 @@ pub(crate) struct Lost<'call, L> {
     context: Context<'call>,
     database: c_int,
     key: Text<'call>,
-    value: Stored<'call, L>,
+    value: ValueRef<'call, L>,
 }
 
 impl<'call, L> Lost<'call, L> {
@@ -25,7 +25,7 @@ impl<'call, L> Lost<'call, L> {
         context: Context<'call>,
         database: c_int,
         key: Text<'call>,
-        value: Stored<'call, L>,
+        value: ValueRef<'call, L>,
     ) -> Self {
         Self {
             context,
@@ -49,7 +49,7 @@ impl<'call, L> Lost<'call, L> {
     }
 
     /// The value that the key loses.
-    pub(crate) const fn value(&self) -> &Stored<'call, L> {
+    pub(crate) const fn value(&self) -> &ValueRef<'call, L> {
         &self.value
     }
 

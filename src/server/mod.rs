@@ -39,7 +39,7 @@ mod value;
 pub(crate) use acl::{AclCategory, Rights, User, add_category as add_acl_category};
 #[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
-pub(crate) use blocked::{Blocked, Waits};
+pub(crate) use blocked::{Blocked, BlockedCallbacks};
 pub(crate) use call::{OwnedText, Permission, WriteCheck, can_dry_run};
 pub(crate) use client::Socket;
 pub(crate) use cluster::Ports;
@@ -66,5 +66,5 @@ pub(crate) use removal::{Removal, follow_removals, last_removal};
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{
-    Large, Stored, Value, count_flushes, entries_alive, entries_flushed, values_alive,
+    Large, ValueRef, Value, count_flushes, entries_alive, entries_flushed, values_alive,
 };

@@ -89,7 +89,7 @@ fn thread() -> usize {
 pub(crate) struct Value<L: Large>(NonNull<u8>, PhantomData<L>);
 
 /// A value that the server holds.
-pub(crate) enum Stored<'a, L> {
+pub(crate) enum ValueRef<'a, L> {
     /// Bytes.
     Bytes(&'a [u8]),
     /// Several entries.
@@ -155,15 +155,15 @@ impl<L: Large> Value<L> {
     /// # Safety
     ///
     /// `raw` came from [`Value::into_raw`], and is neither changed nor taken back during `'a`.
-    pub(super) unsafe fn stored<'a>(raw: *const c_void) -> Stored<'a, L> {
+    pub(super) unsafe fn by_ref<'a>(raw: *const c_void) -> ValueRef<'a, L> {
         // SAFETY: by the caller's promise it is a whole value.
         unsafe {
             if let Some(boxed) = boxed(raw) {
-                Stored::Large(&(*boxed).large)
+                ValueRef::Large(&(*boxed).large)
             } else {
                 let start = raw.cast::<u8>();
                 let bytes = std::slice::from_raw_parts(start.add(LENGTH_BYTES), length(start));
-                Stored::Bytes(bytes)
+                ValueRef::Bytes(bytes)
             }
         }
     }
@@ -172,7 +172,7 @@ impl<L: Large> Value<L> {
     ///
     /// # Safety
     ///
-    /// As for [`Value::stored`], and nobody else looks at the bytes during `'a`.
+    /// As for [`Value::by_ref`], and nobody else looks at the bytes during `'a`.
     pub(super) unsafe fn bytes_mut<'a>(raw: *mut c_void) -> Option<&'a mut [u8]> {
         if is_large(raw) {
             return None;
@@ -203,17 +203,17 @@ impl<L: Large> Value<L> {
     ///
     /// # Safety
     ///
-    /// As for [`Value::stored`].
+    /// As for [`Value::by_ref`].
     pub(super) unsafe fn size(raw: *const c_void) -> usize {
         // SAFETY: by the caller's promise it is a whole value, and one allocation of the server's
         // allocator, except in a build that does not use that.
         unsafe {
-            let (block, size, more) = match (boxed::<L>(raw), Self::stored(raw)) {
-                (Some(boxed), Stored::Large(large)) => {
+            let (block, size, more) = match (boxed::<L>(raw), Self::by_ref(raw)) {
+                (Some(boxed), ValueRef::Large(large)) => {
                     (boxed.cast(), size_of::<Boxed<L>>(), large.memory())
                 }
-                (_, Stored::Bytes(bytes)) => (raw, LENGTH_BYTES + bytes.len(), 0),
-                (None, Stored::Large(_)) => (raw, 0, 0),
+                (_, ValueRef::Bytes(bytes)) => (raw, LENGTH_BYTES + bytes.len(), 0),
+                (None, ValueRef::Large(_)) => (raw, 0, 0),
             };
             if cfg!(feature = "system-allocator") {
                 size + more
@@ -227,7 +227,7 @@ impl<L: Large> Value<L> {
     ///
     /// # Safety
     ///
-    /// As for [`Value::stored`].
+    /// As for [`Value::by_ref`].
     pub(super) unsafe fn is_deleted(raw: *const c_void) {
         match boxed::<L>(raw) {
             // SAFETY: by the caller's promise it is a whole value.
@@ -242,7 +242,7 @@ impl<L: Large> Value<L> {
     ///
     /// # Safety
     ///
-    /// As for [`Value::stored`].
+    /// As for [`Value::by_ref`].
     pub(super) unsafe fn count_if_flushed(raw: *const c_void) {
         if !COUNTS.load(Ordering::Relaxed) {
             return;
@@ -327,11 +327,11 @@ mod tests {
             let raw = Value::<Vec<u64>>::new(&bytes).into_raw();
             // SAFETY: `raw` is from `into_raw` just above, and used here alone.
             unsafe {
-                let stored = Value::<Vec<u64>>::stored(raw);
-                assert!(matches!(stored, Stored::Bytes(stored) if *stored == bytes));
+                let stored = Value::<Vec<u64>>::by_ref(raw);
+                assert!(matches!(stored, ValueRef::Bytes(stored) if *stored == bytes));
                 Value::<Vec<u64>>::bytes_mut(raw).unwrap().fill(7);
                 assert!(Value::<Vec<u64>>::change_large(raw, |_| ()).is_none());
-                let Stored::Bytes(stored) = Value::<Vec<u64>>::stored(raw) else {
+                let ValueRef::Bytes(stored) = Value::<Vec<u64>>::by_ref(raw) else {
                     panic!("bytes");
                 };
                 assert!(stored.iter().all(|byte| *byte == 7));
@@ -347,8 +347,8 @@ mod tests {
         unsafe {
             assert!(Value::<Vec<u64>>::bytes_mut(raw).is_none());
             Value::<Vec<u64>>::change_large(raw, |numbers| numbers.push(3)).unwrap();
-            let stored = Value::<Vec<u64>>::stored(raw);
-            assert!(matches!(stored, Stored::Large(numbers) if *numbers == [1, 2, 3]));
+            let stored = Value::<Vec<u64>>::by_ref(raw);
+            assert!(matches!(stored, ValueRef::Large(numbers) if *numbers == [1, 2, 3]));
             drop(Value::<Vec<u64>>::from_raw(raw));
         }
     }

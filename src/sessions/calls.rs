@@ -1,4 +1,4 @@
-//! The reports and questions of the commands on locks.
+//! What commands on locks tell sessions and ask them.
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
@@ -138,8 +138,8 @@ fn check_grant(
     }
 }
 
-/// Why a call is refused that the rules refuse with `refusal`. `before` is the token of the caller's grant. A session
-/// that takes no new grant comes before what depends on the lock's state.
+/// The refusal of a call that the rules refuse with `refusal`. `before` is the token of the caller's grant. A full
+/// session (`MAXWAITERS`) comes before an `ERR`, unless the grant is in that session already.
 #[cold]
 pub(crate) fn refusal(
     context: Context<'_>,

@@ -14,8 +14,8 @@ use crate::server::{Context, OwnedText};
 pub(super) enum Outcome {
     /// It has this deadline now.
     Renewed(Deadline),
-    /// It has this deadline, and is left so: it has none, or had none when it was seen last.
-    Left(Deadline),
+    /// Not renewed: its lease has no end, or had none when last seen. This is its deadline now.
+    Kept(Deadline),
     /// It does not stand any more.
     Lost,
 }
@@ -30,7 +30,7 @@ pub(super) fn deadline(context: Context<'_>, grant: &SessionGrant) -> Option<Dea
     let view = LockView::open(context, name.text());
     let now = now(context);
     let holders = view.holders(now).ok()??;
-    let end = holders.with(grant.token)?.end;
+    let end = holders.find_token(grant.token)?.end;
     (!end.has_passed(now)).then_some(end)
 }
 
@@ -45,11 +45,11 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     let Ok(Some(holders)) = key.holders() else {
         return Outcome::Lost;
     };
-    let Some(holder) = holders.with(grant.token) else {
+    let Some(holder) = holders.find_token(grant.token) else {
         return Outcome::Lost;
     };
     if holder.end == Deadline::Never || grant.deadline == Deadline::Never {
-        return Outcome::Left(holder.end);
+        return Outcome::Kept(holder.end);
     }
     if holder.end.has_passed(now) {
         return Outcome::Lost;

@@ -4,7 +4,7 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::upper::moves;
+use super::upper::presence_changed;
 use super::{timer, work};
 use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
 
@@ -93,7 +93,7 @@ fn client_disconnected(context: Context<'_>) {
             state.sessions.disconnected(client, now)
         });
         for id in detached {
-            moves(context, id);
+            presence_changed(context, id);
         }
     }
 }

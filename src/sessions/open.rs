@@ -10,7 +10,7 @@ use redis_lock_core::sessions::{
 
 use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
 use super::state::STATE;
-use super::upper::{end_waits, moves, release};
+use super::upper::{end_waits, presence_changed, release};
 use super::{follow, polls, timer, work};
 use crate::locks::{CommandError, max_sessions, random_number};
 use crate::server::Context;
@@ -125,7 +125,7 @@ pub(crate) fn polling_client(context: Context<'_>, id: SessionId) -> Option<u64>
 pub(crate) fn polling_client_closes(context: Context<'_>, client: u64) {
     let ids = STATE.with(context, |state| state.sessions.closing(client));
     for id in ids {
-        moves(context, id);
+        presence_changed(context, id);
     }
 }
 

@@ -9,9 +9,9 @@ use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
 use super::reply::write_reply;
 use super::state::STATE;
 use super::timer;
-use super::upper::moves;
+use super::upper::presence_changed;
 use crate::locks::CommandError;
-use crate::server::{Blocked, Context, Waits};
+use crate::server::{Blocked, Context, BlockedCallbacks};
 
 /// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. The reply, where
 /// it is not to come later.
@@ -59,7 +59,7 @@ pub(crate) fn poll(
     }
     let polled = polled.map_err(refusal)?;
     if polled.was_away {
-        moves(context, id);
+        presence_changed(context, id);
     }
     if waits && !has_due && !polled.waits {
         answer(context, id);
@@ -106,7 +106,7 @@ pub(super) fn refuse(context: Context<'_>, id: SessionId, error: CommandError) {
     }
 }
 
-impl Waits for Poll {
+impl BlockedCallbacks for Poll {
     type Answer = Answer;
 
     fn reply(context: Context<'_>, answer: &Answer) {

@@ -94,7 +94,7 @@ impl State {
         self.sessions.is_idle() && self.polls.is_empty()
     }
 
-    /// A stall or a pause until now is no silence of the programs. True after a stall.
+    /// Does not count a stall or a pause as silence of programs. True after a stall.
     fn note_time(&mut self, now: Now, paused: bool) -> bool {
         let before = std::mem::replace(&mut self.time.at, now.monotonic);
         let gap = now.monotonic.since(before);

@@ -1,5 +1,5 @@
-//! The work of the layer above when a session ends, is detached or attached again, and when a grant is
-//! renewed.
+//! Calls from sessions up into the waiting layer: a session ends, goes away or comes back, or a grant is renewed or
+//! released.
 
 use std::sync::OnceLock;
 
@@ -15,8 +15,8 @@ pub(crate) struct Upper {
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
-    /// A session was detached or attached again: its calls are passed over, or no longer.
-    pub(crate) moves: fn(Context<'_>, SessionId),
+    /// A session went away, so its calls are passed over from now on; or it came back.
+    pub(crate) presence_changed: fn(Context<'_>, SessionId),
     /// The lease of a grant is renewed: its end before and afterwards.
     pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
 }
@@ -35,10 +35,10 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-/// This session was detached, or attached again.
-pub(super) fn moves(context: Context<'_>, id: SessionId) {
+/// This session went away, or came back.
+pub(super) fn presence_changed(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
-        (upper.moves)(context, id);
+        (upper.presence_changed)(context, id);
     }
 }
 

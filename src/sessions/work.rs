@@ -10,11 +10,11 @@ use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
 use super::timer;
-use super::upper::{end_waits, moves, release};
+use super::upper::{end_waits, presence_changed, release};
 use crate::locks::{Slice, check_write};
 use crate::server::{Context, OwnedText, WriteCheck};
 
-/// How often the server is asked what a connection has selected.
+/// How often the server is asked which user and database a connection has.
 const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
@@ -43,8 +43,7 @@ pub(super) fn work(context: Context<'_>) {
     });
 }
 
-/// Whether the server would allow a command to write, asked where that matters, and for how long it has been
-/// written.
+/// Whether the server allows writes now, asked only when needed, and the time slice for writing.
 struct Writes<'call> {
     context: Context<'call>,
     allowed: Option<bool>,
@@ -127,7 +126,7 @@ fn end_silent(context: Context<'_>) {
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
         match timeout {
-            Timeout::Away(id) => moves(context, id),
+            Timeout::Away(id) => presence_changed(context, id),
             Timeout::Ended(id) => end_waits(context, id),
         }
         if slice.is_over() {
@@ -162,7 +161,7 @@ fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
         let (sessions, name) = (&mut state.sessions, grant.name());
         match outcome {
             Outcome::Renewed(deadline) => sessions.renewed(grant, deadline, now),
-            Outcome::Left(deadline) => sessions.seen(name, deadline, now),
+            Outcome::Kept(deadline) => sessions.seen(name, deadline, now),
             Outcome::Lost => sessions.lost(name, LossReason::Deleted, now),
         }
     });
@@ -215,7 +214,7 @@ fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
         (is_attached, goes_away)
     });
     if goes_away {
-        moves(context, id);
+        presence_changed(context, id);
     }
     is_attached
 }

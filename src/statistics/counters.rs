@@ -37,7 +37,7 @@ counters! {
     Expirations = c"expirations",
     /// Calls that could not wait because too many waited.
     MaxWaitersRejections = c"max_waiters_rejections",
-    /// Calls that would have waited in a circle.
+    /// Calls that would have waited in a cycle.
     Deadlocks = c"deadlocks",
     /// Checks of a token by `LOCK.FENCE`.
     FenceChecks = c"fence_checks",

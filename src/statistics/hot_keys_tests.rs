@@ -1,3 +1,5 @@
+//! The hottest keys by example: their numbers, their bounded memory, and when they are forgotten.
+
 use super::*;
 
 const MINUTE: u64 = 60_000;

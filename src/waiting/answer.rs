@@ -11,7 +11,7 @@ use crate::server::{Blocked, Context};
 use crate::sessions;
 
 /// Marks the clients that are blocked because they wait for a lock.
-pub(super) struct Wait;
+pub(super) struct LockWait;
 
 /// The answer to a waiting call.
 pub(super) enum Answer {
@@ -59,7 +59,7 @@ impl Answer {
 #[must_use]
 pub(super) enum Recipient {
     /// The client that is blocked.
-    Client(Blocked<Wait>),
+    Client(Blocked<LockWait>),
     /// The session of a queued call.
     Session(SessionId, LockId, OwnerBuf),
 }
@@ -76,7 +76,7 @@ impl Recipient {
     }
 
     /// The client, if it is one.
-    pub(super) fn client(self) -> Option<Blocked<Wait>> {
+    pub(super) fn client(self) -> Option<Blocked<LockWait>> {
         match self {
             Self::Client(blocked) => Some(blocked),
             Self::Session(..) => None,

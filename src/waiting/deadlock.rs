@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use redis_lock_core::deadlock::{Circle, Search};
+use redis_lock_core::deadlock::{Cycle, Search};
 use redis_lock_core::{Limit, Owner};
 
 use super::refuse::refuse;
@@ -11,36 +11,36 @@ use crate::locks::{CommandError, LockView, detects_deadlocks, now};
 use crate::server::{self, Context, OwnedText, Text};
 use crate::statistics::{self, Counter};
 
-/// A call that is about to wait.
-pub(super) enum Judged {
+/// The verdict on a call that is about to wait.
+pub(super) enum Verdict {
     /// It may wait.
     Waits,
-    /// It would wait in a circle.
-    Circle(Circle),
-    /// It may wait until the next tick, which judges it.
+    /// It would wait in a cycle.
+    Cycle(Cycle),
+    /// It may wait until the next tick, which checks it.
     ByTick,
 }
 
-/// Judges a call that is about to wait for a lock.
+/// Checks a call that is about to wait for a lock.
 ///
 /// A command of a cluster node finds only keys of its own slot, because from Redis 7.4 on and on Valkey the server
 /// looks up all keys in that slot. There a tick continues the search.
-pub(super) fn judge(
+pub(super) fn check(
     context: Context<'_>,
     name: Text<'_>,
     owner: Owner<'_>,
     limit: Limit,
-) -> Judged {
+) -> Verdict {
     match begin(context, name, owner, limit) {
-        None => Judged::Waits,
-        Some(_) if context.flags().cluster() => Judged::ByTick,
-        Some(search) => follow(context, search).map_or(Judged::Waits, Judged::Circle),
+        None => Verdict::Waits,
+        Some(_) if context.flags().cluster() => Verdict::ByTick,
+        Some(search) => follow(context, search).map_or(Verdict::Waits, Verdict::Cycle),
     }
 }
 
-/// Judges the calls that a tick is to judge, and answers who waits in a circle.
-pub(super) fn judge_rest(context: Context<'_>) {
-    let rest = STATE.with(context, |state| mem::take(&mut state.to_judge));
+/// Checks the calls that a tick is to check, and refuses those that wait in a cycle.
+pub(super) fn check_rest(context: Context<'_>) {
+    let rest = STATE.with(context, |state| mem::take(&mut state.to_check));
     for id in rest {
         let call = STATE.with(context, |state| {
             let call = state.calls.get(id).filter(|call| call.is_waiting())?;
@@ -54,27 +54,27 @@ pub(super) fn judge_rest(context: Context<'_>) {
         }
         let (name, owner) = (OwnedText::new(&lock_id.key), waiter.owner.as_owner());
         let search = begin(context, name.text(), owner, waiter.limit);
-        if let Some(circle) = search.and_then(|search| follow(context, search)) {
-            refuse(context, id, error(&circle));
+        if let Some(cycle) = search.and_then(|search| follow(context, search)) {
+            refuse(context, id, error(&cycle));
         }
     }
 }
 
-/// The error of a call that closes a circle.
-pub(super) fn error(circle: &Circle) -> CommandError {
+/// The error of a call that closes a cycle.
+pub(super) fn error(cycle: &Cycle) -> CommandError {
     statistics::count(Counter::Deadlocks);
-    note(circle);
-    CommandError::Deadlock(circle.text())
+    note(cycle);
+    CommandError::Deadlock(cycle.text())
 }
 
-/// Looks at the holders of the lock. `None` where that tells that no circle can be closed.
+/// Looks at the holders of the lock. `None` where that tells that no cycle can be closed.
 fn begin<'a>(
     context: Context<'_>,
     name: Text<'a>,
     owner: Owner<'a>,
     limit: Limit,
 ) -> Option<Search<'a>> {
-    // A circle goes over two locks at least.
+    // A cycle goes over two locks at least.
     let nobody_waits_elsewhere = || {
         let database = context.database();
         let waits = STATE.if_busy(context, |state| {
@@ -95,10 +95,10 @@ fn begin<'a>(
 }
 
 /// Goes from lock to lock, and returns to the database.
-fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
+fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Cycle> {
     let (database, now) = (context.database(), now(context));
-    let mut circle = None;
-    while circle.is_none()
+    let mut cycle = None;
+    while cycle.is_none()
         && let Some(next) = STATE.with(context, |state| search.next_lock(&state.calls))
         && context.select_database(next.database)
     {
@@ -106,7 +106,7 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
         let name = OwnedText::new(&next.key);
         let view = LockView::open(context, name.text());
         if let Ok(holders) = view.holders(now) {
-            circle = STATE.with(context, |state| {
+            cycle = STATE.with(context, |state| {
                 // A grant that is about to be undone blocks nobody for long.
                 let holders = holders.filter(|_| !state.calls.gives_back(next.database, &next.key));
                 search.look(&state.calls, holders.as_ref(), now)
@@ -114,11 +114,11 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
         }
     }
     context.select_database(database);
-    circle
+    cycle
 }
 
-/// Notes a circle in the log: who waits for which lock, escaped and cut.
-fn note(circle: &Circle) {
+/// Notes a cycle in the log: who waits for which lock, escaped and cut.
+fn note(cycle: &Cycle) {
     const MAX_NAME: usize = 64;
     const MAX_OWNERS: usize = 16;
     let shown = |name: &[u8]| {
@@ -126,7 +126,7 @@ fn note(circle: &Circle) {
         let more = if cut.len() < name.len() { "..." } else { "" };
         format!("'{}{more}'", cut.escape_ascii())
     };
-    let waits = circle.waits();
+    let waits = cycle.waits();
     let mut lines: Vec<_> = waits
         .iter()
         .take(MAX_OWNERS)

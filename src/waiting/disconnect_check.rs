@@ -1,4 +1,5 @@
-//! Whether a client has disconnected, asked of its socket after a stall of the event loop.
+//! Whether a client has disconnected, asked of its socket after a stall of the event loop. Otherwise the server reports
+//! a disconnect (`wait.rs`, `events.rs`).
 //!
 //! The server names the socket. A query may cost as much for one client as for many
 //! (`docs/server-api.md`), so a query that follows another asks for more clients at once.

@@ -1,4 +1,4 @@
-//! Holders of a shared lock whose lease has ended.
+//! Removes holders of a shared lock whose lease has ended.
 
 use redis_lock_core::{LockChange, LockId};
 

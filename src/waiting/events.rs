@@ -1,7 +1,7 @@
 //! Events of the server for waiting calls: a lock may have become free, a client has disconnected.
 //!
 //! They come while the server is in the middle of something else. So a handler only notes the event and
-//! arms a tick.
+//! arms a tick. A disconnect of a client that is blocked for a lock arrives in `wait.rs`.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn client_disconnected(context: Context<'_>) {
     let client = context.client_id();
     let asks = STATE.with(context, |state| {
         state.polling_sockets.remove(&client);
-        state.calls.closed(client) && may_query(state)
+        state.calls.client_closed(client) && may_query(state)
     });
     let is_unsent = asks && context.reply_is_unsent(client, "lock.acquire");
     let is_ready = STATE.with(context, |state| {

@@ -1,4 +1,4 @@
-//! Holds that are given back after their callers have disconnected.
+//! Gives back holds whose callers have disconnected. The core's `calls/granted.rs` marks them.
 
 use redis_lock_core::{LockChange, Release, release};
 
@@ -36,7 +36,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
     for give_back in give_backs {
         let key = open_without_ended(context, name);
         let Ok(holders) = key.holders() else { break };
-        let Some(amount) = give_back.release(holders.as_ref()) else {
+        let Some(amount) = give_back.amount_to_release(holders.as_ref()) else {
             continue;
         };
         let request = Release {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis_lock_core::sessions::{Presence, SessionId};
 use redis_lock_core::{Acquire, Holds, Owner, OwnerBuf, Refusal, Waiter};
 
-use super::answer::{Answer, Wait};
-use super::deadlock::Judged;
+use super::answer::{Answer, LockWait};
+use super::deadlock::Verdict;
 use super::line::waiting;
 use super::serve::{Caller, serve};
 use super::state::{Client, STATE};
@@ -18,7 +18,7 @@ use crate::statistics::{self, Counter, WaitEnd};
 
 /// How a call waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct WaitOptions {
     /// The call blocks no client: its session gets an event when it ends.
     pub(crate) is_queued: bool,
     /// The longest wait; `None`: no limit.
@@ -33,19 +33,19 @@ pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
-    waits: &Waits,
+    options: &WaitOptions,
 ) -> Result<usize, CommandError> {
-    if waits
+    if options
         .session
         .is_some_and(|id| sessions::is_full(context, id))
     {
         return Err(Refusal::SessionFull.into());
     }
-    check_limits(context, name, waits.is_queued)
+    check_limits(context, name, options.is_queued)
         .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
-    let judged = deadlock::judge(context, name, request.owner, request.limit);
-    if let Judged::Circle(circle) = &judged {
-        return Err(deadlock::error(circle));
+    let verdict = deadlock::check(context, name, request.owner, request.limit);
+    if let Verdict::Cycle(cycle) = &verdict {
+        return Err(deadlock::error(cycle));
     }
     let since = monotonic();
     let waiter = Waiter {
@@ -53,24 +53,24 @@ pub(crate) fn join(
         lease: request.lease,
         holds: request.holds,
         limit: request.limit,
-        session: waits.session,
-        names_limit: waits.names_limit,
-        client_id: (!waits.is_queued).then(|| context.client_id()),
+        session: options.session,
+        names_limit: options.names_limit,
+        client_id: (!options.is_queued).then(|| context.client_id()),
         since,
-        until: waits.longest.map(|longest| since.plus(longest)),
+        until: options.longest.map(|longest| since.plus(longest)),
     };
     let user = User::to_check_again(context);
-    let blocked = if waits.is_queued {
+    let blocked = if options.is_queued {
         None
     } else {
-        Some(Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?)
+        Some(Blocked::<LockWait>::block(context).ok_or(CommandError::CannotWait)?)
     };
     let client = Client {
         blocked,
         user,
         socket: None,
     };
-    let is_away = waits
+    let is_away = options
         .session
         .is_some_and(|session| sessions::presence(context, session) == Presence::Away);
     let (place, is_due) = STATE.with(context, |state| {
@@ -79,17 +79,17 @@ pub(crate) fn join(
         if is_away {
             state.calls.pass_call_over(id, true);
         }
-        if matches!(judged, Judged::ByTick) {
-            state.to_judge.push(id);
+        if matches!(verdict, Verdict::ByTick) {
+            state.to_check.push(id);
         }
-        let is_due = !state.to_judge.is_empty() || state.calls.ready_len() > 0;
+        let is_due = !state.to_check.is_empty() || state.calls.ready_len() > 0;
         (state.calls.place(id), is_due)
     });
     events::follow_clients(context);
     if is_due {
         timer::soon(context);
     } else {
-        timer::within(context, waits.longest);
+        timer::within(context, options.longest);
     }
     Ok(place.unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Judging a call.
+//! Applies the rules and the session checks to a call. An ACQUIRE is decided in the core's `rules.rs`.
 
 use redis_lock_core::{Acquire, Granted, Holders, Owner, Refusal};
 
@@ -7,7 +7,7 @@ use crate::server::Context;
 use crate::sessions::{self, Membership};
 
 /// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder. What is granted is
-/// to be confirmed.
+/// to be confirmed: `token_clock()` is a copy, and [`confirm`] records the token.
 #[inline]
 pub(super) fn admit<'a>(
     context: Context<'_>,

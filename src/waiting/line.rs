@@ -21,7 +21,7 @@ pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
         let (calls, lock) = (&state.calls, (context.database(), name.bytes()));
         calls.first_eligible(lock.0, lock.1).is_some()
             || calls.waiting(lock.0, lock.1) > 0
-                && (state.moves.concern(calls, lock.0, lock.1)
+                && (state.presence_changes.concern(calls, lock.0, lock.1)
                     || STATE.stalls.is_catching_up(monotonic()))
     })
 }

@@ -46,8 +46,7 @@ impl<'call> Lock<'call> {
         }))
     }
 
-    /// Lets those in line who have room go first. True when others stay in line before a caller for whom there may be
-    /// room: they could not be served just now.
+    /// First grants the lock to calls in line that have room. True when some are left that must go before the caller.
     #[inline]
     fn after_the_line(self) -> (LockKey<'call>, bool) {
         let Self(key) = self;
@@ -224,8 +223,8 @@ fn note_lease_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
     }
 }
 
-/// Records for the pending grants of the owner that this call is answered, and the raised token; of a holder that
-/// leaves a shared lock, that it has left.
+/// Notes that a call of this grant was answered, so its pending calls no longer give back the whole grant; notes a
+/// raised token. Counts a holder that leaves a shared lock as released.
 fn note_answer(
     context: Context<'_>,
     name: Text<'_>,

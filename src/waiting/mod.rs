@@ -17,8 +17,8 @@ mod join;
 mod judge;
 mod line;
 mod lock;
-mod moves;
-mod programs;
+mod pass_over;
+mod presence_changes;
 mod refuse;
 mod serve;
 mod session_end;
@@ -38,10 +38,10 @@ use crate::server::Context;
 use state::STATE;
 
 pub(crate) use events::lock_lost;
-pub(crate) use join::{Waits, cancel, join};
+pub(crate) use join::{WaitOptions, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
-pub(crate) use programs::session_moves;
+pub(crate) use pass_over::session_presence_changed;
 pub(crate) use refuse::client_of;
 pub(crate) use session_end::{release_of_session, session_ended, waiting_of};
 

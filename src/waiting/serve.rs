@@ -19,7 +19,7 @@ use crate::locks::{
 use crate::server::{Context, Text, WriteCheck};
 use crate::sessions::{self, Membership};
 
-/// So many grants of one lock at most. The server writes their replies before it serves its other clients,
+/// The most grants of one lock at once. The server writes their replies before it serves its other clients,
 /// which takes longer than the grants.
 const MAX_GRANTS: usize = 64;
 
@@ -243,7 +243,8 @@ impl Serving<'_> {
             return Err(NoGrant::Waits(Step::Continue));
         }
         if is_released && context.flags().cluster() {
-            // The server may refuse a free key that it would still serve a held one: the lock is freed first.
+            // In a cluster the server may refuse a free key though it still serves a held one. So the lock is freed
+            // first, and the next step asks.
             return Err(NoGrant::Waits(Step::Again));
         }
         if is_new && !self.allowed {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_lock_core::Monotonic;
 
 /// The longest time between two ticks while somebody waits. A module gets no event when a lease is
-/// shortened by hand or writes are possible again, so ticks poll.
+/// shortened by hand or writes are possible again, so ticks check for it.
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 
 /// An iteration that lasts longer than this is a stall.

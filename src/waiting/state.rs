@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_lock_core::sessions::{SessionGrant, SessionId};
 use redis_lock_core::{Call, CallId, Calls, Deadline, LockId, Map, Monotonic};
 
-use super::answer::{Recipient, Wait};
+use super::answer::{LockWait, Recipient};
 use super::cluster_redirect::CheckLimit;
-use super::moves::Moves;
+use super::presence_changes::PresenceChanges;
 use super::stall_detector::StallDetector;
 use crate::server::{Blocked, Context, GilCell, Listening, Socket, Timer, User};
 use crate::statistics::{self, WaitEnd};
@@ -54,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// The server renews a grant of a session: its end before and afterwards. No call tells its owner.
+    /// Notes that the server renewed a grant: `ends` are the old and the new end. The owner is not notified.
     pub(super) fn renewed(
         &self,
         context: Context<'_>,
@@ -91,7 +91,7 @@ impl Waiting {
 #[derive(Default)]
 pub(super) struct Client {
     /// The client, until the call is answered.
-    pub(super) blocked: Option<Blocked<Wait>>,
+    pub(super) blocked: Option<Blocked<LockWait>>,
     /// Its user, on servers where rights are checked again.
     pub(super) user: Option<User>,
     /// Its socket, if that was queried.
@@ -101,16 +101,16 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
-    /// The calls of sessions that were detached or attached again.
-    pub(super) moves: Moves,
+    /// Sessions that went away or came back, and whose calls are left to update.
+    pub(super) presence_changes: PresenceChanges,
     /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,
     /// The sockets of connections that poll a session, as far as they were queried.
     pub(super) polling_sockets: Map<u64, Socket>,
     /// The sockets on which the server listens, while it catches up after a stall.
     pub(super) listening: Option<Listening>,
-    /// Calls that the next tick is to judge: whether they close a deadlock cycle.
-    pub(super) to_judge: Vec<CallId>,
+    /// Calls that the next tick is to check: whether they close a deadlock cycle.
+    pub(super) to_check: Vec<CallId>,
     /// How many replies were queried in this period, and when it began.
     pub(super) reply_queries: (u32, Monotonic),
     /// The number of clients in the last query of sockets, and when its iteration of the event loop began.

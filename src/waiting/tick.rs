@@ -10,7 +10,7 @@ use redis_lock_core::LockId;
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, check_served};
 use super::give_back::apply_give_backs;
-use super::programs::move_calls;
+use super::pass_over::update_calls;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
 use super::session_end::end_rest;
@@ -21,10 +21,10 @@ use crate::locks::{Slice, monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
 
-/// How many of the locks that are not due a tick polls.
-const POLLS_PER_TICK: usize = 256;
+/// How many of the locks that are not ready a tick checks in turn.
+const TURNS_PER_TICK: usize = 256;
 
-/// Of how many locks whose lease has ended a tick takes note.
+/// The most locks that one tick marks ready because a lease ended.
 const ENDS_PER_TICK: usize = 256;
 
 /// Runs a tick; returns the delay to the next one.
@@ -35,8 +35,8 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     if !context.flags().replica() {
         end_rest(context);
     }
-    move_calls(context);
-    deadlock::judge_rest(context);
+    update_calls(context);
+    deadlock::check_rest(context);
     STATE.with(context, |state| {
         let calls = &mut state.calls;
         calls.make_ended_ready(now(context).millis(), ENDS_PER_TICK);
@@ -53,14 +53,14 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     next_delay(context)
 }
 
-/// Serves the ready locks, and does what is given back of them. Then polls a few of the others, in turn, while
+/// Serves the ready locks, and does what is given back of them. Then checks a few of the others in turn, while
 /// there is time. False when ready locks are left.
 fn serve_ready(context: Context<'_>) -> bool {
     let slice = Slice::begin();
     let nodes = NodesCache::default();
-    let (mut ready, mut polls) = STATE.with(context, |state| {
+    let (mut ready, mut turns) = STATE.with(context, |state| {
         let calls = &state.calls;
-        (calls.ready_len(), calls.locks().min(POLLS_PER_TICK))
+        (calls.ready_len(), calls.locks().min(TURNS_PER_TICK))
     });
     while let Some((lock_id, checks)) = STATE.with(context, |state| {
         while ready > 0 {
@@ -69,7 +69,7 @@ fn serve_ready(context: Context<'_>) -> bool {
                 return Some((lock_id, true));
             }
         }
-        polls = polls.checked_sub(1)?;
+        turns = turns.checked_sub(1)?;
         let checks = state.check_limit.allows(state.calls.locks());
         Some((state.calls.next_turn()?, checks))
     }) {
@@ -136,7 +136,7 @@ fn time_out_waits(context: Context<'_>) {
     let now = monotonic();
     let slice = Slice::begin();
     while let Some(recipient) = STATE.with(context, |state| {
-        let (end, id) = state.calls.next_end()?;
+        let (end, id) = state.calls.next_wait_end()?;
         if end <= now {
             state.end_wait(context, now, id, WaitEnd::TimeOut)
         } else {
@@ -151,11 +151,11 @@ fn time_out_waits(context: Context<'_>) {
 }
 
 fn next_delay(context: Context<'_>) -> Option<Duration> {
-    let (idle, moves, wait_ends, lease_ends) = STATE.with(context, |state| {
+    let (idle, has_rest, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
             state.calls.is_idle(),
-            state.moves.are_under_way() || !state.ended_sessions.is_empty(),
-            state.calls.next_end().map(|(end, _)| end),
+            state.presence_changes.are_under_way() || !state.ended_sessions.is_empty(),
+            state.calls.next_wait_end().map(|(end, _)| end),
             state.calls.next_lease_end(),
         )
     });
@@ -163,7 +163,7 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
         events::unfollow_iterations(context);
         return None;
     }
-    if moves {
+    if has_rest {
         return Some(Duration::ZERO);
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));

@@ -1,4 +1,4 @@
-//! The timer of the ticks.
+//! The timer of the ticks. A wait that times out is ended by `tick.rs`, or by `turn.rs` when its turn comes first.
 //!
 //! The server's timers follow the wall clock, which may be set back. So the server's cron starts a tick
 //! that is overdue by the monotonic clock.

@@ -2,9 +2,9 @@
 
 use redis_lock_core::{CallId, Grant, Granted, LockId, Monotonic, Taken, Waiter};
 
-use super::answer::{Answer, Wait};
+use super::answer::{Answer, LockWait};
 use super::disconnect_check::has_disconnected;
-use super::programs::{Program, program_of};
+use super::pass_over::{Program, program_of};
 use super::state::{STATE, State, recipient_of};
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, OwnedText, Text};
@@ -43,9 +43,9 @@ pub(super) fn next_call(
                 now: monotonic(),
             };
             let LockId { database, key } = &call.lock_id;
-            let (calls, moves) = (&state.calls, &state.moves);
+            let (calls, changes) = (&state.calls, &state.presence_changes);
             // While the server catches up, those before it may soon be served again.
-            let has_order = !moves.concern(calls, *database, key)
+            let has_order = !changes.concern(calls, *database, key)
                 && (!STATE.stalls.is_catching_up(next.now) || {
                     let before = calls.first_passed_over(*database, key);
                     before.is_none_or(|before| id < before)
@@ -109,7 +109,7 @@ pub(super) fn count_grant(is_new: bool) {
 
 /// A call that is granted a lock and not answered yet.
 #[must_use]
-pub(super) struct ToAnswer(Option<(Blocked<Wait>, Answer)>);
+pub(super) struct ToAnswer(Option<(Blocked<LockWait>, Answer)>);
 
 impl ToAnswer {
     /// Passes the reply to the server.

@@ -1,14 +1,16 @@
-//! How a waiting call ends: it is answered, or its client disconnects.
+//! Server callbacks of a client blocked for a lock: reply, disconnect, CLIENT UNBLOCK.
+//!
+//! After a disconnect the core's `calls/granted.rs` marks what is given back, and a tick does it (`give_back.rs`).
 
-use super::answer::{Answer, Recipient, Wait};
+use super::answer::{Answer, LockWait, Recipient};
 use super::disconnect_check::has_disconnected;
 use super::state::STATE;
 use super::timer;
 use crate::locks::{monotonic, reply_grant};
-use crate::server::{Blocked, Context, Waits};
+use crate::server::{Blocked, Context, BlockedCallbacks};
 use crate::statistics::WaitEnd;
 
-impl Waits for Wait {
+impl BlockedCallbacks for LockWait {
     type Answer = Answer;
 
     fn reply(context: Context<'_>, answer: &Answer) {

@@ -133,9 +133,9 @@ fn locks_of_several_slots_are_handed_over_in_one_session() {
     assert_eq!(granted, expected);
 }
 
-/// The answer comes at once, or as an event where the node cannot follow the circle at once.
+/// The answer comes at once, or as an event where the node cannot follow the cycle at once.
 #[test]
-fn a_circle_over_the_slots_of_a_node_is_found() {
+fn a_cycle_over_the_slots_of_a_node_is_found() {
     let cluster = Cluster::start(2, 0);
     let (mut c, session) = open(cluster.node(1));
     let names = (0..1000).map(|n| format!("k{n}"));

@@ -1,5 +1,5 @@
 //! The options of the commands: their keywords, in any order. What else is refused is shown in the core
-//! (`parse/tests.rs`).
+//! (`parse/tests.rs`, `parse/acquire_tests.rs`).
 
 use crate::arguments::{refused_everywhere, three_keys};
 use crate::support::run;

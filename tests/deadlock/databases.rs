@@ -1,4 +1,4 @@
-//! Circles over several databases, and the caller's own.
+//! Cycles over several databases, and the caller's own.
 
 use crate::support::{Stage, at_once, run};
 use redis::Connection;

@@ -1,13 +1,13 @@
 //! Deadlock, sentence by sentence, against a real server (`REDIS_SERVER`).
 //!
-//! Each module is one part of what the contract says of calls that would wait in a circle.
+//! Each module is one part of what the contract says of calls that would wait in a cycle.
 
 mod support;
 #[path = "../waiting/support.rs"]
 #[allow(dead_code)] // shared with the tests of waiting
 mod waiting;
 
-mod circles;
+mod cycles;
 mod databases;
 mod gone;
 mod never;

@@ -4,8 +4,8 @@ use crate::support::{Stage, at_once};
 use redis::Value;
 use testbed::{Expect, cmd};
 
-/// A call of `a` for `j` would close a circle, by waiting.
-fn circle() -> Stage {
+/// A call of `a` for `j` would close a cycle, by waiting.
+fn cycle() -> Stage {
     let mut stage = Stage::new();
     stage.hold(["k a", "j b"]);
     stage.wait(["k b"]);
@@ -14,7 +14,7 @@ fn circle() -> Stage {
 
 #[test]
 fn without_block_in_transactions_and_in_scripts() {
-    let mut stage = circle();
+    let mut stage = cycle();
     stage.run("LOCK.ACQUIRE j a").nil();
     let lines = ["MULTI", "LOCK.ACQUIRE j a BLOCK 0", "EXEC"];
     let replies = at_once(&mut stage.c, &lines).remove(2).items();
@@ -34,7 +34,7 @@ fn without_block_in_transactions_and_in_scripts() {
 
 #[test]
 fn who_gets_the_lock_at_once_is_not_judged() {
-    let mut stage = circle();
+    let mut stage = cycle();
     // Re-entry, and a lock that is free.
     stage.run("LOCK.ACQUIRE k a BLOCK 0").grant();
     stage.run("LOCK.ACQUIRE free a BLOCK 0").grant();

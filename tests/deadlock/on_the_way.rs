@@ -27,7 +27,7 @@ fn asked_after(stage: &mut Stage, changes: &[&str]) -> Reply {
 }
 
 #[test]
-fn what_opens_the_circle_is_seen_at_once() {
+fn what_opens_the_cycle_is_seen_at_once() {
     for key in ["j", "m"] {
         let owner = if key == "j" { "w" } else { "c" };
         let changes = [

@@ -1,9 +1,9 @@
-//! What is said of a circle: to the caller, in the counts and in the log.
+//! What is said of a cycle: to the caller, in the counts and in the log.
 
 use crate::support::{Stage, text};
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
-/// The lines of the log that are about circles.
+/// The lines of the log that are about cycles.
 fn told(server: &Server) -> Vec<String> {
     let log = server.log();
     let line = |line: &str| {

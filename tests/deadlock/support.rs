@@ -46,7 +46,7 @@ impl Stage {
         }
     }
 
-    /// A call that is told that it would wait in a circle of so many owners.
+    /// A call that is told that it would wait in a cycle of so many owners.
     #[track_caller]
     pub(crate) fn told(&mut self, call: &str, owners: usize) {
         let (mut c, words) = self.place(call);
@@ -120,7 +120,7 @@ impl Stage {
     }
 }
 
-/// What a caller is told that would close a circle of so many owners.
+/// What a caller is told that would close a cycle of so many owners.
 pub(crate) fn text(owners: usize) -> String {
     format!(
         "DEADLOCK waiting would create a deadlock cycle of {owners} owners: \

@@ -1,11 +1,11 @@
-//! Circles in who uses whom.
+//! Cycles in who uses whom.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A circle, if there is one, as the names on it.
-pub(crate) fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+/// A cycle, if there is one, as the names on it.
+pub(crate) fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut left = uses.clone();
-    // Whoever uses nobody that is left is on no circle.
+    // Whoever uses nobody that is left is on no cycle.
     loop {
         let free: Vec<_> = left
             .iter()
@@ -32,7 +32,7 @@ pub(crate) fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<St
 }
 
 #[test]
-fn a_circle_is_found_and_named() {
+fn a_cycle_is_found_and_named() {
     let uses = |pairs: &[(&str, &[&str])]| {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         pairs
@@ -41,10 +41,10 @@ fn a_circle_is_found_and_named() {
             .collect()
     };
     let tree = uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])]);
-    assert_eq!(circle(&tree), None);
+    assert_eq!(cycle(&tree), None);
     let ring = uses(&[("a", &["b"]), ("b", &["c"]), ("c", &["b", "d"]), ("d", &[])]);
     assert_eq!(
-        circle(&ring).as_deref(),
+        cycle(&ring).as_deref(),
         Some(&["b", "c", "b"].map(String::from)[..])
     );
 }

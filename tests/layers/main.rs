@@ -1,4 +1,4 @@
-//! The layers of `docs/design.md` as the code has them: who may use whom, and no circle anywhere.
+//! The layers of `docs/design.md` as the code has them: who may use whom, and no cycle anywhere.
 
 mod graph;
 mod imports;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use graph::circle;
+use graph::cycle;
 use imports::Imports;
 
 type Names = BTreeSet<String>;
@@ -83,12 +83,12 @@ fn each_layer_uses_only_what_the_design_says() {
 }
 
 #[test]
-fn the_layers_have_no_circle() {
-    assert_eq!(circle(&documented_layers()), None);
+fn the_layers_have_no_cycle() {
+    assert_eq!(cycle(&documented_layers()), None);
 }
 
 #[test]
-fn the_files_of_a_layer_have_no_circle() {
+fn the_files_of_a_layer_have_no_cycle() {
     let mut folders: Vec<_> = documented_layers()
         .into_keys()
         .map(|layer| root().join("src").join(layer))
@@ -98,7 +98,7 @@ fn the_files_of_a_layer_have_no_circle() {
     for folder in folders {
         let uses = imports::between_files(&folder, &sources(&folder));
         assert!(uses.len() > 1, "no files in {}", folder.display());
-        assert_eq!(circle(&uses), None, "in {}", folder.display());
+        assert_eq!(cycle(&uses), None, "in {}", folder.display());
     }
 }
 

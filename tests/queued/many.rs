@@ -4,13 +4,13 @@ use crate::support::{Session, at_once, has, hold, run, wait};
 use redis::Connection;
 use testbed::{Expect, started, waiters};
 
-/// So many calls take longer to move than the server's clients are held up for at once.
+/// So many calls take longer to pass over than the server's clients are held up for at once.
 const CALLS: usize = 30_000;
 const LINES: usize = 5;
 
-/// It goes away, and the commands behind it run before all its calls are moved.
+/// It goes away, and the commands behind it run before all its calls are passed over.
 #[test]
-fn other_locks_are_handed_over_while_its_calls_are_moved() {
+fn other_locks_are_handed_over_while_its_calls_are_passed_over() {
     let (server, mut c, mut many) = Session::opened();
     let away = Session::open(&server);
     let big: Vec<_> = (0..LINES).map(|number| format!("big{number}")).collect();

@@ -8,7 +8,7 @@ fn the_first_of_the_order_wins() {
     let (server, mut c, session) = Session::opened();
     run(&mut c, "SET string v").okay();
     hold(&mut c, &["k a", "mine b", "two a SHARED", "two b SHARED"]);
-    // `a` waits for what `b` has, so `b` would close a circle by waiting for `k`.
+    // `a` waits for what `b` has, so `b` would close a cycle by waiting for `k`.
     session.queue(&mut c, "mine a");
     run(&mut c, "CONFIG SET lock.max-waiters 0").okay();
     for (words, code) in [

@@ -77,9 +77,9 @@ fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
     }
 }
 
-/// Neither a limit nor a circle concerns a call that is in line.
+/// Neither a limit nor a cycle concerns a call that is in line.
 #[test]
-fn it_is_judged_by_no_limit_and_no_circle() {
+fn it_is_judged_by_no_limit_and_no_cycle() {
     let (server, mut c, session) = Session::opened();
     hold(&mut c, &["k a", "j b"]);
     session.queue(&mut c, "k b");

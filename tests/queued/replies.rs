@@ -96,7 +96,7 @@ fn it_works_in_scripts_and_functions() {
 }
 
 #[test]
-fn a_wait_that_would_close_a_circle_is_answered_at_once() {
+fn a_wait_that_would_close_a_cycle_is_answered_at_once() {
     let (server, mut c, session) = Session::held();
     hold(&mut c, &["j b"]);
     session.queue(&mut c, "k b");

@@ -1,4 +1,5 @@
-//! Owners of any bytes share; nobody waits where nobody may. The words are shown in the core (`parse/tests.rs`).
+//! Owners of any bytes share; nobody waits where nobody may. The words are shown in the core
+//! (`parse/tests.rs`, `parse/acquire_tests.rs`).
 
 use crate::holders::{owners, shared};
 use crate::support::{at_once, run};

@@ -42,19 +42,19 @@ impl<'a> Holders<'a> {
 
     /// The holder with this token. It counts until it is removed, also when its lease has ended.
     #[must_use]
-    pub fn with(&self, token: Token) -> Option<Holder<'a>> {
+    pub fn find_token(&self, token: Token) -> Option<Holder<'a>> {
         match self {
             Self::Exclusive(holder) => Some(*holder).filter(|holder| holder.grant.token == token),
-            Self::Shared(lock) => lock.set.with(token).map(|holder| lock.capped(holder)),
+            Self::Shared(lock) => lock.set.find_token(token).map(|holder| lock.capped(holder)),
         }
     }
 
-    /// As [`Holders::with`], with its own end: a `PEXPIRE` of a shared lock's key does not change the grant.
+    /// As [`Holders::find_token`], with its own end: a `PEXPIRE` of a shared lock's key does not change the grant.
     #[must_use]
     pub fn uncapped(&self, token: Token) -> Option<Holder<'a>> {
         match self {
-            Self::Exclusive(_) => self.with(token),
-            Self::Shared(lock) => lock.set.with(token),
+            Self::Exclusive(_) => self.find_token(token),
+            Self::Shared(lock) => lock.set.find_token(token),
         }
     }
 
@@ -161,7 +161,7 @@ impl<'a> Holders<'a> {
             _ if after.limit == Limit::ONE => LockChange::Exclusive(after),
             Some(Self::Shared(lock)) => {
                 let token = after.grant.token;
-                let is_new = lock.set.with(token).is_none();
+                let is_new = lock.set.find_token(token).is_none();
                 let others = lock.latest_end_without(token);
                 lock.change(
                     SharedStep::Put(after),

@@ -1,9 +1,9 @@
-//! The rules of a lock as plain values and functions, without a server or a clock.
+//! Everything about locks that needs neither server nor clock: the rules, the waiting calls, sessions, the deadlock
+//! search, parsing, and encodings.
 //!
-//! The time, the holders of the lock ([`Holders`]) and the settings are arguments. The result says how the lock
-//! changes ([`LockChange`]). `docs/design.md` has the layers, of which this crate is the lowest.
+//! The time and the settings are arguments. `docs/design.md` has the layers, of which this crate is the lowest.
 //!
-//! * A lock has one exclusive holder, or several that all allow as many holders as there are.
+//! * A lock has one exclusive holder, or several, but never more than any holder's limit allows.
 //! * A re-entry never shortens a lease; a renewal may.
 //! * The token of a new grant is higher than every token seen before.
 //! * A refusal changes nothing.
@@ -44,7 +44,7 @@ mod sessions_properties;
 pub use properties::{check_lock_history, check_queue_history};
 
 pub use calls::{
-    Call, CallId, Calls, GiveBack, LineId, MovePlace, OwnerWaits, QueueWaits, Taken, Waiter,
+    Call, CallId, Calls, GiveBack, LineId, OwnerWaits, PassOverPlace, QueueWaits, Taken, Waiter,
 };
 pub use change::{LockChange, Mismatch, SharedChange, SharedStep};
 pub use effect::{Effect, EffectBuffer, EffectError, is_quiet};

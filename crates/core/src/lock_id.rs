@@ -1,4 +1,4 @@
-//! Which lock.
+//! A lock's identity: database and key.
 
 use std::sync::Arc;
 

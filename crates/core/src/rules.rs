@@ -1,7 +1,9 @@
 //! The rules: what an acquire, a release, a renewal and a fence do to the holders of a lock.
 //!
-//! A rule takes the holders, the call and the time, and changes nothing. It returns a [`LockChange`] for the caller
-//! to apply. An exclusive lock differs from a shared one in three points: its end is the expiry of its key
+//! A rule takes the holders, the call and the time, and changes no lock; only the token clock that it is given moves
+//! on. It returns a [`LockChange`] for the caller to apply.
+//!
+//! An exclusive lock differs from a shared one in three points: its end is the expiry of its key
 //! (`holders.rs`), only its token can be raised, and nobody has room beside its holder.
 //!
 //! **The order of a command**, all at one time:
@@ -69,7 +71,7 @@ pub fn acquire<'a>(
         return Ok(None);
     }
     let mut next = *clock;
-    let token = next.next(now).ok_or(Refusal::TokensUsedUp)?;
+    let token = next.issue(now).ok_or(Refusal::TokensUsedUp)?;
     if in_line {
         return Ok(None);
     }
@@ -254,7 +256,7 @@ fn check_lead(
 ///
 /// [`Refusal::Fenced`] when it is of none, or when the lock is free.
 pub fn fence(holders: Option<&Holders<'_>>, token: Token, now: UnixTime) -> Result<(), Refusal> {
-    match holders.and_then(|holders| holders.with(token)) {
+    match holders.and_then(|holders| holders.find_token(token)) {
         Some(holder) if !holder.end.has_passed(now) => Ok(()),
         _ => Err(Refusal::Fenced),
     }

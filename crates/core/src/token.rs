@@ -62,7 +62,7 @@ impl TokenClock {
     }
 
     /// The token of a new grant; `None` when the token space is used up.
-    pub fn next(&mut self, now: UnixTime) -> Option<Token> {
+    pub fn issue(&mut self, now: UnixTime) -> Option<Token> {
         let next = self.last.map_or(1, |last| last.number() + 1);
         let token = Token::new(next.max(now.micros()))?;
         self.last = Some(token);
@@ -87,10 +87,10 @@ mod tests {
         let mut clock = TokenClock::new();
         clock.observe(Token::MAX);
         let before = clock;
-        assert_eq!(clock.next(UnixTime::from_micros(1)), None);
+        assert_eq!(clock.issue(UnixTime::from_micros(1)), None);
         assert_eq!(clock, before);
         let mut late = TokenClock::new();
-        assert_eq!(late.next(UnixTime::from_micros(u64::MAX)), None);
+        assert_eq!(late.issue(UnixTime::from_micros(u64::MAX)), None);
         assert_eq!((late, late.last()), (TokenClock::new(), None));
     }
 }

@@ -23,7 +23,7 @@ impl<A> Calls<A> {
             );
             let eligible = all.iter().find(|id| !self.call(**id).is_passed_over);
             assert_eq!(
-                line.first,
+                line.first_eligible,
                 eligible.copied(),
                 "the first that is not passed over"
             );
@@ -192,7 +192,7 @@ impl<A> Calls<A> {
     fn check_ready(&self) {
         let waited_for = self.lines.iter().filter(|line| line.waiting > 0);
         let turns = waited_for.map(|line| (line.id, line.lock_id.clone()));
-        assert_eq!(self.turns, turns.collect(), "the order of polling");
+        assert_eq!(self.turns, turns.collect(), "the order of the turns");
         let longest = self.lines.iter().map(|line| line.waiting).max();
         assert_eq!(self.max_waiting(), longest.unwrap_or(0), "the longest line");
         for line in self.lines.iter() {

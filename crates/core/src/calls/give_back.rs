@@ -21,9 +21,9 @@ impl GiveBack {
         self.taken.token
     }
 
-    /// The release in the owner's name: none if the grant has ended. A narrower limit is not given back.
+    /// How many holds to release; `None` when nothing is to be given back. A narrower limit is not given back.
     #[must_use]
-    pub fn release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
+    pub fn amount_to_release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
         let holder = holders?.uncapped(self.taken.token)?;
         let holds = holder.grant.holds;
         let is_unchanged = (holds, holder.end) == (self.taken.holds, self.taken.deadline);

@@ -27,7 +27,7 @@ pub(super) struct Pending {
     pub(super) id: CallId,
     pub(super) token: Token,
     /// Another call of the grant was answered.
-    is_shared: bool,
+    others_keep_grant: bool,
 }
 
 /// The pending calls of one grant.
@@ -50,12 +50,12 @@ impl<A: Default> Calls<A> {
         let lock = &self.table.get(&id)?.lock_id;
         let is_lock = |lock_id: &LockId| lock_id == lock;
         let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
-        let is_shared = !is_new && siblings.next().is_none_or(|sibling| sibling.is_shared);
+        let others_keep_grant = !is_new && siblings.next().is_none_or(|sibling| sibling.others_keep_grant);
         drop(siblings);
         self.pending.push(Pending {
             id,
             token: taken.token,
-            is_shared,
+            others_keep_grant,
         });
         let call = self.table.get_mut(&id)?;
         call.stage = Stage::Granted(taken);
@@ -129,12 +129,12 @@ impl<A: Default> Calls<A> {
     /// or is pending: then the client's end may still show that the reply was not sent as a whole.
     fn reply_sent(&mut self, id: CallId) {
         if let Some(Stage::ReplyWritten(taken)) = self.stage(id) {
-            let is_shared = self.leave_grant(id, true);
+            let others_keep_grant = self.leave_grant(id, true);
             self.sent_ends.insert((taken.deadline, id));
             if let Some(call) = self.table.get_mut(&id) {
                 call.stage = Stage::ReplySent(taken);
             }
-            if is_shared {
+            if others_keep_grant {
                 self.forget(id);
             }
         }
@@ -162,9 +162,10 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// A client has disconnected. True when the reply of its last answered call may be unsent, behind output
-    /// that the client did not read. (The call that blocked it, if any, is abandoned by itself.)
-    pub fn closed(&mut self, client: u64) -> bool {
+    /// A client has disconnected. Abandons its last answered call, if that is pending. True when a sent reply may
+    /// be incomplete, behind output that the client did not read. (A call that blocks the client is abandoned by
+    /// itself.)
+    pub fn client_closed(&mut self, client: u64) -> bool {
         let id = self.answered_of(client);
         id.is_some_and(|id| !self.abandon(id))
     }
@@ -202,17 +203,18 @@ impl<A: Default> Calls<A> {
         let mut left = self.pending.remove(index);
         let is_lock = |lock_id: &LockId| *lock_id == call.lock_id;
         for sibling in of_grant(&mut self.pending, &self.table, left.token, is_lock) {
-            left.is_shared = true;
-            sibling.is_shared |= is_answered;
+            left.others_keep_grant = true;
+            sibling.others_keep_grant |= is_answered;
         }
-        left.is_shared
+        left.others_keep_grant
     }
 
-    /// A call that did not wait was answered: its grant now outlives the pending calls.
+    /// Another call of this grant was answered, or its session has the event: the grant now outlives the pending
+    /// calls.
     pub fn answered(&mut self, database: i32, key: &[u8], token: Token) {
         let is_lock = |lock_id: &LockId| lock_id.is(database, key);
         for pending in of_grant(&mut self.pending, &self.table, token, is_lock) {
-            pending.is_shared = true;
+            pending.others_keep_grant = true;
         }
     }
 

@@ -24,8 +24,8 @@ impl<A> Calls<A> {
         let place = line.waiting;
         line.waiting += 1;
         self.lengths.grown(line.waiting);
-        let is_first = line.first.is_none();
-        line.first.get_or_insert(id);
+        let is_first = line.first_eligible.is_none();
+        line.first_eligible.get_or_insert(id);
         self.in_line.insert((line.id, id));
         self.owners.insert(&waiter.owner, (line.id, false, id));
         let owner = waiter.owner.as_owner().bytes();
@@ -85,7 +85,7 @@ impl<A> Calls<A> {
         let call = self.table.get(&id).filter(|call| call.is_waiting())?;
         let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
         let line = self.lines.get_mut(*database, key)?;
-        let was_first = line.first == Some(id);
+        let was_first = line.first_eligible == Some(id);
         if call.is_passed_over {
             self.passed_over.remove(&(line.id, id));
         } else {
@@ -93,7 +93,7 @@ impl<A> Calls<A> {
             self.unjudged.remove(&(line.id, id));
         }
         if was_first {
-            line.first = of_line(&self.in_line, line.id).next();
+            line.first_eligible = of_line(&self.in_line, line.id).next();
         }
         let entry = (line.id, call.is_passed_over, id);
         self.owners.remove(&waiter.owner, entry);

@@ -24,7 +24,7 @@ pub(super) struct Line {
     pub(super) id: LineId,
     pub(super) lock_id: LockId,
     /// The first call that waits and is not passed over.
-    pub(super) first: Option<CallId>,
+    pub(super) first_eligible: Option<CallId>,
     /// How many calls wait.
     pub(super) waiting: usize,
     /// How many of them have a limit above 1.
@@ -71,7 +71,7 @@ impl Lines {
             Box::new(Line {
                 id: self.last_id,
                 lock_id,
-                first: None,
+                first_eligible: None,
                 waiting: 0,
                 wider: 0,
                 since_sum: 0,

@@ -14,9 +14,9 @@
 //! * `granted.rs`: the stages from the grant on.
 //! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
 //!
-//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`), a client
-//! (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are ordered sets and maps in parts, so
-//! none of them ever grows all at once.
+//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`),
+//! a client (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are
+//! ordered sets and maps in parts, so none of them ever grows all at once.
 
 mod call;
 mod give_back;
@@ -43,7 +43,7 @@ pub use call::{Call, CallId, QueueWaits, Taken, Waiter};
 pub use give_back::GiveBack;
 pub use line::LineId;
 pub use owners::OwnerWaits;
-pub use passed_over::MovePlace;
+pub use passed_over::PassOverPlace;
 
 /// Every call of a server that waits, or whose grant may still have to be given back. `A` is what the caller
 /// of this crate keeps with a call.
@@ -74,14 +74,14 @@ pub struct Calls<A = ()> {
     sent_ends: BTreeSet<(Deadline, CallId)>,
     /// The ends of the leases that somebody waits for.
     lease_ends: BTreeSet<(u64, LineId)>,
-    /// The locks that somebody waits for, in the order of polling; the one that was polled last, and the last one of
-    /// this round.
+    /// The locks that somebody waits for, in the order of their turns; the one that had the last turn, and the last one
+    /// of this round.
     turns: BTreeMap<LineId, LockId>,
-    polled: LineId,
+    last_turn: LineId,
     round_end: LineId,
     /// The ready locks, in the order of their events, and some that are ready no more.
     ready_keys: VecDeque<LockId>,
-    /// So many locks, the next in the order of polling, are ready after those.
+    /// After those, this many locks are ready, in the order of their turns.
     all_ready: usize,
     waiting: usize,
     queued: usize,
@@ -272,7 +272,7 @@ impl<A> Calls<A> {
 
     /// The wait that ends first, and when.
     #[must_use]
-    pub fn next_end(&self) -> Option<(Monotonic, CallId)> {
+    pub fn next_wait_end(&self) -> Option<(Monotonic, CallId)> {
         self.wait_ends.first().copied()
     }
 
@@ -301,10 +301,10 @@ impl<A> Calls<A> {
 impl<A> Calls<A> {
     fn first_of_line(&self, line: &Line) -> Option<CallId> {
         if self.passed_over.is_empty() {
-            return line.first;
+            return line.first_eligible;
         }
         let passed_over = of_line(&self.passed_over, line.id).next();
-        line.first.into_iter().chain(passed_over).min()
+        line.first_eligible.into_iter().chain(passed_over).min()
     }
 }
 

@@ -19,7 +19,7 @@ pub enum OwnerWaits {
 
 /// The owners that wait, over all databases.
 #[derive(Debug, Default)]
-pub(super) struct Owners(Shards<OwnerBuf, Waits>);
+pub(super) struct Owners(Shards<OwnerBuf, OwnerCalls>);
 
 /// A call, its line, and whether it is passed over there.
 type Entry = (LineId, bool, CallId);
@@ -27,7 +27,7 @@ type Entry = (LineId, bool, CallId);
 /// The waiting calls of an owner: line by line, those that are passed over last, in the order of joining. Nearly every
 /// owner has one, and a set of one takes ten times as much memory.
 #[derive(Debug, PartialEq, Eq)]
-enum Waits {
+enum OwnerCalls {
     One(Entry),
     #[expect(
         clippy::box_collection,
@@ -40,19 +40,19 @@ impl Owners {
     pub(super) fn insert(&mut self, owner: &OwnerBuf, entry: Entry) {
         match self
             .0
-            .get_or_insert_with(owner.clone(), || Waits::One(entry))
+            .get_or_insert_with(owner.clone(), || OwnerCalls::One(entry))
         {
-            Waits::Several(calls) => drop(calls.insert(entry)),
-            &mut Waits::One(only) if only == entry => {}
-            waits @ &mut Waits::One(only) => {
-                *waits = Waits::Several(Box::new(BTreeSet::from([only, entry])));
+            OwnerCalls::Several(calls) => drop(calls.insert(entry)),
+            &mut OwnerCalls::One(only) if only == entry => {}
+            waits @ &mut OwnerCalls::One(only) => {
+                *waits = OwnerCalls::Several(Box::new(BTreeSet::from([only, entry])));
             }
         }
     }
 
     pub(super) fn remove(&mut self, owner: &OwnerBuf, entry: Entry) {
         match self.0.get_mut(owner) {
-            Some(waits @ Waits::Several(_)) => waits.remove(entry),
+            Some(waits @ OwnerCalls::Several(_)) => waits.remove(entry),
             _ => drop(self.0.remove(owner)),
         }
     }
@@ -97,7 +97,7 @@ impl Owners {
     }
 }
 
-impl Waits {
+impl OwnerCalls {
     /// The first line from this one on with a call.
     fn first_line(&self, from: LineId) -> Option<LineId> {
         match self {

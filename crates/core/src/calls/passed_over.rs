@@ -4,25 +4,25 @@ use super::{CallId, Calls, LineId, of_line};
 use crate::LockId;
 use crate::sessions::SessionId;
 
-/// How far the calls of a session are moved.
+/// Where [`Calls::pass_over`] continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MovePlace(LineId, CallId);
+pub struct PassOverPlace(LineId, CallId);
 
 impl<A> Calls<A> {
     /// The waiting calls of a session from `from` on, at most `max` of them, are passed over from now on, or no
-    /// longer. Locks in whose line another call is first now become ready. Returns where to go on, if any is
+    /// longer. Locks in whose line another call is first now become ready. Returns where to continue, if any is
     /// left.
     ///
-    /// Move all calls of a session before any of their locks is served: a line in which one program has calls of both
+    /// Update all calls of a session before any of their locks is served: a line in which one program has calls of both
     /// kinds has no order.
     pub fn pass_over(
         &mut self,
         session: SessionId,
         is_passed_over: bool,
-        from: Option<MovePlace>,
+        from: Option<PassOverPlace>,
         max: usize,
-    ) -> Option<MovePlace> {
-        let MovePlace(line, id) = from.unwrap_or(MovePlace(LineId::FIRST, CallId::FIRST));
+    ) -> Option<PassOverPlace> {
+        let PassOverPlace(line, id) = from.unwrap_or(PassOverPlace(LineId::FIRST, CallId::FIRST));
         let calls = (session, line, id)..=(session, LineId::LAST, CallId::LAST);
         let calls = self.of_sessions.range(calls);
         let calls: Vec<_> = calls.copied().take(max.saturating_add(1)).collect();
@@ -30,7 +30,7 @@ impl<A> Calls<A> {
             self.pass_call_over(*id, is_passed_over);
         }
         let (_, line, id) = *calls.get(max)?;
-        Some(MovePlace(line, id))
+        Some(PassOverPlace(line, id))
     }
 
     /// As [`Calls::pass_over`], for one call that waits.
@@ -47,22 +47,22 @@ impl<A> Calls<A> {
         let owner = &call.waiter.owner;
         self.owners.remove(owner, (line.id, !is_passed_over, id));
         self.owners.insert(owner, (line.id, is_passed_over, id));
-        let first_before = line.first;
+        let first_before = line.first_eligible;
         if is_passed_over {
             self.in_line.remove(&(line.id, id));
             self.unjudged.remove(&(line.id, id));
             self.passed_over.insert((line.id, id));
-            if line.first == Some(id) {
-                line.first = of_line(&self.in_line, line.id).next();
+            if line.first_eligible == Some(id) {
+                line.first_eligible = of_line(&self.in_line, line.id).next();
             }
         } else {
             self.passed_over.remove(&(line.id, id));
             self.in_line.insert((line.id, id));
             self.unjudged.insert((line.id, id));
-            line.first = Some(line.first.map_or(id, |first| first.min(id)));
+            line.first_eligible = Some(line.first_eligible.map_or(id, |first| first.min(id)));
         }
         // Its owner may hold the lock: then it may be granted wherever it stands.
-        if line.first != first_before || !is_passed_over {
+        if line.first_eligible != first_before || !is_passed_over {
             line.make_ready(&mut self.ready_keys);
         }
     }

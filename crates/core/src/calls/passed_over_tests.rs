@@ -90,7 +90,7 @@ fn a_call_is_repeated_by_its_lock_owner_session_and_holds() {
 }
 
 #[test]
-fn a_session_is_moved_in_parts_while_calls_come_and_go() {
+fn a_session_is_passed_over_in_parts_while_calls_come_and_go() {
     let mut calls = Calls::default();
     let keys = [b"1", b"2", b"3"];
     let ids: Vec<_> = keys.map(|key| queue(&mut calls, key, b"ann", 1, 1)).into();
@@ -111,7 +111,7 @@ fn a_session_is_moved_in_parts_while_calls_come_and_go() {
     assert_eq!(all, [Some(true), None, Some(true), Some(true), Some(false)]);
     assert_eq!(calls.first(0, b"1"), Some(ids[0]));
     assert_eq!(calls.first_eligible(0, b"1"), Some(other));
-    // A second move in the same direction changes nothing.
+    // The same once more changes nothing.
     ready(&mut calls);
     pass_over(&mut calls, 1, true);
     assert_eq!(ready(&mut calls), []);

@@ -1,10 +1,10 @@
 //! Which locks are to be looked at, because there may be room for those who wait.
 //!
 //! * A **ready** lock is looked at in the next tick: an event may have made room, or a call gives something
-//!   back. One that was looked at meanwhile stays in the order, and is passed over there.
+//!   back. One that was looked at meanwhile stays in the order, and is skipped there.
 //! * A lock **whose lease ends** becomes ready then. The end is remembered as it was last seen. A renewal that
 //!   puts it off does not update it: the lock is looked at when the remembered end has passed.
-//! * A module gets no event for a changed expiry, so every lock that somebody waits for is **polled**, in turn.
+//! * A module gets no event for a changed expiry, so every lock that somebody waits for is **checked in turn**.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -24,8 +24,8 @@ impl<A> Calls<A> {
         }
     }
 
-    /// As [`Calls::make_ready`], for every lock that somebody waits for. It costs the same for one and for a million:
-    /// their order of polling is gone through once.
+    /// As [`Calls::make_ready`], for every lock that somebody waits for. It costs the same for one and for a million,
+    /// because each is ready when it has its turn.
     pub fn make_all_ready(&mut self) -> bool {
         self.all_ready = self.turns.len();
         !self.turns.is_empty()
@@ -104,9 +104,9 @@ impl<A> Calls<A> {
         self.turns.len()
     }
 
-    /// The next lock to poll. Those that somebody began to wait for in this round come in the next one.
+    /// The next lock to check in turn. Those that somebody began to wait for in this round come in the next one.
     pub fn next_turn(&mut self) -> Option<LockId> {
-        let mut rest = self.turns.range(self.polled.next()..);
+        let mut rest = self.turns.range(self.last_turn.next()..);
         let next = rest.next().filter(|(line, _)| **line <= self.round_end);
         let (line, lock_id) = if let Some(next) = next {
             next
@@ -114,7 +114,7 @@ impl<A> Calls<A> {
             self.round_end = *self.turns.last_key_value()?.0;
             self.turns.first_key_value()?
         };
-        self.polled = *line;
+        self.last_turn = *line;
         Some(lock_id.clone())
     }
 }

@@ -61,14 +61,14 @@ fn a_lock_is_ready_once_in_the_order_of_events_and_until_it_is_looked_at() {
 }
 
 #[test]
-fn all_locks_are_ready_once_each_though_calls_come_and_go_and_others_are_polled() {
+fn all_locks_are_ready_once_each_though_calls_come_and_go_and_others_have_turns() {
     let (mut calls, ids) = waiting_for(4);
     assert!(calls.make_ready(0, &key(3)));
     assert!(calls.make_all_ready());
     assert_eq!(calls.ready_len(), 5);
     assert_eq!(calls.take_ready(), Some(lock_id(3)), "it was ready before");
     assert_eq!(calls.take_ready(), Some(lock_id(1)));
-    assert_eq!(calls.next_turn(), Some(lock_id(2)), "polled");
+    assert_eq!(calls.next_turn(), Some(lock_id(2)), "its turn");
     calls.remove(ids[2]);
     join(&mut calls, 5);
     let rest = ready(&mut calls);
@@ -210,34 +210,34 @@ fn an_end_that_is_cut_comes_sooner_and_one_that_is_put_off_does_not_count() {
 }
 
 #[test]
-fn every_lock_that_is_waited_for_is_polled_in_turn() {
+fn every_lock_that_is_waited_for_has_its_turn() {
     let (mut calls, ids) = waiting_for(3);
-    let poll = |calls: &mut Calls, count| -> Vec<LockId> {
-        let polled = (0..count).filter_map(|_| calls.next_turn()).collect();
+    let turns = |calls: &mut Calls, count| -> Vec<LockId> {
+        let locks = (0..count).filter_map(|_| calls.next_turn()).collect();
         calls.check();
-        polled
+        locks
     };
-    assert_eq!(poll(&mut calls, 2), [lock_id(1), lock_id(2)]);
+    assert_eq!(turns(&mut calls, 2), [lock_id(1), lock_id(2)]);
     calls.remove(ids[0]);
-    assert_eq!(poll(&mut calls, 2), [lock_id(3), lock_id(2)]);
+    assert_eq!(turns(&mut calls, 2), [lock_id(3), lock_id(2)]);
     join(&mut calls, 1);
     let new_is_last = [lock_id(3), lock_id(2), lock_id(3), lock_id(1)];
-    assert_eq!(poll(&mut calls, 4), new_is_last);
+    assert_eq!(turns(&mut calls, 4), new_is_last);
     assert_eq!(calls.locks(), 3);
 }
 
 #[test]
-fn new_lines_do_not_put_off_the_polls_of_others() {
+fn new_lines_do_not_put_off_the_turns_of_others() {
     let (mut calls, _) = waiting_for(3);
-    let polled: Vec<_> = (4..=12)
+    let turns: Vec<_> = (4..=12)
         .map(|number| {
             join(&mut calls, number);
             calls.next_turn()
         })
         .collect();
     let first_round = [1, 2, 3, 4].map(|number| Some(lock_id(number)));
-    assert_eq!(polled[..4], first_round);
-    assert_eq!(polled[4..8], first_round);
+    assert_eq!(turns[..4], first_round);
+    assert_eq!(turns[4..8], first_round);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn a_reply_is_sent_when_the_next_one_is_written_to_its_client() {
         calls.get(first).is_none(),
         "what was written before is read"
     );
-    assert!(!calls.closed(1), "it gives back");
+    assert!(!calls.client_closed(1), "it gives back");
     assert!(calls.gives_back(0, b"other") && !calls.gives_back(0, KEY));
 }
 
@@ -105,7 +105,7 @@ fn a_sent_reply_is_forgotten_with_the_next_call_and_among_many_with_the_end_of_t
         assert!(grant(&mut calls, id, client + 1, 1000 + client));
         calls.reply_written(client);
     }
-    let kept = |calls: &mut Calls| [9, 10, many].map(|client| calls.closed(client));
+    let kept = |calls: &mut Calls| [9, 10, many].map(|client| calls.client_closed(client));
     let expected = [false, true, true];
     calls.replies_sent(at(1010));
     calls.check();
@@ -221,7 +221,7 @@ proptest! {
                 0 => (Some(any), Some(any)),
                 1 => (calls.first(0, &[key]), here.clone().next().map(|call| call.0)),
                 2 => (calls.first_of(0, &[key], &[owner]), own.map(|call| call.0)),
-                _ => (calls.next_end().map(|(_, id)| id), Some(next_end.0)),
+                _ => (calls.next_wait_end().map(|(_, id)| id), Some(next_end.0)),
             };
             prop_assert_eq!(id, expected);
             calls.remove(id.unwrap());
@@ -258,7 +258,7 @@ fn a_grant_that_the_server_renewed_counts_as_unchanged() {
     renew(&mut calls, KEY, 1, at(1500));
     calls.replies_sent(|| UnixTime::from_micros(0));
     renew(&mut calls, KEY, 1, at(2000));
-    assert!(calls.closed(1));
+    assert!(calls.client_closed(1));
     calls.reply_is_unsent(1);
     renew(&mut calls, KEY, 1, at(2500));
     // Another grant, and one that somebody else has changed.

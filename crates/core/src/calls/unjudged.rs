@@ -7,7 +7,7 @@
 use super::{CallId, Calls, of_line};
 use crate::Holders;
 
-/// So many calls are looked at in one search.
+/// The most calls that one search looks at.
 const MAX_LOOKS: usize = 1024;
 
 impl<A> Calls<A> {

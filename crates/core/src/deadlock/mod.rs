@@ -10,21 +10,21 @@
 //! owner in the cycle releases it, which itself waits. So the cycle remains, whatever the others do, until one of its
 //! calls fails or times out, or a lease expires.
 //!
-//! **The search** follows the waits breadth first, so the shortest circle is found. The holders of a lock
+//! **The search** follows the waits breadth first, so the shortest cycle is found. The holders of a lock
 //! are in its key, which the server opens, and opening a key may call back into the calls. So the search
-//! is no function that calls for holders: it is a value between two steps. [`Search::begin`] looks at the
-//! lock that is open already; most searches end there, with nothing allocated, for its holders wait for
-//! nothing. Else [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each
-//! borrows the calls for itself, and trusts nothing that it has seen before without a look: what no
-//! longer waits is passed over.
+//! is done in steps; [`Search`] keeps the state between them. [`Search::begin`] looks at the lock that is
+//! open already. Most searches end there, with nothing allocated, because its holders wait for nothing.
+//! Otherwise [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each
+//! borrows the calls for itself, and checks again what it has seen before: a call that no longer waits is
+//! skipped.
 //!
 //! Where the call that counts is that of a holder of the same lock, the lock leads nowhere: the call is
 //! about to be judged as a re-entry. (Only a key that was restored or renamed gets so.)
 
-mod circle;
+mod cycle;
 mod search;
 
-pub use circle::Circle;
+pub use cycle::Cycle;
 pub use search::{MAX_STEPS, Search};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The search for a circle, a lock at a time.
+//! The search for a cycle, a lock at a time.
 
-use super::Circle;
+use super::Cycle;
 use crate::{
     Call, CallId, Calls, Holders, Limit, LineId, LockId, Map, Owner, OwnerBuf, OwnerWaits, Set,
     UnixTime, Waiter,
@@ -9,7 +9,7 @@ use crate::{
 /// How many holders a search looks at before it ends without a result.
 pub const MAX_STEPS: usize = 1000;
 
-/// A search for the circle that a call would close by waiting.
+/// A search for the cycle that a call would close by waiting.
 #[derive(Debug)]
 pub struct Search<'a> {
     caller: Owner<'a>,
@@ -19,10 +19,10 @@ pub struct Search<'a> {
     next: usize,
     /// The first calls of the owners that were found.
     seen: Set<CallId>,
-    /// The locks whose holders were looked at, by their calls.
+    /// The locks whose holders were looked at, by line.
     looked_at: Map<LineId, MustGo>,
     /// The one to look at now, and the wait that is followed there.
-    current: Option<(usize, Line)>,
+    current: Option<(usize, WaitReason)>,
     steps: usize,
 }
 
@@ -43,17 +43,17 @@ enum MustGo {
     All,
 }
 
-/// Why an owner that waits for a lock does.
+/// Which holders block an owner, and the owners whose calls count.
 #[derive(Debug)]
-struct Line {
+struct WaitReason {
     must_go: MustGo,
     /// The owner that waits, and that of a call with limit 1 before it.
     owners: [Option<OwnerBuf>; 2],
 }
 
 impl<'a> Search<'a> {
-    /// Begins the search for a call that was judged busy, with the holders of its lock. `None` when it may
-    /// wait: no circle can be closed.
+    /// Begins the search for a call that finds no room, with the holders of its lock. `None` when it may wait:
+    /// no cycle can be closed.
     #[must_use]
     pub fn begin<A>(
         calls: &Calls<A>,
@@ -95,13 +95,13 @@ impl<'a> Search<'a> {
         (!search.found.is_empty()).then_some(search)
     }
 
-    /// The lock to look at next; `None` when there is no circle.
+    /// The lock to look at next; `None` when there is no cycle.
     pub fn next_lock<A>(&mut self, calls: &Calls<A>) -> Option<LockId> {
         loop {
             let index = self.next;
             let call = self.found.get(index)?.call;
             self.next += 1;
-            let Some(wait) = Wait::of(calls, call) else {
+            let Some(wait) = OnlyWait::of(calls, call) else {
                 continue;
             };
             let (owner, limit) = (&wait.waiter.owner, wait.waiter.limit);
@@ -112,30 +112,29 @@ impl<'a> Search<'a> {
                 continue;
             }
             let owners = [Some(owner.clone()), before.map(OwnerBuf::from)];
-            self.current = Some((index, Line { must_go, owners }));
+            self.current = Some((index, WaitReason { must_go, owners }));
             return Some(wait.lock_id.clone());
         }
     }
 
-    /// Looks at the holders of the lock that [`Search::next_lock`] has named; the circle, if that closes
-    /// it.
+    /// Looks at the holders of the lock that [`Search::next_lock`] has named; the cycle, if that closes one.
     pub fn look<A>(
         &mut self,
         calls: &Calls<A>,
         holders: Option<&Holders<'_>>,
         now: UnixTime,
-    ) -> Option<Circle> {
-        let (index, line) = self.current.take()?;
+    ) -> Option<Cycle> {
+        let (index, reason) = self.current.take()?;
         let holders = holders?;
         // Then the call of that owner is about to be judged as a re-entry.
-        let mut owners = line.owners.iter().flatten().map(OwnerBuf::as_owner);
+        let mut owners = reason.owners.iter().flatten().map(OwnerBuf::as_owner);
         if owners.any(|owner| holds(holders, owner, now)) {
             return None;
         }
-        let wait = Wait::of(calls, self.found.get(index)?.call)?;
-        self.looked_at.insert(wait.line, line.must_go);
-        if self.follow(calls, Some(index), line.must_go, holders, now) {
-            self.circle(calls, index)
+        let wait = OnlyWait::of(calls, self.found.get(index)?.call)?;
+        self.looked_at.insert(wait.line, reason.must_go);
+        if self.follow(calls, Some(index), reason.must_go, holders, now) {
+            self.cycle(calls, index)
         } else {
             None
         }
@@ -199,19 +198,19 @@ impl<'a> Search<'a> {
     }
 
     /// The waits from the caller's to this one, if they all still are.
-    fn circle<A>(&self, calls: &Calls<A>, last: usize) -> Option<Circle> {
+    fn cycle<A>(&self, calls: &Calls<A>, last: usize) -> Option<Cycle> {
         let mut waits = Vec::new();
         let mut next = Some(last);
         while let Some(index) = next {
             let found = self.found.get(index)?;
-            let wait = Wait::of(calls, found.call)?;
+            let wait = OnlyWait::of(calls, found.call)?;
             waits.push((wait.waiter.owner.clone(), wait.lock_id.clone()));
             next = found.waited_for_by;
         }
         let (database, key) = self.lock;
         waits.push((OwnerBuf::from(self.caller), LockId::new(database, key)));
         waits.reverse();
-        Some(Circle(waits))
+        Some(Cycle(waits))
     }
 }
 
@@ -235,14 +234,14 @@ impl MustGo {
     }
 }
 
-/// A call that is the first of an owner that waits for one lock.
-struct Wait<'q> {
+/// The wait of an owner that waits for only one lock: its first call there.
+struct OnlyWait<'q> {
     waiter: &'q Waiter,
     lock_id: &'q LockId,
     line: LineId,
 }
 
-impl<'q> Wait<'q> {
+impl<'q> OnlyWait<'q> {
     fn of<A>(calls: &'q Calls<A>, call: CallId) -> Option<Self> {
         let Call {
             waiter, lock_id, ..

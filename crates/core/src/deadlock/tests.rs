@@ -1,4 +1,4 @@
-//! Circles and what is none, by example, with locks of limit 1; the rest is in `deadlock_properties`.
+//! Cycles and what is none, by example, with locks of limit 1; the rest is in `deadlock_properties`.
 
 use super::*;
 use crate::{
@@ -65,11 +65,11 @@ fn wait_with(calls: &mut Calls, owner: usize, lock: usize, limit: Limit) -> Call
 }
 
 /// Owner 0 wants lock 1 alone. Each owner holds the lock with its number, unless these share that lock.
-fn search(calls: &Calls, several: &[(usize, &HolderSet)]) -> Option<Circle> {
+fn search(calls: &Calls, several: &[(usize, &HolderSet)]) -> Option<Cycle> {
     search_with(calls, Limit::ONE, several)
 }
 
-fn search_with(calls: &Calls, limit: Limit, several: &[(usize, &HolderSet)]) -> Option<Circle> {
+fn search_with(calls: &Calls, limit: Limit, several: &[(usize, &HolderSet)]) -> Option<Cycle> {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller)?;
     let holders = |lock_id: &LockId, step: &mut dyn FnMut(&Holders<'_>)| {
@@ -84,16 +84,16 @@ fn search_with(calls: &Calls, limit: Limit, several: &[(usize, &HolderSet)]) -> 
         search = Search::begin(calls, caller, (0, &key), limit, Some(holders), NOW);
     });
     let mut search = search?;
-    let mut circle = None;
-    while circle.is_none() {
+    let mut cycle = None;
+    while cycle.is_none() {
         holders(&search.next_lock(calls)?, &mut |holders| {
-            circle = search.look(calls, Some(holders), NOW);
+            cycle = search.look(calls, Some(holders), NOW);
         });
     }
-    circle
+    cycle
 }
 
-/// So many owners in a circle, of whom 0 does not wait yet.
+/// So many owners in a cycle, of whom 0 does not wait yet.
 fn chain(owners: usize) -> Calls {
     let mut calls = Calls::default();
     for owner in 1..owners {
@@ -104,15 +104,15 @@ fn chain(owners: usize) -> Calls {
 
 #[test]
 fn the_second_of_two_is_told_at_once() {
-    let circle = search(&chain(2), &[]).unwrap();
+    let cycle = search(&chain(2), &[]).unwrap();
     let waits = [(0, 1), (1, 0)].map(|(owner, lock)| {
         let owner = name(owner);
         let owner = OwnerBuf::from(Owner::new(&owner).unwrap());
         (owner, LockId::new(0, &name(lock)))
     });
-    assert_eq!(circle.waits(), waits);
+    assert_eq!(cycle.waits(), waits);
     assert_eq!(
-        circle.text().to_str().unwrap(),
+        cycle.text().to_str().unwrap(),
         "DEADLOCK waiting would create a deadlock cycle of 2 owners: \
          release something first"
     );
@@ -130,8 +130,8 @@ fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn a_thousand_holders_are_looked_at_and_no_more() {
-    let circle = search(&chain(MAX_STEPS), &[]).unwrap();
-    assert_eq!(circle.waits().len(), MAX_STEPS);
+    let cycle = search(&chain(MAX_STEPS), &[]).unwrap();
+    assert_eq!(cycle.waits().len(), MAX_STEPS);
     assert_eq!(search(&chain(MAX_STEPS + 1), &[]), None);
 }
 
@@ -142,8 +142,8 @@ fn each_share_that_must_go_is_a_step() {
     for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
         // The owner 1 is the last of those who share the lock 1.
         let shares = shares((2..=readers).chain([1]), LIVE);
-        let circle = search(&calls, &[(1, &shares)]);
-        assert_eq!(circle.is_some(), found, "{readers} readers");
+        let cycle = search(&calls, &[(1, &shares)]);
+        assert_eq!(cycle.is_some(), found, "{readers} readers");
     }
     wait(&mut calls, 1, 7);
     assert_eq!(search(&calls, &[]), None, "it waits for two locks");
@@ -174,8 +174,8 @@ fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
     wait(&mut calls, 2, 0);
     for (other, found) in [(4, true), (3, false)] {
         let shares = shares([other, 2].into_iter(), LIVE);
-        let circle = search_with(&calls, Limit::NONE, &[(1, &shares)]);
-        assert_eq!(circle.is_some(), found, "{other}");
+        let cycle = search_with(&calls, Limit::NONE, &[(1, &shares)]);
+        assert_eq!(cycle.is_some(), found, "{other}");
     }
     // The owner 1 as a reader, behind the writer 3.
     let mut calls = Calls::default();
@@ -198,10 +198,10 @@ fn a_lock_is_looked_at_again_when_more_holders_must_go() {
         shares([1, 2].into_iter(), LIVE),
         shares([0, 4].into_iter(), LIVE),
     );
-    let circle = search(&calls, &[(1, &first), (5, &second)]).unwrap();
-    let second_owner = &circle.waits()[1].0;
+    let cycle = search(&calls, &[(1, &first), (5, &second)]).unwrap();
+    let second_owner = &cycle.waits()[1].0;
     assert_eq!(
-        (circle.waits().len(), second_owner.as_owner().bytes()),
+        (cycle.waits().len(), second_owner.as_owner().bytes()),
         (2, &b"2"[..])
     );
 }
@@ -230,7 +230,7 @@ fn what_changes_between_two_steps_is_not_followed() {
         if let Some(owner) = early {
             calls.remove(call(&calls, owner));
         }
-        let mut circle = None;
+        let mut cycle = None;
         for lock in [2, 0] {
             let Some(lock_id) = search.next_lock(&calls) else {
                 break;
@@ -242,9 +242,9 @@ fn what_changes_between_two_steps_is_not_followed() {
                 calls.remove(call(&calls, owner));
             }
             let owner = name(lock);
-            circle = search.look(&calls, Some(&held(&owner)), NOW);
+            cycle = search.look(&calls, Some(&held(&owner)), NOW);
         }
-        assert_eq!(circle.is_some(), found, "{early:?} {late:?}");
+        assert_eq!(cycle.is_some(), found, "{early:?} {late:?}");
     }
 }
 

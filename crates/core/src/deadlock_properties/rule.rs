@@ -1,4 +1,4 @@
-//! The rule, read word for word and without an index: who waits for whom, and the shortest circle.
+//! The rule, read word for word and without an index: who waits for whom, and the shortest cycle.
 
 use super::game::{Lock, Party};
 
@@ -30,8 +30,8 @@ fn first_calls(line: &[Party]) -> Vec<Party> {
     firsts
 }
 
-/// The number of owners of the shortest circle through the caller.
-pub(super) fn shortest_circle(locks: &[Lock], caller: usize) -> Option<usize> {
+/// The number of owners of the shortest cycle through the caller.
+pub(super) fn shortest_cycle(locks: &[Lock], caller: usize) -> Option<usize> {
     let mut reached = vec![caller];
     let mut newest = reached.clone();
     for owners in 1.. {
@@ -54,7 +54,7 @@ pub(super) fn shortest_circle(locks: &[Lock], caller: usize) -> Option<usize> {
 }
 
 /// True when each waits for its lock only, and for the next one there, the last for the first.
-pub(super) fn is_circle(locks: &[Lock], waits: &[(usize, usize)]) -> bool {
+pub(super) fn is_cycle(locks: &[Lock], waits: &[(usize, usize)]) -> bool {
     let next = waits.iter().cycle().skip(1);
     waits.iter().zip(next).all(|((owner, at), (next, _))| {
         waits_for(locks, *owner)

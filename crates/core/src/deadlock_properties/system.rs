@@ -2,7 +2,7 @@
 
 use super::game::{Lock, NONE, Party, Verdict};
 use super::rule;
-use crate::deadlock::{Circle, Search};
+use crate::deadlock::{Cycle, Search};
 use crate::{
     CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Owner,
     SharedLock, StoredHolder, Token, UnixTime, Waiter,
@@ -36,8 +36,8 @@ pub(super) struct Judged {
     pub(super) caller: usize,
     /// The model's locks as they would be with that call in line.
     pub(super) locks: Vec<Lock>,
-    /// The circle as numbers: owners, and the locks that they wait for.
-    pub(super) circle: Option<Vec<(usize, usize)>>,
+    /// The cycle as numbers: owners, and the locks that they wait for.
+    pub(super) cycle: Option<Vec<(usize, usize)>>,
 }
 
 pub(super) struct System {
@@ -122,10 +122,10 @@ impl System {
             self.serve(lock);
             return None;
         }
-        let circle = self.search(lock, call);
+        let cycle = self.search(lock, call);
         let mut locks = self.locks.clone();
         locks[lock].line.push(call);
-        if circle.is_none() || self.habits.tells_nobody {
+        if cycle.is_none() || self.habits.tells_nobody {
             self.locks[lock].line.push(call);
             let (database, key) = name(lock);
             let client = self.calls_made;
@@ -137,7 +137,7 @@ impl System {
             lock,
             caller: call.owner,
             locks,
-            circle: circle.as_ref().map(numbers),
+            cycle: cycle.as_ref().map(numbers),
         })
     }
 
@@ -152,7 +152,7 @@ impl System {
         self.calls.check();
     }
 
-    fn search(&self, lock: usize, call: Party) -> Option<Circle> {
+    fn search(&self, lock: usize, call: Party) -> Option<Cycle> {
         let (caller, (database, key)) = (owner(call.owner), name(lock));
         let limit = limit(call.limit);
         let shares = shares_of(&self.locks[lock]);
@@ -164,8 +164,8 @@ impl System {
             let lock = &self.locks[number(&search.next_lock(calls)?)];
             let shares = shares_of(lock);
             let held = holders(lock, shares.as_ref());
-            if let Some(circle) = search.look(calls, held.as_ref(), now()) {
-                return Some(circle);
+            if let Some(cycle) = search.look(calls, held.as_ref(), now()) {
+                return Some(cycle);
             }
         }
     }
@@ -178,13 +178,13 @@ impl Judged {
         locks.all(|lock| lock.line.iter().all(|call| !lock.is_held_by(call.owner)))
     }
 
-    pub(super) fn shortest_circle(&self) -> Option<usize> {
-        rule::shortest_circle(&self.locks, self.caller)
+    pub(super) fn shortest_cycle(&self) -> Option<usize> {
+        rule::shortest_cycle(&self.locks, self.caller)
     }
 }
 
-fn numbers(circle: &Circle) -> Vec<(usize, usize)> {
-    let numbers = circle.waits().iter().map(|(owner, lock_id)| {
+fn numbers(cycle: &Cycle) -> Vec<(usize, usize)> {
+    let numbers = cycle.waits().iter().map(|(owner, lock_id)| {
         let owner = owner.as_owner().bytes();
         let owner = OWNERS.iter().position(|name| *name == owner);
         (owner.expect("an owner"), number(lock_id))

@@ -1,3 +1,5 @@
+//! The search finds every cycle of the rule, the shortest first, and a caller that it refuses could never get the lock.
+
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
@@ -7,7 +9,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::game::{NONE, Party, can_get_in};
-use super::rule::is_circle;
+use super::rule::is_cycle;
 use super::system::{Habits, Judged, Operation, System};
 
 const LOCKS: usize = 4;
@@ -20,7 +22,7 @@ fn limits() -> impl Strategy<Value = usize> {
 /// The calls of owners that may have several tasks, under an administrator.
 fn anything() -> impl Strategy<Value = Vec<Operation>> {
     let party = || (0..OWNERS, limits()).prop_map(|(owner, limit)| Party { owner, limit });
-    // Often the next one's, so that some circles are long.
+    // Often the next one's, so that some cycles are long.
     let distance = prop_oneof![Just(1), 0..LOCKS];
     let operation = prop_oneof![
         16 => (distance, party()).prop_map(|(distance, call)| {
@@ -78,31 +80,31 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 1024 }))]
 
     #[test]
-    fn whoever_is_told_of_a_circle_could_never_get_in(
+    fn whoever_is_told_of_a_cycle_could_never_get_in(
         operations in anything(),
         habits in habits(),
     ) {
         for judged in judged(&operations, habits) {
-            if let Some(circle) = &judged.circle {
+            if let Some(cycle) = &judged.cycle {
                 prop_assert!(
                     !can_get_in(&judged.locks, judged.caller, judged.lock),
-                    "{circle:?} is none: {judged:?}"
+                    "{cycle:?} is none: {judged:?}"
                 );
             }
         }
     }
 
     #[test]
-    fn every_circle_of_the_rule_is_found_and_the_shortest_first(
+    fn every_cycle_of_the_rule_is_found_and_the_shortest_first(
         operations in anything(),
         habits in habits(),
     ) {
         for judged in judged(&operations, habits).filter(Judged::is_settled) {
-            let owners = judged.circle.as_ref().map(Vec::len);
-            prop_assert_eq!(owners, judged.shortest_circle(), "{:?}", &judged);
-            if let Some(circle) = &judged.circle {
-                prop_assert_eq!(circle[0], (judged.caller, judged.lock));
-                prop_assert!(is_circle(&judged.locks, circle), "{:?}", &judged);
+            let owners = judged.cycle.as_ref().map(Vec::len);
+            prop_assert_eq!(owners, judged.shortest_cycle(), "{:?}", &judged);
+            if let Some(cycle) = &judged.cycle {
+                prop_assert_eq!(cycle[0], (judged.caller, judged.lock));
+                prop_assert!(is_cycle(&judged.locks, cycle), "{:?}", &judged);
             }
         }
     }
@@ -123,7 +125,7 @@ proptest! {
             }
             if let Some(judged) = system.apply(operation) {
                 let gets_in = can_get_in(&judged.locks, judged.caller, judged.lock);
-                prop_assert_eq!(judged.circle.is_none(), gets_in, "{:?}", judged);
+                prop_assert_eq!(judged.cycle.is_none(), gets_in, "{:?}", judged);
             }
         }
     }
@@ -139,13 +141,13 @@ fn the_histories_reach_every_case() {
         let (operations, habits) = history.unwrap().current();
         for judged in judged(&operations, habits) {
             let mut count = |case| *cases.entry(case).or_default() += 1;
-            let Some(circle) = &judged.circle else {
+            let Some(cycle) = &judged.cycle else {
                 if !can_get_in(&judged.locks, judged.caller, judged.lock) {
-                    count("no circle, and still it never gets in");
+                    count("no cycle, and still it never gets in");
                 }
                 continue;
             };
-            count(match circle.len() {
+            count(match cycle.len() {
                 2 => "two owners",
                 3 => "three owners",
                 _ => "more owners",
@@ -155,13 +157,13 @@ fn the_histories_reach_every_case() {
             if own.count() > 1 {
                 count("the caller is in line already");
             }
-            if circle.iter().all(|(owner, lock)| {
+            if cycle.iter().all(|(owner, lock)| {
                 let mut line = judged.locks[*lock].line.iter();
                 line.find(|call| call.owner == *owner).unwrap().limit > 1
             }) {
-                count("nobody in the circle wants to be alone");
+                count("nobody in the cycle wants to be alone");
             }
-            if circle
+            if cycle
                 .iter()
                 .any(|(_, lock)| judged.locks[*lock].holders.len() > 1)
             {

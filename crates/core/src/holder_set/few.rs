@@ -27,7 +27,7 @@ impl Few {
         self.iter().find(|holder| holder.owner == owner)
     }
 
-    pub(super) fn with(&self, token: Token) -> Option<Holder<'_>> {
+    pub(super) fn find_token(&self, token: Token) -> Option<Holder<'_>> {
         self.iter().find(|holder| holder.grant.token == token)
     }
 

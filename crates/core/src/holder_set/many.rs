@@ -70,10 +70,10 @@ impl Many {
     pub(super) fn find(&self, owner: Owner<'_>) -> Option<Holder<'_>> {
         let hash = self.hasher.hash_one(owner.bytes());
         let is_owner = |token: &Token| *self.holders[token].owner == *owner.bytes();
-        self.with(*self.owners.find(hash, is_owner)?)
+        self.find_token(*self.owners.find(hash, is_owner)?)
     }
 
-    pub(super) fn with(&self, token: Token) -> Option<Holder<'_>> {
+    pub(super) fn find_token(&self, token: Token) -> Option<Holder<'_>> {
         self.holders.get(&token).map(|entry| entry.holder(token))
     }
 
@@ -99,7 +99,7 @@ impl Many {
     /// The holders whose lease ends before this time, in the order of these ends.
     pub(super) fn ended(&self, before: Deadline) -> impl Iterator<Item = Holder<'_>> {
         let ended = self.ends.range(..(before.millis(), LOWEST));
-        ended.filter_map(|(_, token)| self.with(*token))
+        ended.filter_map(|(_, token)| self.find_token(*token))
     }
 
     /// Adds a holder, or replaces the one with its token, which has the same owner.

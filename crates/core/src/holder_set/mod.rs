@@ -67,10 +67,10 @@ impl HolderSet {
 
     /// The holder with this token.
     #[must_use]
-    pub fn with(&self, token: Token) -> Option<Holder<'_>> {
+    pub fn find_token(&self, token: Token) -> Option<Holder<'_>> {
         match &self.0 {
-            Form::Few(few) => few.with(token),
-            Form::Many(many) => many.with(token),
+            Form::Few(few) => few.find_token(token),
+            Form::Many(many) => many.find_token(token),
         }
     }
 

@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// The wait that ends first: when, and of which call.
-    pub(crate) fn next_end(&self) -> Option<(u64, usize)> {
+    pub(crate) fn next_wait_end(&self) -> Option<(u64, usize)> {
         let ends = self
             .waiting()
             .filter_map(|call| Some((call.until?, call.number)));
@@ -251,7 +251,7 @@ impl Queue {
     }
 
     fn tick(&mut self) {
-        while let Some((end, number)) = self.next_end()
+        while let Some((end, number)) = self.next_wait_end()
             && end <= self.clock
         {
             self.end(number, End::TimedOut);

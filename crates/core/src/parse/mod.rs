@@ -16,6 +16,8 @@ mod token;
 mod words;
 
 #[cfg(test)]
+mod acquire_tests;
+#[cfg(test)]
 mod tests;
 
 pub use acquire::{ACQUIRE, Acquire, Wait, acquire};

@@ -1,13 +1,10 @@
-//! The parsed words of each call, at the limits of the values of each word.
+//! The parsed words of each call, at the limits of the values of each word. Those of an acquire are in
+//! `acquire_tests.rs`.
 
 use super::words::Words;
 use super::{self as parsed};
-use super::{
-    Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
-};
-use super::{
-    SessionMove, SessionOpen, Wait, session_grants, session_id, session_open, session_poll,
-};
+use super::{Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew};
+use super::{SessionMove, SessionOpen, session_grants, session_id, session_open, session_poll};
 use crate::sessions::{SessionId, SessionTimeout};
 use crate::{
     Deadline, EffectBuffer, EffectError, Grant, Holder, Holds, Lease, Limit, LockChange, Owner,
@@ -16,188 +13,22 @@ use crate::{
 
 const MAX_LEASE_MS: u64 = 90_000;
 
-fn words(text: &str) -> Words<impl Iterator<Item = &[u8]>> {
+pub(super) fn words(text: &str) -> Words<impl Iterator<Item = &[u8]>> {
     let max_lease = Lease::from_millis(MAX_LEASE_MS).unwrap();
     Words::new(text.split_whitespace().map(str::as_bytes), max_lease)
 }
 
-fn owner(name: &str) -> Owner<'_> {
+pub(super) fn owner(name: &str) -> Owner<'_> {
     Owner::new(name.as_bytes()).unwrap()
 }
 
-fn lease(ms: u64) -> Option<Lease> {
+pub(super) fn lease(ms: u64) -> Option<Lease> {
     Lease::from_millis(ms)
 }
 
-fn error<T>(outcome: Result<T, Malformed>) -> String {
+pub(super) fn error<T>(outcome: Result<T, Malformed>) -> String {
     let Malformed(text) = outcome.err().expect("an error");
     text.into_owned().into_string().unwrap()
-}
-
-/// An acquire with no option.
-fn plain() -> Acquire<'static> {
-    Acquire {
-        owner: Some(owner("ann")),
-        limit: None,
-        lease: None,
-        wait: None,
-        session: None,
-        holds: None,
-        token: None,
-    }
-}
-
-#[test]
-fn of_an_acquire() {
-    let plain = plain();
-    for (text, wanted) in [
-        ("ann", plain),
-        (
-            "*",
-            Acquire {
-                owner: None,
-                ..plain
-            },
-        ),
-        (
-            "ann shared",
-            Acquire {
-                limit: Some(Limit::NONE),
-                ..plain
-            },
-        ),
-        (
-            "ann LIMIT 0",
-            Acquire {
-                limit: Some(Limit::NONE),
-                ..plain
-            },
-        ),
-        (
-            "ann limit 2147483647",
-            Acquire {
-                limit: Some(Limit::MAX),
-                ..plain
-            },
-        ),
-        (
-            "ann px 90000",
-            Acquire {
-                lease: lease(90_000),
-                ..plain
-            },
-        ),
-        (
-            "ann EX 90",
-            Acquire {
-                lease: lease(90_000),
-                ..plain
-            },
-        ),
-        (
-            "ann HOLDS 2147483647",
-            Acquire {
-                holds: Some(Holds::MAX),
-                ..plain
-            },
-        ),
-        (
-            "ann TOKEN 9007199254740991",
-            Acquire {
-                token: Token::new(9_007_199_254_740_991),
-                ..plain
-            },
-        ),
-    ] {
-        assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
-    }
-}
-
-#[test]
-fn of_an_acquire_that_waits() {
-    let plain = plain();
-    for (text, wanted) in [
-        (
-            "ann BLOCK 0",
-            Acquire {
-                wait: Some(Wait::Block(0)),
-                ..plain
-            },
-        ),
-        (
-            "ann block 315360000000",
-            Acquire {
-                wait: Some(Wait::Block(315_360_000_000)),
-                ..plain
-            },
-        ),
-        (
-            "ann queue 5 SESSION 7 HOLDS 2147483647",
-            Acquire {
-                wait: Some(Wait::Queue(5)),
-                session: SessionId::new(7),
-                holds: Some(Holds::MAX),
-                ..plain
-            },
-        ),
-    ] {
-        assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
-    }
-}
-
-#[test]
-fn of_a_queued_acquire() {
-    let call = acquire(&mut words("ann queue 5 SESSION 7 HOLDS 2147483647"));
-    let call = call.unwrap();
-    assert_eq!(call.wait, Some(Wait::Queue(5)));
-    let session = SessionId::new(7).unwrap();
-    assert_eq!(call.repeats(), Some((session, Holds::MAX)));
-    let blocked = acquire(&mut words("ann BLOCK 5 SESSION 7 HOLDS 1")).unwrap();
-    assert_eq!(blocked.repeats(), None);
-}
-
-#[test]
-fn of_a_wrong_acquire() {
-    for (text, part) in [
-        ("", "the owner must be"),
-        ("ann PX 0", "PX takes"),
-        ("ann PX 90001", "PX takes"),
-        ("ann EX 91", "EX takes"),
-        ("ann EX 18446744073709551", "EX takes"),
-        ("ann PX", "PX takes"),
-        ("ann PX 1 EX 1", "only one of PX and EX"),
-        ("ann BLOCK -1", "BLOCK takes"),
-        ("ann BLOCK 315360000001", "BLOCK takes"),
-        ("ann BLOCK 1 BLOCK 1", "only one of BLOCK and QUEUE"),
-        ("ann QUEUE 1 BLOCK 1", "only one of BLOCK and QUEUE"),
-        ("ann QUEUE -1", "QUEUE takes"),
-        ("ann QUEUE 315360000001", "QUEUE takes"),
-        ("ann QUEUE 1 HOLDS 1", "QUEUE needs"),
-        ("ann QUEUE 1 SESSION 7", "QUEUE needs"),
-        ("ann QUEUE 1 SESSION 7 HOLDS 1 TOKEN 1", "QUEUE needs"),
-        ("ann HOLDS 0", "HOLDS takes the number of holds to reach"),
-        (
-            "ann HOLDS 2147483648",
-            "HOLDS takes the number of holds to reach",
-        ),
-        (
-            "ann HOLDS 4294967297",
-            "HOLDS takes the number of holds to reach",
-        ),
-        ("ann HOLDS 1 HOLDS 1", "HOLDS is given twice"),
-        ("ann TOKEN 0", "TOKEN takes"),
-        ("ann TOKEN 9007199254740992", "TOKEN takes"),
-        ("ann TOKEN 1 TOKEN 1", "TOKEN is given twice"),
-        ("* HOLDS 1", "need a named owner"),
-        ("* TOKEN 1", "need a named owner"),
-        ("ann WAIT 1", "unknown option 'WAIT'"),
-    ] {
-        let error = error(acquire(&mut words(text)));
-        assert!(
-            error.starts_with("ERR ") && error.contains(part),
-            "{text}: {error}"
-        );
-    }
 }
 
 #[test]

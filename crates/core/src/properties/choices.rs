@@ -1,4 +1,4 @@
-//! Choices made by bytes.
+//! Turns test bytes into choices.
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! The two clocks of a call.
+//! One moment by the wall clock and the monotonic clock.
 
 use std::time::Duration;
 

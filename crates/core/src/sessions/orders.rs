@@ -1,4 +1,4 @@
-//! The orders of sessions: what is next on the whole server.
+//! Sorted lists of sessions: next renewal, next end of a lease, timeout, POLL.
 
 use std::collections::BTreeSet;
 

@@ -240,6 +240,7 @@ impl Sessions {
             let poll = session.poll.take()?;
             (session.heard, session.replied) = (alive, alive);
             let events = session.events.answer(max);
+            // Unreported events may be losses.
             let sure_ms = if has_flushed || events.len() < session.events.len() {
                 0
             } else {
@@ -270,15 +271,18 @@ fn judge(session: &mut Session, now: Now) -> Option<bool> {
     Some(true)
 }
 
-/// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`. A lease that
-/// has more left than its length, since the wall clock was set back, has no more after its next renewal.
+/// How long after the POLL was sent no lease of the session ends, in milliseconds; -1 when none ends by time. `waited`
+/// is how long the POLL has waited.
+///
+/// After the wall clock was set back a lease may have more left than its length. The next renewal corrects that, so at
+/// most the shortest lease counts.
 fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
     let (Some(end), Some((lease, _))) = (session.first_end(), session.leases.first_key_value())
     else {
         return -1;
     };
     if end < now.unix.millis() {
-        // Held until its last millisecond is over; its end is not in the reply.
+        // This lease is over, and the reply does not report the loss yet.
         return 0;
     }
     let end = end.min(lease.deadline_from(now.unix).millis());

@@ -1,4 +1,4 @@
-//! Connections, silence, and the ends of sessions.
+//! Connections, silence, and the ends of sessions: whether a program is there, away or gone.
 
 use std::collections::VecDeque;
 use std::time::Duration;

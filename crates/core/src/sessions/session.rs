@@ -10,10 +10,10 @@ use super::orders::Filed;
 use super::polls::Poll;
 use crate::{Deadline, Lease, Monotonic};
 
-/// A session ends so much later than its timeout, because a POLL that was sent in time may not be read yet.
-const READING: Duration = Duration::from_millis(500);
-/// A program that has not polled for so long after a reply is away.
-const REPLY_AGE: Duration = Duration::from_secs(1);
+/// How much later than its timeout a session ends, because a POLL that was sent in time may not be read yet.
+const READ_MARGIN: Duration = Duration::from_millis(500);
+/// A program is away when it has not polled for this long after a reply.
+const AWAY_AFTER: Duration = Duration::from_secs(1);
 
 /// A session's id: 1 to 2^53 - 1, so that a double holds it exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -167,12 +167,12 @@ impl Session {
 
     /// When it ends by silence, if it is not heard from until then.
     pub(super) fn silent_at(&self) -> Monotonic {
-        self.heard.plus(self.timeout.length() + READING)
+        self.heard.plus(self.timeout.length() + READ_MARGIN)
     }
 
     /// When the program counts as away, if it does not poll until then.
     pub(super) fn away_at(&self) -> Monotonic {
-        self.replied.plus(REPLY_AGE + Duration::from_micros(1))
+        self.replied.plus(AWAY_AFTER + Duration::from_micros(1))
     }
 
     /// Where it is to stand in the orders of sessions.

@@ -1,6 +1,6 @@
 //! The check of a whole history.
 
-use crate::circles;
+use crate::cycles;
 use crate::clock::ServerClock;
 use crate::order;
 use crate::report::{Mode, Report};
@@ -31,7 +31,7 @@ pub fn check(history: &History, mode: Mode) -> Report {
             order::check(story, &mut report);
         }
     }
-    circles::check(&stories, &mut report);
+    cycles::check(&stories, &mut report);
     report
 }
 

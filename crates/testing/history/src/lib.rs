@@ -12,7 +12,7 @@
 
 mod call;
 mod check;
-mod circles;
+mod cycles;
 mod clock;
 mod grants;
 mod holds;

@@ -36,7 +36,7 @@ pub enum Kind {
     /// A register took a write, and the token's grant was certainly over.
     RegisterTookStale,
     /// A call that failed with DEADLOCK would have closed no cycle.
-    NoCircle,
+    NoCycle,
     /// A PING was answered on a connection whose grant was lost, or somebody else got the lock too soon
     /// after one, or after a POLL.
     PromiseBroken,

@@ -255,7 +255,7 @@ impl System {
         assert!(live.iter().all(|holder| holders.next_end() <= holder.end));
         for holder in &live {
             assert_eq!(holders.find(holder.owner), Some(*holder));
-            assert_eq!(holders.with(holder.grant.token), Some(*holder));
+            assert_eq!(holders.find_token(holder.grant.token), Some(*holder));
         }
         live.iter().map(to_model).collect()
     }

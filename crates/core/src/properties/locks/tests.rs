@@ -1,3 +1,5 @@
+//! Histories of calls on locks keep the properties, and reach every case.
+
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;

@@ -27,8 +27,8 @@ pub(super) struct System {
     clock: u64,
     /// The sessions whose calls are passed over.
     away: BTreeSet<usize>,
-    /// An expiry was changed or the wall clock set back, of which no event tells: every lock is polled.
-    polls: bool,
+    /// An expiry was changed or the wall clock set back, of which no event tells: every lock is checked in turn.
+    checks_all: bool,
 }
 
 fn session_id(session: usize) -> SessionId {
@@ -50,7 +50,7 @@ impl System {
             written: BTreeSet::new(),
             clock: 0,
             away: BTreeSet::new(),
-            polls: false,
+            checks_all: false,
         }
     }
 
@@ -109,7 +109,7 @@ impl System {
             }
             Operation::Abandon(number) => {
                 if self.written.remove(&number) {
-                    assert!(!self.calls.closed(number as u64), "it gives back");
+                    assert!(!self.calls.client_closed(number as u64), "it gives back");
                 } else {
                     assert!(self.calls.abandon(self.ids[number]), "a granted call");
                 }
@@ -117,7 +117,7 @@ impl System {
             }
             Operation::Confirm(number) => self.calls.forget_sent(number as u64),
             Operation::Unsent(number) => {
-                assert!(self.calls.closed(number as u64), "it may be unsent");
+                assert!(self.calls.client_closed(number as u64), "it may be unsent");
                 self.calls.reply_is_unsent(number as u64);
             }
             Operation::Tick => self.tick(),
@@ -128,7 +128,7 @@ impl System {
     fn event(&mut self, event: &Event) {
         if let Event::Clock(now) = event {
             // A lease that has ended may end again.
-            self.polls |= *now < self.locks.now().micros();
+            self.checks_all |= *now < self.locks.now().micros();
         }
         self.locks.apply(event);
         match event {
@@ -137,7 +137,7 @@ impl System {
                 assert_eq!(self.calls.make_ready(key.0, &[key.1]), waits);
             }
             Event::MaxHolders(_) => drop(self.calls.make_all_ready()),
-            Event::Pexpire(..) | Event::Persist(_) => self.polls = true,
+            Event::Pexpire(..) | Event::Persist(_) => self.checks_all = true,
             Event::Clock(_) | Event::Seen(_) => {}
         }
     }
@@ -276,7 +276,7 @@ impl System {
     }
 
     fn tick(&mut self) {
-        while let Some((end, id)) = self.calls.next_end()
+        while let Some((end, id)) = self.calls.next_wait_end()
             && end <= Monotonic(self.clock)
         {
             self.leave(id, End::TimedOut);
@@ -284,8 +284,8 @@ impl System {
         self.calls
             .make_ended_ready(self.locks.now().millis(), usize::MAX);
         let mut due = BTreeSet::new();
-        if std::mem::take(&mut self.polls) {
-            due = self.polled();
+        if std::mem::take(&mut self.checks_all) {
+            due = self.all_turns();
         }
         while self.calls.ready_len() > 0 {
             due.extend(self.calls.take_ready().as_ref().map(key_of));
@@ -295,13 +295,13 @@ impl System {
             self.serve(key);
         }
         assert_eq!(
-            self.polled(),
+            self.all_turns(),
             self.calls.lock_ids().iter().map(key_of).collect()
         );
     }
 
     /// Every lock that somebody waits for, as it has its turn: in this round, or in the next one.
-    fn polled(&mut self) -> BTreeSet<Key> {
+    fn all_turns(&mut self) -> BTreeSet<Key> {
         let turns = 0..2 * self.calls.locks();
         turns
             .filter_map(|_| Some(key_of(&self.calls.next_turn()?)))
@@ -312,7 +312,7 @@ impl System {
         let mut makes_room = self.locks.end_leases(key);
         for give_back in self.calls.take_give_backs(key.0, &[key.1]) {
             makes_room = true;
-            if let Some(amount) = give_back.release(self.locks.holders(key).as_ref()) {
+            if let Some(amount) = give_back.amount_to_release(self.locks.holders(key).as_ref()) {
                 let verb = Verb::Release(match amount {
                     ReleaseAmount::One => Amount::One,
                     ReleaseAmount::All => Amount::All,

@@ -1,3 +1,5 @@
+//! Histories of waiting calls keep the properties, and reach every case.
+
 use std::collections::BTreeSet;
 
 use proptest::collection::vec;

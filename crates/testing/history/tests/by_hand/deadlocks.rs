@@ -1,6 +1,6 @@
 //! Wrong DEADLOCK errors.
 
-use history::Kind::{NoCircle, NoOrder};
+use history::Kind::{NoCycle, NoOrder};
 use history::{Call, History, Outcome, Refusal};
 
 use crate::Example;
@@ -20,16 +20,16 @@ fn two(told: Call) -> History {
 
 pub(crate) fn examples() -> Vec<Example> {
     vec![
-        wrong("nobody waits yet", two(acquire("bob").at(8, 9)), [NoCircle]),
+        wrong("nobody waits yet", two(acquire("bob").at(8, 9)), [NoCycle]),
         wrong(
             "who holds the lock waits for somebody else",
             two(acquire("cat").at(20, 21)),
-            [NoCircle],
+            [NoCycle],
         ),
         wrong(
             "a lock that is free",
             calls([acquire("bob").block().at(20, 21).refused(Refusal::Deadlock)]),
-            [NoCircle, NoOrder],
+            [NoCycle, NoOrder],
         ),
         wrong(
             "the caller has let go of what the other waits for",
@@ -45,7 +45,7 @@ pub(crate) fn examples() -> Vec<Example> {
                     .is(Outcome::Nil),
                 acquire("bob").block().at(20, 21).refused(Refusal::Deadlock),
             ]),
-            [NoCircle],
+            [NoCycle],
         ),
         wrong(
             "two waits that were never at one time",
@@ -65,7 +65,7 @@ pub(crate) fn examples() -> Vec<Example> {
                     .is(Outcome::Nil),
                 acquire("cat").block().at(20, 30).refused(Refusal::Deadlock),
             ]),
-            [NoCircle],
+            [NoCycle],
         ),
     ]
 }

@@ -127,7 +127,7 @@ impl Server {
             }
         }
         while self.sessions.sweep(100) {}
-        while let Some((end, id)) = self.calls.next_end()
+        while let Some((end, id)) = self.calls.next_wait_end()
             && end <= now.monotonic
         {
             self.ended(id, "timeout");

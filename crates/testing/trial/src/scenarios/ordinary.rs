@@ -98,7 +98,7 @@ pub(super) fn tasks(stage: &Stage) -> Verdict {
     let (took, answer) = of("left", "bob").took()?;
     ensure!(
         answer.class() == Some("deadlock"),
-        "a circle of waits is answered with {answer}"
+        "a cycle of waits is answered with {answer}"
     );
     ensure!(
         took < ms(1000) + MARGIN,

@@ -24,7 +24,7 @@ pub(crate) fn check(stories: &[Story<'_>], report: &mut Report) {
     for call in told {
         if !all.closes(call) {
             report.violations.push(Violation {
-                kind: Kind::NoCircle,
+                kind: Kind::NoCycle,
                 key: call.key.clone(),
                 text: call.to_string(),
             });
@@ -59,7 +59,7 @@ impl<'a> All<'a> {
         }
     }
 
-    /// Whether the call can have closed a circle.
+    /// Whether the call can have closed a cycle.
     fn closes(&self, call: &Call) -> bool {
         let span = Span {
             from: call.sent,

@@ -1,7 +1,9 @@
 //! Calls of sessions: they are passed over while their program may be dead or frozen.
 //!
-//! All calls of a session are moved before any of their locks is granted to anybody; with many of them that takes
-//! several ticks.
+//! All calls of a session are updated before any of their locks is granted. With many calls that takes several ticks.
+//!
+//! The core's `sessions/presence.rs` finds that a program is away, `sessions/upper.rs` reports it to this file, and the
+//! core's `calls/passed_over.rs` updates the lines.
 
 use redis_lock_core::sessions::{Presence, SessionId};
 
@@ -12,8 +14,8 @@ use crate::locks::Slice;
 use crate::server::Context;
 use crate::sessions;
 
-/// How many calls are moved between two looks at the clock.
-const MOVED_AT_ONCE: usize = 256;
+/// How many calls are updated between two looks at the clock.
+const UPDATED_AT_ONCE: usize = 256;
 
 /// Whether the program of a call may get a lock.
 pub(super) enum Program {
@@ -37,30 +39,30 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
             Program::Away
         }
         Presence::Away => {
-            session_moves(context, session);
+            session_presence_changed(context, session);
             Program::Away
         }
     }
 }
 
-/// A session was detached, so its calls are passed over from now on; or it was attached again.
-pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
-    if STATE.if_session_waits(context, session, |state| state.moves.add(session)) {
-        move_calls(context);
+/// A session went away, so its calls are passed over from now on; or it came back.
+pub(crate) fn session_presence_changed(context: Context<'_>, session: SessionId) {
+    if STATE.if_session_waits(context, session, |state| state.presence_changes.add(session)) {
+        update_calls(context);
         // The locks whose line has changed are served from the event loop.
         timer::soon(context);
     }
 }
 
-/// Moves the calls of the sessions that were detached or attached again, as far as the time allows.
-pub(super) fn move_calls(context: Context<'_>) {
+/// Updates the calls of the sessions that went away or came back, as far as the time allows.
+pub(super) fn update_calls(context: Context<'_>) {
     let slice = Slice::begin();
-    while let Some((session, from)) = STATE.if_busy(context, |state| state.moves.first()) {
+    while let Some((session, from)) = STATE.if_busy(context, |state| state.presence_changes.first()) {
         let is_away = sessions::presence(context, session) == Presence::Away;
         STATE.with(context, |state| {
             let calls = &mut state.calls;
-            let next = calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
-            state.moves.go_on(session, next);
+            let next = calls.pass_over(session, is_away, from, UPDATED_AT_ONCE);
+            state.presence_changes.go_on(session, next);
         });
         if slice.is_over() {
             return;

@@ -1,4 +1,4 @@
-//! Changes of the grants of sessions, by calls and events.
+//! Grants join sessions, change, leave and are lost.
 
 use super::clock::Now;
 use super::event::{EventKind, LossReason};

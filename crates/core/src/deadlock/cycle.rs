@@ -1,15 +1,15 @@
-//! A circle of owners that would wait for each other.
+//! A cycle of owners that would wait for each other.
 
 use std::ffi::CString;
 
 use crate::{LockId, OwnerBuf};
 
-/// A circle of waits. Each owner waits for a lock that the next one holds; the last one's is held by the
+/// A cycle of waits. Each owner waits for a lock that the next one holds; the last one's is held by the
 /// first, which is the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Circle(pub(super) Vec<(OwnerBuf, LockId)>);
+pub struct Cycle(pub(super) Vec<(OwnerBuf, LockId)>);
 
-impl Circle {
+impl Cycle {
     /// Each owner and the lock that it waits for; the caller first.
     #[must_use]
     pub fn waits(&self) -> &[(OwnerBuf, LockId)] {

@@ -1,4 +1,4 @@
-//! Circles of locks that each have one holder.
+//! Cycles of locks that each have one holder.
 
 use crate::support::Stage;
 use testbed::{Expect, Talk, cmd};
@@ -9,7 +9,7 @@ fn names(number: usize) -> (String, String) {
 }
 
 #[test]
-fn who_closes_a_circle_of_two_to_eight_is_told_and_all_others_wait() {
+fn who_closes_a_cycle_of_two_to_eight_is_told_and_all_others_wait() {
     for owners in 2..=8 {
         let mut stage = Stage::new();
         for number in 0..owners {
@@ -20,7 +20,7 @@ fn who_closes_a_circle_of_two_to_eight_is_told_and_all_others_wait() {
             let (owner, lock) = (names(number).0, names((number + 1) % owners).1);
             format!("{lock} {owner}")
         };
-        // The circle is closed at another place each time.
+        // The cycle is closed at another place each time.
         let caller = owners / 2;
         for number in (0..owners).filter(|number| *number != caller) {
             stage.wait([&call(number)]);
