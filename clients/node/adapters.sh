@@ -1,6 +1,5 @@
 #!/bin/sh
-# Packs the client and tests its adapters as users get them: the NestJS module, metrics, the API of node-redlock, and the
-# first programs of their READMEs.
+# Packs the client and tests its adapters as users get them: the NestJS module, metrics, and the API of node-redlock.
 # usage: [KEEP_MODULES=1] [FORM=short] adapters.sh [TEST ...]
 #        TEST, such as redlock, for tests/adapters/redlock.test.ts; by default all, with FORM=short those without faults
 #        KEEP_MODULES=1: modules that are here are kept, as in the short form

@@ -2,7 +2,7 @@
 // modules that pass its names on.
 
 import { execFileSync } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 process.chdir(import.meta.dirname ?? new URL(".", import.meta.url).pathname);
@@ -10,10 +10,8 @@ rmSync("dist", { recursive: true, force: true });
 const require = createRequire(import.meta.url);
 execFileSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "tsconfig.dist.json"], { stdio: "inherit" });
 writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
-const { exclude } = JSON.parse(readFileSync("tsconfig.json", "utf8"));
 for (const [name, source] of [["index", "index"], ["testing", "testing"], ["redlock", "redlock/index"], ["nestjs", "nestjs/index"],
   ["otel", "otel/index"]]) {
-  if (exclude.includes(`src/${name}`)) continue;
   const names = Object.keys(require(`./dist/cjs/${source}.js`)).filter((it) => it !== "default").join(", ");
   const from = `from "./cjs/${source}.js";\n`;
   const also = name === "redlock" ? `export { Redlock as default } ${from}` : "";

@@ -12,6 +12,6 @@ rm -rf build
 if [ "${FORM:-}" = short ]; then
     cd build/tests
     exec node --expose-gc --test --test-concurrency=3 --test-reporter=spec \
-        state.test.js layers.test.js testing.test.js examples.test.js locks.test.js
+        state/*.test.js layers.test.js testing.test.js examples.test.js locks.test.js
 fi
 exec npm test --silent

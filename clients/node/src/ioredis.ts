@@ -79,12 +79,12 @@ function settings({ sentinels }: Options, at: Address | undefined, limit: number
   };
 }
 
-function openFrom(source: IoredisClient, at: Address | undefined, limit: number, closed: (error: unknown) => void): Connection {
+function openFrom(source: IoredisClient, at: Address | undefined, limit: number, closed: () => void): Connection {
   const redis = source.duplicate(settings(optionsOf(source), at, limit));
   let last: unknown; // what the library says of why it closes
   let isCorked = false;
   redis.on("error", (error: unknown) => { last = error; });
-  redis.on("end", () => closed(last));
+  redis.on("end", closed);
   return {
     ready: redis.connect().catch((error: unknown) => { throw last ?? error; }),
     send(words, isTogether) {

@@ -31,5 +31,5 @@ export interface Library {
     seen(address: Address): Address;
   };
   /** `limit`: how long connecting may take. `closed` is called when it closes. */
-  open(at: Address | undefined, limit: number, closed: (error: unknown) => void): Connection;
+  open(at: Address | undefined, limit: number, closed: () => void): Connection;
 }

@@ -69,7 +69,7 @@ function settings({ options }: Source, at: Address | undefined, limit: number): 
   };
 }
 
-function openFrom(make: () => NodeRedisClient | Promise<NodeRedisClient>, closed: (error: unknown) => void): Connection {
+function openFrom(make: () => NodeRedisClient | Promise<NodeRedisClient>, closed: () => void): Connection {
   let redis: NodeRedisClient | undefined;
   let isClosed = false;
   const close = (): void => {

@@ -4,16 +4,22 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { type Grant, LockBusy, LockLost, LockMisuse, LockRefused, LockUnavailable, type LocksOptions, QuorumLocks } from "../src/index.ts";
+import {
+  type Lock, LockBusy, LockLost, LockMisuse, LockRefused, LockUnavailable, type LocksOptions, QuorumLocks,
+} from "../src/index.ts";
 import { type Server, ends, eventually, startServer } from "./servers.ts";
 import { KEY, clients, took } from "./support.ts";
 
-const startFive = (): Promise<Server[]> => Promise.all(Array.from({ length: 5 }, () => startServer()));
-
-function quorumOf(servers: readonly Server[], options: LocksOptions = {}): QuorumLocks {
+/** A program's lock on these servers. */
+function lockOn(servers: readonly Server[], options: LocksOptions = {}): Lock {
   const locks = new QuorumLocks(servers.map((server) => clients["ioredis"]?.(server) as Redis), { service: "test", ...options });
   ends.push(() => locks.close());
-  return locks;
+  return locks.lock(KEY);
+}
+
+async function start(options?: LocksOptions): Promise<{ five: Server[]; lock: Lock }> {
+  const five = await Promise.all(Array.from({ length: 5 }, () => startServer()));
+  return { five, lock: lockOn(five, options) };
 }
 
 async function tokens(servers: readonly Server[]): Promise<number[]> {
@@ -28,34 +34,35 @@ async function order(servers: readonly Server[], what: string): Promise<void> {
   for (const server of servers) await server.order(what);
 }
 
-test("all servers have one token, and it rises", async () => {
-  const five = await startFive();
-  const lock = quorumOf(five, { replyTimeout: 5000 }).lock(KEY);
+test("all servers have one token, and it rises; what is held is not granted again", async () => {
+  const { five, lock } = await start({ replyTimeout: 5000 });
   let last = 0;
   for (let i = 0; i < 5; i += 1) {
-    await lock.run(async (grant) => {
-      await eventually(async () => new Set(await tokens(five)).size === 1, "one token");
-      assert.deepEqual((await tokens(five)).slice(0, 3), [grant.token, grant.token, grant.token]);
-      assert(grant.token > last && grant.held && grant.remaining > 1000 && grant.remaining <= 10_000);
-      await grant.check();
-      last = grant.token;
-    });
+    const grant = await lock.acquire();
+    await eventually(async () => new Set(await tokens(five)).size === 1, "one token");
+    assert.deepEqual((await tokens(five)).slice(0, 3), [grant.token, grant.token, grant.token]);
+    assert(grant.token > last && grant.held && grant.remaining > 1000 && grant.remaining <= 10_000);
+    await grant.check();
+    last = grant.token;
+    assert.equal(await lock.tryAcquire(), undefined);
+    await assert.rejects(lock.acquire({ wait: 300 }), LockBusy);
+    await grant.release();
+    await assert.rejects(grant.release(), LockMisuse);
     await free(five);
   }
 });
 
 for (const fault of ["kill", "pause"]) {
   test(`a majority is enough: ${fault}`, async () => {
-    const five = await startFive();
+    const { five, lock } = await start({ lease: 3000 });
     await order(five.slice(0, 2), fault);
-    const locks = quorumOf(five, { lease: 3000 });
-    await locks.lock(KEY, { wait: 10_000 }).run(async (grant) => {
+    await lock.run(async (grant) => {
       assert.deepEqual(await tokens(five.slice(2)), [grant.token, grant.token, grant.token]);
       await pause(4000); // longer than the lease: each server renews
       assert(grant.held);
       await grant.extend(5000);
       await grant.check();
-    });
+    }, { wait: 10_000 });
     await free(five.slice(2));
     if (fault === "kill") return;
     await order(five.slice(0, 2), "resume");
@@ -63,9 +70,8 @@ for (const fault of ["kill", "pause"]) {
   });
 
   test(`less is not: ${fault}`, async () => {
-    const five = await startFive();
+    const { five, lock } = await start();
     await order(five.slice(0, 3), fault);
-    const lock = quorumOf(five).lock(KEY);
     for (const wait of [0, 1000]) {
       const ms = await took(() => assert.rejects(lock.acquire({ wait }), (error) => error instanceof LockUnavailable
         && /server 1/.test(error.message) && (error.cause as AggregateError).errors.length === 5));
@@ -75,34 +81,27 @@ for (const fault of ["kill", "pause"]) {
   });
 }
 
-test("what is held is not granted again, and a minority is released", async () => {
-  const five = await startFive();
-  const lock = quorumOf(five).lock(KEY);
-  const grant = await lock.acquire();
-  assert.equal(await lock.tryAcquire(), undefined);
-  await assert.rejects(lock.acquire({ wait: 300 }), LockBusy);
-  await grant.release();
-  await assert.rejects(grant.release(), LockMisuse);
-  await free(five);
+test("a minority is released", async () => {
+  const { five, lock } = await start();
   for (const server of five.slice(0, 3)) await server.redis.call("LOCK.ACQUIRE", KEY, "other");
   await assert.rejects(lock.acquire({ wait: 0 }), LockBusy);
   await free(five.slice(3));
 });
 
 test("contenders take turns, with a server down", async () => {
-  const five = await startFive();
-  await order(five.slice(1, 2), "kill");
+  const { five } = await start();
+  await five[1]?.order("kill");
   let inside = 0;
   const taken: number[] = [];
   const contend = async (): Promise<void> => {
-    const lock = quorumOf(five).lock(KEY, { wait: 60_000 });
+    const lock = lockOn(five);
     for (let i = 0; i < 5; i += 1) {
       await lock.run((grant) => {
         inside += 1;
         assert.equal(inside, 1);
         taken.push(grant.token);
         inside -= 1;
-      });
+      }, { wait: 60_000 });
     }
   };
   const ms = await took(() => Promise.all([contend(), contend(), contend()]));
@@ -112,10 +111,9 @@ test("contenders take turns, with a server down", async () => {
 });
 
 test("fewer than a majority is a loss", async () => {
-  const five = await startFive();
   const told: LockLost[] = [];
-  const locks = quorumOf(five, { observer: { lost: (_, loss) => told.push(loss) } });
-  const grant = await locks.lock(KEY).acquire();
+  const { five, lock } = await start({ observer: { lost: (_, loss) => told.push(loss) } });
+  const grant = await lock.acquire();
   grant.onLost((loss) => told.push(loss));
   await eventually(async () => (await tokens(five)).length === 5, "all five");
   const { signal } = grant;
@@ -131,8 +129,7 @@ test("fewer than a majority is a loss", async () => {
 });
 
 test("a cancelled wait leaves nothing", async () => {
-  const five = await startFive();
-  const lock = quorumOf(five).lock(KEY);
+  const { five, lock } = await start();
   const grant = await lock.acquire();
   const abort = new AbortController();
   const wait = lock.acquire({ signal: abort.signal });
@@ -145,8 +142,7 @@ test("a cancelled wait leaves nothing", async () => {
 });
 
 test("a server whose clock is behind is left out, and too many are refused", async () => {
-  const five = await startFive();
-  const lock = quorumOf(five).lock(KEY);
+  const { five, lock } = await start();
   const ahead = async (server: Server | undefined): Promise<void> => {
     await server?.redis.config("SET", "lock.max-token-lead-ms", "86400000");
     const [token] = (await server?.redis.call("LOCK.ACQUIRE", "ahead", "o")) as [number];
@@ -159,7 +155,7 @@ test("a server whose clock is behind is left out, and too many are refused", asy
   await ahead(five[2]);
   for (const server of five.slice(3)) await server.order("kill");
   await free(five.slice(0, 3));
-  await lock.run((grant: Grant) => grant.check());
+  await lock.run((grant) => grant.check());
   await five[0]?.order("kill");
   await assert.rejects(lock.acquire({ wait: 500 }), LockUnavailable);
 });
@@ -167,7 +163,7 @@ test("a server whose clock is behind is left out, and too many are refused", asy
 test("misuse", async () => {
   const two = [new Redis({ lazyConnect: true }), new Redis({ lazyConnect: true })];
   assert.throws(() => new QuorumLocks(two), LockMisuse);
-  const five = await startFive();
+  const { five, lock } = await start();
   for (const server of five) await server.redis.call("ACL", "SETUSER", "default", "-lock.acquire");
-  await assert.rejects(quorumOf(five).lock(KEY).acquire(), LockRefused);
+  await assert.rejects(lock.acquire(), LockRefused);
 });

@@ -1,4 +1,4 @@
-/** Real servers with the module, and proxies: by `testbed serve` (crates/testing/testbed/src/bin/testbed/serve.rs). */
+/** Real servers with the module, by `testbed serve` (crates/testing/testbed/src/bin/testbed/serve.rs). */
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -44,31 +44,24 @@ function order(words: object): Promise<any> {
   return answer;
 }
 
-/** A server or a proxy. */
-export class Place {
+export interface Place {
   readonly port: number;
-
-  constructor(port: number) {
-    this.port = port;
-  }
-
-  order(what: string, how: object = {}): Promise<any> { return order({ do: what, port: this.port, ...how }); }
-
-  /** Does this with the reply to the next request that has this word in it. */
-  inject(fault: unknown, words: string): Promise<unknown> { return this.order("inject", { fault, words }); }
 }
 
 export type Fields = Record<string, any>;
 
-export class Server extends Place {
+export class Server implements Place {
+  readonly port: number;
   readonly redis: Redis;
 
-  constructor({ port }: { readonly port: number }) {
-    super(port);
+  constructor({ port }: Place) {
+    this.port = port;
     this.redis = new Redis({ port, retryStrategy: () => 50, maxRetriesPerRequest: null });
     this.redis.on("error", () => {});
     ends.push(() => this.redis.disconnect());
   }
+
+  order(what: string): Promise<unknown> { return order({ do: what, port: this.port }); }
 
   /** LOCK.INFO as an object; none where the lock is free. */
   async info(key: string): Promise<Fields | undefined> {
@@ -84,8 +77,8 @@ export class Server extends Place {
     return ((await this.redis.call("LOCK.WAITERS", key)) as unknown[][]).map(fields);
   }
 
-  async waitForWaiters(key: string, number: number, ms?: number): Promise<void> {
-    await eventually(async () => (await this.waiters(key)).length === number, `${number} to wait`, ms);
+  async waitForWaiters(key: string, number: number): Promise<void> {
+    await eventually(async () => (await this.waiters(key)).length === number, `${number} to wait`);
   }
 
   async waitUntilFree(key: string, ms?: number): Promise<void> {
@@ -97,12 +90,6 @@ export class Server extends Place {
     const stats = await this.redis.info("commandstats");
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
-
-  /** The connections of clients of this name. */
-  async named(name: string): Promise<string[]> {
-    const list = (await this.redis.call("CLIENT", "LIST")) as string;
-    return list.split("\n").filter((line) => line.includes(`name=${name} `));
-  }
 }
 
 function fields(flat: readonly unknown[]): Fields {
@@ -112,19 +99,16 @@ function fields(flat: readonly unknown[]): Fields {
 /** Starts what ends with the test. */
 async function start(what: string, how: object = {}): Promise<any> {
   const said = await order({ do: what, ...how });
-  const { port } = (said.nodes ?? said.servers ?? [said])[0];
+  const { port } = said.nodes?.[0] ?? said;
   ends.push(() => order({ do: "end", port }));
   return said;
 }
 
 export const startServer = async (config: Record<string, string> = {}): Promise<Server> =>
   new Server(await start("server", { config }));
-export const startProxy = async ({ port }: Place): Promise<Place> => new Place((await start("proxy", { port })).port);
 
-/** Primaries, each with so many replicas. */
-export async function startCluster(replicas = 0): Promise<Server[]> {
-  return (await start("cluster", { replicas })).nodes.map((node: Place) => new Server(node));
-}
+/** Three primaries. */
+export const startCluster = async (): Promise<Server[]> => (await start("cluster")).nodes.map((node: Place) => new Server(node));
 
 export async function nodeOf(cluster: readonly Server[], key: string): Promise<Server> {
   const some = cluster[0];
@@ -133,12 +117,4 @@ export async function nodeOf(cluster: readonly Server[], key: string): Promise<S
   const node = cluster[Math.floor((slot * 3) / 16_384)];
   assert(node);
   return node;
-}
-
-/** A primary, a replica, and a Sentinel that watches over them. */
-export async function startSentinels(): Promise<{ primary: Server; replica: Server; sentinel: Server }> {
-  const all = await start("sentinels");
-  const [primary, replica, sentinel] = [...all.servers, ...all.sentinels].map((it: Place) => new Server(it));
-  assert(primary && replica && sentinel);
-  return { primary, replica, sentinel };
 }

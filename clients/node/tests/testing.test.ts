@@ -1,8 +1,8 @@
-/** The stand-in for unit tests. */
+/** The stand-in for unit tests, and the API on it. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Grant, LockBusy, LockLost, Locks, QuorumLocks } from "../src/index.ts";
+import { type Grant, LockBusy, LockLost, LockMisuse, Locks, QuorumLocks } from "../src/index.ts";
 import { TestServer } from "../src/testing.ts";
 
 test("locks in memory: first come, first served, with rising tokens", async () => {
@@ -41,40 +41,70 @@ test("a lock is lost when the test says so", async () => {
   }));
   await assert.rejects(lost, (error) => error instanceof Error && error.message === "stopped" && error.cause instanceof LockLost);
   assert(!server.lose("k"));
+  await assert.rejects(lock.run(() => server.lose("k")), LockLost);
   await lock.run((grant) => grant.check());
 });
 
-test("sharing, permits, tasks, fixed leases, adoption and cancelling", async () => {
+test("sharing, permits and tasks", async () => {
   const server = new TestServer();
   await using locks = new Locks(server);
   await locks.shared("k").run(() => locks.shared("k").run(async () => {
     assert.equal(server.holders("k").length, 2);
     assert.equal(await locks.lock("k").tryAcquire(), undefined);
   }));
-  await locks.permit("p", { of: 2 }).run(() => locks.permit("p", { of: 2 }).run(async () => {
+  const task = locks.task();
+  const permit = task.permit("p", { of: 2 });
+  await permit.run(() => permit.run(async () => { // each permit has an owner of its own
+    assert.equal(new Set(server.holders("p")).size, 2);
     assert.equal(await locks.permit("p", { of: 2 }).tryAcquire(), undefined);
   }));
-  const task = locks.task();
-  await task.lock("k").run(() => task.lock("k").run(() => assert.equal(server.holders("k").length, 1)));
-  const holder = await locks.lock("k").acquire();
-  const abort = new AbortController();
-  const cancelled = assert.rejects(locks.lock("k").acquire({ signal: abort.signal }), { name: "AbortError" });
-  while (server.waiters("k").length === 0) await new Promise(setImmediate);
-  abort.abort();
-  await cancelled;
-  assert.deepEqual(server.waiters("k"), []);
-  await holder.release();
+  await task.lock("k").run(async (outer) => {
+    await using inner = await task.lock("k").acquire();
+    assert.equal(inner.token, outer.token);
+    await inner.release(); // and not again at the end of the block
+    await outer.check();
+  });
+  assert.deepEqual(server.holders("k"), []);
+});
+
+test("a cancelled wait leaves no place", async () => {
+  const server = new TestServer();
+  await using locks = new Locks(server);
+  const lock = locks.lock("k");
+  const held = await lock.acquire();
+  for (const reason of [undefined, new Error("enough")]) {
+    const abort = new AbortController();
+    const cancelled = lock.acquire({ signal: abort.signal });
+    while (server.waiters("k").length === 0) await new Promise(setImmediate);
+    abort.abort(reason);
+    await assert.rejects(cancelled, reason ?? { name: "AbortError" });
+    assert.deepEqual(server.waiters("k"), []);
+    await assert.rejects(lock.acquire({ signal: abort.signal }), reason ?? { name: "AbortError" });
+  }
+  await held.release();
+});
+
+test("fixed leases, adoption and closing", async () => {
+  const server = new TestServer();
+  const [locks, others] = [new Locks(server), new Locks(server)];
   const fixed = await locks.lock("k", { fixed: 30 }).acquire();
   await (await locks.lock("k").acquire()).release(); // when the fixed lease has ended
   while (!fixed.lost) await new Promise(setImmediate);
   assert.equal(fixed.lost.reason, "expired");
+  const told: LockLost[] = [];
   const grant = await locks.lock("k").run(async (it) => { // nothing is left to release at its end
+    it.onLost((loss) => told.push(loss));
     await it.detach(10_000);
     return it;
   });
-  await (await locks.adopt("k", grant.owner, grant.token)).release();
+  const adopted = await others.adopt("k", grant.owner, grant.token);
+  assert.deepEqual([grant.held, adopted.held, adopted.token], [false, true, grant.token]);
+  await assert.rejects(grant.release(), LockMisuse);
+  await adopted.release();
+  await assert.rejects(others.adopt("k", grant.owner, grant.token), LockLost);
+  assert.deepEqual(told, []);
   const held = await locks.lock("k").acquire();
-  await locks.close();
+  await Promise.all([locks.close(), others.close()]);
   assert(!held.held);
   assert.deepEqual(server.holders("k"), []);
 });

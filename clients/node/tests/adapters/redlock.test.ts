@@ -5,9 +5,9 @@ import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { createClient } from "@redis/client";
 import { Cluster } from "ioredis";
-import Redlock, { ExecutionError, Lock, type RedlockClient, ResourceLockedError } from "redis-lock-client/redlock";
+import Redlock, { ExecutionError, Lock, type RedlockClient } from "redis-lock-client/redlock";
 import { type Server, ends, eventually, nodeOf, startCluster, startServer } from "../servers.ts";
-import { newRedis } from "./support.ts";
+import { failsWith, newRedis } from "./support.ts";
 
 const LONG = 60_000;
 
@@ -47,16 +47,6 @@ function make({ clients }: Setup, settings: object = {}): Redlock {
   const redlock = new Redlock(clients, settings);
   ends.push(() => redlock.quit().catch(() => {}));
   return redlock;
-}
-
-async function failsWith(operation: Promise<unknown>, attempts: number): Promise<void> {
-  const error: unknown = await operation.then(() => undefined, (it: unknown) => it);
-  assert(error instanceof ExecutionError && error.name === "ExecutionError", String(error));
-  assert.equal(error.attempts.length, attempts);
-  for (const { votesAgainst, quorumSize } of await Promise.all(error.attempts)) {
-    assert(votesAgainst.size >= quorumSize);
-    assert([...votesAgainst.values()].every((it) => it instanceof ResourceLockedError), String([...votesAgainst.values()]));
-  }
 }
 
 /** What a majority of the servers says. */
@@ -184,20 +174,19 @@ for (const [name, start] of Object.entries(setups)) {
 }
 
 test("settings and their checks are those of node-redlock, and each call may have its own", async () => {
-  const { clients } = await servers(1, (server) => newRedis(server));
-  const redlock = make({ clients } as Setup, { retryCount: 3 });
+  const setup = await servers(1, (server) => newRedis(server));
+  const redlock = make(setup, { retryCount: 3 });
   assert.deepEqual({ ...redlock.settings },
     { driftFactor: 0.01, retryCount: 3, retryDelay: 200, retryJitter: 100, automaticExtensionThreshold: 500 });
-  assert.deepEqual([...redlock.clients], clients);
+  assert.deepEqual([...redlock.clients], setup.clients);
   for (const call of [redlock.acquire(["a"], 0.5), redlock.using(["a"], 1000.5, async () => {})]) {
     await assert.rejects(call, { message: "Duration must be an integer value in milliseconds." });
   }
   await assert.rejects(redlock.using(["a"], 500, async () => {}), /at least 100ms greater/);
   assert.throws(() => new Redlock([]), /at least one redis client/);
-  assert.throws(() => new Redlock([...clients, newRedis({ port: 1 } as Server)]), /use one, or at least three/);
+  assert.throws(() => new Redlock([...setup.clients, newRedis({ port: 1 })]), /use one, or at least three/);
   const lock = await redlock.acquire(["a"], 10_000, { driftFactor: 0.5 });
   assert(lock.expiration <= Date.now() + 5000);
   const long = await redlock.acquire(["b"], Math.floor(Number.MAX_SAFE_INTEGER / 10)); // cut to ten years
   assert(long.expiration > Date.now() + 9 * 365 * 86_400_000);
 });
-
