@@ -8,7 +8,7 @@ use redis_lock_core::{
 };
 
 use super::{RedisLock, effect, grant_end, last_token};
-use crate::server::{self, Content, Context, Key, ValueRef, Text, Value};
+use crate::server::{self, Content, Context, Key, Text, Value, ValueRef};
 
 /// The key holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

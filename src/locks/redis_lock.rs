@@ -12,8 +12,8 @@ use redis_lock_core::{
 
 use super::{effect, grant_end, last_token, observe_token};
 use crate::server::{
-    AofWriter, Context, DataType, Digest, Large, Lost, RdbReader, RdbWriter, ValueRef, Text,
-    TypeHandle, Value,
+    AofWriter, Context, DataType, Digest, Large, Lost, RdbReader, RdbWriter, Text, TypeHandle,
+    Value, ValueRef,
 };
 
 const ENCODING: c_int = 1;

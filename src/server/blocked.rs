@@ -134,7 +134,10 @@ unsafe extern "C" fn disconnected<W: BlockedCallbacks>(
     });
 }
 
-unsafe extern "C" fn free_answer<W: BlockedCallbacks>(_raw: *mut raw::RedisModuleCtx, answer: *mut c_void) {
+unsafe extern "C" fn free_answer<W: BlockedCallbacks>(
+    _raw: *mut raw::RedisModuleCtx,
+    answer: *mut c_void,
+) {
     guard_logged((), || {
         if !answer.is_null() {
             // SAFETY: boxed by `answer`, and freed once.

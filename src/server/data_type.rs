@@ -9,7 +9,7 @@ use redis_module::raw;
 use super::api::{OK, REFUSED, api};
 use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, Large, Lost, ValueRef, Text, Value};
+use super::{Context, Large, Lost, Text, Value, ValueRef};
 
 /// A data type. It has no `free`: that may run on any thread, and only frees memory.
 pub(crate) trait DataType {

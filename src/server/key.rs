@@ -7,7 +7,7 @@ use std::ptr;
 use redis_module::raw;
 
 use super::api::{OK, api};
-use super::{Context, DataType, ValueRef, Text, Value, other_modules};
+use super::{Context, DataType, Text, Value, ValueRef, other_modules};
 
 /// The server's code for a key that holds nothing.
 #[allow(clippy::cast_possible_truncation)] // 0

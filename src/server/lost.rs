@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, ValueRef, Text};
+use super::{Context, Text, ValueRef};
 
 /// The first server version where a key can be opened while it is deleted.
 const OPENS_DELETED_KEYS: c_int = 0x0007_0200;

@@ -66,5 +66,5 @@ pub(crate) use removal::{Removal, follow_removals, last_removal};
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{
-    Large, ValueRef, Value, count_flushes, entries_alive, entries_flushed, values_alive,
+    Large, Value, ValueRef, count_flushes, entries_alive, entries_flushed, values_alive,
 };

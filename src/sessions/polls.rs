@@ -11,7 +11,7 @@ use super::state::STATE;
 use super::timer;
 use super::upper::presence_changed;
 use crate::locks::CommandError;
-use crate::server::{Blocked, Context, BlockedCallbacks};
+use crate::server::{Blocked, BlockedCallbacks, Context};
 
 /// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. The reply, where
 /// it is not to come later.

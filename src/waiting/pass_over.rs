@@ -47,7 +47,9 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
 
 /// A session went away, so its calls are passed over from now on; or it came back.
 pub(crate) fn session_presence_changed(context: Context<'_>, session: SessionId) {
-    if STATE.if_session_waits(context, session, |state| state.presence_changes.add(session)) {
+    if STATE.if_session_waits(context, session, |state| {
+        state.presence_changes.add(session);
+    }) {
         update_calls(context);
         // The locks whose line has changed are served from the event loop.
         timer::soon(context);
@@ -57,7 +59,8 @@ pub(crate) fn session_presence_changed(context: Context<'_>, session: SessionId)
 /// Updates the calls of the sessions that went away or came back, as far as the time allows.
 pub(super) fn update_calls(context: Context<'_>) {
     let slice = Slice::begin();
-    while let Some((session, from)) = STATE.if_busy(context, |state| state.presence_changes.first()) {
+    while let Some((session, from)) = STATE.if_busy(context, |state| state.presence_changes.first())
+    {
         let is_away = sessions::presence(context, session) == Presence::Away;
         STATE.with(context, |state| {
             let calls = &mut state.calls;

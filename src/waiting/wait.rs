@@ -7,7 +7,7 @@ use super::disconnect_check::has_disconnected;
 use super::state::STATE;
 use super::timer;
 use crate::locks::{monotonic, reply_grant};
-use crate::server::{Blocked, Context, BlockedCallbacks};
+use crate::server::{Blocked, BlockedCallbacks, Context};
 use crate::statistics::WaitEnd;
 
 impl BlockedCallbacks for LockWait {

@@ -50,7 +50,10 @@ impl<A: Default> Calls<A> {
         let lock = &self.table.get(&id)?.lock_id;
         let is_lock = |lock_id: &LockId| lock_id == lock;
         let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
-        let others_keep_grant = !is_new && siblings.next().is_none_or(|sibling| sibling.others_keep_grant);
+        let others_keep_grant = !is_new
+            && siblings
+                .next()
+                .is_none_or(|sibling| sibling.others_keep_grant);
         drop(siblings);
         self.pending.push(Pending {
             id,

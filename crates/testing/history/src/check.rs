@@ -1,7 +1,7 @@
 //! The check of a whole history.
 
-use crate::cycles;
 use crate::clock::ServerClock;
+use crate::cycles;
 use crate::order;
 use crate::report::{Mode, Report};
 use crate::rules::Evidence;

@@ -12,8 +12,8 @@
 
 mod call;
 mod check;
-mod cycles;
 mod clock;
+mod cycles;
 mod grants;
 mod holds;
 mod limit;

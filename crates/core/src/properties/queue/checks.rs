@@ -41,7 +41,9 @@ impl System {
         assert_eq!(calls.is_empty(), model.waiting().next().is_none());
         let queued = model.waiting().filter(|call| call.is_queued);
         assert_eq!(calls.queued(), queued.count());
-        let next_end = calls.next_wait_end().map(|(end, id)| (end.0, self.numbers[&id]));
+        let next_end = calls
+            .next_wait_end()
+            .map(|(end, id)| (end.0, self.numbers[&id]));
         assert_eq!(next_end, model.next_wait_end());
         for key in KEYS {
             let (database, name_of_key) = (key.0, [key.1]);
