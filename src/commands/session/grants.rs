@@ -80,7 +80,7 @@ fn look(context: Context<'_>, rights: &Rights, grant: &SessionGrant) -> Option<(
     let view = LockView::open(context, name.text());
     let now = now(context);
     let holders = view.holders(now).ok()??;
-    let holder = holders.with(grant.token)?;
+    let holder = holders.find_token(grant.token)?;
     let [_, (_, holds), _, (_, ttl_ms), _] = holder_numbers(&holder, now);
     Some((holds, ttl_ms))
 }

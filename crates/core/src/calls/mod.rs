@@ -140,7 +140,7 @@ impl<A> Calls<A> {
     /// The first call in the line of a lock that is not passed over. No newcomer is granted the lock before it.
     #[must_use]
     pub fn first_eligible(&self, database: i32, key: &[u8]) -> Option<CallId> {
-        self.lines.get(database, key)?.first
+        self.lines.get(database, key)?.first_eligible
     }
 
     /// The first call in the line of a lock that is passed over.
