@@ -239,6 +239,7 @@ impl<'call> LockKey<'call> {
         self.set_expiry(change.expiry());
         drop(self);
         let mut buffer = EffectBuffer::new();
+        // This server has seen the tokens of the holders, so there is one.
         let seen = last_token().unwrap_or(Token::MAX);
         let effect = change.effect(seen, announce == Announce::Quietly, &mut buffer);
         announce.send(context, name, Some(effect));
@@ -256,7 +257,8 @@ impl<'call> LockKey<'call> {
 /// Makes a change that comes from the primary, from a file, or from a user with the rights of `RESTORE`. The caller
 /// replicates it. A quiet change is not announced.
 ///
-/// The error is that the change was made for another lock. A user's mistake changes nothing.
+/// The error is that the change was made for another lock. A user's command is tried on a copy first, so that its error
+/// leaves the lock as it was. In the stream the caller removes the lock.
 pub(crate) fn apply(
     context: Context<'_>,
     name: Text<'_>,

@@ -14,7 +14,8 @@ use crate::server::{Context, OwnedText};
 pub(super) enum Outcome {
     /// It has this deadline now.
     Renewed(Deadline),
-    /// Not renewed: its lease has no end, or had none when last seen. This is its deadline now.
+    /// Not renewed, because its lease has no end, or has one again only since a `PERSIST` was lifted: a third of it must
+    /// pass before the first renewal. This is its deadline now.
     Kept(Deadline),
     /// It does not stand any more.
     Lost,
@@ -68,7 +69,8 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     Outcome::Renewed(granted.holder.end)
 }
 
-/// Reports that a change which is about to be made makes a `PEXPIRE` by hand lasting, if it does.
+/// A `PEXPIRE` by hand cuts every lease of a shared lock, and the next change writes that into the holders. If this is
+/// that change, the deadlines that the sessions know are cut too.
 pub(crate) fn note_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
     let LockChange::Shared(SharedChange { cap: Some(at), .. }) = *change else {
         return;

@@ -19,7 +19,7 @@ pub(super) fn admit<'a>(
     redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut token_clock())
 }
 
-/// Why the call of an owner is refused that the rules refuse with `error`.
+/// The error that the caller gets when the rules refuse its call with `error`: that of a full session may come first.
 pub(super) fn refused(
     key: &LockKey<'_>,
     holders: Option<&Holders<'_>>,

@@ -47,6 +47,7 @@ impl<'call> Lock<'call> {
     }
 
     /// First grants the lock to calls in line that have room. True when some are left that must go before the caller.
+    /// An exclusive lock has no room for anybody, so its line is not looked at: false.
     #[inline]
     fn after_the_line(self) -> (LockKey<'call>, bool) {
         let Self(key) = self;
@@ -77,7 +78,7 @@ impl<'call> Lock<'call> {
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
-        // This call is not granted before those who stay in line either.
+        // Room that is left belongs to the calls that are still in line, so this call must not take it.
         let (key, in_line) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;

@@ -22,8 +22,9 @@ impl PresenceChanges {
         !self.sessions.is_empty()
     }
 
-    /// True while calls in the line of this lock belong to a session that is left to update: the line has no order
-    /// then. More than [`MAX_LOOKS`] sessions count for every line, because a search would take too long.
+    /// True while calls in the line of this lock belong to a session that is left to update: which call
+    /// is next is not known then. More than [`MAX_LOOKS`] sessions count for every line, because a search would take too
+    /// long.
     pub(super) fn concern<A>(&self, calls: &Calls<A>, database: i32, key: &[u8]) -> bool {
         self.sessions.len() > MAX_LOOKS || {
             let mut sessions = self.sessions.iter();

@@ -120,6 +120,7 @@ fn run(
     STATE.with(context, |state| {
         let (calls, database) = (&mut state.calls, context.database());
         if let Some(owner) = &serving.just_granted {
+            // Its calls that are left are re-entries now.
             let owner = owner.as_owner().bytes();
             calls.judge_later(database, name.bytes(), owner);
         }

@@ -44,18 +44,19 @@ pub(super) fn next_call(
             };
             let LockId { database, key } = &call.lock_id;
             let (calls, changes) = (&state.calls, &state.presence_changes);
-            // While the server catches up, those before it may soon be served again.
-            let has_order = !changes.concern(calls, *database, key)
+            // Not so when a session in this line is half updated. Nor when the server catches up after a stall and a
+            // call before this one is passed over: its program may be heard next.
+            let is_surely_next = !changes.concern(calls, *database, key)
                 && (!STATE.stalls.is_catching_up(next.now) || {
                     let before = calls.first_passed_over(*database, key);
                     before.is_none_or(|before| id < before)
                 });
-            Some((next, has_order))
+            Some((next, is_surely_next))
         });
-        let Some((next, has_order)) = found else {
+        let Some((next, is_surely_next)) = found else {
             return Turn::Nobodys;
         };
-        if !has_order {
+        if !is_surely_next {
             return Turn::Unknown;
         }
         let (end, answer) = match look_at(context, &next) {

@@ -70,6 +70,7 @@ pub fn acquire<'a>(
     if !Holders::has_room(holders, call.limit, rules.max_holders) {
         return Ok(None);
     }
+    // On a copy: when no tokens are left, a call that others go before is refused too, but it uses up no token.
     let mut next = *clock;
     let token = next.issue(now).ok_or(Refusal::TokensUsedUp)?;
     if in_line {

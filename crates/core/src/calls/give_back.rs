@@ -30,6 +30,7 @@ impl GiveBack {
         match self.amount {
             Amount::Grant => Some(ReleaseAmount::All),
             Amount::UnchangedGrant => is_unchanged.then_some(ReleaseAmount::All),
+            // The one hold that is left is that of the call that was answered.
             Amount::Hold if holds == Holds::ONE => None,
             Amount::Hold => self.taken.took_hold.then_some(ReleaseAmount::One),
         }

@@ -50,6 +50,7 @@ impl<A: Default> Calls<A> {
         let lock = &self.table.get(&id)?.lock_id;
         let is_lock = |lock_id: &LockId| lock_id == lock;
         let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
+        // A re-entry. If the grant has no pending calls, it was answered before; if it has, all of them know the same.
         let others_keep_grant = !is_new
             && siblings
                 .next()
@@ -129,7 +130,7 @@ impl<A: Default> Calls<A> {
     }
 
     /// The written reply of a call is sent. The call is kept only when no other call of the grant was answered
-    /// or is pending: then the client's end may still show that the reply was not sent as a whole.
+    /// or is pending: only then does it matter if the client disconnects with part of the reply unsent.
     fn reply_sent(&mut self, id: CallId) {
         if let Some(Stage::ReplyWritten(taken)) = self.stage(id) {
             let others_keep_grant = self.leave_grant(id, true);
@@ -166,8 +167,8 @@ impl<A: Default> Calls<A> {
     }
 
     /// A client has disconnected. Abandons its last answered call, if that is pending. True when a sent reply may
-    /// be incomplete, behind output that the client did not read. (A call that blocks the client is abandoned by
-    /// itself.)
+    /// be incomplete, behind output that the client did not read. (The server reports the disconnect of a
+    /// blocked client separately.)
     pub fn client_closed(&mut self, client: u64) -> bool {
         let id = self.answered_of(client);
         id.is_some_and(|id| !self.abandon(id))

@@ -13,8 +13,8 @@ impl<A> Calls<A> {
     /// longer. Locks in whose line another call is first now become ready. Returns where to continue, if any is
     /// left.
     ///
-    /// Update all calls of a session before any of their locks is served: a line in which one program has calls of both
-    /// kinds has no order.
+    /// Update all calls of a session before any of their locks is served: while one program has calls of both
+    /// kinds in a line, it is not known which call is next.
     pub fn pass_over(
         &mut self,
         session: SessionId,

@@ -11,7 +11,8 @@ use crate::Holders;
 const MAX_LOOKS: usize = 1024;
 
 impl<A> Calls<A> {
-    /// The service of a lock breaks off, perhaps before all calls of the owner that was granted last are judged.
+    /// Remembers that this owner, which was granted the lock last, may have calls left that are re-entries. They come
+    /// before the next in line when the lock is served again.
     pub fn judge_later(&mut self, database: i32, key: &[u8], owner: &[u8]) {
         if let Some(line) = self.lines.get(database, key)
             && let Some(id) = self.owners.first_eligible_of(owner, line.id)

@@ -18,8 +18,8 @@
 //! borrows the calls for itself, and checks again what it has seen before: a call that no longer waits is
 //! skipped.
 //!
-//! Where the call that counts is that of a holder of the same lock, the lock leads nowhere: the call is
-//! about to be judged as a re-entry. (Only a key that was restored or renamed gets so.)
+//! If the owner whose call counts holds that lock itself, the search does not follow the lock: the call is about to be
+//! judged as a re-entry. (Only a key that was restored or renamed gets so.)
 
 mod cycle;
 mod search;

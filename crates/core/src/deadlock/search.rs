@@ -70,6 +70,8 @@ impl<'a> Search<'a> {
         {
             return None;
         }
+        // The caller may be in this line already: by an earlier call of the owner, which is the one that counts, or
+        // because a tick checks it.
         let (first, limit) = match calls.waits_of(caller.bytes()) {
             OwnerWaits::None => (None, limit),
             OwnerWaits::One(_, call) if calls.get(call)?.lock_id.is(lock.0, lock.1) => {

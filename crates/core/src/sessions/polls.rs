@@ -274,8 +274,8 @@ fn judge(session: &mut Session, now: Now) -> Option<bool> {
 /// How long after the POLL was sent no lease of the session ends, in milliseconds; -1 when none ends by time. `waited`
 /// is how long the POLL has waited.
 ///
-/// After the wall clock was set back a lease may have more left than its length. The next renewal corrects that, so at
-/// most the shortest lease counts.
+/// After the wall clock was set back a lease may have more left than its length. The next renewal sets its end to one
+/// lease from then, which is earlier. So no more than the length of the shortest lease is promised.
 fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
     let (Some(end), Some((lease, _))) = (session.first_end(), session.leases.first_key_value())
     else {

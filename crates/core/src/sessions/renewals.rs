@@ -166,9 +166,10 @@ impl Sessions {
                 continue;
             };
             if of.first_due().is_some_and(|at| at <= now.monotonic)
-                && let Some((end, id)) = of.ends.range((end, id + 1)..).next()
+                && let Some((next_end, next_id)) = of.ends.range((end, id + 1)..).next()
             {
-                late.next.insert((*end, *id, session));
+                // The session's next grant takes its place.
+                late.next.insert((*next_end, *next_id, session));
             }
             let node = self.grants.get(id);
             if node.is_some_and(|node| node.grant.session == session && node.due <= now.monotonic) {
