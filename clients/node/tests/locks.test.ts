@@ -36,7 +36,7 @@ test("a loss reaches all that listen, and their errors harm nothing", async () =
   const grant = await newLocks(server, { observer }).lock(KEY).acquire();
   grant.onLost(lost);
   const { signal } = grant;
-  grant.onLost(lost);
+  grant.onLost((loss) => lost(loss));
   await server.redis.del(KEY);
   await eventually(() => told.length === 3, "the notices");
   assert.equal(grant.lost?.reason, "deleted");
