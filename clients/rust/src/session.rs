@@ -1,7 +1,7 @@
 //! The loop that polls the session of a node. It is the only user of the session's connection, runs in the background,
 //! and runs no code of the user.
 
-use crate::background::sleep;
+use crate::background::{sleep, timeout};
 use crate::core::{Core, Locked};
 use crate::error::Error;
 use crate::pauses::Pauses;
@@ -14,21 +14,25 @@ use std::time::Duration;
 
 /// Polls until nothing depends on the session, or the client is closed.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
+    let polling = poll(&core, node);
+    if core.closing.run_until_cancelled(polling).await.is_none() {
+        observe(&core, &mut core.lock(), node, None);
+    }
+}
+
+/// Polls until nothing depends on the session.
+async fn poll(core: &Arc<Core>, node: usize) {
     let server = Arc::clone(&core.lock().loops[node].server);
     let mut link = Link::default();
     let (mut pauses, mut was_unknown) = (Pauses::default(), false);
     loop {
         let began = crate::core::now();
-        let ended = tokio::select! {
-            ended = round(&core, node, &server, &link) => ended,
-            () = core.closing.cancelled() => Err(Error::unsent("the client is closed")),
-        };
-        let fault = ended.err();
+        let fault = round(core, node, &server, &link).await.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
         if fault.is_some() && !is_unknown {
             link = Link::default();
         }
-        let Some(is_unsure) = judge(&core, node, began, fault.as_ref()) else {
+        let Some(is_unsure) = judge(core, node, began, fault.as_ref()) else {
             return;
         };
         if fault.is_none() || is_unknown && !was_unknown {
@@ -36,11 +40,11 @@ pub(crate) async fn run(core: Arc<Core>, node: usize) {
             continue;
         }
         if !is_unknown && core.servers.is_cluster() {
-            relocate(&core, node).await;
+            let _ = timeout(core.options.reply, relocate(core, node)).await;
         }
         // Grants that are unsure are about to be judged.
         let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });
-        rest(&core, node, pauses.next().min(most)).await;
+        rest(core, node, pauses.next().min(most)).await;
     }
 }
 
@@ -66,15 +70,8 @@ fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Error>) -> O
 async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     const LEAST: Duration = Duration::from_millis(50);
     let needed = Arc::clone(&core.lock().loops[node].needed);
-    tokio::select! {
-        () = sleep(pause.min(LEAST)) => {}
-        () = core.closing.cancelled() => return,
-    }
-    tokio::select! {
-        () = sleep(pause.saturating_sub(LEAST)) => {}
-        () = needed.notified() => {}
-        () = core.closing.cancelled() => {}
-    }
+    sleep(pause.min(LEAST)).await;
+    let _ = timeout(pause.saturating_sub(LEAST), needed.notified()).await;
 }
 
 /// Opens a session if there is none, then sends what is due, and then a POLL.

@@ -1,10 +1,11 @@
-//! Acquires, waits and releases.
+//! What an acquire returns, and arguments and rights that are wrong. Waits, kinds of locks and refusals are the
+//! trial's.
 
 use crate::support::*;
 use redis_lock_client::ErrorKind::{Busy, Misuse, Refused};
 use redis_lock_client::Locks;
 use std::time::Instant;
-use testbed::{Expect, Server, cmd};
+use testbed::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn takes_and_releases() {
@@ -22,80 +23,6 @@ async fn takes_and_releases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waits_in_line() {
-    let server = Server::start();
-    let mut guard = locks(&server).lock("k").acquire().await.expect("a lock");
-    let other = locks(&server);
-    let mut all = Vec::new();
-    for count in 1..=5 {
-        all.push(in_line(&server, &other.lock("k"), count));
-    }
-    for waiting in all {
-        let token = guard.token();
-        guard.release().await.expect("a release");
-        guard = granted(waiting).await;
-        assert!(guard.token() > token);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wait_ends() {
-    let server = Server::start();
-    let locks = locks(&server);
-    let guard = locks.lock("k").acquire().await.expect("a lock");
-    is(locks.lock("k").wait(ms(50)).acquire().await, Busy);
-    let stopped = locks
-        .lock("k")
-        .acquire_unless(tokio::time::sleep(ms(50)))
-        .await;
-    assert!(stopped.expect("no failure").is_none());
-    await_waiters(&server, "k", 0);
-    let late = tokio::time::timeout(ms(50), locks.lock("k").acquire()).await;
-    assert!(late.is_err());
-    await_waiters(&server, "k", 0);
-    guard.release().await.expect("a release");
-}
-
-/// Rights, wrong passwords, a missing module, another type: reported at once, with the cause.
-#[tokio::test(flavor = "multi_thread")]
-async fn refusals() {
-    let server = Server::start();
-    let bare = Server::builder().without_module().start();
-    cmd!(server.connection(), "SET", "text", "x").okay();
-    let wrong = format!("redis://nobody:x@127.0.0.1:{}/", server.port());
-    let of = |user, rights: &[&str]| locks_of(&server, user, rights, settings());
-    let cases = [
-        (locks(&server), "text", Misuse, "SET NX"),
-        (
-            of("poor", &["+@all", "-lock.acquire"]),
-            "k",
-            Refused,
-            "NOPERM",
-        ),
-        (
-            of("none", &["+@all", "-lock.session"]),
-            "k",
-            Refused,
-            "NOPERM",
-        ),
-        (
-            Locks::open(wrong).expect("locks"),
-            "k",
-            Refused,
-            "authentication failed",
-        ),
-        (locks(&bare), "k", Refused, "is the module lock"),
-    ];
-    for (locks, key, kind, says) in cases {
-        let begun = Instant::now();
-        let error = is(locks.lock(key).acquire().await, kind);
-        assert!(error.to_string().contains(says), "{error}");
-        assert!(begun.elapsed() < ms(1000), "{error}");
-        assert_eq!(error.key(), key);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn wrong_arguments() {
     let server = Server::start();
     let ours = locks(&server);
@@ -110,4 +37,30 @@ async fn wrong_arguments() {
     );
     let guard = ours.lock("k").acquire().await.expect("a lock");
     is(guard.extend(ms(500)).await, Misuse);
+}
+
+/// Without the right to open a session every acquire fails at once, with the cause.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_right_to_sessions() {
+    let server = Server::start();
+    let locks = locks_of(&server, "+@all -lock.session", settings());
+    let begun = Instant::now();
+    let error = is(locks.lock("k").acquire().await, Refused);
+    assert!(begun.elapsed() < ms(1000), "{error}");
+    assert!(error.cause().contains("NOPERM"), "{error}");
+    assert_eq!(error.key(), "k");
+}
+
+/// A right that is taken away from renewals alone is no loss: the server renews.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_rights_that_are_missing_are_no_loss() {
+    let server = Server::start();
+    let rights = "+@all -lock.renew -lock.fence -ping";
+    let locks = locks_of(&server, rights, settings().lease(ms(1000)));
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    is(guard.check().await, Refused);
+    is(guard.extend(ms(2000)).await, Refused);
+    tokio::time::sleep(ms(2500)).await; // the time is tested
+    assert!(guard.loss().is_none());
+    guard.release().await.expect("a release");
 }

@@ -1,7 +1,8 @@
-//! Guards and futures that are dropped.
+//! Guards, futures and clients that are dropped.
 
 use crate::support::*;
-use testbed::{Proxy, Server};
+use testbed::redis::Value;
+use testbed::{Proxy, Server, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_that_is_dropped_is_released() {
@@ -11,8 +12,10 @@ async fn a_guard_that_is_dropped_is_released() {
     await_free(&server, "k");
     let task = locks.task();
     let outer = task.lock("k").acquire().await.expect("a lock");
-    drop(outer.enter().await.expect("a hold"));
-    testbed::eventually(|| info(&server, "k").holds == 1, "one hold");
+    let inner = outer.enter().await.expect("a hold");
+    assert_eq!(info(&server, "k").holds, 2);
+    drop(inner);
+    eventually(|| info(&server, "k").holds == 1, "one hold");
     assert!(outer.is_held());
 }
 
@@ -30,20 +33,23 @@ fn a_guard_is_dropped_without_a_runtime() {
     await_free(&server, "k");
 }
 
-/// An acquire that is dropped while its reply is on its way leaves nothing behind.
+/// An acquire that is dropped leaves nothing behind: in line, and while its reply is on its way.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_is_dropped_leaves_nothing() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let locks = locks_at(proxy.port(), settings());
-    take_once(&locks, "other").await;
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    in_line(&server, &locks.lock("k"), 1).abort();
+    await_waiters(&server, "k", 0);
+    guard.release().await.expect("a release");
+    let cancels = calls(&server, "lock.release");
     proxy.hold_back("LOCK.ACQUIRE");
-    let lock = locks.lock("k");
-    let acquiring = tokio::spawn(async move { lock.acquire().await });
-    testbed::eventually(|| proxy.held_back() > 0, "the call");
+    let acquiring = waiting(&locks.lock("k"));
+    eventually(|| proxy.held_back() > 0, "the call");
     acquiring.abort();
     proxy.let_go();
-    testbed::eventually(|| calls(&server, "lock.release") >= 2, "the cancel");
+    eventually(|| calls(&server, "lock.release") > cancels, "the cancel");
     await_free(&server, "k");
 }
 
@@ -57,4 +63,16 @@ async fn a_release_that_is_dropped_goes_on() {
     proxy.lose_reply_to("LOCK.RELEASE");
     assert!(tokio::time::timeout(ms(1), guard.release()).await.is_err());
     await_free(&server, "k");
+}
+
+/// When nobody has the client any more, its connections close; what it held ends with its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_dropped_polls_no_more() {
+    let server = Server::start();
+    let locks = locks(&server);
+    take_once(&locks, "k").await;
+    assert_eq!(sessions(&server).len(), 1);
+    drop(locks);
+    let is_left = || sessions(&server)[0]["client-id"] == Value::Int(0);
+    eventually(is_left, "no connection");
 }

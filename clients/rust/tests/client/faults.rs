@@ -1,12 +1,14 @@
-//! Losses, cuts, and the end of sessions.
+//! Losses, lost replies, outages and many waits. Stalls, cuts, restarts, crowds and the ends of sessions are the
+//! trial's.
 
 use crate::support::*;
-use redis_lock_client::ErrorKind::Lost;
+use redis_lock_client::ErrorKind::{Lost, Unavailable};
 use redis_lock_client::{Error, Observer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testbed::Fault;
-use testbed::{Expect, Proxy, Server, cmd, eventually};
+use std::time::Instant;
+use testbed::{Expect, Fault, Proxy, Server, cmd, eventually};
+use tokio::task::JoinSet;
 
 #[derive(Clone, Default)]
 struct Losses(Arc<AtomicUsize>);
@@ -35,83 +37,13 @@ async fn a_loss_is_reported_in_every_way() {
     eventually(|| observed.0.load(Ordering::SeqCst) == 1, "one report");
 }
 
-/// The connections are killed over and over: no lock is lost, and no wait its place.
-#[tokio::test(flavor = "multi_thread")]
-async fn cuts_of_the_connection_lose_nothing() {
-    let server = Server::start();
-    let locks = locks(&server);
-    let guard = locks.lock("k").acquire().await.expect("a lock");
-    let next = in_line(&server, &locks.lock("k"), 1);
-    for _ in 0..5 {
-        let polls = calls(&server, "lock.session|poll");
-        cmd!(
-            server.connection(),
-            "CLIENT",
-            "KILL",
-            "TYPE",
-            "normal",
-            "SKIPME",
-            "yes"
-        )
-        .int();
-        eventually(|| calls(&server, "lock.session|poll") > polls, "a POLL");
-    }
-    assert!(guard.is_held());
-    assert_eq!(sessions(&server).len(), 1);
-    guard.release().await.expect("a release");
-    granted(next).await.release().await.expect("a release");
-}
-
-/// An operator kills the session that waits: its waits are queued again in their order.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_session_loses_no_order() {
-    let server = Server::start();
-    let ours = locks(&server);
-    let mut guard = locks(&server)
-        .lock("k")
-        .fixed(LONG)
-        .acquire()
-        .await
-        .expect("a lock");
-    let kept = ours
-        .lock("kept")
-        .fixed(LONG)
-        .acquire()
-        .await
-        .expect("a lock");
-    let all = [1, 2, 3].map(|count| in_line(&server, &ours.lock("k"), count));
-    kill_sessions(&server);
-    await_waiters(&server, "k", 3);
-    kept.check().await.expect("held");
-    for next in all {
-        guard.release().await.expect("a release");
-        guard = granted(next).await;
-    }
-    guard.release().await.expect("a release");
-}
-
-/// Behind a proxy that loses everything, a grant becomes unsure at the end of its lease and is lost by silence; the
-/// server has it for no longer than a lease.
-#[tokio::test(flavor = "multi_thread")]
-async fn silence_ends_a_grant() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.port());
-    let locks = locks_at(proxy.port(), settings().lease(ms(1000)));
-    let guard = locks.lock("k").acquire().await.expect("a lock");
-    proxy.swallow();
-    eventually(|| !guard.is_held(), "no certainty");
-    assert_eq!(guard.lost().await.cause(), "silence");
-    proxy.speak();
-    await_free(&server, "k");
-}
-
-/// A call whose reply is lost is repeated, and takes nothing twice.
+/// A call whose reply is lost, with its connection or without, is repeated and takes nothing twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_replies_are_asked_for_again() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let locks = locks_at(proxy.port(), settings());
-    for fault in [Fault::Cut, Fault::Reset, Fault::ResetRequest, Fault::Keep] {
+    for fault in [Fault::Cut, Fault::Keep] {
         proxy.inject(fault, "LOCK.ACQUIRE", 1);
         let guard = locks.lock("k").acquire().await.expect("a lock");
         let info = info(&server, "k");
@@ -132,4 +64,74 @@ async fn dead_connections_do_not_fail_the_first_call() {
     proxy.forget();
     let guard = locks.lock("k").try_acquire().await.expect("a lock");
     guard.release().await.expect("a release");
+}
+
+/// Waits need no connections: a thousand of one process have one for the session and one for the calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_need_no_connections() {
+    let server = Server::start();
+    let connections = || {
+        let clients = cmd!(server.connection(), "CLIENT", "LIST").text();
+        clients.lines().count()
+    };
+    let first = locks(&server).lock("k").acquire().await.expect("a lock");
+    let before = connections();
+    let ours = locks(&server);
+    let mut all = JoinSet::new();
+    for _ in 0..1000 {
+        let lock = ours.lock("k");
+        all.spawn(async move { lock.acquire().await?.release().await });
+    }
+    await_waiters(&server, "k", 1000);
+    let now = connections();
+    assert!(now <= before + 2, "{now} connections after {before}");
+    first.release().await.expect("a release");
+    for worked in all.join_all().await {
+        worked.expect("a lock");
+    }
+}
+
+/// The first call after an outage returns in time, and errors name the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage() {
+    let mut server = Server::start();
+    let locks = locks(&server);
+    take_once(&locks, "k").await;
+    server.kill9();
+    let mut all = JoinSet::new();
+    for number in 0..50 {
+        let lock = locks.lock(format!("k{number}")).wait(ms(1));
+        all.spawn(async move { lock.acquire().await });
+    }
+    let port = server.port().to_string();
+    for failed in all.join_all().await {
+        let error = is(failed, Unavailable);
+        assert!(error.to_string().contains(&port), "{error}");
+    }
+    server.restart();
+    let begun = Instant::now();
+    let guard = locks.lock("k").try_acquire().await.expect("a lock");
+    assert!(begun.elapsed() < ms(700), "{:?}", begun.elapsed());
+    guard.release().await.expect("a release");
+}
+
+/// A release that the server cannot carry out is repeated before each POLL, and the POLL waits all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_release_does_not_hurry_the_session() {
+    let server = Server::start();
+    let settings = settings().lease(ms(1000)).reply_time(ms(500));
+    let locks = locks_at(server.port(), settings);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let need = |count| {
+        let mut server = server.connection();
+        cmd!(server, "CONFIG", "SET", "min-replicas-to-write", count).okay();
+    };
+    need(1);
+    is(guard.release().await, Unavailable);
+    let polled = || calls(&server, "lock.session|poll");
+    let (before, begun) = (polled(), Instant::now());
+    eventually(|| polled() >= before + 4, "more POLLs");
+    assert!(begun.elapsed() >= ms(300), "{:?}", begun.elapsed()); // a POLL blocks for a third of the lease
+    need(0);
+    await_free(&server, "k");
 }

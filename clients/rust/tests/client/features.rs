@@ -1,92 +1,42 @@
-//! Tasks, shared locks, permits, leases, hand-overs, several locks and leaders.
+//! Leases, hand-overs, several locks, leaders, and work under a lock. Tasks, shared locks and permits are the trial's.
 
 use crate::support::*;
-use redis_lock_client::ErrorKind::{Busy, Deadlock, Lost, NotAlone};
+use redis_lock_client::ErrorKind::{Busy, Lost};
 use redis_lock_client::{Error, several};
 use std::sync::{Arc, Mutex};
 use testbed::{Server, eventually};
 
+/// A fixed lease and a maximum time end a grant, which is reported with the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_enters_again() {
+async fn grants_that_end() {
     let server = Server::start();
-    let locks = locks(&server);
-    let (one, two) = (locks.task(), locks.task());
-    let first = one.lock("a").acquire().await.expect("a lock");
-    let again = one.lock("a").try_acquire().await.expect("a hold");
-    let other = two.lock("b").acquire().await.expect("a lock");
-    assert_eq!(
-        (again.token(), info(&server, "a").holds),
-        (first.token(), 2)
-    );
-    let inner = again.enter().await.expect("a hold");
-    assert_eq!(info(&server, "a").holds, 3);
-    let next = in_line(&server, &two.lock("a"), 1);
-    is(one.lock("b").acquire().await, Deadlock);
-    inner.release().await.expect("a release");
-    first.release().await.expect("a release");
-    assert!(again.is_held());
-    again.release().await.expect("a release");
-    granted(next).await.release().await.expect("a release");
-    other.release().await.expect("a release");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn shared_locks_and_permits() {
-    let server = Server::start();
-    let locks = locks(&server);
-    for lock in [locks.shared("k"), locks.permit("k", 2)] {
-        let (one, two) = (
-            lock.acquire().await.expect("a lock"),
-            lock.acquire().await.expect("a lock"),
-        );
-        assert_ne!(one.owner(), two.owner());
-        is(locks.lock("k").try_acquire().await, Busy);
-        one.release().await.expect("a release");
-        two.release().await.expect("a release");
+    let lock = locks(&server).lock("k");
+    for (lock, reason) in [
+        (lock.clone().fixed(ms(100)), "expired"),
+        (lock.at_most(ms(100)), "its maximum time is over"),
+    ] {
+        let guard = lock.acquire().await.expect("a lock");
+        assert_eq!(guard.lost().await.cause(), reason);
+        is(guard.release().await, Lost);
+        await_free(&server, "k");
     }
-    let (one, two) = (locks.task(), locks.task());
-    let _reader = one.shared("k").acquire().await.expect("a lock");
-    let _other = two.shared("k").acquire().await.expect("a lock");
-    is(one.lock("k").try_acquire().await, NotAlone);
 }
 
-/// A fixed lease is not renewed, whether the grant was waited for or not; it expires, or is extended.
+/// A lease that is changed is renewed as such by the session, and a fixed one ends with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fixed_lease_expires() {
+async fn leases_that_are_changed() {
     let server = Server::start();
     let locks = locks(&server);
-    let first = locks
-        .lock("k")
-        .fixed(ms(500))
-        .acquire()
-        .await
-        .expect("a lock");
-    let second = locks
-        .lock("k")
-        .fixed(ms(300))
-        .acquire()
-        .await
-        .expect("a lock");
-    assert_eq!(first.lost().await.kind(), Lost);
-    second.extend(ms(700)).await.expect("a renewal");
-    let left = second.remaining();
-    assert!(left > ms(400) && left <= ms(700), "{left:?}");
-    second.lost().await;
-    is(second.release().await, Lost);
-    await_free(&server, "k");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_maximum_time_ends_a_grant() {
-    let server = Server::start();
-    let guard = locks(&server)
-        .lock("k")
-        .at_most(ms(100))
-        .acquire()
-        .await
-        .expect("a lock");
-    assert_eq!(guard.lost().await.cause(), "its maximum time is over");
-    await_free(&server, "k");
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let fixed = locks.lock("f").fixed(LONG).acquire().await.expect("a lock");
+    for guard in [&guard, &fixed] {
+        guard.extend(ms(1000)).await.expect("a renewal");
+        assert!(guard.remaining() <= ms(1000));
+    }
+    fixed.lost().await;
+    tokio::time::sleep(ms(1500)).await; // the time is tested
+    assert!(guard.is_held());
+    guard.release().await.expect("a release");
 }
 
 /// What one process detaches, another adopts; the token stays.
@@ -175,16 +125,4 @@ async fn work_under_a_lock() {
         std::future::pending::<Result<(), Error>>().await
     });
     is(lost.await, Lost);
-}
-
-/// A shorter lease of a grant in the session is renewed as such.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lease_is_changed() {
-    let server = Server::start();
-    let guard = locks(&server).lock("k").acquire().await.expect("a lock");
-    guard.extend(ms(1000)).await.expect("a renewal");
-    assert!(guard.remaining() <= ms(1000));
-    tokio::time::sleep(ms(2500)).await; // the time is tested
-    assert!(guard.is_held());
-    guard.release().await.expect("a release");
 }

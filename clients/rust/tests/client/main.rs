@@ -1,4 +1,5 @@
-//! The locks on real servers. What each file shows is in its first line.
+//! The locks on real servers, as far as the common trial (crates/testing/trial) does not show it. What each file shows
+//! is in its first line.
 
 mod basics;
 mod closing;
@@ -8,9 +9,7 @@ mod faults;
 mod features;
 #[cfg(feature = "opentelemetry")]
 mod otel;
-mod outages;
 mod quorum;
-mod quorum_faults;
 mod runtimes;
 mod stand_in;
 mod support;

@@ -1,7 +1,9 @@
 //! Any number of runtimes use the same locks.
 
 use crate::support::*;
-use redis_lock_client::{Error, Guard, Locks};
+use redis_lock_client::{Error, Locks};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use testbed::Server;
 use tokio::runtime::{Builder, Runtime};
@@ -23,16 +25,11 @@ fn one_runtime_after_the_other() {
     for _ in 0..3 {
         hold_and_release(&locks).expect("a lock");
     }
-    let held: Guard = Runtime::new()
-        .expect("a runtime")
-        .block_on(locks.lock("held").acquire())
-        .expect("a lock");
-    thread::sleep(ms(100));
-    assert!(held.is_held());
-    Runtime::new()
-        .expect("a runtime")
-        .block_on(held.release())
-        .expect("a release");
+    let runtime = || Runtime::new().expect("a runtime");
+    let acquired = runtime().block_on(locks.lock("held").acquire());
+    let guard = acquired.expect("a lock");
+    assert!(guard.is_held());
+    runtime().block_on(guard.release()).expect("a release");
     assert!(is_free(&server, "held"));
 }
 
@@ -76,24 +73,11 @@ fn no_runtime_at_all() {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    use std::pin::pin;
-    use std::sync::Arc;
-    use std::task::{Context, Poll, Wake};
-
-    struct Waker(thread::Thread);
-
-    impl Wake for Waker {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Arc::new(Waker(thread::current())).into();
-    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
         }
+        thread::yield_now();
     }
 }

@@ -25,18 +25,10 @@ async fn waiters_are_served_in_order_and_tokens_rise() {
         assert!(guard.token() > token);
     }
     guard.check().await.expect("held");
-    guard.release().await.expect("a release");
-    assert_eq!(server.count("k"), (0, 0));
-}
-
-#[tokio::test]
-async fn a_lock_is_lost() {
-    let server = StandIn::new();
-    let locks = server.locks();
-    let guard = locks.lock("k").acquire().await.expect("a lock");
     assert!(server.lose("k") && !server.lose("k"));
     assert_eq!(guard.lost().await.cause(), "deleted");
     is(guard.release().await, Lost);
+    assert_eq!(server.count("k"), (0, 0));
 }
 
 #[tokio::test]
@@ -62,17 +54,12 @@ async fn other_kinds_of_locks() {
     inner.detach(LONG).await.expect("a renewal");
     let adopted = locks.lock("k").adopt(owner, token).await.expect("the lock");
     adopted.release().await.expect("a release");
-    let fixed = locks
-        .lock("k")
-        .fixed(ms(50))
-        .acquire()
-        .await
-        .expect("a lock");
-    let next = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
+    let fixed = lock.clone().fixed(ms(50)).acquire().await.expect("a lock");
+    let next = lock.acquire().await.expect("a lock");
     assert_eq!(fixed.lost().await.cause(), "expired");
     drop(next);
-    let waiter = locks.lock("k").acquire_unless(async {}).await;
-    drop(waiter);
+    drop(lock.acquire_unless(async {}).await);
     locks.close().await.expect("all released");
     assert_eq!(server.count("k"), (0, 0));
 }

@@ -27,17 +27,12 @@ pub(crate) fn locks_at(port: u16, settings: Builder) -> Locks {
     settings.single(("127.0.0.1", port)).expect("locks")
 }
 
-/// The locks of a user, who has this password and these rights.
-pub(crate) fn locks_of(server: &Server, user: &str, rights: &[&str], settings: Builder) -> Locks {
-    set_rights(server, user, &[&["on", ">x", "~*"], rights].concat());
-    let url = format!("redis://{user}:x@127.0.0.1:{}/", server.port());
+/// The locks of a user who has these rights.
+pub(crate) fn locks_of(server: &Server, rights: &str, settings: Builder) -> Locks {
+    let user = format!("ACL SETUSER worker on >x ~* {rights}");
+    testbed::run(&mut server.connection(), &user).okay();
+    let url = format!("redis://worker:x@127.0.0.1:{}/", server.port());
     settings.single(url).expect("locks")
-}
-
-pub(crate) fn set_rights(server: &Server, user: &str, rights: &[&str]) {
-    let mut command = testbed::redis::cmd("ACL");
-    command.arg("SETUSER").arg(user).arg(rights);
-    command.exec(&mut server.connection()).expect("a user");
 }
 
 /// Acquires a lock and releases it, so that there are a session and connections.
@@ -102,13 +97,8 @@ pub(crate) fn sessions(server: &Server) -> Vec<HashMap<String, Value>> {
 
 pub(crate) fn kill_sessions(server: &Server) {
     for session in sessions(server) {
-        cmd!(
-            server.connection(),
-            "LOCK.SESSION",
-            "KILL",
-            session["id"].clone().int()
-        )
-        .int();
+        let id = session["id"].clone().int();
+        cmd!(server.connection(), "LOCK.SESSION", "KILL", id).int();
     }
 }
 

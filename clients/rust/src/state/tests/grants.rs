@@ -57,12 +57,7 @@ fn a_shorter_lease() {
     rig.at(102.0).poll(9000, 1, vec![]);
     rig.sure_till(id, 103.0);
     let sent = rig.at(102.4).begin();
-    let answer = Answer {
-        sent: at(101.0),
-        reply: grant(50, 2000),
-        was_open: false,
-    };
-    rig.at(102.5).state.confirmed(id, &answer).expect("renewed");
+    rig.at(102.5).renewed(id, 101.0, 2000);
     rig.reply(sent, 9000, 1, vec![]);
     rig.sure_till(id, 103.0);
     rig.at(102.6).poll(1500, 1, vec![]);
@@ -76,12 +71,7 @@ fn sure_follows_the_lease_in_the_reply() {
     rig.state.answered(&asked, &grant(50, 3000));
     rig.sure_till(asked.id, 103.0);
     for (sent, lease, sure) in [(102.0, 20_000, 122.0), (103.0, 1000, 122.0)] {
-        let answer = Answer {
-            sent: at(sent),
-            reply: grant(50, lease),
-            was_open: false,
-        };
-        rig.state.confirmed(asked.id, &answer).expect("renewed");
+        rig.renewed(asked.id, sent, lease);
         rig.sure_till(asked.id, sure);
     }
 }
@@ -128,11 +118,7 @@ fn a_fixed_lease() {
     let renewal = line(&rig.state.renew(id, 500 * MS, true).expect("held"));
     assert_eq!(renewal, "LOCK.RENEW k o PX 500 TOKEN 50 SESSION 0");
     rig.poll(-1, 0, vec![taken("k", 50, 0)]);
-    let answer = Answer {
-        sent: at(100.2),
-        reply: grant(50, 500),
-        was_open: false,
-    };
+    let answer = rig.at(100.2).answer(grant(50, 500), false);
     rig.state.left(id, &answer).expect("renewed");
     rig.poll(9000, 0, vec![granted("k", 50)]);
     rig.sure_till(id, 100.7);
@@ -148,12 +134,7 @@ fn a_fixed_lease() {
 fn a_leave_without_an_answer() {
     let mut rig = Rig::open();
     let id = rig.held("k");
-    rig.state.renew(id, 3 * S, true).expect("held");
-    let answer = rig.answer(no_reply(), false);
-    assert_eq!(
-        rig.state.left(id, &answer).expect_err("no answer").kind,
-        ErrorKind::Unavailable
-    );
+    is(rig.leave(id, no_reply()), ErrorKind::Unavailable);
     rig.poll(9000, 0, vec![taken("k", 50, 0)]);
     rig.sure_till(id, 103.0);
     rig.at(104.0).poll(9000, 0, vec![]);
@@ -190,14 +171,10 @@ fn a_grant_that_is_adopted_before_its_events() {
 fn nothing_is_kept_of_a_grant_that_has_left() {
     let mut rig = Rig::open();
     let id = rig.held("k");
-    rig.state.renew(id, 3 * S, true).expect("held");
-    let answer = rig.answer(says("NOPERM x"), false);
-    rig.state.left(id, &answer).expect_err("refused");
+    is(rig.leave(id, says("NOPERM x")), ErrorKind::Refused);
     assert!(rig.state.nodes[0].leaving.is_empty());
-    for lease in [2 * S, 3 * S] {
-        rig.state.renew(id, lease, true).expect("held");
-        let answer = rig.answer(grant(50, 3000), false);
-        rig.state.left(id, &answer).expect("left");
+    for _ in 0..2 {
+        rig.leave(id, grant(50, 3000)).expect("left");
     }
     assert_eq!(rig.state.nodes[0].leaving.len(), 1);
     rig.end_session();
@@ -233,7 +210,7 @@ fn an_adoption() {
     let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
     assert_eq!(command, "LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50");
     rig.state.answered(&asked, &says("NOTHELD x"));
-    assert_eq!(rig.fails(id).kind, ErrorKind::Lost);
+    is(rig.state.next_step(id), ErrorKind::Lost);
 }
 
 /// The token of a quorum is raised; a loss under the raised token may have been reported before.

@@ -17,10 +17,7 @@ fn a_loss_before_the_reply_that_names_the_grant() {
 #[test]
 fn a_loss_is_forgotten_when_the_calls_of_its_time_are_answered() {
     let mut rig = Rig::open();
-    let (first, second) = (
-        rig.state.begin_call(name("a")),
-        rig.state.begin_call(name("b")),
-    );
+    let [first, second] = ["a", "b"].map(|key| rig.state.begin_call(name(key)));
     rig.poll(-1, 0, vec![lost("k", 50)]);
     let third = rig.state.begin_call(name("c"));
     rig.state.end_call(first);
@@ -77,10 +74,7 @@ fn a_loss_is_reported_once() {
     rig.poll(5000, 0, vec![lost("k", 50)]);
     rig.state.changed.clear();
     let answer = rig.answer(says("NOTHELD x"), false);
-    assert_eq!(
-        rig.state.confirmed(id, &answer).expect_err("lost").kind,
-        ErrorKind::Lost
-    );
+    is(rig.state.confirmed(id, &answer), ErrorKind::Lost);
     rig.is(id, Phase::Lost, "deleted");
     assert!(rig.state.changed.is_empty());
 }

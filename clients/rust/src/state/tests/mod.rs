@@ -39,12 +39,8 @@ fn word(text: &str) -> Value {
 
 #[expect(clippy::unnecessary_wraps, reason = "as the other replies")]
 fn grant(token: u64, lease_ms: u64) -> Reply {
-    Ok(Value::Array(vec![
-        int(token),
-        word("o"),
-        int(1),
-        int(lease_ms),
-    ]))
+    let parts = [int(token), word("o"), int(1), int(lease_ms)];
+    Ok(Value::Array(parts.to_vec()))
 }
 
 fn name(key: &str) -> Name {
@@ -54,40 +50,33 @@ fn name(key: &str) -> Name {
     }
 }
 
+fn event<const N: usize>(kind: &str, key: &str, about: [Value; N]) -> Vec<Value> {
+    let mut event = [kind, key, "o"].map(word).to_vec();
+    event.extend(about);
+    event
+}
+
 fn granted(key: &str, token: u64) -> Vec<Value> {
-    vec![
-        word("granted"),
-        word(key),
-        word("o"),
-        int(token),
-        int(1),
-        int(10_000),
-        int(1),
-    ]
+    event("granted", key, [token, 1, 10_000, 1].map(int))
 }
 
 fn lost(key: &str, token: u64) -> Vec<Value> {
-    vec![
-        word("lost"),
-        word(key),
-        word("o"),
-        int(token),
-        word("deleted"),
-    ]
+    event("lost", key, [int(token), word("deleted")])
 }
 
 fn taken(key: &str, token: u64, session: u64) -> Vec<Value> {
-    vec![
-        word("taken"),
-        word(key),
-        word("o"),
-        int(token),
-        int(session),
-    ]
+    event("taken", key, [token, session].map(int))
 }
 
 fn ended(key: &str, why: &str) -> Vec<Value> {
-    vec![word("ended"), word(key), word("o"), word(why)]
+    event("ended", key, [word(why)])
+}
+
+#[track_caller]
+fn is<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) -> Error {
+    let error = result.expect_err("a failure");
+    assert_eq!(error.kind, kind, "{error}");
+    error
 }
 
 fn line(command: &Cmd) -> String {
@@ -169,10 +158,33 @@ impl Rig {
     /// A grant with the token 50 that the user has detached.
     fn detached(&mut self, key: &str) {
         let id = self.held(key);
-        self.state.renew(id, 3 * S, true).expect("held");
-        let answer = self.answer(grant(50, 3000), false);
-        self.state.left(id, &answer).expect("left");
+        self.leave(id, grant(50, 3000)).expect("left");
         self.state.let_go(id);
+    }
+
+    /// A RENEW that takes a grant out of its session, with the reply.
+    fn leave(&mut self, id: Id, reply: Reply) -> Result<(), Error> {
+        self.state.renew(id, 3 * S, true).expect("held");
+        let answer = self.answer(reply, false);
+        self.state.left(id, &answer)
+    }
+
+    /// The user's release, with the reply. `was_open`: an earlier try had none.
+    fn release(&mut self, id: Id, reply: Reply, was_open: bool) -> Result<(), Error> {
+        self.state.release(id)?;
+        let answer = self.answer(reply, was_open);
+        self.state.released(id, &answer)
+    }
+
+    /// A RENEW that was sent then, and whose reply has this lease.
+    fn renewed(&mut self, id: Id, sent: f64, lease_ms: u64) {
+        let (sent, reply, was_open) = (at(sent), grant(50, lease_ms), false);
+        let answer = Answer {
+            sent,
+            reply,
+            was_open,
+        };
+        self.state.confirmed(id, &answer).expect("renewed");
     }
 
     fn is_done(&mut self, id: Id) {
@@ -184,10 +196,6 @@ impl Rig {
             Ok(Step::Rest(rest)) => rest,
             other => panic!("{other:?}"),
         }
-    }
-
-    fn fails(&mut self, id: Id) -> Error {
-        self.state.next_step(id).expect_err("failed")
     }
 
     /// Sends a POLL, for `reply`.
@@ -205,17 +213,9 @@ impl Rig {
             Value::Array(event)
         });
         let events = Value::Array(events.collect());
-        let fields = [
-            ("sure-ms", Value::Int(sure_ms)),
-            ("grants", int(grants)),
-            ("events", events),
-        ];
-        let reply = Value::Map(
-            fields
-                .into_iter()
-                .map(|(name, value)| (word(name), value))
-                .collect(),
-        );
+        let (sure, grants) = (Value::Int(sure_ms), int(grants));
+        let fields = [("sure-ms", sure), ("grants", grants), ("events", events)];
+        let reply = Value::Map(fields.map(|(name, value)| (word(name), value)).into());
         self.state.polled(0, sent, &reply);
     }
 

@@ -39,21 +39,12 @@ fn strays_are_released() {
     rig.poll(20_000, 2, vec![]);
     rig.at(119.0).is_due(&[]);
     let due = rig.at(119.1).state.due(0);
-    assert_eq!(
-        due.iter().map(|due| line(&due.0)).collect::<Vec<_>>(),
-        ["LOCK.SESSION GRANTS 7"]
-    );
+    assert!(due.len() == 1 && line(&due[0].0) == "LOCK.SESSION GRANTS 7");
     rig.state.begin_call(name("later"));
     let rows = ["k", "waiting", "called", "later", "stray"].map(|key| {
-        let row = [
-            word("key"),
-            word(key),
-            word("owner"),
-            word("o"),
-            word("token"),
-            int(60),
-        ];
-        Value::Array(row.to_vec())
+        let mut row = ["key", key, "owner", "o", "token"].map(word).to_vec();
+        row.push(int(60));
+        Value::Array(row)
     });
     let reply = Ok(Value::Array(rows.to_vec()));
     for due in due {
@@ -88,12 +79,7 @@ fn a_release_that_finds_no_grant() {
     let mut rig = Rig::open();
     let id = rig.held("k");
     rig.set_holds(id, 2);
-    rig.state.release(id).expect("held");
-    let answer = rig.answer(says("NOTHELD x"), true);
-    assert_eq!(
-        rig.state.released(id, &answer).expect_err("lost").kind,
-        ErrorKind::Lost
-    );
+    is(rig.release(id, says("NOTHELD x"), true), ErrorKind::Lost);
 }
 
 /// An inner hold is left to the next release, because a re-entry may come between.
@@ -102,22 +88,11 @@ fn the_release_of_the_last_hold_is_repeated() {
     let mut rig = Rig::open();
     let id = rig.held("k");
     rig.set_holds(id, 2);
-    for due in [
-        &[] as &[&str],
-        &["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"],
-    ] {
-        rig.state.release(id).expect("held");
-        let answer = rig.answer(no_reply(), true);
-        assert_eq!(
-            rig.state.released(id, &answer).expect_err("unknown").kind,
-            ErrorKind::Unavailable
-        );
-        rig.is_due(due);
-    }
-    assert_eq!(
-        rig.state.release(id).expect_err("released").kind,
-        ErrorKind::Misuse
-    );
+    is(rig.release(id, no_reply(), true), ErrorKind::Unavailable);
+    rig.is_due(&[]);
+    is(rig.release(id, no_reply(), true), ErrorKind::Unavailable);
+    rig.is_due(&["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"]);
+    is(rig.state.release(id), ErrorKind::Misuse);
 }
 
 /// Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
@@ -125,15 +100,8 @@ fn the_release_of_the_last_hold_is_repeated() {
 fn after_a_refused_release_the_session_is_left() {
     let mut rig = Rig::open();
     let (refused, other) = (rig.held("k"), rig.held("other"));
-    rig.state.release(refused).expect("held");
-    let answer = rig.answer(says("NOPERM x"), false);
-    assert_eq!(
-        rig.state
-            .released(refused, &answer)
-            .expect_err("refused")
-            .kind,
-        ErrorKind::Refused
-    );
+    let released = rig.release(refused, says("NOPERM x"), false);
+    is(released, ErrorKind::Refused);
     rig.at(101.0).state.leave_session(0);
     assert_eq!(rig.state.nodes[0].session, 0);
     rig.state.opened(0, 8);
@@ -152,9 +120,8 @@ fn the_session_is_left_for_a_last_hold_only() {
     let mut rig = Rig::open();
     let id = rig.held("k");
     rig.set_holds(id, 2);
-    rig.state.release(id).expect("held");
-    let answer = rig.answer(says("NOPERM x"), false);
-    rig.state.released(id, &answer).expect_err("refused");
+    let released = rig.release(id, says("NOPERM x"), false);
+    is(released, ErrorKind::Refused);
     for (token, reply) in [(0, "NOPERM x"), (50, "NOTHELD x")] {
         rig.state.give_back(0, name("k"), token);
         rig.apply(&[says(reply)]);
@@ -189,22 +156,14 @@ fn close_ends_waits_and_grants() {
     assert_eq!(rig.state.close(), [id]);
     assert_eq!(rig.state.sessions(), [(0, 7)]);
     assert_eq!(rig.state.changed.len(), 2);
-    assert!(rig.fails(wait).cause.contains("closed"));
-    assert!(
-        rig.state
-            .release(id)
-            .expect_err("closed")
-            .cause
-            .contains("closed")
-    );
     let claim = rig.claim("other", S);
-    assert!(
-        rig.state
-            .ask(claim)
-            .expect_err("closed")
-            .cause
-            .contains("closed")
-    );
+    for failure in [
+        is(rig.state.next_step(wait), ErrorKind::Misuse),
+        is(rig.state.release(id), ErrorKind::Misuse),
+        is(rig.state.ask(claim), ErrorKind::Misuse),
+    ] {
+        assert!(failure.cause.contains("closed"), "{failure}");
+    }
     assert!(line(&rig.state.claims[&id].release_command()).contains("HOLDS 0"));
     let ended = (name("held"), 50);
     assert!(!rig.state.unfinished.contains_key(&ended));
