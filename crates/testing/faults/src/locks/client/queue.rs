@@ -271,7 +271,8 @@ impl Client<'_> {
             }
             Outcome::Left(_) => {}
             Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
-                if !program.will_tell(place, (&held.key, &held.owner), held.token) {
+                let is_told = program.will_tell(place, (&held.key, &held.owner), held.token);
+                if !is_told && self.is_session_here(&held.key, place) {
                     let (key, token) = (&held.key, held.token);
                     let trouble =
                         format!("the session was not told of the loss of {token} on {key}");
@@ -281,6 +282,14 @@ impl Client<'_> {
             }
             _ => self.clean_up(&held.key, &held.owner),
         }
+    }
+
+    /// Whether the server that has the key has the session too. After a failover the old primary may answer the
+    /// session's POLLs for a moment, and knows nothing of the loss.
+    fn is_session_here(&mut self, key: &str, place: Place) -> bool {
+        let mut command = redis::cmd("LOCK.SESSION");
+        command.arg("GRANTS").arg(place.session);
+        matches!(self.hear(key, &command).what, Answer::Value(_))
     }
 
     fn release_in_session(&mut self, place: Place, held: &Held) -> Outcome {
