@@ -272,7 +272,7 @@ impl Client<'_> {
             Outcome::Left(_) => {}
             Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
                 let is_told = program.will_tell(place, (&held.key, &held.owner), held.token);
-                if !is_told && self.is_session_here(&held.key, place) {
+                if !is_told && !self.is_session_elsewhere(&held.key, place) {
                     let (key, token) = (&held.key, held.token);
                     let trouble =
                         format!("the session was not told of the loss of {token} on {key}");
@@ -284,12 +284,19 @@ impl Client<'_> {
         }
     }
 
-    /// Whether the server that has the key has the session too. After a failover the old primary may answer the
+    /// Whether the server that has the key does not know the session. After a failover the old primary may answer the
     /// session's POLLs for a moment, and knows nothing of the loss.
-    fn is_session_here(&mut self, key: &str, place: Place) -> bool {
+    fn is_session_elsewhere(&mut self, key: &str, place: Place) -> bool {
         let mut command = redis::cmd("LOCK.SESSION");
         command.arg("GRANTS").arg(place.session);
-        matches!(self.hear(key, &command).what, Answer::Value(_))
+        loop {
+            match self.hear(key, &command).what {
+                Answer::Value(_) => return false,
+                Answer::Error(error) if error.code() == "NOSESSION" => return true,
+                _ if self.stage.run.is_over() => return false,
+                _ => sleep(REST),
+            }
+        }
     }
 
     fn release_in_session(&mut self, place: Place, held: &Held) -> Outcome {
