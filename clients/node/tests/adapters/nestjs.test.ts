@@ -8,7 +8,7 @@ import { Controller, Get, type INestApplication, Inject, Injectable, Module, Par
 import { Test, type TestingModule } from "@nestjs/testing";
 import type { Redis } from "ioredis";
 import { of } from "rxjs";
-import { LockBusy, LockMisuse, Locks } from "redis-lock-client";
+import { LockBusy, LockMisuse, LockUnavailable, Locks } from "redis-lock-client";
 import { InjectLocks, LockErrorFilter, LocksModule, type LocksModuleExtras, type LocksModuleOptions, WithLock, currentGrant,
   getLocksToken } from "redis-lock-client/nestjs";
 import { type Server, ends, eventually, startServer } from "../servers.ts";
@@ -44,6 +44,8 @@ const commits: string[] = [];
 
 @Injectable()
 class Orders {
+  inside = 0;
+  most = 0;
   readonly gate: Gate;
   readonly locks: Locks;
 
@@ -54,6 +56,10 @@ class Orders {
 
   @WithLock((id: number) => `orders:${id}`, { wait: 20_000 })
   async pay(id: number): Promise<string> {
+    this.inside += 1;
+    this.most = Math.max(this.most, this.inside);
+    await pause(20);
+    this.inside -= 1;
     return `${id} ${currentGrant()?.key} ${(currentGrant()?.token ?? 0) > 1e15}`;
   }
 
@@ -106,6 +112,12 @@ class Orders {
   @WithLock((id: string) => id)
   async mistyped(_id: number): Promise<void> {}
 
+  @WithLock("failed")
+  async fail(error: Error): Promise<void> {
+    await this.gate.pass();
+    throw error;
+  }
+
   @WithLock("outer", { ifBusy: "skip" })
   async outer(): Promise<void> {
     await this.locks.lock("outer", { wait: 0 }).acquire();
@@ -132,7 +144,9 @@ test("Locks are injected, and methods work under a lock", async () => {
   const orders = testing.get(Orders);
   assert.equal(await (await testing.resolve(PerRequest)).work(), "shop:per request");
   assert.equal(orders.locks, testing.get(Locks));
-  assert.equal(await orders.pay(42), "42 shop:orders:42 true");
+  const all = await Promise.all(Array.from({ length: 10 }, () => orders.pay(42)));
+  assert(all.every((it) => it === "42 shop:orders:42 true"), all[0]);
+  assert.equal(orders.most, 1);
   assert.equal(currentGrant(), undefined);
   assert.equal(orders.pay.name, "pay");
   await server.waitUntilFree("shop:orders:42");
@@ -188,6 +202,20 @@ test("above a transaction the lock is released after the commit", async () => {
   const server = await startServer();
   await (await modules(server)).get(Orders).sell(42, "ann");
   assert.deepEqual(commits.splice(0), ["commit held=true"]);
+});
+
+test("an error of the method is not hidden by one of the release", async () => {
+  const server = await startServer();
+  const testing = await modules(server);
+  const orders = testing.get(Orders), gate = testing.get(Gate);
+  const mine = new Error("mine");
+  const failing = assert.rejects(orders.fail(mine), (error) => error === mine);
+  await eventually(() => gate.entered === 1, "it to be inside");
+  await server.order("pause");
+  gate.open();
+  await failing;
+  await server.order("resume");
+  assert(mine.cause instanceof LockUnavailable, String(mine.cause));
 });
 
 test("forRootAsync, by a factory, a class or an existing one, and several by name", async () => {

@@ -43,7 +43,7 @@ async fn lost_replies_are_asked_for_again() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let locks = locks_at(proxy.port(), settings());
-    for fault in [Fault::Cut, Fault::Keep] {
+    for fault in [Fault::Cut, Fault::Reset, Fault::ResetRequest, Fault::Keep] {
         proxy.inject(fault, "LOCK.ACQUIRE", 1);
         let guard = locks.lock("k").acquire().await.expect("a lock");
         let info = info(&server, "k");

@@ -52,9 +52,10 @@ impl PushMetricExporter for Exporter {
                 AggregatedMetrics::U64(MetricData::Sum(all)) => all
                     .data_points()
                     .for_each(|it| add(it.attributes().collect(), it.value())),
-                AggregatedMetrics::I64(MetricData::Sum(all)) => all
-                    .data_points()
-                    .for_each(|it| add(it.attributes().collect(), it.value().unsigned_abs())),
+                AggregatedMetrics::I64(MetricData::Sum(all)) => all.data_points().for_each(|it| {
+                    let value = u64::try_from(it.value()).expect("none below zero");
+                    add(it.attributes().collect(), value);
+                }),
                 other => panic!("{other:?}"),
             }
         }

@@ -3,7 +3,8 @@
 use crate::support::*;
 use redis_lock_client::{Error, Locks};
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
 use std::thread;
 use testbed::Server;
 use tokio::runtime::{Builder, Runtime};
@@ -72,12 +73,22 @@ fn no_runtime_at_all() {
     });
 }
 
+/// Runs a future on this thread, which sleeps until the future is woken.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
-    loop {
-        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
-            return done;
+    struct Unpark(thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
         }
-        thread::yield_now();
+    }
+
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => thread::park(),
+        }
     }
 }
