@@ -58,7 +58,7 @@ fn held(program: &Program, scale: &Scale) -> Part {
     let table = Table::new(
         format!("Memory of a held lock: {}", program.version),
         &format!(
-            "What a lock takes while it is held. {} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
+            "The memory of a lock while it is held. {} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
             scale.memory_locks,
             OWNER.len()
         ),
@@ -108,7 +108,7 @@ fn used(program: &Program, scale: &Scale) -> Part {
     let table = Table::new(
         format!("Memory left by used names: {}", program.version),
         &format!(
-            "What remains of a lock that is free. Bytes in all after {names} names were locked and unlocked."
+            "The memory that remains when a lock is free. Bytes in all after {names} names were locked and unlocked."
         ),
         &["bytes left"],
     );
@@ -123,7 +123,7 @@ fn waiting(programs: &[Program], scale: &Scale) -> Table {
     let mut table = Table::new(
         "Memory of a waiter",
         &format!(
-            "What a blocked call takes, while a queued call of a session needs no connection. The additional used_memory of each of {WAITERS} connections that wait, on a server on which nobody \
+            "The memory of a blocked call; a queued call of a session needs no connection. The additional used_memory of each of {WAITERS} connections that wait, on a server on which nobody \
              has waited before. Nearly all of it is the server's: a module can make a client wait only by \
              RedisModule_BlockClient, which creates two more clients for each, with 16 KiB for the replies of \
              each. BLPOP needs none. After a wait the server keeps them for the next one, and frees them slowly."

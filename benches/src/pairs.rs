@@ -77,7 +77,7 @@ fn measure_on(program: &Program, setting: Setting, scale: &Scale) -> ([Table; 2]
         let version = &program.version;
         let mut table = Table::new(
             format!("Uncontended lock + unlock, {manner}: {version}, {setting}"),
-            "What a lock that nobody else wants costs the server. Server CPU of a pair, and its ratio to SET + DEL in the \
+            "The server's cost of a lock that nobody else wants. Server CPU of a pair, and its ratio to SET + DEL in the \
              same round. SET + DEL is cheaper, because it has no token and deletes without asking whose the lock is.",
             &["ns a pair", "of SET + DEL"],
         );

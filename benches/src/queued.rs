@@ -51,7 +51,7 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut table = Table::new(
         format!("{count} queued calls: {}", program.version),
         &format!(
-            "What waiting costs, and whether very many waiting calls hold up other clients. Of one session, key of 12 bytes, owner of {}, sent {BATCH} at once. The server's memory and CPU for each; and another \
+            "The cost of waiting, and whether very many waiting calls hold up other clients. Of one session, key of 12 bytes, owner of {}, sent {BATCH} at once. The server's memory and CPU for each; and another \
              client's PINGs meanwhile, one every 5 ms: the longest, and the most CPU that the server spent between \
              a PING and its reply. They leave when their session is closed. In one line {HAND_OFFS} are granted, \
              each after the release of the one before.",

@@ -48,7 +48,7 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     ];
     let table = Table::new(
         format!("Re-entry and renewal, pipelined: {}", program.version),
-        "What it costs to have a lock twice, or for longer. Server CPU of one call, and its ratio to an acquire of a free lock in the same round.",
+        "The cost of a re-entry and of a renewal. Server CPU of one call, and its ratio to an acquire of a free lock in the same round.",
         &["ns a call", "of an acquire"],
     )
     .rows_over_first(names, &calls);

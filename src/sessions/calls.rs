@@ -1,4 +1,4 @@
-//! What commands on locks tell sessions and ask them.
+//! Commands on locks call this: it reports changes of grants to the sessions, and answers what a command asks of them.
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};

@@ -1,4 +1,4 @@
-//! What is said of a cycle: to the caller, in the counts and in the log.
+//! The reports of a cycle: to the caller, in the counts and in the log.
 
 use crate::support::{Stage, text};
 use testbed::{Expect, Server, Talk, cmd, eventually};

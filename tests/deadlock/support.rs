@@ -120,7 +120,7 @@ impl Stage {
     }
 }
 
-/// What a caller is told that would close a cycle of so many owners.
+/// The error of a caller whose wait would close a cycle of this many owners.
 pub(crate) fn text(owners: usize) -> String {
     format!(
         "DEADLOCK waiting would create a deadlock cycle of {owners} owners: \

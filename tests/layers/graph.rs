@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A cycle, if there is one, as the names on it.
 pub(crate) fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut left = uses.clone();
-    // Whoever uses nobody that is left is on no cycle.
+    // A name that uses none of those left is on no cycle.
     loop {
         let free: Vec<_> = left
             .iter()

@@ -135,7 +135,7 @@ const SHARED: &[Column] = &[
 /// One process with a lock that nobody else wants.
 const ONE: Contest = Contest {
     title: "One client, no contention",
-    meaning: "What a lock costs when it is free. The server records each grant of this project's client in its \
+    meaning: "The cost of a free lock. The server records each grant of this project's client in its \
               session, and the client watches it to report a loss. A peer that is faster does neither.",
     rows: ALL,
     processes: 1,
@@ -190,7 +190,7 @@ const CONTESTS: [Contest; 10] = [
     ),
     Contest {
         title: "1000 tasks of one process for one lock",
-        meaning: "What waiting costs a process: the connections that its server had and the process's memory (VmRSS) \
+        meaning: "The cost of waiting for a process: the connections that its server had and the process's memory (VmRSS) \
                   at half-time, and the grants meanwhile.",
         rows: LOCKS,
         contenders: 1000,

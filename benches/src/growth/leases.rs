@@ -69,7 +69,7 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
     let version = &program.version;
     Table::new(
         format!("{count} leases that end at once, each with a waiter: {version}"),
-        "What happens when a crash lets very many waiters in at once. Server CPU of each hand-off (the last of the wait included), the longest that another \
+        "A crash may let very many waiters in at once. Server CPU of each hand-off (the last of the wait included), the longest that another \
          client's PING took meanwhile, and how late the grants were made.",
         &[
             "us a lease",

@@ -69,7 +69,7 @@ impl Kind {
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut table = Table::new(
         format!(
-            "What one more costs, by how many there are: {}",
+            "The cost of one more, by how many there are: {}",
             program.version
         ),
         &format!(

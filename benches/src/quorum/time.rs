@@ -30,7 +30,7 @@ pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, Stri
             "Lock and unlock on {SERVERS} servers, of which some are down: {}",
             program.version
         ),
-        "What a lock on several servers costs, and what a server that is down does to it. One client for one lock, in its own process, without contention. A server that is down has been \
+        "The cost of a lock on several servers, all of them up or some down. One client for one lock, in its own process, without contention. A server that is down has been \
          killed: its port refuses connections. This project's lock takes one round more than redsync's, \
          which has no token. Redsync as it ships waits for the answers of all servers, and go-redis tries \
          one that is down several times, with pauses. Set to be quick, both are turned off (WithFailFast, \

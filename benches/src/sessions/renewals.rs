@@ -39,7 +39,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             program.version
         ),
         &format!(
-            "What it costs that the server renews leases, so that no program needs a timer. Each grant is renewed every 10 s. All of a session are taken in one pipeline, so \
+            "The cost of renewals by the server, which spare programs a timer. Each grant is renewed every 10 s. All of a session are taken in one pipeline, so \
              their renewals fall together. The server's main thread for 10 s in which no client says \
              anything: percent of a core. Then for {seconds} s another client's PINGs, one every 5 ms: the \
              longest, and the most CPU that the server spent between a PING and its reply."

@@ -85,7 +85,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut table = Table::new(
         format!("A reader's pair, by the holders: {}", program.version),
         &format!(
-            "What a share costs beside an exclusive lock, and how the holders count. Pipelined, on one lock; the pair's own share is one of the holders. Instructions are counted by \
+            "The cost of a share beside an exclusive lock, by the number of holders. Pipelined, on one lock; the pair's own share is one of the holders. Instructions are counted by \
              callgrind, with reading, running and replying.{}",
             counts
                 .as_ref()

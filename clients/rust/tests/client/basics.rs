@@ -1,5 +1,4 @@
-//! What an acquire returns, and arguments and rights that are wrong. Waits, kinds of locks and refusals are the
-//! trial's.
+//! The grant of an acquire; wrong arguments and missing rights. Waits, kinds of locks and refusals are in the trial.
 
 use crate::support::*;
 use redis_lock_client::ErrorKind::{Busy, Misuse, Refused};

@@ -1,4 +1,4 @@
-//! The end of the client. What close gives back, and what no longer works then, is the trial's.
+//! The end of the client. The trial shows that close gives back everything, and that nothing works afterwards.
 
 use crate::support::*;
 use redis_lock_client::ErrorKind::Unavailable;

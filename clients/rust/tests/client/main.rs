@@ -1,5 +1,5 @@
-//! The locks on real servers, as far as the common trial (crates/testing/trial) does not show it. What each file shows
-//! is in its first line.
+//! The locks on real servers, except for what the common trial (crates/testing/trial) shows. The first line of each
+//! file says what it shows.
 
 mod basics;
 mod closing;
