@@ -178,7 +178,7 @@ fn read_shared(stored: &mut RdbReader) -> Result<Value<HolderSet>, String> {
     let form = read_number(stored, "format of the holders")?;
     if form != STORED_FORM {
         return Err(format!(
-            "holders in format {form}: this version of the module reads only format {STORED_FORM}"
+            "holders in format {form} (this version of the module reads only format {STORED_FORM})"
         ));
     }
     let mut set = None;
@@ -239,7 +239,7 @@ fn check_encoding(encoding: c_int) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "format {encoding}: this version of the module reads only format {ENCODING}"
+            "format {encoding} (this version of the module reads only format {ENCODING})"
         ))
     }
 }

@@ -193,6 +193,6 @@ fn a_lock_of_a_later_encoding_is_refused_with_a_reason() {
     let log = saved.load(&bytes, "encoding 2").expect_err("a refusal");
     assert!(log.contains("module data for the module"), "{log}");
     let reason =
-        "a stored lock is refused: format 2: this version of the module reads only format 1";
+        "a stored lock is refused: format 2 (this version of the module reads only format 1)";
     assert_eq!(reasons(&log, '#'), [reason]);
 }

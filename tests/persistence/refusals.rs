@@ -63,7 +63,7 @@ fn refused_shares() -> Vec<(Vec<u8>, String)> {
         (number(0), missing("format of the holders")),
         (
             head(2, 1),
-            "holders in format 2: this version of the module reads only format 1".to_owned(),
+            "holders in format 2 (this version of the module reads only format 1)".to_owned(),
         ),
         (head(1, 1)[..20].to_vec(), missing("number of holders")),
         (

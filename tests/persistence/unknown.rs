@@ -16,7 +16,7 @@ fn unknown() -> Vec<(Vec<u8>, String)> {
     let of_version = |version: u8| {
         let known = "this version of the module reads only versions 1 and 2";
         // The highest bit says that nobody is told.
-        let error = format!("effect of version {}: {known}", version & 127);
+        let error = format!("effect of version {} ({known})", version & 127);
         ([&[version], &good[1..], b"more"].concat(), error)
     };
     let damaged = |effect: &[u8]| {

@@ -92,7 +92,7 @@ impl fmt::Display for EffectError {
         match self {
             Self::Version(version, _) => write!(
                 f,
-                "effect of version {version}: this version of the module reads only versions {VERSION} and {}",
+                "effect of version {version} (this version of the module reads only versions {VERSION} and {})",
                 shared::VERSION
             ),
             Self::Damaged => f.write_str("truncated or damaged effect"),
