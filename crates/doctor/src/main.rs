@@ -9,8 +9,8 @@ mod files;
 mod finding;
 mod judge;
 mod look;
-mod programs;
 mod report;
+mod sessions;
 mod users;
 
 use arguments::Arguments;

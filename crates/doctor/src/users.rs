@@ -4,7 +4,6 @@ use crate::arguments::Access;
 use crate::ask::Asker;
 use crate::facts::User;
 use crate::finding::Seen;
-use redis::Cmd;
 use redis_lock_tool::{Reply, command as words, items, text};
 
 /// The rights that every program with locks needs.
@@ -54,11 +53,7 @@ pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
 /// Adds the rights of a user.
 fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
     let name = &user.name;
-    let told = c.see(
-        Cmd::new().arg("ACL").arg("GETUSER").arg(name),
-        "ACL",
-        RIGHTS,
-    )?;
+    let told = c.look(&format!("ACL GETUSER {name}"), RIGHTS)?;
     let flags = Reply::read(&told);
     let flags = flags.as_ref().map(|fields| fields.items("flags"));
     user.enabled = flags.is_some_and(|flags| flags.iter().any(|flag| text(flag) == "on"));

@@ -144,6 +144,14 @@ pub fn number(names: &Names, name: &str) -> Option<i64> {
     names.get(name)?.parse().ok()
 }
 
+/// Which server it is, by its `INFO`, and its version.
+#[must_use]
+pub fn server_version(info: &Names) -> Option<(&'static str, &str)> {
+    let names = [("Valkey", "valkey_version"), ("Redis", "redis_version")];
+    let mut known = names.iter();
+    known.find_map(|(name, field)| Some((*name, info.get(*field)?.as_str())))
+}
+
 /// A line of `CLUSTER NODES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterNode {
