@@ -3,7 +3,7 @@
 use crate::support::{Doctor, bare, each_is_found_and_fixed, healthy, program, starter};
 use std::fs;
 use testbed::redis::Connection;
-use testbed::{Builder, Expect, Server, Talk, cmd, eventually, module, post, run};
+use testbed::{Builder, Expect, Server, Talk, cmd, module, post, run};
 
 #[test]
 fn a_healthy_server_is_fine() {
