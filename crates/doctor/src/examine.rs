@@ -7,7 +7,7 @@ use crate::finding::{Seen, Unseen, only, unseen};
 use crate::{files, sessions, users};
 use redis::{Cmd, Value, cmd};
 use redis_lock_tool::{Names, Reply, Target, items, lines, text};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The settings that checks ask for; passwords are not among them.
@@ -118,26 +118,23 @@ fn missing(reply: &Value) -> BTreeSet<String> {
 
 /// The slowest command of each name in the slow log. Its arguments are left out because they may be private.
 fn slowest(reply: &Value) -> Vec<(String, u64)> {
-    let mut found = Vec::<(String, u64)>::new();
+    let mut found = BTreeMap::new();
     for entry in items(reply) {
         let [_, _, Value::Int(micros), arguments, ..] = items(entry) else {
             continue;
         };
         let name = items(arguments).first().map(text).unwrap_or_default();
         let name = name.chars().take(64).collect::<String>().to_uppercase();
-        let ms = u64::try_from(*micros).unwrap_or(0) / 1000;
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, most)) => *most = ms.max(*most),
-            None => found.push((name, ms)),
-        }
+        let most = found.entry(name).or_default();
+        *most = u64::max(*most, micros.unsigned_abs() / 1000);
     }
-    found
+    found.into_iter().collect()
 }
 
 /// The longest time of each event in `LATENCY LATEST`.
 fn longest(reply: &Value) -> Vec<(String, u64)> {
     let events = items(reply).iter().filter_map(|entry| match items(entry) {
-        [event, _, _, Value::Int(ms), ..] => Some((text(event), u64::try_from(*ms).unwrap_or(0))),
+        [event, _, _, Value::Int(ms), ..] => Some((text(event), ms.unsigned_abs())),
         _ => None,
     });
     events.collect()

@@ -105,7 +105,7 @@ fn neighbours(node: &Node, target: &Target, facts: &mut Facts) -> Vec<Target> {
 
 /// Asks a Sentinel what it watches; gives the servers.
 fn ask_sentinel(access: &Access, c: &mut Asker, facts: &mut Facts) -> Result<Vec<Target>, String> {
-    let wanted = access.sentinel_name.as_ref();
+    let wanted = access.asked.name.as_ref();
     let masters = match c.look("SENTINEL MASTERS", "+sentinel|masters") {
         Ok(masters) => masters,
         Err(Unseen::Refused(why, _)) => return Err(why),

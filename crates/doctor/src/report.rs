@@ -2,17 +2,20 @@
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Fix, Severity};
-use redis_lock_tool::{json, words};
+use redis_lock_tool::words;
 use serde::Serialize;
 use std::fmt::Write;
 
 /// The exit code when nothing, or not everything, could be looked at.
-pub(crate) const COULD_NOT_LOOK: u8 = 3;
+const COULD_NOT_LOOK: u8 = 3;
 
 /// The whole report.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) exit: u8,
+    /// Why nothing could be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
     servers: Vec<Server>,
     findings: Vec<Finding>,
 }
@@ -58,14 +61,20 @@ impl Report {
         });
         Self {
             exit,
+            error: None,
             servers: servers.collect(),
             findings,
         }
     }
 
-    /// For a program, or for people.
-    pub(crate) fn print(&self, as_json: bool, all: bool) -> String {
-        if as_json { json(self) } else { self.text(all) }
+    /// Where nothing could be looked at.
+    pub(crate) fn nothing(why: String) -> Self {
+        Self {
+            exit: COULD_NOT_LOOK,
+            error: Some(why),
+            servers: Vec::new(),
+            findings: Vec::new(),
+        }
     }
 
     /// The worst first. All checks that are fine share one line, unless all is asked for.
@@ -135,16 +144,6 @@ impl Report {
         }
         reasons
     }
-}
-
-/// The report in JSON where nothing could be looked at.
-pub(crate) fn nothing(reason: &str) -> String {
-    json(&serde_json::json!({
-        "exit": COULD_NOT_LOOK,
-        "error": reason,
-        "servers": [],
-        "findings": [],
-    }))
 }
 
 impl Finding {

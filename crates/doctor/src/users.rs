@@ -29,13 +29,15 @@ const RIGHTS: &str = "+acl|users +acl|getuser +acl|dryrun";
 pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
     let known = c.look("ACL USERS", RIGHTS)?;
     let known: Vec<_> = items(&known).iter().map(text).collect();
-    let named = access.users.iter();
-    let others = known.iter().filter(|name| !access.users.contains(name));
+    let named = access.asked.user.iter();
+    let others = known
+        .iter()
+        .filter(|name| !access.asked.user.contains(name));
     let mut found = Vec::new();
     for name in named.chain(others) {
         let mut user = User {
             name: name.clone(),
-            named: access.users.contains(name),
+            named: access.asked.user.contains(name),
             exists: known.contains(name),
             ..User::default()
         };
@@ -60,7 +62,7 @@ fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
     let commands: Vec<_> = NEEDED.iter().chain(&OF_USE).collect();
     let questions = commands.iter().map(|command| {
         let mut dry = words(&format!("ACL DRYRUN {name}"));
-        let lock = &access.lock;
+        let lock = &access.asked.lock;
         match **command {
             "LOCK.ACQUIRE" | "LOCK.RELEASE" | "LOCK.RENEW" => {
                 dry.arg(command).arg(lock).arg("doctor")
@@ -85,7 +87,8 @@ fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
         if said.contains("to run the") {
             user.denied.insert((*command).to_owned());
         } else if said != "OK" {
-            user.key_denied.get_or_insert_with(|| access.lock.clone());
+            user.key_denied
+                .get_or_insert_with(|| access.asked.lock.clone());
         }
     }
     Ok(())

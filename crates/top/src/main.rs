@@ -7,7 +7,6 @@ mod locks;
 mod node;
 mod order;
 mod popup;
-mod question;
 mod snapshot;
 mod source;
 mod table;

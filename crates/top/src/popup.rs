@@ -1,7 +1,7 @@
 //! The popups in front of the tables: a lock with its queue, a program with its locks, a question, the help.
 
 use crate::grid::{FAINT, Grid, WARNING};
-use crate::question::{Question, short};
+use crate::order::{Question, short};
 use crate::snapshot::{Claim, Found, What};
 use crate::table::{Field, call, claim};
 use crate::view::{Details, Mode, View};

@@ -1,8 +1,7 @@
 //! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
 //! returns orders.
 
-use crate::order::{Order, Update};
-use crate::question::{self, Question};
+use crate::order::{self, Order, Question, Update};
 use crate::snapshot::{Found, Id, Snapshot, What};
 use crate::table::{Panel, Row, Sort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -165,10 +164,10 @@ impl View {
                 let Id { server, what } = self.chosen_row()?;
                 let asked = match (what, letter) {
                     (What::Lock(key), 'u') => {
-                        question::unlock(&server, &key, self.now.held(&server, &key))
+                        order::unlock(&server, &key, self.now.held(&server, &key))
                     }
                     (What::Program(session), 'k') => {
-                        question::end(&server, self.now.program(&server, session))
+                        order::end(&server, self.now.program(&server, session))
                     }
                     _ => return None,
                 };
@@ -201,13 +200,13 @@ impl View {
         let asked = match (&details.id.what, key, &details.found) {
             (_, KeyCode::Esc | KeyCode::Char('q'), _) => return,
             (What::Program(session), KeyCode::Char('k'), _) => {
-                question::end(server, self.now.program(server, *session))
+                order::end(server, self.now.program(server, *session))
             }
             (What::Lock(key), KeyCode::Char('k'), _) => {
-                question::kill(server, key, details.chosen_waiter(), &self.now)
+                order::kill(server, key, details.chosen_waiter(), &self.now)
             }
             (What::Lock(key), KeyCode::Char('u'), Some(Found::Queue(held, _))) => {
-                question::unlock(server, key, held.as_ref())
+                order::unlock(server, key, held.as_ref())
             }
             _ => {
                 if let Some(step) = step(key) {

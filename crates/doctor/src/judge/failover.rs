@@ -132,19 +132,21 @@ fn silence(facts: &Facts, node: &Node) -> Seen<(i64, String)> {
 }
 
 pub(super) fn token_lead(facts: &Facts, node: &Node) -> Judged {
+    let (silence, named) = silence(facts, node)?;
     let name = "lock.max-token-lead-ms";
-    let ((silence, named), lead) = (silence(facts, node)?, node.number(name)?);
+    let lead = node.number(name)?;
     let seen = format!("{name} {lead}, {named}");
     if lead < silence {
         return ok(seen);
     }
-    let seen = format!("{seen}: after a failover tokens may be below one that was raised before");
-    Warning.says(seen, set(name, silence / 2))
+    let fall = "after a failover tokens may be below one that was raised before";
+    Warning.says(format!("{seen}: {fall}"), set(name, silence / 2))
 }
 
 pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
+    let (silence, named) = silence(facts, node)?;
     let name = "lock.default-lease-ms";
-    let ((silence, named), lease) = (silence(facts, node)?, node.number(name)?);
+    let lease = node.number(name)?;
     let seen = format!("{name} {lease}, {named}");
     if lease > silence {
         return ok(seen);
