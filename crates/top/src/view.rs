@@ -77,8 +77,7 @@ impl View {
     /// The index of the chosen row, else the first row.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
         let chosen = self.chosen[panel as usize].as_ref();
-        let same = rows.iter().position(|row| Some(&row.id) == chosen);
-        same.or((!rows.is_empty()).then_some(0))
+        position(rows, |row| Some(&row.id) == chosen)
     }
 
     /// The increase of a counter per second between the last two snapshots.
@@ -272,14 +271,13 @@ impl Details {
 
     /// The position of the chosen call, else the first.
     pub(crate) fn position(&self) -> Option<usize> {
-        let (chosen, waiters) = (self.chosen.as_ref(), self.waiters());
+        let chosen = self.chosen.as_ref();
         let is_chosen = |waiter: &Waiter| {
             chosen.is_some_and(|(client, owner)| {
                 *client == waiter.client_id && *owner == waiter.owner
             })
         };
-        let same = waiters.iter().position(is_chosen);
-        same.or((!waiters.is_empty()).then_some(0))
+        position(self.waiters(), is_chosen)
     }
 
     fn chosen_waiter(&self) -> Option<&Waiter> {
@@ -293,6 +291,12 @@ impl Details {
             self.chosen = Some((waiter.client_id, waiter.owner.clone()));
         }
     }
+}
+
+/// The position of the chosen line, else the first.
+fn position<T>(lines: &[T], is_chosen: impl Fn(&T) -> bool) -> Option<usize> {
+    let first = (!lines.is_empty()).then_some(0);
+    lines.iter().position(is_chosen).or(first)
 }
 
 fn step(key: KeyCode) -> Option<isize> {

@@ -2,7 +2,7 @@
 
 use crate::facts::Node;
 use crate::finding::Severity::{Error, Warning};
-use crate::finding::{Fix, Judged, Seen, act, ok, only, run, set};
+use crate::finding::{Fix, Judged, Seen, act, known, ok, only, run, set};
 
 /// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
 const WAITER: i64 = 36_000;
@@ -182,7 +182,8 @@ const QUEUES: [(&str, &str, &str, i64); 2] = [
 pub(super) fn queued(node: &Node) -> Judged {
     let (mut found, mut fine) = (Vec::new(), Vec::new());
     for (name, field, what, highest) in QUEUES {
-        let (now, most) = (node.count(field)?, node.number(name)?);
+        let now = node.count(field)?;
+        let most = known(node.number(name))?.unwrap_or(0);
         let seen = format!("{now} {what}, of {name} {most}");
         let look = act(
             "check whether the holder of the lock with the longest queue is alive: redis-lock-top locks",

@@ -76,7 +76,10 @@ pub(super) fn neighbours(node: &Node) -> Judged {
     let modules = node.modules.as_ref().map_err(Clone::clone)?;
     let others = modules.iter().filter(|module| module.name != "lock");
     let names: Vec<_> = others.map(|module| module.name.as_str()).collect();
-    ok(format!("other modules: {}", names.join(", ")))
+    ok(match names.as_slice() {
+        [] => "no other module".to_owned(),
+        names => format!("other modules: {}", names.join(", ")),
+    })
 }
 
 pub(super) fn commands(node: &Node) -> Judged {

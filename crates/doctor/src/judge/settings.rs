@@ -83,7 +83,8 @@ pub(super) fn of_module(node: &Node) -> Judged {
     }
     found.retain(|finding| finding.severity != Fine);
     let name = "lock.max-lease-ms";
-    let (lease, most) = (node.number("lock.default-lease-ms")?, node.number(name)?);
+    let lease = known(node.number("lock.default-lease-ms"))?.unwrap_or(0);
+    let most = known(node.number(name))?.unwrap_or(lease);
     if most < lease {
         let seen =
             format!("lock.default-lease-ms {lease} is above {name} {most}, which applies instead");
@@ -134,7 +135,8 @@ pub(super) fn latency(node: &Node) -> Judged {
 
 pub(super) fn scripts(node: &Node) -> Judged {
     let name = "busy-reply-threshold";
-    let (threshold, lease) = (node.number(name)?, node.number("lock.default-lease-ms")?);
+    let threshold = node.number(name)?;
+    let lease = known(node.number("lock.default-lease-ms"))?.unwrap_or(30_000);
     let seen = format!("{name} {threshold}");
     if (1..lease).contains(&threshold) {
         return ok(seen);

@@ -53,7 +53,7 @@ fn settings_of_the_server() {
 }
 
 #[test]
-fn writes_and_stalls_and_users() {
+fn writes_and_stalls() {
     each_is_found_and_fixed([
         "writes error: ; CLIENT PAUSE 600000 WRITE",
         "writes error: min-replicas-to-write 1",
@@ -62,8 +62,6 @@ fn writes_and_stalls_and_users() {
         "latency warning: latency-monitor-threshold 100; DEBUG SLEEP 1.1",
         "scripts warning: busy-reply-threshold 0",
         "scripts warning: busy-reply-threshold 60000",
-        // Every user who takes locks is checked, named or not.
-        "rights error: ; ACL SETUSER app on >secret ~lock:* +ping +lock.acquire +lock.renew",
     ]);
 }
 

@@ -224,14 +224,16 @@ impl Finding {
     }
 }
 
-/// Faults such as `check severity: name value, name value; command; command`: on a server with these settings, and
-/// after these commands, the check finds one of this severity. After its commands it is gone; so it is on a server
-/// with its first line of redis.conf.
+/// Faults such as `check severity options: name value, name value; command; command`: on a server with these settings,
+/// and after these commands, the check finds one of this severity, if the doctor has these options. After its commands
+/// it is gone; so it is on a server with its first line of redis.conf.
 #[track_caller]
 pub(crate) fn each_is_found_and_fixed<const COUNT: usize>(faults: [&str; COUNT]) {
     for fault in faults {
         let (what, how) = fault.split_once(": ").expect("a check and settings");
-        let (check, severity) = what.split_once(' ').expect("a severity");
+        let mut words = what.split(' ');
+        let [check, severity] = [(); 2].map(|()| words.next().expect("a word"));
+        let options: Vec<_> = words.collect();
         let mut commands = how.split("; ");
         let lines = commands.next().unwrap_or_default().split(", ");
         let lines = lines.filter_map(|line| line.split_once(' '));
@@ -241,9 +243,10 @@ pub(crate) fn each_is_found_and_fixed<const COUNT: usize>(faults: [&str; COUNT])
         for command in commands {
             run(&mut server.connection(), command).value();
         }
-        let finding = Doctor::of(&server).one(check, severity);
+        let doctor = Doctor::of(&server).with(&options);
+        let finding = doctor.one(check, severity);
         finding.run_all(&server);
-        Doctor::of(&server).gone(check);
+        doctor.gone(check);
         let Some((name, value)) = finding.line("conf").and_then(|line| line.split_once(' ')) else {
             continue;
         };
