@@ -113,37 +113,20 @@ enum Topic {
 type Measure = fn(&[Program], &Scale, &Options) -> Part;
 
 /// The topics, the page of each, and how it is measured.
+#[rustfmt::skip]
 const TOPICS: [(Topic, &Page, Measure); 10] = [
-    (Topic::Pairs, &BENCHMARK, |all, scale, _| {
-        pairs::measure(all, scale)
-    }),
-    (Topic::Repeats, &BENCHMARK, |all, scale, _| {
-        repeats::measure(&all[0], scale)
-    }),
-    (Topic::Memory, &BENCHMARK, |all, scale, _| {
-        memory::measure(all, scale)
-    }),
-    (Topic::Growth, &BENCHMARK, |all, scale, _| {
-        growth::measure(&all[0], scale)
-    }),
-    (Topic::Many, &BENCHMARK, |all, scale, _| {
-        growth::many(all, scale)
-    }),
-    (Topic::Sharing, &BENCHMARK, |all, scale, _| {
-        sharing::measure(all, scale)
-    }),
-    (Topic::Sessions, &BENCHMARK, |all, scale, _| {
-        sessions::measure(all, scale)
-    }),
-    (Topic::Queue, &BENCHMARK, |all, scale, _| {
-        queued::measure(&all[0], scale)
-    }),
+    (Topic::Pairs, &BENCHMARK, |all, scale, _| pairs::measure(all, scale)),
+    (Topic::Repeats, &BENCHMARK, |all, scale, _| repeats::measure(&all[0], scale)),
+    (Topic::Memory, &BENCHMARK, |all, scale, _| memory::measure(all, scale)),
+    (Topic::Growth, &BENCHMARK, |all, scale, _| growth::measure(&all[0], scale)),
+    (Topic::Many, &BENCHMARK, |all, scale, _| growth::many(all, scale)),
+    (Topic::Sharing, &BENCHMARK, |all, scale, _| sharing::measure(all, scale)),
+    (Topic::Sessions, &BENCHMARK, |all, scale, _| sessions::measure(all, scale)),
+    (Topic::Queue, &BENCHMARK, |all, scale, _| queued::measure(&all[0], scale)),
     (Topic::Contention, &CONTENTION, |all, scale, options| {
         contention::measure(&all[0], scale, &options.languages, &options.contest)
     }),
-    (Topic::Quorum, &BENCHMARK, |all, scale, _| {
-        quorum::measure(&all[0], scale)
-    }),
+    (Topic::Quorum, &BENCHMARK, |all, scale, _| quorum::measure(&all[0], scale)),
 ];
 
 fn main() -> ExitCode {

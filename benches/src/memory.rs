@@ -55,8 +55,9 @@ fn held(program: &Program, scale: &Scale) -> Part {
     let figures = interleave(scale.rounds, &mut kinds, |(_, take)| {
         [memory_of(&server, scale.memory_locks, *take)]
     });
-    let table = Table::new(
-        format!("Memory of a held lock: {}", program.version),
+    let table = Table::of(
+        program,
+        "Memory of a held lock",
         &format!(
             "The memory of a lock while it is held. {} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
             scale.memory_locks,
@@ -105,8 +106,9 @@ fn used(program: &Program, scale: &Scale) -> Part {
         for_each(&mut server.connection(), 0..2 * names, pair);
         [used_memory(server) - before]
     });
-    let table = Table::new(
-        format!("Memory left by used names: {}", program.version),
+    let table = Table::of(
+        program,
+        "Memory left by used names",
         &format!(
             "The memory that remains when a lock is free. Bytes in all after {names} names were locked and unlocked."
         ),

@@ -48,8 +48,9 @@ impl Lines {
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let count = scale.queued;
     let mut part = Part::default();
-    let mut table = Table::new(
-        format!("{count} queued calls: {}", program.version),
+    let mut table = Table::of(
+        program,
+        format!("{count} queued calls"),
         &format!(
             "The cost of waiting, and whether very many waiting calls hold up other clients. Of one session, key of 12 bytes, owner of {}, sent {BATCH} at once. The server's memory and CPU for each; and another \
              client's PINGs meanwhile, one every 5 ms: the longest, and the most CPU that the server spent between \

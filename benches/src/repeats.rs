@@ -46,8 +46,7 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
         "LOCK.ACQUIRE PX again: re-entry",
         "LOCK.RENEW PX",
     ];
-    let table = Table::new(
-        format!("Re-entry and renewal, pipelined: {}", program.version),
+    let table = Table::of(program, "Re-entry and renewal, pipelined",
         "The cost of a re-entry and of a renewal. Server CPU of one call, and its ratio to an acquire of a free lock in the same round.",
         &["ns a call", "of an acquire"],
     )

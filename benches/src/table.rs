@@ -1,7 +1,8 @@
 //! Tables of figures, for the terminal and for a page.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
+use crate::servers::Program;
 use crate::stats::{Rounds, Spread, spreads};
 
 /// A comparison and its figures.
@@ -27,6 +28,16 @@ impl Table {
             columns: columns.to_vec(),
             rows: Vec::new(),
         }
+    }
+
+    /// Of measurements on this server, whose version ends the title.
+    pub(crate) fn of(
+        program: &Program,
+        title: impl Display,
+        about: &str,
+        columns: &[&'static str],
+    ) -> Self {
+        Self::new(format!("{title}: {}", program.version), about, columns)
     }
 
     /// A row of as many figures as there are columns.

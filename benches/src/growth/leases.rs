@@ -40,9 +40,7 @@ fn alone(program: &Program, scale: &Scale) -> Table {
             .collect();
         percentiles(&mut late)
     });
-    let version = &program.version;
-    Table::new(
-        format!("From a lease's end to the next one's grant: {version}"),
+    Table::of(program, "From a lease's end to the next one's grant",
         &format!("How late the server notices that a lease has ended. Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
         &["median ms", "p99 ms", "worst ms"],
     )
@@ -66,9 +64,7 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
             lease_ms *= 2;
         }
     });
-    let version = &program.version;
-    Table::new(
-        format!("{count} leases that end at once, each with a waiter: {version}"),
+    Table::of(program, format!("{count} leases that end at once, each with a waiter"),
         "A crash may let very many waiters in at once. Server CPU of each hand-off (the last of the wait included), the longest that another \
          client's PING took meanwhile, and how late the grants were made.",
         &[

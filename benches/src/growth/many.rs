@@ -44,8 +44,9 @@ pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
 }
 
 fn table(program: &Program, amounts: &[Amount]) -> Table {
-    let mut table = Table::new(
-        format!("Files and expiry of many held locks: {}", program.version),
+    let mut table = Table::of(
+        program,
+        "Files and expiry of many held locks",
         "How long does a restart take, and what happens when very many leases end at once? Bytes and CPU of each, in \
          nanoseconds: of the server's main thread, and for an AOF rewrite of the child that does it. Key of 13 bytes, \
          owner of 36. The AOF is as commands (aof-use-rdb-preamble no), else it is as large as the RDB file. The server \

@@ -19,11 +19,9 @@ const SLICE: usize = 500;
 const KEY: &str = "queue";
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
-    let mut table = Table::new(
-        format!(
-            "A hand-off, by the waiters in the queue: {}",
-            program.version
-        ),
+    let mut table = Table::of(
+        program,
+        "A hand-off, by the waiters in the queue",
         "Whether a long queue makes a hand-off dearer. Server CPU of a release, the next one's grant and the releaser's new wait; its ratio to \
          that with 100 waiters; and how long the next one's grant takes to come, client included.",
         &["us a hand-off", "of 100 waiters", "us to the grant"],

@@ -67,11 +67,9 @@ impl Kind {
 }
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
-    let mut table = Table::new(
-        format!(
-            "The cost of one more, by how many there are: {}",
-            program.version
-        ),
+    let mut table = Table::of(
+        program,
+        "The cost of one more, by how many there are",
         &format!(
             "Does a lock, a queued call or a session cost more among many? Server CPU and used_memory of each that was \
              added since the row above, and the server CPU of a pair on other keys meanwhile. Locks have keys of 13 \

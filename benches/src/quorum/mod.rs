@@ -4,8 +4,6 @@ mod holder;
 mod stall;
 mod time;
 
-use std::process::Command;
-
 use testbed::Server;
 
 use crate::part::Part;
@@ -58,23 +56,14 @@ impl Way {
         go: &Result<Language, String>,
         name: &str,
     ) -> Result<Process, String> {
-        let mut command = match self {
-            Self::Ours => {
-                let program = std::env::current_exe().map_err(|error| error.to_string())?;
-                let mut command = Command::new(program);
-                command.arg(ROLE);
-                command
-            }
-            Self::Redsync | Self::RedsyncQuick => {
-                let mut command = go.as_ref().map_err(Clone::clone)?.command();
-                command.arg(if self == Self::Redsync {
-                    "quorum"
-                } else {
-                    "quorum-quick"
-                });
-                command
-            }
+        let own = Language::own(ROLE);
+        let (language, role) = match self {
+            Self::Ours => (&own, None),
+            Self::Redsync => (go, Some("quorum")),
+            Self::RedsyncQuick => (go, Some("quorum-quick")),
         };
+        let mut command = language.as_ref().map_err(Clone::clone)?.command();
+        command.args(role);
         command.arg(register.port().to_string());
         command.args(servers.iter().map(|server| server.port().to_string()));
         Process::start(&mut command, name)

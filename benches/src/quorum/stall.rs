@@ -31,11 +31,9 @@ struct Sums {
 pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, String>) -> Table {
     let servers = servers(program);
     let register = program.start();
-    let mut table = Table::new(
-        format!(
-            "Holders that are stopped beyond their lease, on five servers: {}",
-            program.version
-        ),
+    let mut table = Table::of(
+        program,
+        "Holders that are stopped beyond their lease, on five servers",
         "Whether a holder that has lost its lock can still write. A holder's process is stopped (SIGSTOP). After the lease another one gets the lock and writes. Then \
          the first continues and writes too. The register accepts no token lower than its last; redsync \
          has no token, so all its writes are accepted.",

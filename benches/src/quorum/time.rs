@@ -25,11 +25,9 @@ pub(super) struct Times {
 const COLUMNS: [&str; 4] = ["median us", "p99 us", "pairs/s", "errors"];
 
 pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, String>) -> Table {
-    let mut table = Table::new(
-        format!(
-            "Lock and unlock on {SERVERS} servers, of which some are down: {}",
-            program.version
-        ),
+    let mut table = Table::of(
+        program,
+        format!("Lock and unlock on {SERVERS} servers, of which some are down"),
         "The cost of a lock on several servers, all of them up or some down. One client for one lock, in its own process, without contention. A server that is down has been \
          killed: its port refuses connections. This project's lock takes one round more than redsync's, \
          which has no token. Redsync as it ships waits for the answers of all servers, and go-redis tries \

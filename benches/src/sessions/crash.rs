@@ -1,6 +1,5 @@
 //! From the crash of a holder until another client can have its lock, beside Redisson's watchdog.
 
-use std::env;
 use std::io::stdin;
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -40,12 +39,8 @@ pub(crate) fn hold(port: &str, key: &str) -> ExitCode {
 }
 
 pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale: &Scale) -> Part {
-    let ours = all(program, scale.crashes, LEASE_MS, |server, key| {
-        let exe = env::current_exe().expect("this program");
-        let mut command = Command::new(exe);
-        command.args([ROLE, &server.port().to_string(), key]);
-        command
-    });
+    let own = Language::own(ROLE).expect("this program");
+    let ours = all(program, scale.crashes, LEASE_MS, &own, &[]);
     let mut about = format!(
         "How long others wait after a crash: a lease, which is short because the server renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {} have a lease of \
          {LEASE_MS} ms each, and it ends with the next client's grant.",
@@ -59,11 +54,9 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
         );
         about.push_str(&theirs);
     }
-    let mut table = Table::new(
-        format!(
-            "From a crash until another can have the lock, which the server renews for a session: {}",
-            program.version
-        ),
+    let mut table = Table::of(
+        program,
+        "From a crash until another can have the lock, which the server renews for a session",
         &about,
         &["least s", "median s", "most s"],
     );
@@ -71,16 +64,8 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
     let name = "Redisson: RLock";
     match java {
         Ok(java) => {
-            let theirs = all(
-                program,
-                scale.watchdog_crashes,
-                WATCHDOG_MS,
-                |server, key| {
-                    let mut command = java.command();
-                    command.args(["watchdog", &server.port().to_string(), key]);
-                    command
-                },
-            );
+            let crashes = scale.watchdog_crashes;
+            let theirs = all(program, crashes, WATCHDOG_MS, java, &["watchdog"]);
             table.row(name, theirs.map(Spread::of).to_vec());
         }
         Err(why) => table.left_out(name, why),
@@ -94,17 +79,19 @@ fn all(
     program: &Program,
     crashes: usize,
     lease_ms: u32,
-    holder: impl Fn(&Server, &str) -> Command + Sync,
+    language: &Language,
+    words: &[&str],
 ) -> [f64; 3] {
-    let server = program.start();
-    let (server, holder) = (&server, &holder);
+    let server = &program.start();
     let mut seconds: Vec<f64> = thread::scope(|scope| {
         let crashes: Vec<_> = (0..crashes)
             .map(|number| {
                 let after = number as f64 / crashes as f64 * f64::from(lease_ms) / 3000.0;
                 scope.spawn(move || {
                     let key = format!("lock:{number}");
-                    crash(server, &key, holder(server, &key), 1.0 + after)
+                    let mut holder = language.command();
+                    holder.args(words).arg(server.port().to_string()).arg(&key);
+                    crash(server, &key, holder, 1.0 + after)
                 })
             })
             .collect();

@@ -33,11 +33,9 @@ const KINDS: [(usize, usize, bool); 5] = [
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let seconds = (THIRD * scale.renewals).as_secs();
-    let mut table = Table::new(
-        format!(
-            "Grants of a session with leases of 30 s: {}",
-            program.version
-        ),
+    let mut table = Table::of(
+        program,
+        "Grants of a session with leases of 30 s",
         &format!(
             "The cost of renewals by the server, which spare programs a timer. Each grant is renewed every 10 s. All of a session are taken in one pipeline, so \
              their renewals fall together. The server's main thread for 10 s in which no client says \

@@ -82,8 +82,9 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     });
     let counts = instructions(program);
     let count = |index: usize| Some(*counts.as_ref().ok()?.get(index)? as f64);
-    let mut table = Table::new(
-        format!("A reader's pair, by the holders: {}", program.version),
+    let mut table = Table::of(
+        program,
+        "A reader's pair, by the holders",
         &format!(
             "The cost of a share beside an exclusive lock, by the number of holders. Pipelined, on one lock; the pair's own share is one of the holders. Instructions are counted by \
              callgrind, with reading, running and replying.{}",

@@ -35,9 +35,9 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             [f64::NAN, longest.time, longest.server, f64::NAN]
         }
     });
-    let version = &program.version;
-    let table = Table::new(
-        format!("{readers} readers let in behind a writer: {version}"),
+    let table = Table::of(
+        program,
+        format!("{readers} readers let in behind a writer"),
         "Whether a crowd of readers holds up other clients. From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
          longest that another client's PING took meanwhile, the most CPU that the server spent between such \
          a PING and its reply, and the time until the last grant had come.",

@@ -7,16 +7,6 @@ use redis_lock_tool::{ServerOptions, Target};
 const URL: &str = "The server, any node of the cluster, or a Sentinel: `redis://[user:password@]host:port`, or \
     `rediss://` for TLS (`rediss://host:port/#insecure` accepts any certificate)";
 
-/// How to reach the servers, and what to look for beside what is always looked at.
-pub(crate) struct Access {
-    pub(crate) given: Target,
-    /// The given server, by the login of the servers behind a Sentinel.
-    pub(crate) servers: Target,
-    pub(crate) sentinel_name: Option<String>,
-    pub(crate) users: Vec<String>,
-    pub(crate) lock: String,
-}
-
 /// Checks a server, its replicas, its cluster or what a Sentinel watches for problems that endanger locks.
 ///
 /// It changes nothing. docs/doctor.md lists the permissions that it needs; checks without them are reported as
@@ -39,13 +29,13 @@ pub(crate) struct Arguments {
     servers_login: Option<String>,
     /// The Sentinel's name of the primary; without it, all primaries that it watches are checked.
     #[arg(long, display_order = 3)]
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     /// A user of your programs, whose permissions are checked (may be given several times).
     #[arg(long, display_order = 4)]
-    user: Vec<String>,
+    pub(crate) user: Vec<String>,
     /// The name of a lock of your programs, for which permissions are checked.
     #[arg(long, default_value = "lock:doctor", display_order = 5)]
-    lock: String,
+    pub(crate) lock: String,
     #[command(flatten)]
     server: ServerOptions,
     /// Also prints what is fine.
@@ -56,9 +46,16 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
+/// How to reach the servers, and what was asked for.
+pub(crate) struct Access {
+    pub(crate) given: Target,
+    /// The given server, by the login of the servers behind a Sentinel.
+    pub(crate) servers: Target,
+    pub(crate) asked: Arguments,
+}
+
 impl Arguments {
-    /// How to reach the servers, and what is asked of them.
-    pub(crate) fn access(&self) -> Result<Access, String> {
+    pub(crate) fn access(self) -> Result<Access, String> {
         let target = self.server.target()?;
         let given = target.with_login(target.login());
         let servers = match &self.servers_login {
@@ -74,9 +71,7 @@ impl Arguments {
         Ok(Access {
             given,
             servers,
-            sentinel_name: self.name.clone(),
-            users: self.user.clone(),
-            lock: self.lock.clone(),
+            asked: self,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Questions to one server, some of which the login may not ask.
 
-use crate::finding::{Fix, Seen, Unseen};
-use redis::{Cmd, Value};
+use crate::finding::{Seen, Unseen, run, unseen};
+use redis::Value;
 use redis_lock_tool::{Answer, Link, Target, command, text};
 
 /// A connection, and its user. When the connection fails, all later questions count as unseen.
@@ -27,31 +27,25 @@ impl Asker {
             Some(why) => Err(why),
             None => act(&mut self.link),
         };
-        done.map_err(|why| Unseen::new(self.lost.insert(why).clone()))
+        done.map_err(|why| unseen(self.lost.insert(why).clone()))
     }
 
-    /// The reply; or why the command was refused, and the rights that would allow it.
-    pub(crate) fn see(&mut self, command: &Cmd, what: &str, rights: &str) -> Seen<Value> {
-        let answer = self.with(|link| link.ask(command))?;
-        self.allowed(answer, what, rights)
-    }
-
-    /// As [`Self::see`], for a line of words: those in capitals name the command.
+    /// The reply to a line of words; or why it was refused, and the rights that would allow it. The words in capitals
+    /// name the command.
     pub(crate) fn look(&mut self, line: &str, rights: &str) -> Seen<Value> {
         let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
         let what: Vec<_> = line.split(' ').take_while(is_command).collect();
-        self.see(&command(line), &what.join(" "), rights)
+        let answer = self.with(|link| link.ask(&command(line)))?;
+        self.allowed(answer, &what.join(" "), rights)
     }
 
     /// The reply in an answer; or why the command was refused, and the rights that would allow it.
     pub(crate) fn allowed(&self, answer: Answer, what: &str, rights: &str) -> Seen<Value> {
         answer.map_err(|error| {
-            let unseen = Unseen::new(format!("{what} is refused: {error}"));
-            if error.starts_with("NOPERM") {
-                let rule = format!("ACL SETUSER {} {rights}", self.me);
-                return unseen.fix(Fix::Run(rule));
-            }
-            unseen
+            let allow = run(format!("ACL SETUSER {} {rights}", self.me));
+            let is_right = error.starts_with("NOPERM");
+            let allow = if is_right { allow } else { Vec::new() };
+            Unseen::Refused(format!("{what} is refused: {error}"), allow)
         })
     }
 

@@ -3,11 +3,11 @@
 use crate::arguments::Access;
 use crate::ask::Asker;
 use crate::facts::{Clock, Module, Node, Write};
-use crate::finding::{Seen, Unseen};
-use crate::{files, programs, users};
+use crate::finding::{Seen, Unseen, only, unseen};
+use crate::{files, sessions, users};
 use redis::{Cmd, Value, cmd};
 use redis_lock_tool::{Names, Reply, Target, items, lines, text};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The settings that checks ask for; passwords are not among them.
@@ -27,27 +27,17 @@ const NO_SUCH_LOCK: &str = "lock:doctor:no-such-lock:";
 /// How many names are tried for one whose slot is on this node.
 const NAMES: usize = 64;
 
-/// A server that answers.
-pub(crate) struct Examined {
-    pub(crate) node: Node,
-    /// The identity of a server, to recognize two addresses of one.
-    pub(crate) run_id: Option<String>,
-    pub(crate) cluster_nodes: Option<String>,
-}
-
 /// Asks a server everything. The error is that of the connection.
-pub(crate) fn examine(access: &Access, target: &Target) -> Result<Examined, String> {
+pub(crate) fn examine(access: &Access, target: &Target) -> Result<Node, String> {
     let mut c = Asker::connect(target)?;
     let raw = c.look("INFO everything", "+info").map(|value| text(&value));
     let info = raw.clone().map(|text| lines(&text));
     let has = |name: &str, value: &str| {
-        let info = info.as_ref().ok();
-        info.and_then(|info| info.get(name))
-            .is_some_and(|told| told == value)
+        let info = info.as_ref().ok().and_then(|info| info.get(name));
+        info.is_some_and(|told| told == value)
     };
     let (in_cluster, is_replica) = (has("cluster_enabled", "1"), has("role", "slave"));
-    let commands = format!("COMMAND INFO {}", COMMANDS.join(" "));
-    let mut cluster = Ok(Names::new());
+    let mut cluster = Err(Unseen::Absent);
     let mut cluster_nodes = None;
     if in_cluster {
         let told = c.look("CLUSTER INFO", "+cluster|info");
@@ -56,37 +46,29 @@ pub(crate) fn examine(access: &Access, target: &Target) -> Result<Examined, Stri
         cluster_nodes = nodes.ok().map(|value| text(&value));
     }
     let config = c.look(&format!("CONFIG GET {SETTINGS}"), "+config|get");
+    let commands = format!("COMMAND INFO {}", COMMANDS.join(" "));
+    let commands = c.look(&commands, "+command|info");
     let slow = c.look(&format!("SLOWLOG GET {SLOW_ENTRIES}"), "+slowlog|get");
     let spikes = c.look("LATENCY LATEST", "+latency|latest");
     let node = Node {
         address: target.address(),
         modules: loaded(&mut c, raw),
         config: config.map(|value| names(&value)),
-        absent: c
-            .look(&commands, "+command|info")
-            .map(|value| missing(&value)),
+        absent: commands.map(|value| missing(&value)),
         clock: clock(&mut c),
         slow: slow.map(|value| slowest(&value)),
         spikes: spikes.map(|value| longest(&value)),
         users: users::examine(&mut c, access),
-        programs: programs::examine(&mut c),
+        sessions: sessions::examine(&mut c),
         files: info.as_ref().ok().and_then(files::read),
         open: open(target),
-        write: if is_replica {
-            Ok(Write::Replica)
-        } else {
-            write(&mut c, in_cluster)
-        },
+        write: only(!is_replica).and_then(|()| write(&mut c, in_cluster)),
         cluster,
+        cluster_nodes,
         info,
     };
     c.end()?;
-    let run_id = node.told("run_id").ok().flatten().map(str::to_owned);
-    Ok(Examined {
-        node,
-        run_id,
-        cluster_nodes,
-    })
+    Ok(node)
 }
 
 /// The fields of a reply, as text.
@@ -136,26 +118,23 @@ fn missing(reply: &Value) -> BTreeSet<String> {
 
 /// The slowest command of each name in the slow log. Its arguments are left out because they may be private.
 fn slowest(reply: &Value) -> Vec<(String, u64)> {
-    let mut found = Vec::<(String, u64)>::new();
+    let mut found = BTreeMap::new();
     for entry in items(reply) {
         let [_, _, Value::Int(micros), arguments, ..] = items(entry) else {
             continue;
         };
         let name = items(arguments).first().map(text).unwrap_or_default();
         let name = name.chars().take(64).collect::<String>().to_uppercase();
-        let ms = u64::try_from(*micros).unwrap_or(0) / 1000;
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, most)) => *most = ms.max(*most),
-            None => found.push((name, ms)),
-        }
+        let most = found.entry(name).or_default();
+        *most = u64::max(*most, micros.unsigned_abs() / 1000);
     }
-    found
+    found.into_iter().collect()
 }
 
 /// The longest time of each event in `LATENCY LATEST`.
 fn longest(reply: &Value) -> Vec<(String, u64)> {
     let events = items(reply).iter().filter_map(|entry| match items(entry) {
-        [event, _, _, Value::Int(ms), ..] => Some((text(event), u64::try_from(*ms).unwrap_or(0))),
+        [event, _, _, Value::Int(ms), ..] => Some((text(event), ms.unsigned_abs())),
         _ => None,
     });
     events.collect()
@@ -177,7 +156,7 @@ fn clock(c: &mut Asker) -> Seen<Clock> {
         let parts = items(&time).iter();
         let parts: Vec<i64> = parts.filter_map(|part| text(part).parse().ok()).collect();
         let [seconds, micros] = parts[..] else {
-            return Err(Unseen::new("TIME has an unknown form"));
+            return Err(unseen("TIME has an unknown form"));
         };
         let there = seconds.saturating_mul(1_000_000).saturating_add(micros);
         let clock = Clock {
@@ -188,7 +167,7 @@ fn clock(c: &mut Asker) -> Seen<Clock> {
             best = Some(clock);
         }
     }
-    best.ok_or_else(|| Unseen::new("TIME was not answered"))
+    best.ok_or_else(|| unseen("TIME was not answered"))
 }
 
 /// Whether a connection without a login may do something.
@@ -201,10 +180,8 @@ fn open(target: &Target) -> Seen<bool> {
     match answer.map_err(|error| format!("no connection without a login: {error}")) {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(error)) | Err(error) if error.contains("NOAUTH") => Ok(false),
-        Ok(Err(error)) => Err(Unseen::new(format!(
-            "without a login, PING fails with {error}"
-        ))),
-        Err(error) => Err(Unseen::new(error)),
+        Ok(Err(error)) => Err(unseen(format!("without a login, PING fails with {error}"))),
+        Err(error) => Err(unseen(error)),
     }
 }
 
@@ -230,7 +207,7 @@ fn write(c: &mut Asker, in_cluster: bool) -> Seen<Write> {
             Err(error) => return Ok(Write::Refused(error)),
         }
     }
-    Err(Unseen::new(
+    Err(unseen(
         "no key in the node's own slots was found for a test write",
     ))
 }

@@ -1,8 +1,8 @@
 //! The facts about the servers: plain data, which [`crate::judge`] judges.
 
 use crate::files::Files;
-use crate::finding::{Seen, Unseen};
-use redis_lock_tool::{Names, Program};
+use crate::finding::{Seen, Unseen, only};
+use redis_lock_tool::{Names, Program, server_version};
 use std::collections::BTreeSet;
 
 /// Everything that was seen.
@@ -20,7 +20,6 @@ pub(crate) struct Facts {
 pub(crate) struct Node {
     pub(crate) address: String,
     pub(crate) info: Seen<Names>,
-    /// Name, version and path of each module; the path where that may be seen.
     pub(crate) modules: Seen<Vec<Module>>,
     pub(crate) config: Seen<Names>,
     /// Commands that are not there under their own names.
@@ -31,15 +30,17 @@ pub(crate) struct Node {
     /// The events of `LATENCY LATEST`, each with the longest in milliseconds.
     pub(crate) spikes: Seen<Vec<(String, u64)>>,
     pub(crate) users: Seen<Vec<User>>,
-    pub(crate) programs: Seen<Programs>,
+    pub(crate) sessions: Seen<Vec<Session>>,
     /// Its configuration, where that can be read here.
     pub(crate) files: Option<Files>,
     /// Whether a connection without a login is let in.
     pub(crate) open: Seen<bool>,
-    /// The answer to a write that changes nothing.
+    /// The answer to a write that changes nothing; absent on a replica, where it was not tried.
     pub(crate) write: Seen<Write>,
-    /// `CLUSTER INFO`; empty outside of a cluster.
+    /// `CLUSTER INFO`; absent outside of a cluster.
     pub(crate) cluster: Seen<Names>,
+    /// `CLUSTER NODES`.
+    pub(crate) cluster_nodes: Option<String>,
 }
 
 /// A loaded module.
@@ -47,6 +48,7 @@ pub(crate) struct Node {
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) version: u32,
+    /// None: it may not be seen.
     pub(crate) path: Option<String>,
 }
 
@@ -60,14 +62,11 @@ pub(crate) struct Clock {
 /// How a write that changes nothing went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// It was taken.
     Taken,
     /// It was refused with this error.
     Refused(String),
     /// No answer came, while other commands were answered.
     Held,
-    /// The server is a replica: it was not tried.
-    Replica,
 }
 
 /// A user, and what it may do.
@@ -84,19 +83,11 @@ pub(crate) struct User {
     pub(crate) key_denied: Option<String>,
 }
 
-/// The open sessions.
+/// The session of a program. Of a program that does not poll: some of the locks that it holds, and some that it waits
+/// for, as far as they may be seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
-    pub(crate) all: Vec<Program>,
-    /// Those that do not poll, though they hold locks or wait for some.
-    pub(crate) stuck: Vec<Stuck>,
-}
-
-/// A program that does not poll.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stuck {
+pub(crate) struct Session {
     pub(crate) program: Program,
-    /// Some of the locks that it holds, and some that it waits for, as far as they may be seen.
     pub(crate) holds: Vec<String>,
     pub(crate) waits: Vec<String>,
 }
@@ -111,78 +102,71 @@ pub(crate) struct Watched {
     pub(crate) quorum: Seen<Option<String>>,
 }
 
-impl Default for Node {
-    fn default() -> Self {
-        fn unseen<T>() -> Seen<T> {
-            Err(Unseen::new("not asked"))
-        }
-        Self {
-            address: String::new(),
-            info: unseen(),
-            modules: unseen(),
-            config: unseen(),
-            absent: unseen(),
-            clock: unseen(),
-            slow: unseen(),
-            spikes: unseen(),
-            users: unseen(),
-            programs: unseen(),
-            files: None,
-            open: unseen(),
-            write: unseen(),
-            cluster: unseen(),
-        }
-    }
+/// A value of a reply; absent where this server does not have it.
+pub(crate) fn value<'a>(names: &'a Seen<Names>, name: &str) -> Seen<&'a str> {
+    let names = names.as_ref().map_err(Clone::clone)?;
+    names.get(name).map(String::as_str).ok_or(Unseen::Absent)
 }
 
 impl Node {
-    /// A field of `INFO`; none where this server does not tell it.
-    pub(crate) fn told(&self, field: &str) -> Seen<Option<&str>> {
-        let info = self.info.as_ref().map_err(Clone::clone)?;
-        Ok(info.get(field).map(String::as_str))
+    /// A field of `INFO`.
+    pub(crate) fn told(&self, field: &str) -> Seen<&str> {
+        value(&self.info, field)
     }
 
     /// A number of `INFO`; 0 where this server does not tell it.
     pub(crate) fn count(&self, field: &str) -> Seen<i64> {
-        let text = self.told(field)?;
-        Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+        match self.told(field) {
+            Err(Unseen::Absent) => Ok(0),
+            told => Ok(told?.parse().unwrap_or(0)),
+        }
     }
 
-    /// A setting; none where this server does not know it.
-    pub(crate) fn setting(&self, name: &str) -> Seen<Option<&str>> {
+    /// A setting.
+    pub(crate) fn setting(&self, name: &str) -> Seen<&str> {
+        value(&self.config, name)
+    }
+
+    /// A setting that is a number.
+    pub(crate) fn number(&self, name: &str) -> Seen<i64> {
+        self.setting(name)?.parse().map_err(|_| Unseen::Absent)
+    }
+
+    /// The settings of the lock module.
+    pub(crate) fn settings_of_module(&self) -> Seen<impl Iterator<Item = (&String, &String)>> {
         let config = self.config.as_ref().map_err(Clone::clone)?;
-        Ok(config.get(name).map(String::as_str))
-    }
-
-    /// A setting that is a number; none where this server does not know it.
-    pub(crate) fn number(&self, name: &str) -> Seen<Option<i64>> {
-        Ok(self.setting(name)?.and_then(|text| text.parse().ok()))
+        Ok(config.iter().filter(|(name, _)| name.starts_with("lock.")))
     }
 
     /// Whether it is a replica.
     pub(crate) fn is_replica(&self) -> bool {
-        matches!(self.told("role"), Ok(Some("slave")))
+        self.told("role") == Ok("slave")
     }
 
     /// Whether it is a node of a cluster.
     pub(crate) fn in_cluster(&self) -> bool {
-        matches!(self.told("cluster_enabled"), Ok(Some("1")))
+        self.told("cluster_enabled") == Ok("1")
     }
 
-    /// The lock module, if it is loaded.
-    pub(crate) fn module(&self) -> Seen<Option<&Module>> {
-        let modules = self.modules.as_ref().map_err(Clone::clone)?;
-        Ok(modules.iter().find(|module| module.name == "lock"))
+    /// The lock module; absent where it is not loaded.
+    pub(crate) fn module(&self) -> Seen<&Module> {
+        let mut modules = self.modules.as_ref().map_err(Clone::clone)?.iter();
+        let lock = modules.find(|module| module.name == "lock");
+        lock.ok_or(Unseen::Absent)
     }
 
     /// Which server it is, and its version.
-    pub(crate) fn server(&self) -> Seen<(&'static str, (u32, u32, u32))> {
-        let valkey = self.told("valkey_version")?;
-        let version = valkey.or(self.told("redis_version")?).unwrap_or_default();
-        let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+    pub(crate) fn server(&self) -> Seen<(&'static str, &str)> {
+        let info = self.info.as_ref().map_err(Clone::clone)?;
+        server_version(info).ok_or(Unseen::Absent)
+    }
+
+    /// The first two numbers of its version.
+    pub(crate) fn version(&self) -> Seen<(u32, u32)> {
+        let (_, version) = self.server()?;
+        let mut numbers = version.split('.').map_while(|part| part.parse().ok());
         let mut next = || numbers.next().unwrap_or(0);
-        let name = if valkey.is_some() { "Valkey" } else { "Redis" };
-        Ok((name, (next(), next(), next())))
+        Ok((next(), next()))
     }
 
     /// The replicas that it tells of, each as its fields.
@@ -198,18 +182,17 @@ impl Node {
         };
         Ok(lines.map(|(_, line)| fields(line)).collect())
     }
-
-    /// The replication that it belongs to: servers with the same are a primary and its replicas.
-    pub(crate) fn line_of(&self) -> Option<&str> {
-        self.told("master_replid").ok().flatten()
-    }
 }
 
 impl Facts {
-    /// The primary that this replica follows, if it was looked at.
-    pub(crate) fn primary_of(&self, replica: &Node) -> Option<&Node> {
-        let line = replica.line_of()?;
+    /// The primary that this replica follows; absent if it was not looked at. Servers of one replication have the same
+    /// `master_replid`.
+    pub(crate) fn primary_of(&self, replica: &Node) -> Seen<&Node> {
+        only(replica.is_replica())?;
+        let line = replica.told("master_replid")?;
         let mut nodes = self.nodes.iter();
-        nodes.find(|node| !node.is_replica() && node.line_of() == Some(line))
+        let primary =
+            nodes.find(|node| !node.is_replica() && node.told("master_replid") == Ok(line));
+        primary.ok_or(Unseen::Absent)
     }
 }

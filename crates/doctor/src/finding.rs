@@ -16,7 +16,8 @@ pub(crate) enum Severity {
     /// It works as it should; another setting would protect more, and cost more.
     Advice,
     /// All is well.
-    Ok,
+    #[serde(rename = "ok")]
+    Fine,
 }
 
 /// A line that fixes what was found.
@@ -33,119 +34,38 @@ pub(crate) enum Fix {
     Do(String),
 }
 
-/// Why something was not checked, and what would let it be.
+/// Why there is no fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unseen {
-    pub(crate) why: String,
-    pub(crate) fix: Vec<Fix>,
-}
-
-impl Unseen {
-    pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self {
-            why: why.into(),
-            fix: Vec::new(),
-        }
-    }
-
-    pub(crate) fn fix(mut self, fix: Fix) -> Self {
-        self.fix.push(fix);
-        self
-    }
+pub(crate) enum Unseen {
+    /// There is no such thing here: a check of it does not apply.
+    Absent,
+    /// It could not be asked: why, and what would allow it.
+    Refused(String, Vec<Fix>),
 }
 
 /// A fact, or why it is unknown.
 pub(crate) type Seen<T> = Result<T, Unseen>;
 
-/// The verdict of a check on its facts.
-#[derive(Clone, Debug)]
-pub(crate) struct Verdict {
-    pub(crate) severity: Severity,
-    pub(crate) seen: String,
-    pub(crate) fix: Vec<Fix>,
+/// Why something could not be asked, where no right would allow it.
+pub(crate) fn unseen(why: impl Into<String>) -> Unseen {
+    Unseen::Refused(why.into(), Vec::new())
 }
 
-/// Some verdicts; none where the check has no place. The error is what could not be seen.
-pub(crate) type Judged = Seen<Vec<Verdict>>;
-
-impl Verdict {
-    pub(crate) fn unseen(unseen: Unseen) -> Self {
-        Self {
-            severity: Severity::NotChecked,
-            seen: unseen.why,
-            fix: unseen.fix,
-        }
+/// A fact; none if it is absent.
+pub(crate) fn known<T>(fact: Seen<T>) -> Seen<Option<T>> {
+    match fact {
+        Ok(fact) => Ok(Some(fact)),
+        Err(Unseen::Absent) => Ok(None),
+        Err(refused) => Err(refused),
     }
 }
 
-#[allow(clippy::unnecessary_wraps)] // it ends functions of which others fail
-fn judged(severity: Severity, seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
-    let seen = seen.into();
-    Ok(vec![Verdict {
-        severity,
-        seen,
-        fix,
-    }])
+/// Ends a check that applies only under a condition.
+pub(crate) fn only(applies: bool) -> Seen<()> {
+    applies.then_some(()).ok_or(Unseen::Absent)
 }
 
-/// All is well.
-pub(crate) fn ok(seen: impl Into<String>) -> Judged {
-    judged(Severity::Ok, seen, vec![])
-}
-
-/// All is well, and this would be another way.
-pub(crate) fn ok_or(seen: impl Into<String>, other: Vec<Fix>) -> Judged {
-    judged(Severity::Ok, seen, other)
-}
-
-/// As [`Severity::Advice`]. The first line is the one to take when in doubt, here and below.
-pub(crate) fn advice(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
-    judged(Severity::Advice, seen, fix)
-}
-
-/// As [`Severity::Warning`].
-pub(crate) fn warning(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
-    judged(Severity::Warning, seen, fix)
-}
-
-/// As [`Severity::Error`].
-pub(crate) fn error(seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
-    judged(Severity::Error, seen, fix)
-}
-
-/// A finding, or that all is well.
-pub(crate) fn or_ok(found: Vec<Verdict>, seen: impl Into<String>) -> Judged {
-    if found.is_empty() {
-        ok(seen)
-    } else {
-        Ok(found)
-    }
-}
-
-/// Commands for the server.
-pub(crate) fn run<const N: usize>(lines: [&str; N]) -> Vec<Fix> {
-    lines.map(|line| Fix::Run(line.to_owned())).to_vec()
-}
-
-/// Commands for a shell.
-pub(crate) fn shell<const N: usize>(lines: [&str; N]) -> Vec<Fix> {
-    lines.map(|line| Fix::Shell(line.to_owned())).to_vec()
-}
-
-/// Something else to do, in words.
-pub(crate) fn act(what: impl Into<String>) -> Vec<Fix> {
-    vec![Fix::Do(what.into())]
-}
-
-/// A setting of the running server, and the line that keeps it over a restart.
-pub(crate) fn set(name: &str, value: impl Display) -> Vec<Fix> {
-    vec![
-        Fix::Run(format!("CONFIG SET {name} {value}")),
-        Fix::Conf(format!("{name} {value}")),
-    ]
-}
-
-/// A verdict, with what it is about.
+/// A finding, with what it is about.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
     /// The name of the check, as in `docs/doctor.md`.
@@ -158,4 +78,63 @@ pub(crate) struct Finding {
     pub(crate) fix: Vec<Fix>,
     /// Where the rule comes from.
     pub(crate) source: &'static str,
+}
+
+/// What a check finds on a server: it does not say yet which check, and which server.
+pub(crate) type Judged = Seen<Vec<Finding>>;
+
+impl Severity {
+    /// A finding. The first line is the one to take when in doubt.
+    #[allow(clippy::unnecessary_wraps)] // it ends functions of which others fail
+    pub(crate) fn says(self, seen: impl Into<String>, fix: Vec<Fix>) -> Judged {
+        Ok(vec![Finding {
+            check: "",
+            severity: self,
+            servers: Vec::new(),
+            seen: seen.into(),
+            why: "",
+            fix,
+            source: "",
+        }])
+    }
+}
+
+/// All is well.
+pub(crate) fn ok(seen: impl Into<String>) -> Judged {
+    Severity::Fine.says(seen, Vec::new())
+}
+
+/// The findings, or that all is well.
+pub(crate) fn or_ok(found: Vec<Finding>, seen: impl Into<String>) -> Judged {
+    if found.is_empty() {
+        ok(seen)
+    } else {
+        Ok(found)
+    }
+}
+
+/// A command for the server.
+pub(crate) fn run(line: impl Into<String>) -> Vec<Fix> {
+    vec![Fix::Run(line.into())]
+}
+
+/// A line for its configuration.
+pub(crate) fn conf(line: impl Into<String>) -> Vec<Fix> {
+    vec![Fix::Conf(line.into())]
+}
+
+/// A command for a shell.
+pub(crate) fn shell(line: impl Into<String>) -> Vec<Fix> {
+    vec![Fix::Shell(line.into())]
+}
+
+/// Something else to do, in words.
+pub(crate) fn act(what: impl Into<String>) -> Vec<Fix> {
+    vec![Fix::Do(what.into())]
+}
+
+/// A setting of the running server, and the line that keeps it over a restart.
+pub(crate) fn set(name: &str, value: impl Display) -> Vec<Fix> {
+    let line = format!("{name} {value}");
+    [run(format!("CONFIG SET {line}")), conf(line)].concat()
 }

@@ -1,19 +1,11 @@
 //! The checks: facts in, findings out. `docs/doctor.md` has a row for each.
 
 mod checks;
-mod clocks;
-mod cluster;
-mod connections;
 mod failover;
-mod files;
-mod loaded;
-mod memory;
-mod persistence;
-mod programs;
-mod replication;
-mod rights;
+mod room;
+mod server;
 mod settings;
-mod stalls;
+mod users;
 
 #[cfg(test)]
 mod checks_tests;
@@ -21,25 +13,28 @@ mod checks_tests;
 mod judge_tests;
 
 use crate::facts::Facts;
-use crate::finding::{Finding, Judged, Verdict};
+use crate::finding::{Finding, Judged, Severity, Unseen};
 use checks::{CHECKS, Check, Judge};
 
 /// Makes all checks. The same finding on several servers is told once.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in CHECKS {
-        for node in &facts.nodes {
-            let judged = check.judge.of(facts, node);
-            add(&mut findings, check, &node.address, judged);
-        }
-        if let Judge::Watching(judge) = check.judge {
-            for watched in &facts.watched {
-                add(&mut findings, check, &watched.sentinel, judge(watched));
+        let mut add = |server: &str, judged| add(&mut findings, check, server, judged);
+        let nodes = facts.nodes.iter();
+        match check.judge {
+            Judge::Server(judge) => nodes.for_each(|node| add(&node.address, judge(node))),
+            Judge::Setting(name, applies) => nodes
+                .filter(|node| applies(node))
+                .for_each(|node| add(&node.address, settings::value(node, name))),
+            Judge::Among(judge) => nodes.for_each(|node| add(&node.address, judge(facts, node))),
+            Judge::Watching(judge) => {
+                let watched = facts.watched.iter();
+                watched.for_each(|watched| add(&watched.sentinel, judge(watched)));
             }
-        }
-        if let Judge::Unreached(judge) = check.judge {
-            for (address, why) in &facts.unreached {
-                add(&mut findings, check, address, judge(why));
+            Judge::Unreached(judge) => {
+                let unreached = facts.unreached.iter();
+                unreached.for_each(|(address, why)| add(address, judge(why)));
             }
         }
     }
@@ -47,24 +42,27 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn add(findings: &mut Vec<Finding>, check: &'static Check, server: &str, judged: Judged) {
-    for verdict in judged.unwrap_or_else(|unseen| vec![Verdict::unseen(unseen)]) {
+fn add(findings: &mut Vec<Finding>, check: &Check, server: &str, judged: Judged) {
+    let found = match judged {
+        Err(Unseen::Absent) => Ok(Vec::new()),
+        Err(Unseen::Refused(why, fix)) => Severity::NotChecked.says(why, fix),
+        found => found,
+    };
+    for found in found.into_iter().flatten() {
         let same = findings.iter_mut().find(|known| {
             known.check == check.name
-                && known.severity == verdict.severity
-                && known.seen == verdict.seen
-                && known.fix == verdict.fix
+                && known.severity == found.severity
+                && known.seen == found.seen
+                && known.fix == found.fix
         });
         match same {
             Some(known) => known.servers.push(server.to_owned()),
             None => findings.push(Finding {
                 check: check.name,
-                severity: verdict.severity,
                 servers: vec![server.to_owned()],
-                seen: verdict.seen,
                 why: check.why,
-                fix: verdict.fix,
                 source: check.source,
+                ..found
             }),
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::arguments::Access;
 use crate::ask::Asker;
-use crate::examine::{Examined, examine, names};
-use crate::facts::{Facts, Watched};
-use redis::Cmd;
-use redis_lock_tool::{Target, cluster_nodes, items, lines, text};
+use crate::examine::{examine, names};
+use crate::facts::{Facts, Node, Watched};
+use crate::finding::Unseen;
+use redis_lock_tool::{Target, cluster_nodes, command, items, lines, text};
 use std::collections::BTreeSet;
 use std::thread;
 
@@ -57,15 +57,13 @@ fn follow(access: &Access, start: Vec<Target>, facts: &mut Facts) {
         });
         for (target, answer) in answers {
             match answer {
-                Ok(examined) => {
-                    for found in neighbours(&examined, &target, facts) {
-                        if asked.insert(found.address()) {
-                            next.push(found);
-                        }
-                    }
+                Ok(node) => {
+                    let found = neighbours(&node, &target, facts).into_iter();
+                    next.extend(found.filter(|found| asked.insert(found.address())));
                     // One server may be known by several addresses.
-                    if examined.run_id.is_none_or(|run| runs.insert(run)) {
-                        facts.nodes.push(examined.node);
+                    let run = node.told("run_id").map(str::to_owned);
+                    if run.map_or(true, |run| runs.insert(run)) {
+                        facts.nodes.push(node);
                     }
                 }
                 Err(why) => facts.unreached.push((target.address(), why)),
@@ -75,10 +73,9 @@ fn follow(access: &Access, start: Vec<Target>, facts: &mut Facts) {
 }
 
 /// The servers that this one knows of.
-fn neighbours(examined: &Examined, target: &Target, facts: &mut Facts) -> Vec<Target> {
-    let node = &examined.node;
+fn neighbours(node: &Node, target: &Target, facts: &mut Facts) -> Vec<Target> {
     let mut found = Vec::new();
-    if let Some(text) = &examined.cluster_nodes {
+    if let Some(text) = &node.cluster_nodes {
         for known in cluster_nodes(text) {
             let other = target.at(&known.host, known.port);
             if known.is_up {
@@ -94,7 +91,7 @@ fn neighbours(examined: &Examined, target: &Target, facts: &mut Facts) -> Vec<Ta
         return found;
     }
     let primary = (node.told("master_host"), node.count("master_port"));
-    if let (Ok(Some(host)), Ok(port)) = primary {
+    if let (Ok(host), Ok(port)) = primary {
         found.push(target.at(host, u16::try_from(port).unwrap_or(0)));
     }
     for replica in node.replicas().unwrap_or_default() {
@@ -108,21 +105,19 @@ fn neighbours(examined: &Examined, target: &Target, facts: &mut Facts) -> Vec<Ta
 
 /// Asks a Sentinel what it watches; gives the servers.
 fn ask_sentinel(access: &Access, c: &mut Asker, facts: &mut Facts) -> Result<Vec<Target>, String> {
-    let wanted = access.sentinel_name.as_ref();
-    let masters = c.look("SENTINEL MASTERS", "+sentinel|masters");
-    let masters = masters.map_err(|unseen| unseen.why)?;
+    let wanted = access.asked.name.as_ref();
+    let masters = match c.look("SENTINEL MASTERS", "+sentinel|masters") {
+        Ok(masters) => masters,
+        Err(Unseen::Refused(why, _)) => return Err(why),
+        Err(Unseen::Absent) => return Ok(Vec::new()),
+    };
     let mut places = Vec::new();
     for fields in items(&masters).iter().map(names) {
         let name = fields.get("name").cloned().unwrap_or_default();
         if wanted.is_some_and(|wanted| *wanted != name) {
             continue;
         }
-        let order = |word: &str| Cmd::new().arg("SENTINEL").arg(word).arg(&name).to_owned();
-        let replicas = c.see(
-            &order("REPLICAS"),
-            "SENTINEL REPLICAS",
-            "+sentinel|replicas",
-        );
+        let replicas = c.look(&format!("SENTINEL REPLICAS {name}"), "+sentinel|replicas");
         let replicas = replicas.as_ref().map(items).unwrap_or_default();
         let servers = replicas.iter().map(names).chain([fields.clone()]);
         places.extend(servers.filter_map(|server| {
@@ -130,7 +125,7 @@ fn ask_sentinel(access: &Access, c: &mut Asker, facts: &mut Facts) -> Result<Vec
             Some(access.servers.at(server.get("ip")?, port))
         }));
         let (what, rights) = ("SENTINEL CKQUORUM", "+sentinel|ckquorum");
-        let quorum = match c.with(|link| link.ask(&order("CKQUORUM"))) {
+        let quorum = match c.with(|link| link.ask(&command(&format!("{what} {name}")))) {
             Ok(Err(error)) if error.starts_with("NOQUORUM") => Ok(Some(error)),
             answer => answer.and_then(|answer| c.allowed(answer, what, rights).map(|_| None)),
         };

@@ -9,27 +9,31 @@ mod files;
 mod finding;
 mod judge;
 mod look;
-mod programs;
 mod report;
+mod sessions;
 mod users;
 
 use arguments::Arguments;
 use clap::Parser;
+use redis_lock_tool::{end, json};
+use report::Report;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     redis_lock_tool::prepare_tls();
+    let (as_json, all) = (arguments.json, arguments.all);
     let looked = arguments.access().and_then(|access| look::look(&access));
-    let missing = looked.as_ref().err();
-    let missing = missing.map(|why| format!("nothing could be checked: {why}"));
-    let (text, exit) = match &looked {
-        Ok(facts) => {
-            let report = report::Report::new(facts, judge::judge(facts));
-            (report.print(arguments.json, arguments.all), report.exit)
-        }
-        Err(why) if arguments.json => (report::nothing(why), report::COULD_NOT_LOOK),
-        Err(_) => (String::new(), report::COULD_NOT_LOOK),
+    let report = match &looked {
+        Ok(facts) => Report::new(facts, judge::judge(facts)),
+        Err(why) => Report::nothing(why.clone()),
     };
-    redis_lock_tool::end("redis-lock-doctor", &text, missing.as_deref(), exit)
+    let text = match report.error {
+        _ if as_json => json(&report),
+        Some(_) => String::new(),
+        None => report.text(all),
+    };
+    let missing = report.error.as_ref();
+    let missing = missing.map(|why| format!("nothing could be checked: {why}"));
+    end("redis-lock-doctor", &text, missing.as_deref(), report.exit)
 }

@@ -2,17 +2,20 @@
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Fix, Severity};
-use redis_lock_tool::{json, words};
+use redis_lock_tool::words;
 use serde::Serialize;
 use std::fmt::Write;
 
 /// The exit code when nothing, or not everything, could be looked at.
-pub(crate) const COULD_NOT_LOOK: u8 = 3;
+const COULD_NOT_LOOK: u8 = 3;
 
 /// The whole report.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) exit: u8,
+    /// Why nothing could be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
     servers: Vec<Server>,
     findings: Vec<Finding>,
 }
@@ -38,17 +41,17 @@ impl Report {
             Some(Severity::Error) => 2,
             Some(Severity::Warning) => 1,
             Some(Severity::NotChecked) => COULD_NOT_LOOK,
-            Some(Severity::Advice | Severity::Ok) | None => 0,
+            Some(Severity::Advice | Severity::Fine) | None => 0,
         };
         let servers = facts.nodes.iter().map(|node| Server {
             address: node.address.clone(),
             role: match node.told("role") {
-                Ok(Some("slave")) => "replica",
-                Ok(Some(_)) => "primary",
+                Ok("slave") => "replica",
+                Ok(_) => "primary",
                 _ => "unknown",
             },
             version: match node.server() {
-                Ok((name, (major, minor, patch))) => format!("{name} {major}.{minor}.{patch}"),
+                Ok((name, version)) => format!("{name} {version}"),
                 Err(_) => "unknown".to_owned(),
             },
             held: node.count("lock_held").unwrap_or(0),
@@ -58,14 +61,20 @@ impl Report {
         });
         Self {
             exit,
+            error: None,
             servers: servers.collect(),
             findings,
         }
     }
 
-    /// For a program, or for people.
-    pub(crate) fn print(&self, as_json: bool, all: bool) -> String {
-        if as_json { json(self) } else { self.text(all) }
+    /// Where nothing could be looked at.
+    pub(crate) fn nothing(why: String) -> Self {
+        Self {
+            exit: COULD_NOT_LOOK,
+            error: Some(why),
+            servers: Vec::new(),
+            findings: Vec::new(),
+        }
     }
 
     /// The worst first. All checks that are fine share one line, unless all is asked for.
@@ -89,14 +98,14 @@ impl Report {
             all.filter(move |one: &&Finding| one.severity == wanted)
         };
         let bad = [Severity::Error, Severity::Warning, Severity::Advice];
-        let shown = bad.into_iter().chain(all.then_some(Severity::Ok));
+        let shown = bad.into_iter().chain(all.then_some(Severity::Fine));
         for finding in shown.flat_map(of) {
             let _ = write!(text, "\n{}", finding.text(finding.check));
         }
         for (checks, finding) in self.not_checked() {
             let _ = write!(text, "\n{}", finding.text(&checks));
         }
-        let mut fine: Vec<_> = of(Severity::Ok).map(|one| one.check).collect();
+        let mut fine: Vec<_> = of(Severity::Fine).map(|one| one.check).collect();
         fine.dedup();
         let _ = writeln!(
             text,
@@ -137,16 +146,6 @@ impl Report {
     }
 }
 
-/// The report in JSON where nothing could be looked at.
-pub(crate) fn nothing(reason: &str) -> String {
-    json(&serde_json::json!({
-        "exit": COULD_NOT_LOOK,
-        "error": reason,
-        "servers": [],
-        "findings": [],
-    }))
-}
-
 impl Finding {
     fn text(&self, checks: &str) -> String {
         let label = match self.severity {
@@ -154,12 +153,12 @@ impl Finding {
             Severity::Warning => "WARNING",
             Severity::NotChecked => "NOT CHECKED",
             Severity::Advice => "ADVICE",
-            Severity::Ok => "ok",
+            Severity::Fine => "ok",
         };
         let servers: Vec<_> = self.servers.iter().map(|server| plain(server)).collect();
         let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
         let _ = writeln!(text, "  seen  {}", plain(&self.seen));
-        if !matches!(self.severity, Severity::NotChecked | Severity::Ok) {
+        if !matches!(self.severity, Severity::NotChecked | Severity::Fine) {
             let rule = match self.source.split_once('#') {
                 Some((page, part)) => format!("{page}: {}", part.replace('-', " ")),
                 None => self.source.to_owned(),
@@ -169,7 +168,7 @@ impl Finding {
         for (number, fix) in self.fix.iter().enumerate() {
             let label = match (number, self.severity) {
                 (0, Severity::NotChecked) => "allow",
-                (0, Severity::Advice | Severity::Ok) => "or",
+                (0, Severity::Advice | Severity::Fine) => "or",
                 (0, _) => "fix",
                 _ => "",
             };
@@ -186,7 +185,7 @@ impl Finding {
 
     fn changes_the_running_server(&self) -> bool {
         let changes = |fix: &Fix| matches!(fix, Fix::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
-        !matches!(self.severity, Severity::NotChecked | Severity::Ok)
+        !matches!(self.severity, Severity::NotChecked | Severity::Fine)
             && self.fix.iter().any(changes)
     }
 }

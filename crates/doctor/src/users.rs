@@ -4,7 +4,6 @@ use crate::arguments::Access;
 use crate::ask::Asker;
 use crate::facts::User;
 use crate::finding::Seen;
-use redis::Cmd;
 use redis_lock_tool::{Reply, command as words, items, text};
 
 /// The rights that every program with locks needs.
@@ -30,13 +29,15 @@ const RIGHTS: &str = "+acl|users +acl|getuser +acl|dryrun";
 pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
     let known = c.look("ACL USERS", RIGHTS)?;
     let known: Vec<_> = items(&known).iter().map(text).collect();
-    let named = access.users.iter();
-    let others = known.iter().filter(|name| !access.users.contains(name));
+    let named = access.asked.user.iter();
+    let others = known
+        .iter()
+        .filter(|name| !access.asked.user.contains(name));
     let mut found = Vec::new();
     for name in named.chain(others) {
         let mut user = User {
             name: name.clone(),
-            named: access.users.contains(name),
+            named: access.asked.user.contains(name),
             exists: known.contains(name),
             ..User::default()
         };
@@ -54,18 +55,14 @@ pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
 /// Adds the rights of a user.
 fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
     let name = &user.name;
-    let told = c.see(
-        Cmd::new().arg("ACL").arg("GETUSER").arg(name),
-        "ACL",
-        RIGHTS,
-    )?;
+    let told = c.look(&format!("ACL GETUSER {name}"), RIGHTS)?;
     let flags = Reply::read(&told);
     let flags = flags.as_ref().map(|fields| fields.items("flags"));
     user.enabled = flags.is_some_and(|flags| flags.iter().any(|flag| text(flag) == "on"));
     let commands: Vec<_> = NEEDED.iter().chain(&OF_USE).collect();
     let questions = commands.iter().map(|command| {
         let mut dry = words(&format!("ACL DRYRUN {name}"));
-        let lock = &access.lock;
+        let lock = &access.asked.lock;
         match **command {
             "LOCK.ACQUIRE" | "LOCK.RELEASE" | "LOCK.RENEW" => {
                 dry.arg(command).arg(lock).arg("doctor")
@@ -90,7 +87,8 @@ fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
         if said.contains("to run the") {
             user.denied.insert((*command).to_owned());
         } else if said != "OK" {
-            user.key_denied.get_or_insert_with(|| access.lock.clone());
+            user.key_denied
+                .get_or_insert_with(|| access.asked.lock.clone());
         }
     }
     Ok(())

@@ -14,5 +14,5 @@ pub use output::{end, json};
 pub use programs::{Program, ProgramGrant, State, Waiter, command, on, waiters_of};
 pub use redis::Value;
 pub use replies::{
-    ClusterNode, Field, Names, Reply, bytes, cluster_nodes, items, lines, number, text,
+    ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, number, server_version, text,
 };

@@ -61,24 +61,19 @@ impl Target {
     /// may not know its own.
     #[must_use]
     pub fn at(&self, host: &str, port: u16) -> Self {
-        let own = match self.0.addr() {
-            ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. } => own,
-            _ => "",
-        };
-        let host = if host.is_empty() { own } else { host }.to_owned();
-        let address = match self.0.addr() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        };
+        let mut address = self.0.addr().clone();
+        if let ConnectionAddr::Tcp(own, its_port)
+        | ConnectionAddr::TcpTls {
+            host: own,
+            port: its_port,
+            ..
+        } = &mut address
+        {
+            *its_port = port;
+            if !host.is_empty() {
+                host.clone_into(own);
+            }
+        }
         Self(self.0.clone().set_addr(address))
     }
 

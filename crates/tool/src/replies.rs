@@ -1,39 +1,10 @@
 //! Parsing of the server's replies, in RESP2 and RESP3.
 
-use crate::words;
-use redis::Value;
+use redis::{FromRedisValue, Value, from_redis_value_ref};
 use std::collections::{BTreeMap, HashMap};
 
 /// Names and values, as of `INFO` and `CONFIG GET`.
 pub type Names = BTreeMap<String, String>;
-
-/// A value of a field of a reply.
-pub trait Field: Sized {
-    /// None where it is of another kind.
-    fn read(value: &Value) -> Option<Self>;
-}
-
-impl Field for i64 {
-    fn read(value: &Value) -> Option<Self> {
-        match value {
-            Value::Int(number) => Some(*number),
-            _ => None,
-        }
-    }
-}
-
-impl Field for Vec<u8> {
-    fn read(value: &Value) -> Option<Self> {
-        bytes(value)
-    }
-}
-
-/// A name, as it is shown.
-impl Field for String {
-    fn read(value: &Value) -> Option<Self> {
-        bytes(value).map(|bytes| words::name(&bytes))
-    }
-}
 
 /// Declares a struct that is read from a reply: its fields have the names of the reply's, with `_` for `-`.
 #[macro_export]
@@ -65,21 +36,13 @@ impl Reply {
     /// None where it has no fields.
     #[must_use]
     pub fn read(value: &Value) -> Option<Self> {
-        let pair = |name: &Value, value: &Value| (text(name), value.clone());
-        Some(Self(match value {
-            Value::Map(pairs) => pairs.iter().map(|(n, v)| pair(n, v)).collect(),
-            Value::Array(flat) => {
-                let (pairs, _) = flat.as_chunks::<2>();
-                pairs.iter().map(|[n, v]| pair(n, v)).collect()
-            }
-            _ => return None,
-        }))
+        from_redis_value_ref(value).ok().map(Self)
     }
 
     /// A field of this kind.
     #[must_use]
-    pub fn field<T: Field>(&self, name: &str) -> Option<T> {
-        T::read(self.0.get(name)?)
+    pub fn field<T: FromRedisValue>(&self, name: &str) -> Option<T> {
+        from_redis_value_ref(self.0.get(name)?).ok()
     }
 
     /// The elements of a field that is an array.
@@ -101,22 +64,15 @@ impl Reply {
 /// The bytes of any kind of string.
 #[must_use]
 pub fn bytes(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes.clone()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
-            Some(text.clone().into_bytes())
-        }
-        Value::Okay => Some(b"OK".to_vec()),
-        _ => None,
-    }
+    from_redis_value_ref(value).ok()
 }
 
 /// The text of any kind of string or number; empty for anything else.
 #[must_use]
 pub fn text(value: &Value) -> String {
     match value {
-        Value::Int(number) => number.to_string(),
-        value => String::from_utf8_lossy(&bytes(value).unwrap_or_default()).into_owned(),
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        value => from_redis_value_ref(value).unwrap_or_default(),
     }
 }
 
@@ -142,6 +98,14 @@ pub fn lines(text: &str) -> Names {
 #[must_use]
 pub fn number(names: &Names, name: &str) -> Option<i64> {
     names.get(name)?.parse().ok()
+}
+
+/// Which server it is, by its `INFO`, and its version.
+#[must_use]
+pub fn server_version(info: &Names) -> Option<(&'static str, &str)> {
+    let names = [("Valkey", "valkey_version"), ("Redis", "redis_version")];
+    let mut known = names.iter();
+    known.find_map(|(name, field)| Some((*name, info.get(*field)?.as_str())))
 }
 
 /// A line of `CLUSTER NODES`.
@@ -192,7 +156,7 @@ mod tests {
             assert_eq!(reply.field::<i64>("waits"), Some(3));
             assert_eq!(reply.field::<i64>("key"), None);
         }
-        assert!(Reply::read(&Value::Nil).is_none());
+        assert!(Reply::read(&Value::Int(1)).is_none());
     }
 
     #[test]

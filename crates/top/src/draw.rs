@@ -10,7 +10,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, TableState};
-use redis_lock_tool::words;
+use redis_lock_tool::{server_version, words};
 
 /// From this height on all tables are shown, else one.
 const TALL: u16 = 36;
@@ -121,11 +121,8 @@ fn title(view: &View) -> Line<'static> {
 /// The kind and version of a server, as far as known.
 fn kind(server: &Server) -> String {
     let info = &server.info;
-    let names = [("Valkey", "valkey_version"), ("Redis", "redis_version")];
-    let mut known = names
-        .iter()
-        .filter_map(|(name, field)| Some(format!("{name} {}", info.get(*field)?)));
-    let kind = known.next().unwrap_or_default();
+    let (name, version) = server_version(info).unwrap_or_default();
+    let kind = format!("{name} {version}");
     match info.get("role").map(String::as_str) {
         Some("slave") => format!("{kind}, a replica: nobody waits here"),
         _ => kind,

@@ -1,9 +1,9 @@
 //! All held locks, printed once, for an incident: who holds what.
 
-use crate::arguments::{By, Listing};
 use crate::node::Node;
 use crate::snapshot::Held;
 use crate::source::Source;
+use crate::{By, Listing};
 use redis::Value;
 use redis_lock_tool::{Program, items, json, on, record, words};
 use serde::Serialize;
@@ -15,11 +15,8 @@ const LOCKS_AT_ONCE: usize = 500;
 
 record! {
     /// A holder of a lock: an element of `LOCK.HOLDERS`.
-    #[derive(Serialize)]
-    #[serde(rename_all = "kebab-case")]
     struct Holder {
-        owner: String,
-        #[serde(skip)]
+        owner: Vec<u8>,
         session: i64,
         token: i64,
         holds: i64,
@@ -31,11 +28,16 @@ record! {
 
 /// A lock and one of its holders.
 #[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
 struct HeldLock {
     server: String,
     lock: String,
-    #[serde(flatten)]
-    holder: Holder,
+    owner: String,
+    token: i64,
+    holds: i64,
+    lease_ms: i64,
+    ttl_ms: i64,
+    held_ms: i64,
     /// None: it is in no session.
     session: Option<Session>,
     waiters: i64,
@@ -50,18 +52,11 @@ struct Session {
     state: Option<&'static str>,
 }
 
-/// A server that could not be read.
-#[derive(Serialize)]
-struct NotRead {
-    server: String,
-    error: String,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Report {
-    locks: Vec<HeldLock>,
-    not_read: Vec<NotRead>,
+struct Report<'a> {
+    locks: &'a [HeldLock],
+    not_read: Vec<serde_json::Value>,
 }
 
 /// The text to print, and whether all servers could be read.
@@ -71,89 +66,59 @@ pub(crate) fn list(source: &mut Source, listing: &Listing) -> (String, bool) {
     for node in &mut source.nodes {
         match read(node) {
             Ok(found) => locks.extend(found),
-            Err(error) => not_read.push(NotRead {
-                server: node.address.clone(),
-                error,
-            }),
+            Err(error) => not_read.push((node.address.clone(), error)),
         }
     }
-    locks.sort_by_cached_key(|lock| {
-        (
-            group(lock, listing.by),
-            lock.lock.clone(),
-            lock.holder.token,
-        )
-    });
-    let report = Report { locks, not_read };
+    locks.sort_by_cached_key(|lock| (lock.group(listing.by), lock.lock.clone(), lock.token));
     let text = if listing.json {
-        json(&report)
+        let error = |(server, error): &_| serde_json::json!({"server": server, "error": error});
+        json(&Report {
+            locks: &locks,
+            not_read: not_read.iter().map(error).collect(),
+        })
     } else {
-        table(&report, listing.by)
-    };
-    (text, report.not_read.is_empty())
-}
-
-/// The group of a lock. Grants in no session come last.
-fn group(lock: &HeldLock, by: By) -> (bool, String) {
-    match (by, &lock.session) {
-        (By::Owner, _) => (false, lock.holder.owner.clone()),
-        (By::Session, None) => (true, "no session".to_owned()),
-        (By::Session, Some(session)) => {
-            let name = session.name.as_deref().unwrap_or_default();
-            let state = session.state.unwrap_or_default();
-            let text = format!("{name} session {} {state}", session.id);
-            (false, text.trim().to_owned())
+        let mut text = table(&locks, listing.by);
+        for (server, error) in &not_read {
+            let _ = writeln!(text, "not read: {server}: {error}");
         }
-    }
+        text
+    };
+    (text, not_read.is_empty())
 }
 
 /// A line for each group, and one for each of its locks.
-fn table(report: &Report, by: By) -> String {
-    let mut text = String::new();
-    let widest = report.locks.iter().map(|lock| lock.lock.chars().count());
+fn table(locks: &[HeldLock], by: By) -> String {
+    let widest = locks.iter().map(|lock| lock.lock.chars().count());
     let width = widest.max().unwrap_or(0).max(4);
-    let _ = writeln!(
-        text,
-        "{:<width$}  {:>7}  {:>7}  {:>5}  {:>7}  {:<16}  server, {}",
-        "lock",
-        "held",
-        "left",
-        "holds",
-        "waiters",
-        "token",
-        if by == By::Owner { "session" } else { "owner" }
-    );
+    let line = |lock: &str, [held, left, holds, waiters, token]: [&str; 5], of: &str| {
+        format!(
+            "{lock:<width$}  {held:>7}  {left:>7}  {holds:>5}  {waiters:>7}  {token:<16}  {of}\n"
+        )
+    };
+    let of = if by == By::Owner { "session" } else { "owner" };
+    let names = ["held", "left", "holds", "waiters", "token"];
+    let mut text = line("lock", names, &format!("server, {of}"));
     let mut last = None;
-    for lock in &report.locks {
-        let group = group(lock, by);
+    for lock in locks {
+        let group = lock.group(by);
         if last.as_ref() != Some(&group) {
             let _ = writeln!(text, "\n{}", group.1);
             last = Some(group);
         }
         let of = match (by, &lock.session) {
-            (By::Session, _) => format!("  {}", lock.holder.owner),
-            (By::Owner, Some(session)) => {
-                let name = session.name.as_deref().unwrap_or_default();
-                format!("  session {} {name}", session.id)
+            (By::Session, _) => format!("{}  {}", lock.server, lock.owner),
+            (By::Owner, None) => lock.server.clone(),
+            (By::Owner, Some(Session { id, name, .. })) => {
+                let name = name.as_deref().unwrap_or_default();
+                format!("{}  session {id} {name}", lock.server)
             }
-            (By::Owner, None) => String::new(),
         };
-        let _ = writeln!(
-            text,
-            "{:<width$}  {:>7}  {:>7}  {:>5}  {:>7}  {:<16}  {}{of}",
-            lock.lock,
-            words::length(lock.holder.held_ms),
-            words::length(lock.holder.ttl_ms),
-            lock.holder.holds,
-            lock.waiters,
-            lock.holder.token,
-            lock.server
-        );
+        let numbers = [lock.holds, lock.waiters, lock.token].map(|number| number.to_string());
+        let [holds, waiters, token] = &numbers;
+        let (held, left) = (words::length(lock.held_ms), words::length(lock.ttl_ms));
+        text += &line(&lock.lock, [&held, &left, holds, waiters, token], &of);
     }
-    let _ = writeln!(text, "\nheld: {}", report.locks.len());
-    for server in &report.not_read {
-        let _ = writeln!(text, "not read: {}: {}", server.server, server.error);
-    }
+    let _ = writeln!(text, "\nheld: {}", locks.len());
     text
 }
 
@@ -188,8 +153,13 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
             locks.extend(holders.map(|holder| HeldLock {
                 server: node.address.clone(),
                 lock: words::name(key),
+                owner: words::name(&holder.owner),
+                token: holder.token,
+                holds: holder.holds,
+                lease_ms: holder.lease_ms,
+                ttl_ms: holder.ttl_ms,
+                held_ms: holder.held_ms,
                 session: session(holder.session, &known),
-                holder,
                 waiters: held.waiters,
             }));
         }
@@ -204,4 +174,19 @@ fn session(id: i64, known: &HashMap<i64, Program>) -> Option<Session> {
         name: program.map(|program| words::name(&program.name)),
         state: program.map(|program| program.state().word()),
     })
+}
+
+impl HeldLock {
+    /// Its group. Grants in no session come last.
+    fn group(&self, by: By) -> (bool, String) {
+        match (by, &self.session) {
+            (By::Owner, _) => (false, self.owner.clone()),
+            (By::Session, None) => (true, "no session".to_owned()),
+            (By::Session, Some(Session { id, name, state })) => {
+                let name = name.as_deref().unwrap_or_default();
+                let text = format!("{name} session {id} {}", state.unwrap_or_default());
+                (false, text.trim().to_owned())
+            }
+        }
+    }
 }

@@ -1,14 +1,12 @@
 //! A live view of the locks of a server, or of all primaries of a cluster, in a terminal: the locks held
 //! longest, the longest queues, the hottest keys and the programs. `locks` prints all held locks once.
 
-mod arguments;
 mod draw;
 mod grid;
 mod locks;
 mod node;
 mod order;
 mod popup;
-mod question;
 mod snapshot;
 mod source;
 mod table;
@@ -17,12 +15,11 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use arguments::{Arguments, What};
-use clap::Parser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use order::{Order, Update};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use redis_lock_tool::Target;
+use redis_lock_tool::{ServerOptions, Target};
 use source::Source;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -34,12 +31,50 @@ use view::View;
 /// The longest wait for a key press before updates are shown.
 const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// Shows the locks of a server, or of all primaries of a cluster.
+#[derive(Parser)]
+#[command(name = "redis-lock-top", version)]
+struct Arguments {
+    #[command(flatten)]
+    server: ServerOptions,
+    /// How many milliseconds pass between two snapshots.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..))]
+    every: u64,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+/// The action instead of the live view.
+#[derive(Subcommand)]
+enum What {
+    /// Prints all held locks once.
+    Locks(Listing),
+}
+
+/// How the locks are printed.
+#[derive(Args)]
+struct Listing {
+    /// Locks of one owner, or of one program, together.
+    #[arg(long, value_enum, default_value_t = By::Owner)]
+    by: By,
+    /// In JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The property by which locks are grouped.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Owner,
+    Session,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     redis_lock_tool::prepare_tls();
     let shown = arguments.server.target().and_then(|server| {
         let Some(What::Locks(listing)) = &arguments.what else {
-            let shown = run(server, arguments.every());
+            let shown = run(server, Duration::from_millis(arguments.every));
             return shown
                 .map(|()| (String::new(), true))
                 .map_err(|error| error.to_string());

@@ -1,6 +1,12 @@
-//! Orders from the view, and the updates that it receives.
+//! Orders from the view, the questions before those that end something, and the updates that it receives.
 
-use crate::snapshot::{Found, Id, Snapshot, What};
+use crate::snapshot::{Found, Held, Id, Snapshot, What};
+use redis_lock_tool::{Program, Waiter, words};
+
+/// The width of a name in a question: keys may be of any length.
+const MAX_NAME: usize = 60;
+/// The width of an owner in a message.
+const MAX_OWNER: usize = 40;
 
 /// An order from the view for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,4 +47,82 @@ impl Order {
             action: Action::Look(id.what.clone()),
         }
     }
+}
+
+/// An order that needs a confirmation: it shows what is on the screen now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) title: &'static str,
+    pub(crate) text: String,
+    pub(crate) order: Order,
+}
+
+/// A question, or why there is nothing to ask.
+type Asked = Result<Question, String>;
+
+fn asked(title: &'static str, text: String, server: &str, action: Action) -> Question {
+    let server = server.to_owned();
+    let order = Order { server, action };
+    Question { title, text, order }
+}
+
+/// Whether a lock is to be freed.
+pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
+    let held = held.ok_or("that lock is free")?;
+    let text = format!(
+        "Delete {} on {server}, held by {} for {} (token {})?\n\
+         The owner may still be working, and is notified only if it has a session. The first \
+         waiter gets the lock.",
+        short(key),
+        short_owner(&held.owner),
+        words::length(held.held_ms),
+        held.token,
+    );
+    let action = Action::Unlock(key.to_vec(), held.token);
+    Ok(asked(" Force-unlock? ", text, server, action))
+}
+
+/// Whether the client of a waiting call is to be killed. A queued call has none of its own.
+pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot) -> Asked {
+    let waiter = waiter.ok_or("nobody waits")?;
+    if now.is_queued(server, waiter) {
+        let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
+        return Err(format!(
+            "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
+        ));
+    }
+    let client = waiter.client_id;
+    let text = format!(
+        "Close the connection of client {client}, which waits as {} for {} on {server}?\n\
+         Everything else on that connection ends too.",
+        short_owner(&waiter.owner),
+        short(key),
+    );
+    let action = Action::Kill(key.to_vec(), client);
+    Ok(asked(" Kill a waiter? ", text, server, action))
+}
+
+/// Whether the session of a program is to end.
+pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
+    let program = program.ok_or("that program has ended")?;
+    let text = format!(
+        "End session {} of {} on {server}, and release the {} locks that it holds?\n\
+         Its {} waiting calls end. It is {}: make sure that it is not working.",
+        program.id,
+        words::cut(&program.label(), MAX_NAME),
+        program.grants,
+        program.waiting,
+        program.state().word(),
+    );
+    let action = Action::End(program.id);
+    Ok(asked(" End a program's session? ", text, server, action))
+}
+
+/// A name that is cut to leave space for the rest of the question.
+pub(crate) fn short(name: &[u8]) -> String {
+    words::cut(&words::name(name), MAX_NAME)
+}
+
+fn short_owner(name: &[u8]) -> String {
+    words::cut_owner(&words::name(name), MAX_NAME)
 }

@@ -1,7 +1,7 @@
 //! The popups in front of the tables: a lock with its queue, a program with its locks, a question, the help.
 
 use crate::grid::{FAINT, Grid, WARNING};
-use crate::question::{Question, short};
+use crate::order::{Question, short};
 use crate::snapshot::{Claim, Found, What};
 use crate::table::{Field, call, claim};
 use crate::view::{Details, Mode, View};
@@ -172,14 +172,8 @@ fn draw_question(question: &Question, frame: &mut Frame) {
 
 /// Clears an area in the middle of the screen, no larger than the screen.
 fn middle(frame: &mut Frame, width: u16, height: u16) -> Rect {
-    let whole = frame.area();
-    let (width, height) = (width.min(whole.width), height.min(whole.height));
-    let area = Rect {
-        x: (whole.width - width) / 2,
-        y: (whole.height - height) / 2,
-        width,
-        height,
-    };
+    let (width, height) = (Constraint::Length(width), Constraint::Length(height));
+    let area = frame.area().centered(width, height);
     frame.render_widget(Clear, area);
     area
 }

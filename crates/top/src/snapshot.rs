@@ -158,32 +158,3 @@ impl Snapshot {
             && (call.client_id == 0 || self.program(server, call.session).is_none_or(polls))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Server, Snapshot};
-    use redis_lock_tool::lines;
-    use std::time::Duration;
-
-    fn snapshot(grants: &[(&str, i64)]) -> Snapshot {
-        let server = |(address, grants): &(&str, i64)| Server {
-            address: (*address).to_owned(),
-            info: lines(&format!("lock_grants:{grants}")),
-            ..Server::default()
-        };
-        Snapshot::of(grants.iter().map(server).collect())
-    }
-
-    #[test]
-    #[allow(clippy::float_cmp)] // halves are exact
-    fn a_rate_is_over_all_servers_that_were_there_before() {
-        let before = snapshot(&[("a", 100), ("b", 50)]);
-        let mut now = snapshot(&[("a", 110), ("b", 5), ("c", 1000)]);
-        now.at = before.at + Duration::from_secs(2);
-        // 10 on a; 5 on b, which was restarted; c is new, so its increase is unknown.
-        assert_eq!(now.rate("lock_grants", &before), Some(7.5));
-        assert_eq!(now.rate("lock_refusals", &before), None);
-        assert_eq!(now.sum("lock_grants"), Some(1115));
-        assert_eq!(now.largest("lock_grants"), Some(1000));
-    }
-}

@@ -1,8 +1,7 @@
 //! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
 //! returns orders.
 
-use crate::order::{Order, Update};
-use crate::question::{self, Question};
+use crate::order::{self, Order, Question, Update};
 use crate::snapshot::{Found, Id, Snapshot, What};
 use crate::table::{Panel, Row, Sort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -78,8 +77,7 @@ impl View {
     /// The index of the chosen row, else the first row.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
         let chosen = self.chosen[panel as usize].as_ref();
-        let same = rows.iter().position(|row| Some(&row.id) == chosen);
-        same.or((!rows.is_empty()).then_some(0))
+        position(rows, |row| Some(&row.id) == chosen)
     }
 
     /// The increase of a counter per second between the last two snapshots.
@@ -165,10 +163,10 @@ impl View {
                 let Id { server, what } = self.chosen_row()?;
                 let asked = match (what, letter) {
                     (What::Lock(key), 'u') => {
-                        question::unlock(&server, &key, self.now.held(&server, &key))
+                        order::unlock(&server, &key, self.now.held(&server, &key))
                     }
                     (What::Program(session), 'k') => {
-                        question::end(&server, self.now.program(&server, session))
+                        order::end(&server, self.now.program(&server, session))
                     }
                     _ => return None,
                 };
@@ -201,13 +199,13 @@ impl View {
         let asked = match (&details.id.what, key, &details.found) {
             (_, KeyCode::Esc | KeyCode::Char('q'), _) => return,
             (What::Program(session), KeyCode::Char('k'), _) => {
-                question::end(server, self.now.program(server, *session))
+                order::end(server, self.now.program(server, *session))
             }
             (What::Lock(key), KeyCode::Char('k'), _) => {
-                question::kill(server, key, details.chosen_waiter(), &self.now)
+                order::kill(server, key, details.chosen_waiter(), &self.now)
             }
             (What::Lock(key), KeyCode::Char('u'), Some(Found::Queue(held, _))) => {
-                question::unlock(server, key, held.as_ref())
+                order::unlock(server, key, held.as_ref())
             }
             _ => {
                 if let Some(step) = step(key) {
@@ -273,14 +271,13 @@ impl Details {
 
     /// The position of the chosen call, else the first.
     pub(crate) fn position(&self) -> Option<usize> {
-        let (chosen, waiters) = (self.chosen.as_ref(), self.waiters());
+        let chosen = self.chosen.as_ref();
         let is_chosen = |waiter: &Waiter| {
             chosen.is_some_and(|(client, owner)| {
                 *client == waiter.client_id && *owner == waiter.owner
             })
         };
-        let same = waiters.iter().position(is_chosen);
-        same.or((!waiters.is_empty()).then_some(0))
+        position(self.waiters(), is_chosen)
     }
 
     fn chosen_waiter(&self) -> Option<&Waiter> {
@@ -294,6 +291,12 @@ impl Details {
             self.chosen = Some((waiter.client_id, waiter.owner.clone()));
         }
     }
+}
+
+/// The position of the chosen line, else the first.
+fn position<T>(lines: &[T], is_chosen: impl Fn(&T) -> bool) -> Option<usize> {
+    let first = (!lines.is_empty()).then_some(0);
+    lines.iter().position(is_chosen).or(first)
 }
 
 fn step(key: KeyCode) -> Option<isize> {

@@ -1,8 +1,8 @@
 //! The checks and the documents say the same.
 
 use super::checks::CHECKS;
-use super::loaded::TESTED;
-use super::rights::RULE;
+use super::server::TESTED;
+use super::users::RULE;
 use std::fs;
 use std::path::Path;
 

@@ -1,11 +1,9 @@
 //! The judging, on facts made by hand.
 
-mod limits;
-
 use super::judge;
-use crate::facts::{Clock, Facts, Module, Node, Programs, Stuck, Watched, Write};
+use crate::facts::{Clock, Facts, Module, Node, Session, User, Watched, Write};
 use crate::files::Files;
-use crate::finding::{Finding, Severity, Unseen};
+use crate::finding::{Finding, Severity, Unseen, unseen};
 use crate::report::Report;
 use redis_lock_tool::{Names, Program};
 
@@ -23,28 +21,132 @@ const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protec
     lock.max-queued:1000 lock.max-sessions:10000 \
     lock.deadlock-detection:yes";
 
+/// A check, the worst that it finds, and on which servers.
+const ROWS: &[&str] = &[
+    "persistence Fine: appendfsync:everysec",
+    "save Warning: rdb_last_bgsave_status:err",
+    "save Error: rdb_last_bgsave_status:err save:900",
+    "save Warning: rdb_last_bgsave_status:err save:900 stop-writes-on-bgsave-error:no",
+    "aof Error: aof_last_write_status:err",
+    "aof Warning: aof_last_bgrewrite_status:err",
+    "evicted Warning: evicted_keys:1",
+    "memory Error: used_memory:1000000000",
+    "memory Fine: used_memory:1000000000 mem_not_counted_for_evict:200000000",
+    "memory Warning: used_memory:900000001",
+    "memory Fine: used_memory:900000000",
+    "waiters-memory Fine: used_memory:820000000",
+    "waiters-memory Warning: used_memory:820000001",
+    // Those who wait already have their memory.
+    "waiters-memory Fine: used_memory:820000001 lock_waiting:1",
+    "waiters-memory Warning: maxmemory:0 total_system_memory:100000000",
+    "timeout Fine: timeout:300",
+    "keepalive Fine: tcp-keepalive:60",
+    "keepalive Advice: tcp-keepalive:61",
+    "clients Fine: connected_clients:9000",
+    "clients Error: connected_clients:9001",
+    "clients Warning: rejected_connections:1",
+    "waiters-connections Fine: maxclients:6667",
+    // Lower, but by nobody's mistake; and by the limit of open files.
+    "waiters-connections Fine: maxclients:4000",
+    "waiters-connections Warning: maxclients:4064",
+    "queued Fine: lock_queued:2 lock.max-queued:4",
+    "queued Error: lock_queued:4 lock.max-queued:4",
+    "queued Fine: lock_queued:18 lock.max-queued:20",
+    "queued Warning: lock_queued:19 lock.max-queued:20",
+    "queued Fine: lock_queued:900",
+    "queued Warning: lock_queued:901",
+    "queued Error: lock_queued:1000",
+    "queued Fine: lock_longest_queue:9000",
+    "queued Warning: lock_longest_queue:9001",
+    "queued Error: lock_longest_queue:10000",
+    "enough-replicas Fine: connected_slaves:1",
+    "enough-replicas Advice: connected_slaves:2",
+    "enough-replicas Fine: connected_slaves:2 min-replicas-to-write:1",
+    "enough-replicas Advice: connected_slaves:2 min-replicas-to-write:1 min-replicas-max-lag:0",
+    "lag Fine: slave0:ip=b,port=2,state=online,lag=1",
+    "lag Warning: slave0:ip=b,port=2,state=online,lag=2",
+    "lag Warning: slave0:ip=b,port=2,state=wait_bgsave,lag=0",
+    "link Fine: role:slave master_link_status:up",
+    "link Warning: role:slave master_link_status:down",
+    "token-lead Fine: cluster_enabled:1 cluster-node-timeout:5001",
+    "token-lead Warning: cluster_enabled:1 cluster-node-timeout:5000",
+    "lease Warning: cluster_enabled:1 cluster-node-timeout:30000",
+    "cluster-state Error: cluster_enabled:1",
+    "tls Warning: cluster_enabled:1 tls-port:6380",
+    "tls Fine: tls-port:6380",
+    "settings Warning: lock.default-lease-ms:999",
+    "settings Fine: lock.default-lease-ms:1000",
+    "settings Fine: lock.default-lease-ms:600000",
+    "settings Warning: lock.default-lease-ms:600001",
+    "scripts Fine: busy-reply-threshold:29999",
+    "scripts Warning: busy-reply-threshold:30000",
+    "slow-commands Fine: slowlog-log-slower-than:1000000",
+    "slow-commands Warning: slowlog-log-slower-than:1000001",
+    "server Error: redis_version:6.2.14",
+    "server Fine: redis_version:7.2.4 valkey_version:8.1.8",
+    "module Error: module:other",
+    "version Error: ; role:slave module:100",
+    "version Fine: ; role:slave",
+    "version Warning: ; role:slave module:201",
+    "version Warning: ; module:201 master_replid:other",
+    "files Error: loads:included.so included:included.so",
+    "files Warning: included:included.so",
+    "commands Warning: absent:wait",
+    "commands Fine: absent:config",
+    "commands Warning: absent:config cluster_enabled:1",
+    "open Warning: open:yes",
+    "open Fine: open:yes protected-mode:yes",
+    "rights Error: user:LOCK.RELEASE",
+    "rights Error: user:LOCK.SESSION|POLL",
+    "rights Fine: user:DEL",
+    "same-users Error: user:DEL ; role:slave",
+    "same-users Fine: user:DEL ; role:slave user:DEL",
+    "same-settings Warning: ; role:slave lock.max-holders:5",
+    "same-settings Fine: ; role:slave",
+    "writes Error: write:held",
+    "writes Error: write:NOREPLICAS",
+    "programs Warning: stuck:yes",
+    // Only what is sure of a clock counts: it is measured to a millisecond.
+    "clock-replica Fine: ; role:slave ahead:335",
+    "clock-replica Warning: ; role:slave ahead:336",
+    "clock-replica Warning: ; role:slave ahead:-336",
+    "clock-replica Warning: ; role:slave ahead:-5002",
+    "clock-replica Error: ; role:slave ahead:-5003",
+    "clock-replica Warning: ; role:slave ahead:60000",
+    "clock-here Fine: ahead:1001",
+    "clock-here Warning: ahead:-1002",
+    "sentinel Fine: down-after-milliseconds:5000",
+    "sentinel Warning: down-after-milliseconds:4999",
+    "sentinel Error: flags:s_down,master",
+    "sentinel Error: quorum:NOQUORUM",
+    "token-lead Fine: down-after-milliseconds:5001",
+    "token-lead Warning: down-after-milliseconds:5000",
+    "lease Fine: down-after-milliseconds:29999",
+    "lease Warning: down-after-milliseconds:30000",
+    "slow-commands Fine: stall:999",
+    "slow-commands Warning: stall:1000",
+    "latency Fine: stall:999",
+    "latency Warning: stall:1000",
+];
+
 fn fields(text: &str) -> Names {
-    let pairs = text
-        .split_whitespace()
-        .filter_map(|pair| pair.split_once(':'));
+    let words = text.split_whitespace();
+    let pairs = words.filter_map(|pair| pair.split_once(':'));
     pairs
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
-fn lock(version: u32) -> Module {
-    Module {
-        name: "lock".to_owned(),
-        version,
-        path: None,
-    }
-}
-
 fn healthy(address: &str) -> Node {
+    let module = Module {
+        name: "lock".to_owned(),
+        version: 200,
+        path: None,
+    };
     Node {
         address: address.to_owned(),
         info: Ok(fields(INFO)),
-        modules: Ok(vec![lock(200)]),
+        modules: Ok(vec![module]),
         config: Ok(fields(CONFIG)),
         absent: Ok([].into()),
         clock: Ok(Clock {
@@ -54,7 +156,7 @@ fn healthy(address: &str) -> Node {
         slow: Ok(vec![]),
         spikes: Ok(vec![]),
         users: Ok(vec![]),
-        programs: Ok(Programs::default()),
+        sessions: Ok(vec![]),
         files: Some(Files {
             own: "/etc/redis.conf".to_owned(),
             loads: vec!["lock.so".to_owned()],
@@ -62,155 +164,17 @@ fn healthy(address: &str) -> Node {
         }),
         open: Ok(false),
         write: Ok(Write::Taken),
-        cluster: Ok(Names::new()),
+        cluster: Err(Unseen::Absent),
+        cluster_nodes: None,
     }
 }
 
-/// A healthy server, but for these fields: of `INFO` where that has them, else settings.
-fn but(changes: &str) -> Node {
-    let mut node = healthy("a:1");
-    for (name, value) in fields(changes) {
-        let is_setting = node
-            .config
-            .as_ref()
-            .is_ok_and(|config| config.contains_key(&name));
-        let place = if is_setting {
-            &mut node.config
-        } else {
-            &mut node.info
-        };
-        place.as_mut().expect("facts").insert(name, value);
-    }
-    node
-}
-
-fn of(nodes: Vec<Node>) -> Vec<Finding> {
-    judge(&Facts {
-        nodes,
-        ..Facts::default()
-    })
-}
-
-/// The worst that a check says of these servers.
-fn worst(nodes: Vec<Node>, check: &str) -> Option<Severity> {
-    worst_of(&of(nodes), check)
-}
-
-fn worst_of(findings: &[Finding], check: &str) -> Option<Severity> {
-    let own = findings.iter().filter(|one| one.check == check);
-    own.map(|one| one.severity).min()
-}
-
-#[test]
-fn there_is_nothing_to_say_of_a_healthy_server() {
-    let findings = of(vec![healthy("a:1")]);
-    let mut findings = findings.iter();
-    let bad = findings.find(|one| one.severity != Severity::Ok || !one.fix.is_empty());
-    assert!(bad.is_none(), "{bad:?}");
-}
-
-#[test]
-fn stalls_of_a_second_count() {
-    use Severity::{Ok as Fine, Warning};
-    for (ms, severity) in [(999, Fine), (1000, Warning)] {
-        for check in ["slow-commands", "latency"] {
-            let seen = || Ok(vec![("KEYS".to_owned(), ms)]);
-            let node = Node {
-                slow: seen(),
-                spikes: seen(),
-                ..healthy("a:1")
-            };
-            assert_eq!(worst(vec![node], check), Some(severity));
-        }
-    }
-}
-
-fn replica(ahead_ms: i64, version: u32) -> Node {
-    Node {
-        address: "b:2".to_owned(),
-        clock: Ok(Clock {
-            ahead_ms,
-            inexact_ms: 1,
-        }),
-        modules: Ok(vec![lock(version)]),
-        ..but("role:slave master_link_status:up")
-    }
-}
-
-#[test]
-fn clocks_are_judged_by_what_is_sure() {
-    use Severity::{Error, Ok, Warning};
-    for (ahead, severity) in [
-        (335, Ok),
-        (336, Warning),
-        (-336, Warning),
-        (-5002, Warning),
-        (-5003, Error),
-        (60_000, Warning),
-    ] {
-        let nodes = vec![healthy("a:1"), replica(ahead, 200)];
-        assert_eq!(worst(nodes, "clock-replica"), Some(severity), "{ahead}");
-    }
-    assert_eq!(worst(vec![replica(1001, 200)], "clock-here"), Some(Ok));
-    assert_eq!(
-        worst(vec![replica(-1002, 200)], "clock-here"),
-        Some(Warning)
-    );
-    // Nothing is known of a primary that was not checked.
-    assert_eq!(worst(vec![replica(60_000, 200)], "clock-replica"), None);
-}
-
-#[test]
-fn versions_are_judged_by_who_follows_whom() {
-    use Severity::{Error, Ok, Warning};
-    let of = |theirs| worst(vec![healthy("a:1"), replica(0, theirs)], "version");
-    assert_eq!(
-        [of(100), of(200), of(201)],
-        [Some(Error), Some(Ok), Some(Warning)]
-    );
-    let other = Node {
-        modules: Result::Ok(vec![lock(201)]),
-        ..healthy("c:3")
-    };
-    assert_eq!(worst(vec![healthy("a:1"), other], "version"), Some(Warning));
-}
-
-#[test]
-fn a_sentinel_tells_of_the_failover() {
-    use Severity::{Error, Ok, Warning};
-    let waits = |ms: u32| format!("flags:master down-after-milliseconds:{ms}");
-    for (fields_of, problem, check, severity) in [
-        (waits(20_000), None, "sentinel", Ok),
-        ("flags:s_down,master".to_owned(), None, "sentinel", Error),
-        (waits(20_000), Some("NOQUORUM"), "sentinel", Error),
-        (waits(4999), None, "sentinel", Warning),
-        (waits(5001), None, "token-lead", Ok),
-        (waits(5000), None, "token-lead", Warning),
-        (waits(29_999), None, "lease", Ok),
-        (waits(30_000), None, "lease", Warning),
-    ] {
-        let watched = Watched {
-            sentinel: "s:1".to_owned(),
-            name: "lock".to_owned(),
-            fields: fields(&fields_of),
-            quorum: Result::Ok(problem.map(str::to_owned)),
-        };
-        let findings = judge(&Facts {
-            nodes: vec![healthy("a:1")],
-            watched: vec![watched],
-            ..Facts::default()
-        });
-        let worst = worst_of(&findings, check);
-        assert_eq!(worst, Some(severity), "{check}: {fields_of}");
-    }
-}
-
-#[test]
-fn programs_that_do_not_poll_are_told_of_one_by_one() {
-    let stuck = |id, client_id| Stuck {
+/// A program that does not poll its session.
+fn stuck(id: i64) -> Session {
+    Session {
         program: Program {
             id,
-            client_id,
+            client_id: id % 2,
             idle_ms: 2000,
             grants: 1,
             name: b"checkout\x1b".to_vec(),
@@ -218,13 +182,116 @@ fn programs_that_do_not_poll_are_told_of_one_by_one() {
         },
         holds: vec!["lock:a".to_owned()],
         waits: vec![],
-    };
-    let mut node = healthy("a:1");
-    node.programs = Ok(Programs {
-        all: vec![],
-        stuck: (1..=12).map(|id| stuck(id, id % 2)).collect(),
-    });
-    let findings = of(vec![node]);
+    }
+}
+
+/// A healthy server, but for these changes: facts that are named here, settings, or else fields of `INFO`.
+fn but(address: &str, changes: &str) -> Node {
+    let mut node = healthy(address);
+    for (name, value) in fields(changes) {
+        let stall = || Ok(vec![("KEYS".to_owned(), value.parse().expect("a time"))]);
+        match name.as_str() {
+            "module" => {
+                let version = value.parse().ok();
+                let modules = node.modules.iter_mut().flatten();
+                modules.for_each(|module| match version {
+                    Some(version) => module.version = version,
+                    None => module.name.clone_from(&value),
+                });
+            }
+            "ahead" => node.clock.as_mut().expect("a clock").ahead_ms = value.parse().expect("ms"),
+            "stall" => (node.slow, node.spikes) = (stall(), stall()),
+            "absent" => node.absent = Ok([value].into()),
+            "loads" => node.files.as_mut().expect("files").loads = vec![value],
+            "included" => {
+                let included = ("included.conf".to_owned(), value);
+                node.files.as_mut().expect("files").included = vec![included];
+            }
+            "open" => node.open = Ok(true),
+            "write" if value == "held" => node.write = Ok(Write::Held),
+            "write" => node.write = Ok(Write::Refused(value)),
+            "stuck" => node.sessions = Ok(vec![stuck(1)]),
+            "user" => {
+                let user = User {
+                    name: "app".to_owned(),
+                    exists: true,
+                    enabled: true,
+                    denied: [value].into(),
+                    ..User::default()
+                };
+                node.users = Ok(vec![user]);
+            }
+            name if node.setting(name).is_ok() => {
+                node.config
+                    .as_mut()
+                    .expect("settings")
+                    .insert(name.to_owned(), value);
+            }
+            name => {
+                node.info
+                    .as_mut()
+                    .expect("fields")
+                    .insert(name.to_owned(), value);
+            }
+        }
+    }
+    if node.in_cluster() {
+        node.cluster = Ok(fields("cluster_state:fail"));
+    }
+    node
+}
+
+/// Servers with these changes, behind a semicolon those of the next one, and a Sentinel that watches them.
+fn facts(changes: &str) -> Facts {
+    let addresses = ["a:1", "b:2"].into_iter();
+    let nodes = addresses.zip(changes.split(';'));
+    let fields = fields(changes);
+    Facts {
+        nodes: nodes
+            .map(|(address, changes)| but(address, changes))
+            .collect(),
+        watched: vec![Watched {
+            sentinel: "s:1".to_owned(),
+            name: "lock".to_owned(),
+            quorum: Ok(fields.get("quorum").cloned()),
+            fields,
+        }],
+        ..Facts::default()
+    }
+}
+
+/// The worst that a check says.
+fn worst_of(findings: &[Finding], check: &str) -> Option<Severity> {
+    let own = findings.iter().filter(|one| one.check == check);
+    own.map(|one| one.severity).min()
+}
+
+#[test]
+fn there_is_nothing_to_say_of_a_healthy_server() {
+    let findings = judge(&facts(""));
+    let mut findings = findings.iter();
+    let bad = findings.find(|one| one.severity != Severity::Fine || !one.fix.is_empty());
+    assert!(bad.is_none(), "{bad:?}");
+}
+
+#[test]
+fn each_check_finds_what_the_page_says_and_from_that_limit_on() {
+    for row in ROWS {
+        let (verdict, changes) = row.split_once(": ").expect("a verdict");
+        let (check, severity) = verdict.split_once(' ').expect("a severity");
+        let found = worst_of(&judge(&facts(changes)), check);
+        assert_eq!(format!("{found:?}"), format!("Some({severity})"), "{row}");
+    }
+    // Nothing is known of a primary that was not checked.
+    let alone = judge(&facts("role:slave ahead:60000"));
+    assert_eq!(worst_of(&alone, "clock-replica"), None);
+}
+
+#[test]
+fn programs_that_do_not_poll_are_told_of_one_by_one() {
+    let mut facts = facts("");
+    facts.nodes[0].sessions = Ok((1..=12).map(stuck).collect());
+    let findings = judge(&facts);
     let found = findings.iter().filter(|one| one.check == "programs");
     let seen: Vec<_> = found.map(|one| one.seen.as_str()).collect();
     assert_eq!(seen.len(), 11);
@@ -242,24 +309,9 @@ fn programs_that_do_not_poll_are_told_of_one_by_one() {
 }
 
 #[test]
-fn clients_by_tls_go_astray_on_redis_7_0_alone() {
-    for (version, astray) in [("7.0.15", true), ("7.2.4", false), ("8.2.3", false)] {
-        let changes = format!("cluster_enabled:1 tls-port:6380 redis_version:{version}");
-        let findings = of(vec![but(&changes)]);
-        let mut tls = findings.iter().filter(|one| one.check == "tls");
-        let says_so = tls.any(|one| one.seen.contains("ports without TLS"));
-        assert_eq!(says_so, astray, "{version}");
-    }
-}
-
-#[test]
 fn what_could_not_be_seen_is_never_called_fine() {
-    let mut node = healthy("a:1");
-    node.config = Err(Unseen::new("refused"));
-    let facts = Facts {
-        nodes: vec![node],
-        ..Facts::default()
-    };
+    let mut facts = facts("");
+    facts.nodes[0].config = Err(unseen("refused"));
     let findings = judge(&facts);
     // One reason is told once, with all that it stopped.
     let text = Report::new(&facts, findings.clone()).text(false);
@@ -270,37 +322,21 @@ fn what_could_not_be_seen_is_never_called_fine() {
         let worst = worst_of(&findings, check);
         assert_eq!(worst, Some(Severity::NotChecked), "{check}");
     }
-    let blind = Node {
-        address: "a:1".to_owned(),
-        ..Node::default()
-    };
-    for finding in of(vec![blind]) {
-        assert_eq!(finding.severity, Severity::NotChecked, "{finding:?}");
-    }
 }
 
 #[test]
 fn the_worst_is_first_and_decides_how_it_ends() {
-    let report = |nodes: Vec<Node>| {
-        let facts = Facts {
-            nodes,
-            ..Facts::default()
-        };
-        Report::new(&facts, judge(&facts))
-    };
-    let mut blind = healthy("b:2");
-    blind.slow = Err(Unseen::new("refused"));
+    let report = |facts: &Facts| Report::new(facts, judge(facts));
+    let mut blind = facts("");
+    blind.nodes[0].slow = Err(unseen("refused"));
     let exits = [
-        report(vec![healthy("a:1")]).exit,
-        report(vec![but("tcp-keepalive:0")]).exit,
-        report(vec![but("tcp-keepalive:0"), but("aof_enabled:0")]).exit,
-        report(vec![healthy("a:1"), blind]).exit,
+        report(&facts("")).exit,
+        report(&facts("tcp-keepalive:0")).exit,
+        report(&facts("tcp-keepalive:0 ; aof_enabled:0")).exit,
+        report(&blind).exit,
     ];
     assert_eq!(exits, [0, 1, 2, 3]);
-    let (mut here, mut there) = (but("tcp-keepalive:0"), but("tcp-keepalive:0"));
-    here.write = Ok(Write::Held);
-    there.address = "b:2".to_owned();
-    let text = report(vec![here, there]).text(false);
+    let text = report(&facts("tcp-keepalive:0 write:held ; tcp-keepalive:0")).text(false);
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
     assert!(at("ERROR: writes on a:1\n") < at("WARNING: keepalive on a:1, b:2\n"));
     at("  fix   redis-cli> CONFIG SET tcp-keepalive 10\n        redis.conf: tcp-keepalive 10\n");

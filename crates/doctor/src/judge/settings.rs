@@ -1,137 +1,150 @@
-//! The module's own settings.
+//! Values of settings, and stalls of the server: meanwhile it grants and renews nothing.
 
-use crate::facts::Node;
-use crate::finding::{Fix, Judged, act, advice, error, or_ok, set, warning};
+use crate::facts::{Facts, Node};
+use crate::finding::Severity::{Advice, Fine, Warning};
+use crate::finding::{Judged, Severity, act, known, ok, or_ok, run, set};
+use Bad::{Above, Below, Is};
 
-/// The shortest lease in a session.
-const SHORTEST_LEASE: i64 = 1000;
-/// By default a server takes so long to find out that a host has vanished.
-const LONGEST_LEASE: i64 = 600_000;
+/// The shortest lease in a session: a stall of that length ends it.
+const LONGEST_STALL: u64 = 1000;
 
-/// The range of `lock.max-queued` ends here.
-const MOST_QUEUED: i64 = 100_000_000;
-const MOST_WAITERS: i64 = 1_000_000;
+/// The values that a setting should not have.
+enum Bad {
+    Is(&'static str),
+    Below(i64),
+    Above(i64),
+}
 
-/// Settings that should not have a value: the check, the setting, that value, another value, and what that value does.
-#[rustfmt::skip]
-const NEVER: [(&str, &str, &str, &str, &str); 10] = [
-    ("read-only", "replica-read-only", "no", "yes", "DEL and similar commands change locks here, but not on the primary"),
-    ("cluster-coverage", "cluster-require-full-coverage", "yes", "no",
-        "when one primary is down, no lock of the cluster is available"),
-    ("cluster-reads", "cluster-allow-reads-when-down", "yes", "no",
-        "an isolated node answers with outdated states of locks"),
-    ("settings", "lock.max-waiters", "0", "10000", "each call with BLOCK or QUEUE fails with MAXWAITERS"),
-    ("settings", "lock.max-waiters-total", "0", "10000", "each call with BLOCK fails with MAXWAITERS"),
-    ("settings", "lock.max-queued", "0", "1000000", "each call with QUEUE fails with MAXWAITERS"),
-    ("settings", "lock.max-sessions", "0", "10000", "LOCK.SESSION OPEN fails with MAXSESSIONS"),
-    ("settings", "lock.deadlock-detection", "no", "yes", "tasks in a deadlock cycle wait until a timeout"),
-    ("settings", "lock.max-holders", "1", "10000", "no lock can be shared, not even by readers"),
-    ("settings", "lock.max-token-lead-ms", "0", "5000",
-        "a lock over several servers fails (AHEAD) as soon as a clock is behind"),
-];
-
-/// The settings of a check that have the value that they should not have.
-fn unwanted(node: &Node, check: &str, verdict: fn(String, Vec<Fix>) -> Judged) -> Judged {
-    let mut found = Vec::new();
-    for (own, name, value, better, does) in NEVER {
-        if own == check && node.setting(name)? == Some(value) {
-            let seen = format!("{name} {value}: {does}");
-            found.extend(verdict(seen, set(name, better))?);
+impl Bad {
+    fn holds(&self, value: &str) -> bool {
+        let number = value.parse::<i64>();
+        match self {
+            Is(bad) => value == *bad,
+            Below(least) => number.is_ok_and(|number| number < *least),
+            Above(most) => number.is_ok_and(|number| number > *most),
         }
     }
-    Ok(found)
 }
 
-pub(super) fn read_only(node: &Node) -> Judged {
-    let found = unwanted(node, "read-only", warning)?;
-    or_ok(found, "replica-read-only yes")
-}
+/// The setting, how bad it is, the bad values, a better one, and what a bad one does.
+type Rule = (&'static str, Severity, Bad, &'static str, &'static str);
 
-pub(super) fn coverage(node: &Node) -> Judged {
-    let found = unwanted(node, "cluster-coverage", advice)?;
-    or_ok(
-        found,
-        "if a part is down, locks on the other nodes still work",
-    )
-}
+#[rustfmt::skip]
+const RULES: [Rule; 20] = [
+    ("appendfsync", Fine, Is("everysec"), "always", "a crash of the machine loses about a second, or up to two"),
+    ("appendfsync", Warning, Is("no"), "everysec", "a crash of the machine loses what the system had not written"),
+    ("timeout", Fine, Above(0), "0", "closes idle connections, including that of a session whose program does not poll; \
+        waiting calls and POLLs are not idle"),
+    ("tcp-keepalive", Warning, Is("0"), "10", "a vanished host keeps its place in the queue forever"),
+    // Two minutes.
+    ("tcp-keepalive", Advice, Above(60), "10", "a vanished host is noticed after twice as many seconds; \
+        a new value applies to new connections only"),
+    ("replica-read-only", Warning, Is("no"), "yes", "DEL and similar commands change locks here, but not on the primary"),
+    ("cluster-require-full-coverage", Advice, Is("yes"), "no",
+        "when one primary is down, no lock of the cluster is available"),
+    ("cluster-allow-reads-when-down", Warning, Is("yes"), "no", "an isolated node answers with outdated states of locks"),
+    ("slowlog-log-slower-than", Warning, Below(0), "10000", "commands that stall the server are not logged"),
+    ("slowlog-log-slower-than", Warning, Above(1_000_000), "10000", "commands that stall the server are not logged"),
+    ("latency-monitor-threshold", Fine, Is("0"), "100",
+        "the server does not record stalls caused by the disk or a fork"),
+    ("lock.max-waiters", Warning, Is("0"), "10000", "each call with BLOCK or QUEUE fails with MAXWAITERS"),
+    ("lock.max-waiters-total", Warning, Is("0"), "10000", "each call with BLOCK fails with MAXWAITERS"),
+    ("lock.max-queued", Warning, Is("0"), "1000000", "each call with QUEUE fails with MAXWAITERS"),
+    ("lock.max-sessions", Warning, Is("0"), "10000", "LOCK.SESSION OPEN fails with MAXSESSIONS"),
+    ("lock.deadlock-detection", Warning, Is("no"), "yes", "tasks in a deadlock cycle wait until a timeout"),
+    ("lock.max-holders", Warning, Is("1"), "10000", "no lock can be shared, not even by readers"),
+    ("lock.max-token-lead-ms", Warning, Is("0"), "5000",
+        "a lock over several servers fails (AHEAD) as soon as a clock is behind"),
+    // The shortest lease in a session.
+    ("lock.default-lease-ms", Warning, Below(1000), "30000",
+        "a short pause of the owner loses the lock, and sessions refuse such a lease"),
+    // By default a server takes so long to find out that a host has vanished.
+    ("lock.default-lease-ms", Warning, Above(600_000), "30000", "others wait that long when an owner dies"),
+];
 
-pub(super) fn reads(node: &Node) -> Judged {
-    let found = unwanted(node, "cluster-reads", warning)?;
-    or_ok(found, "an isolated node does not answer about locks")
+/// What the rules say of a setting of a server.
+pub(super) fn value(node: &Node, name: &str) -> Judged {
+    let value = node.setting(name)?;
+    let is_found = |rule: &&Rule| rule.0 == name && rule.2.holds(value);
+    match RULES.iter().find(is_found) {
+        None => ok(format!("{name} {value}")),
+        Some((_, severity, _, better, does)) => {
+            severity.says(format!("{name} {value}: {does}"), set(name, better))
+        }
+    }
 }
 
 /// The server accepts any value within a setting's range; these values are mistakes.
-pub(super) fn values(node: &Node) -> Judged {
-    let mut found = unwanted(node, "settings", warning)?;
-    let name = "lock.default-lease-ms";
-    if let Some(lease) = node.number(name)? {
-        let seen = format!("{name} {lease}");
-        if lease < SHORTEST_LEASE {
-            let seen = format!(
-                "{seen}: a short pause of the owner loses the lock, and sessions refuse such a lease"
-            );
-            found.extend(warning(seen, set(name, 30_000))?);
-        } else if lease > LONGEST_LEASE {
-            let seen = format!("{seen}: others wait that long when an owner dies");
-            found.extend(warning(seen, set(name, 30_000))?);
-        }
-        let most = node.number("lock.max-lease-ms")?;
-        if let Some(most) = most.filter(|most| *most < lease) {
-            let seen = format!("{seen} is above lock.max-lease-ms {most}, which applies instead");
-            let longest = set("lock.max-lease-ms", 315_360_000_000_i64);
-            found.extend(warning(seen, longest)?);
-        }
+pub(super) fn of_module(node: &Node) -> Judged {
+    node.module()?;
+    let mut found = Vec::new();
+    for (name, _) in node.settings_of_module()? {
+        found.extend(value(node, name)?);
+    }
+    found.retain(|finding| finding.severity != Fine);
+    let name = "lock.max-lease-ms";
+    let lease = known(node.number("lock.default-lease-ms"))?.unwrap_or(0);
+    let most = known(node.number(name))?.unwrap_or(lease);
+    if most < lease {
+        let seen =
+            format!("lock.default-lease-ms {lease} is above {name} {most}, which applies instead");
+        found.extend(Warning.says(seen, set(name, 315_360_000_000_i64))?);
     }
     or_ok(found, "the lock.* settings are fine")
 }
 
-/// How many more calls may queue, on the server and for the lock with the longest queue.
-pub(super) fn queued(node: &Node) -> Judged {
-    let (mut found, mut fine) = (Vec::new(), Vec::new());
-    let (queued, waiting) = ("queued calls", "calls wait for one lock");
-    for (name, highest, field, what) in [
-        ("lock.max-queued", MOST_QUEUED, "lock_queued", queued),
-        (
-            "lock.max-waiters",
-            MOST_WAITERS,
-            "lock_longest_queue",
-            waiting,
-        ),
-    ] {
-        let Some(most) = node.number(name)?.filter(|most| *most > 0) else {
-            continue;
-        };
-        let now = node.count(field)?;
-        let seen = format!("{now} {what}, of {name} {most}");
-        let look = act(
-            "check whether the holder of the lock with the longest queue is alive: redis-lock-top locks",
-        );
-        let more = [look, set(name, most.saturating_mul(2).min(highest))].concat();
-        if now >= most {
-            let seen = format!("{seen}: further ones fail with MAXWAITERS");
-            found.extend(error(seen, more)?);
-        } else if now > most - most / 10 {
-            found.extend(warning(seen, more)?);
-        } else {
-            fine.push(seen);
-        }
-    }
-    if fine.is_empty() {
-        return Ok(found);
-    }
-    or_ok(found, fine.join("; "))
-}
-
 /// `CONFIG SET` is not replicated: who takes over must have what its primary has.
-pub(super) fn same(node: &Node, primary: &Node) -> Judged {
-    let own = node.config.as_ref().map_err(Clone::clone)?;
-    let theirs = primary.config.as_ref().map_err(Clone::clone)?;
+pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
     let mut found = Vec::new();
-    for (name, wanted) in theirs.iter().filter(|(name, _)| name.starts_with("lock.")) {
-        if let Some(value) = own.get(name).filter(|value| *value != wanted) {
+    for (name, wanted) in facts.primary_of(node)?.settings_of_module()? {
+        let value = known(node.setting(name))?.unwrap_or(wanted);
+        if value != wanted {
             let seen = format!("{name} {value}, its primary has {wanted}");
-            found.extend(warning(seen, set(name, wanted))?);
+            found.extend(Warning.says(seen, set(name, wanted))?);
         }
     }
     or_ok(found, "the lock.* settings are those of its primary")
+}
+
+/// The stalls that took as long as a lease, as text.
+fn stalls(seen: &[(String, u64)], took: &str) -> Option<String> {
+    let long = seen.iter().filter(|(_, ms)| *ms >= LONGEST_STALL);
+    let long: Vec<_> = long
+        .map(|(name, ms)| format!("{name}{took} {ms} ms"))
+        .collect();
+    (!long.is_empty()).then(|| format!("stalls: {}", long.join(", ")))
+}
+
+pub(super) fn slow_commands(node: &Node) -> Judged {
+    let slow = node.slow.as_ref().map_err(Clone::clone)?;
+    let Some(seen) = stalls(slow, " took") else {
+        return value(node, "slowlog-log-slower-than");
+    };
+    let elsewhere = act("run such commands on a replica, or in smaller steps");
+    let fix = [run("SLOWLOG GET 128"), elsewhere, run("SLOWLOG RESET")];
+    Warning.says(seen, fix.concat())
+}
+
+pub(super) fn latency(node: &Node) -> Judged {
+    let spikes = node.spikes.as_ref().map_err(Clone::clone)?;
+    match stalls(spikes, "") {
+        Some(seen) => Warning.says(seen, [run("LATENCY DOCTOR"), run("LATENCY RESET")].concat()),
+        None => value(node, "latency-monitor-threshold"),
+    }
+}
+
+pub(super) fn scripts(node: &Node) -> Judged {
+    let name = "busy-reply-threshold";
+    let threshold = node.number(name)?;
+    let lease = known(node.number("lock.default-lease-ms"))?.unwrap_or(30_000);
+    let seen = format!("{name} {threshold}");
+    if (1..lease).contains(&threshold) {
+        return ok(seen);
+    }
+    let killed = match threshold {
+        ..=0 => "never be killed".to_owned(),
+        _ => format!("be killed only after leases of {lease} ms have expired"),
+    };
+    let seen = format!("{seen}: a script that does not end can {killed}");
+    Warning.says(seen, set(name, 5000))
 }

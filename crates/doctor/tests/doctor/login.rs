@@ -122,8 +122,11 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         .restart();
     doctor.gone("tls");
     assert_eq!(told_port(&url, &authority), port.number());
-    // A certificate that nobody vouches for.
+    // A certificate that nobody vouches for, unless any is accepted.
     assert_eq!(bare.looks().exit, 3);
+    let any = Doctor::at(&format!("{url}/#insecure"));
+    let any = any.with(&["--cert", &cert, "--key", &key]);
+    assert_eq!(any.looks().servers().len(), 1);
 }
 
 /// The port to which the cluster sends a client that comes by TLS.

@@ -1,6 +1,5 @@
 //! Each fault, provoked on real servers: it is found, its line is typed, and it is gone.
 
-mod clocks;
 mod clusters;
 mod failures;
 mod login;

@@ -1,8 +1,7 @@
 //! A primary and its replicas.
 
 use crate::support::{Doctor, bare, healthy};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use testbed::clock::SteppedClock;
 use testbed::{Builder, Expect, Server, cmd, module, run};
 
 fn replica_of(primary: &Server, settings: Builder) -> Server {
@@ -16,11 +15,6 @@ fn both() -> (Server, Server) {
     let primary = healthy().start();
     let replica = replica_of(&primary, healthy());
     (primary, replica)
-}
-
-fn load(server: &Server, module: &Path) {
-    let path = module.display().to_string();
-    cmd!(server.connection(), "MODULE", "LOAD", path).okay();
 }
 
 #[test]
@@ -43,40 +37,13 @@ fn a_primary_and_its_replica_are_looked_at_from_either() {
 fn a_replica_without_the_module() {
     let primary = bare().start();
     let replica = replica_of(&primary, bare());
-    load(&primary, module::path());
+    let path = module::path().display().to_string();
+    cmd!(primary.connection(), "MODULE", "LOAD", path).okay();
     let doctor = Doctor::of(&primary);
     let finding = doctor.one("module", "error");
     assert_eq!(finding.servers(), [format!("127.0.0.1:{}", replica.port())]);
     finding.run_first(&replica);
     doctor.gone("module");
-}
-
-/// A module that calls itself lock, of version 0.1.0, stands for an older build: it was loaded when the replica
-/// was in step, as the primary's was.
-#[test]
-fn a_replica_with_an_older_version() {
-    let primary = bare().start();
-    let mut replica = replica_of(&primary, bare());
-    load(&primary, module::path());
-    load(&replica, &older(replica.dir()));
-    let doctor = Doctor::of(&primary);
-    let finding = doctor.one("version", "error").says("0.1.0");
-    let line = finding.lines("conf")[0];
-    assert!(line.starts_with("loadmodule "), "{finding:?}");
-    replica.reconfigure(Builder::with_module).restart();
-    replica.wait_for_link();
-    doctor.gone("version");
-}
-
-fn older(folder: &Path) -> PathBuf {
-    let library = folder.join("older.so");
-    let compiled = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor/older.c"))
-        .status();
-    assert!(compiled.expect("a C compiler starts").success());
-    library
 }
 
 #[test]
@@ -96,45 +63,76 @@ fn a_replica_that_is_cut_off() {
 }
 
 #[test]
-fn a_replica_that_hangs() {
+fn a_replica_that_hangs_also_in_a_failover() {
     let (primary, replica) = both();
     replica.signal("STOP");
     let doctor = Doctor::of(&primary);
     doctor.comes("lag", "last heard");
     doctor.looks().misses_a_server();
+    let mut c = primary.connection();
+    cmd!(c, "SET", "k", 1).okay();
+    let port = replica.port().to_string();
+    cmd!(c, "FAILOVER", "TO", "127.0.0.1", port).okay();
+    let finding = doctor.comes("writes", "waiting-for-sync");
+    finding.run_all(&primary);
     replica.signal("CONT");
-    doctor.gone("lag");
+    for check in ["writes", "lag"] {
+        doctor.gone(check);
+    }
     doctor.looks().fine();
 }
 
 #[test]
-fn a_replica_that_takes_writes() {
+fn a_primary_that_goes_on_alone_and_what_is_not_replicated() {
     let primary = healthy().start();
     let replica = replica_of(&primary, healthy().config("replica-read-only", "no"));
-    let doctor = Doctor::of(&primary);
-    doctor.one("read-only", "warning").run_first(&replica);
-    doctor.gone("read-only");
-}
-
-#[test]
-fn a_primary_that_goes_on_alone() {
-    let primary = healthy().start();
-    let _replicas = [(); 2].map(|()| replica_of(&primary, healthy()));
-    let doctor = Doctor::of(&primary);
-    doctor.one("enough-replicas", "advice").run_first(&primary);
-    doctor.gone("enough-replicas");
-}
-
-#[test]
-fn what_is_not_replicated_differs() {
-    let (primary, replica) = both();
+    let other = replica_of(&primary, healthy());
     let mut c = primary.connection();
     run(&mut c, "CONFIG SET lock.default-lease-ms 40000").okay();
     run(&mut c, "ACL SETUSER app on >secret ~lock:* +@all").okay();
     let doctor = Doctor::of(&primary);
     let report = doctor.looks();
-    for (check, severity) in [("same-settings", "warning"), ("same-users", "error")] {
-        report.one(check, severity).run_first(&replica);
+    let alone = report.one("enough-replicas", "advice");
+    alone.run_first(&primary);
+    for (check, severity, count) in [
+        ("read-only", "warning", 1),
+        ("same-settings", "warning", 2),
+        ("same-users", "error", 2),
+    ] {
+        let finding = report.one(check, severity);
+        assert_eq!(finding.servers().len(), count, "{finding:?}");
+        finding.run_first(&replica);
+        finding.run_first(&other);
         doctor.gone(check);
+    }
+    doctor.gone("enough-replicas");
+}
+
+/// Clocks that are wrong, by libfaketime.
+#[test]
+fn a_replica_and_a_server_whose_clocks_are_wrong() {
+    let primary = healthy().start();
+    let address = format!("127.0.0.1 {}", primary.port());
+    let replica = match SteppedClock::start(healthy().config("replicaof", &address)) {
+        Ok(replica) => replica,
+        Err(why) => {
+            println!("left out: {why}");
+            return;
+        }
+    };
+    replica.server.wait_for_link();
+    let doctor = Doctor::of(&primary);
+    doctor.gone("clock-replica");
+    for (seconds, severity) in [(2, "warning"), (-60, "error")] {
+        replica.step(seconds);
+        let finding = doctor.comes("clock-replica", "");
+        assert_eq!(finding.0["severity"], severity, "{finding:?}");
+        assert!(finding.lines("shell")[0].contains("set-ntp"), "{finding:?}");
+        let here = doctor.one("clock-here", "warning");
+        assert_eq!(here.servers(), finding.servers());
+        // As NTP does.
+        replica.step(0);
+        doctor.gone("clock-replica");
+        doctor.gone("clock-here");
     }
 }

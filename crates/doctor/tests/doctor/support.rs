@@ -196,13 +196,15 @@ impl Finding {
     }
 
     /// Its lines of a kind.
-    #[track_caller]
     pub(crate) fn lines(&self, kind: &str) -> Vec<&str> {
         let lines = self.0["fix"].as_array().expect("lines").iter();
         let lines = lines.filter(|one| one["kind"] == kind);
-        let lines: Vec<_> = lines.filter_map(|one| one["line"].as_str()).collect();
-        assert!(!lines.is_empty(), "{kind}: {self:?}");
-        lines
+        lines.filter_map(|one| one["line"].as_str()).collect()
+    }
+
+    /// The first of them.
+    pub(crate) fn line(&self, kind: &str) -> Option<&str> {
+        self.lines(kind).first().copied()
     }
 
     /// Types all commands of it.
@@ -217,28 +219,37 @@ impl Finding {
     /// Types the first of its commands.
     #[track_caller]
     pub(crate) fn run_first(&self, server: &Server) {
-        run(&mut server.connection(), self.lines("run")[0]).value();
+        let line = self.line("run").expect("a command");
+        run(&mut server.connection(), line).value();
     }
 }
 
-/// On a server with settings such as `check severity: name value, name value` the check finds a fault of this
-/// severity. By its first command, and on another such server by its first line of redis.conf, it is gone.
+/// Faults such as `check severity options: name value, name value; command; command`: on a server with these settings,
+/// and after these commands, the check finds one of this severity, if the doctor has these options. After its commands
+/// it is gone; so it is on a server with its first line of redis.conf.
 #[track_caller]
-pub(crate) fn by_settings<const COUNT: usize>(faults: [&str; COUNT]) {
+pub(crate) fn each_is_found_and_fixed<const COUNT: usize>(faults: [&str; COUNT]) {
     for fault in faults {
-        let (what, lines) = fault.split_once(": ").expect("a check and settings");
-        let (check, severity) = what.split_once(' ').expect("a severity");
-        let settings = || {
-            let lines = lines.split(", ").filter_map(|line| line.split_once(' '));
-            lines.fold(healthy(), |builder, (name, value)| {
-                builder.config(name, value)
-            })
-        };
+        let (what, how) = fault.split_once(": ").expect("a check and settings");
+        let mut words = what.split(' ');
+        let [check, severity] = [(); 2].map(|()| words.next().expect("a word"));
+        let options: Vec<_> = words.collect();
+        let mut commands = how.split("; ");
+        let lines = commands.next().unwrap_or_default().split(", ");
+        let lines = lines.filter_map(|line| line.split_once(' '));
+        let add = |builder: Builder, (name, value)| builder.config(name, value);
+        let settings = || lines.clone().fold(healthy(), add);
         let mut server = settings().start();
-        let finding = Doctor::of(&server).one(check, severity);
-        finding.run_first(&server);
-        Doctor::of(&server).gone(check);
-        let (name, value) = finding.lines("conf")[0].split_once(' ').expect("a line");
+        for command in commands {
+            run(&mut server.connection(), command).value();
+        }
+        let doctor = Doctor::of(&server).with(&options);
+        let finding = doctor.one(check, severity);
+        finding.run_all(&server);
+        doctor.gone(check);
+        let Some((name, value)) = finding.line("conf").and_then(|line| line.split_once(' ')) else {
+            continue;
+        };
         server
             .reconfigure(|_| settings().config(name, value))
             .restart();

@@ -3,12 +3,12 @@
 use super::Screen;
 use super::hand_made::{self, HERE, id, lock, lock_id, snapshot, waiter};
 use super::servers::source_as;
-use crate::arguments::{By, Listing};
 use crate::locks;
 use crate::order::{Action, Order, Update};
 use crate::snapshot::{Claim, Found, What};
 use crate::table::Panel;
 use crate::view::Mode;
+use crate::{By, Listing};
 use ratatui::crossterm::event::KeyCode;
 use redis_lock_tool::{Program, Waiter};
 use testbed::{Expect, Server, Talk, cmd, eventually, run};

@@ -1,16 +1,15 @@
 //! The view with real servers.
 
 use super::Screen;
-use crate::arguments::{Arguments, By, Listing};
 use crate::locks;
 use crate::source::Source;
 use crate::table::Panel;
 use crate::view::Mode;
-use clap::Parser;
+use crate::{By, Listing};
 use ratatui::crossterm::event::KeyCode;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use redis_lock_tool::Target;
-use testbed::{Cluster, Expect, Server, Talk, cluster, cmd, eventually, post, run, tls, users};
+use testbed::{Builder, Cluster, Expect, Server, Talk, cluster, cmd, eventually, post, run, users};
 
 fn source(server: &Server) -> Source {
     Source::new(Target::new(settings(server)))
@@ -96,39 +95,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 }
 
 #[test]
-fn unlocking_an_ended_grant_does_not_free_the_next_one() {
-    let server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
-    let mut screen = screen(&server);
-    screen.type_in("u");
-    cmd!(c, "LOCK.RELEASE", "k", "a").int();
-    let next = cmd!(c, "LOCK.ACQUIRE", "k", "b", "EX", 60).grant();
-    screen.type_in("y");
-    screen.shows(["that grant has ended: nothing was done"]);
-    assert_eq!(cmd!(c, "LOCK.INFO", "k").lock_info().token, next.token);
-}
-
-#[test]
-fn queued_calls_are_shown_with_the_name_of_their_session() {
-    let server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
-    let session = cmd!(c, "LOCK.SESSION", "OPEN", "NAME", "checkout").int();
-    for owner in ["a", "b"] {
-        let line = format!("LOCK.ACQUIRE k {owner} HOLDS 1 SESSION {session} QUEUE 0");
-        run(&mut c, &line).int();
-    }
-    let mut screen = screen(&server);
-    screen.press(KeyCode::Enter);
-    screen.shows(["queued 2 ", "waiting 0 ", "checkout", "2 wait"]);
-    screen.type_in("k");
-    screen.shows(["LOCK.RELEASE … a ALL cancels it"]);
-    waiting(&mut c, "k", 2);
-}
-
-#[test]
-fn a_client_that_does_not_wait_any_more_is_not_killed() {
+fn an_order_that_comes_too_late_does_nothing() {
     let server = Server::start();
     let mut c = server.connection();
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
@@ -139,10 +106,15 @@ fn a_client_that_does_not_wait_any_more_is_not_killed() {
     screen.press(KeyCode::Enter);
     screen.type_in("k");
     cmd!(c, "LOCK.RELEASE", "k", "a").int();
-    waiter.receive().grant();
+    let next = waiter.receive().grant();
     screen.type_in("y");
     screen.shows(["no longer waits: nothing was done"]);
     assert_eq!(cmd!(waiter, "PING").text(), "PONG");
+    // Nor is the next grant freed in the place of an ended one.
+    screen.press(KeyCode::Esc);
+    screen.type_in("uy");
+    screen.shows(["that grant has ended: nothing was done"]);
+    assert_eq!(cmd!(c, "LOCK.INFO", "k").lock_info().token, next.token);
 }
 
 #[test]
@@ -174,50 +146,9 @@ fn a_server_that_stops_and_restarts_is_shown_again() {
     cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     let seen = || source.read().servers[0].locks.len() == 1;
     eventually(seen, "the lock to be seen");
-}
-
-#[test]
-fn a_server_without_the_module_is_an_error() {
-    let server = Server::builder().without_module().start();
-    let snapshot = source(&server).read();
-    let error = snapshot.servers[0].error.clone().unwrap_or_default();
+    server.reconfigure(Builder::without_module).restart();
+    let error = source.read().servers.remove(0).error.unwrap_or_default();
     assert!(!error.is_empty());
-}
-
-#[test]
-fn a_cluster_that_speaks_tls_is_shown() {
-    let keeper = Server::start();
-    if !tls::certificates(keeper.dir()) {
-        println!("left out: no openssl");
-        return;
-    }
-    let port = testbed::server::Port::free();
-    let server = tls::settings(Server::builder(), port.number(), keeper.dir())
-        .config("cluster-enabled", "yes")
-        .config("tls-cluster", "yes")
-        .try_start();
-    let Ok(server) = server else {
-        println!("left out: a server without TLS");
-        return;
-    };
-    cluster::of_one(&server);
-    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
-    // In the program itself it is main that does so.
-    redis_lock_tool::prepare_tls();
-    let shown = |more: &[&str], url: &str| {
-        let words = ["redis-lock-top", "--url", url].into_iter();
-        let arguments = Arguments::parse_from(words.chain(more.iter().copied()));
-        let target = arguments.server.target().expect("settings");
-        let server = Source::new(target).read().servers.remove(0);
-        (server.locks.len(), server.error)
-    };
-    let authority = keeper.dir().join("ca.crt").display().to_string();
-    let url = format!("rediss://localhost:{}", port.number());
-    assert_eq!(shown(&["--cacert", &authority], &url), (1, None));
-    assert_eq!(shown(&[], &format!("{url}/#insecure")), (1, None));
-    // A certificate that nobody vouches for.
-    let (locks, error) = shown(&[], &url);
-    assert!(locks == 0 && error.is_some());
 }
 
 #[test]

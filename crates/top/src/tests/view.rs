@@ -3,7 +3,7 @@
 use super::Screen;
 use super::hand_made::{HERE, lock, lock_id, screen, snapshot, waiter};
 use crate::order::{Action, Order, Update};
-use crate::snapshot::{Found, Server};
+use crate::snapshot::{Found, Server, Snapshot};
 use crate::table::Panel;
 use crate::view::Mode;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -34,10 +34,7 @@ fn each_table_is_sorted_as_its_title_says_until_s_and_r() {
     }
     // The other tables have their own order.
     assert_eq!(screen.keys(Panel::Queues), ["mail", "orders"]);
-}
-
-#[test]
-fn a_lock_without_a_deadline_has_the_most_time_left() {
+    // A lock without a deadline has the most time left.
     let mut for_ever = lock("for-ever", "a", 1, 0);
     for_ever.held.ttl_ms = -1;
     let mut screen = Screen::of(snapshot(&[for_ever, lock("short", "b", 2, 0)]));
@@ -110,14 +107,6 @@ fn a_lock_is_freed_only_after_a_yes() {
 }
 
 #[test]
-fn a_question_about_long_names_still_shows_the_answers() {
-    let (key, owner) = ("k".repeat(5000), "o".repeat(256));
-    let mut screen = Screen::of(snapshot(&[lock(&key, &owner, 1, 0)]));
-    screen.type_in("u");
-    screen.shows(["y: yes. Any other key: no."]);
-}
-
-#[test]
 fn a_waiter_is_killed_only_after_a_yes() {
     let mut screen = screen();
     let look = Some(Order::look(&lock_id("orders")));
@@ -173,12 +162,32 @@ fn a_paused_view_does_not_change() {
 
 #[test]
 fn rates_and_gauges_are_shown_at_the_top() {
-    let mut screen = screen();
-    let mut later = snapshot(&[]);
+    let with = |servers: &[(&str, &str)]| {
+        let server = |(address, info): &(&str, &str)| Server {
+            address: (*address).to_owned(),
+            info: lines(info),
+            ..Server::default()
+        };
+        Snapshot::of(servers.iter().map(server).collect())
+    };
+    let mut screen = Screen::of(with(&[("a", "lock_grants:100"), ("b", "lock_grants:50")]));
+    // 10 on a; 5 on b, which was restarted; c is new, so its increase is unknown.
+    let mut later = with(&[
+        (
+            "a",
+            "redis_version:7.0.15\nlock_held:2\nlock_longest_queue:3\nlock_grants:110",
+        ),
+        ("b", "lock_held:3\nlock_longest_queue:4\nlock_grants:5"),
+        ("c", "lock_grants:1000"),
+    ]);
     later.at = screen.view.now.at + Duration::from_secs(2);
-    later.servers[0].info = lines("redis_version:7.0.15\nlock_held:5\nlock_grants:35");
     screen.apply(Update::Snapshot(later));
-    screen.shows(["here:1 Redis 7.0.15", "held 5 ", "grants/s 12.5"]);
+    screen.shows([
+        "3 primaries, Redis 7.0.15",
+        "held 5 ",
+        "longest queue 4 ",
+        "grants/s 7.5",
+    ]);
     // An unknown value is not zero.
     screen.shows(["hand-offs/s -"]);
 }
@@ -199,6 +208,11 @@ fn a_tall_screen_shows_all_tables_and_a_short_one_the_current_one() {
     screen.hides("token");
     screen.type_in("3");
     screen.shows(["1m30s"]);
+    // A question about long names still shows the answers.
+    let (key, owner) = ("k".repeat(5000), "o".repeat(256));
+    let mut screen = Screen::of(snapshot(&[lock(&key, &owner, 1, 0)]));
+    screen.type_in("u");
+    screen.shows(["y: yes. Any other key: no."]);
     // Any size can be drawn.
     for size in [(1, 1), (10, 4), (30, 8)] {
         screen.size = size;

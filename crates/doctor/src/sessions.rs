@@ -1,7 +1,7 @@
-//! The programs that use a server, by their sessions.
+//! The sessions of a server, and the locks of those whose programs do not poll.
 
 use crate::ask::Asker;
-use crate::facts::{Programs, Stuck};
+use crate::facts::Session;
 use crate::finding::Seen;
 use redis_lock_tool::{Program, ProgramGrant, Reply, Waiter, command, items, waiters_of, words};
 
@@ -14,31 +14,29 @@ const QUEUES: usize = 50;
 const PLACES: usize = 200;
 
 /// Lists them.
-pub(crate) fn examine(c: &mut Asker) -> Seen<Programs> {
+pub(crate) fn examine(c: &mut Asker) -> Seen<Vec<Session>> {
     let list = command("LOCK.SESSION LIST");
     let list = c.with(|link| link.ask(&list))?;
     if list.as_ref().is_err_and(|error| error.contains("unknown")) {
         // Another check tells that the module is not loaded.
-        return Ok(Programs::default());
+        return Ok(Vec::new());
     }
     let list = c.allowed(list, "LOCK.SESSION LIST", "+lock.session|list")?;
-    let all: Vec<_> = items(&list).iter().filter_map(Program::read).collect();
-    let stuck = all.iter().filter(|program| program.is_stuck()).cloned();
-    let mut stuck: Vec<_> = stuck
-        .map(|program| Stuck {
-            program,
-            ..Stuck::default()
-        })
-        .collect();
-    let asked = stuck.len().min(REPORTED);
-    name_locks(c, &mut stuck[..asked])?;
-    Ok(Programs { all, stuck })
+    let programs = items(&list).iter().filter_map(Program::read);
+    let session = |program| Session {
+        program,
+        ..Session::default()
+    };
+    let mut all: Vec<_> = programs.map(session).collect();
+    let stuck = all.iter_mut().filter(|one| one.program.is_stuck());
+    name_locks(c, &mut stuck.take(REPORTED).collect::<Vec<_>>())?;
+    Ok(all)
 }
 
 /// Adds names of locks, as far as they may be seen.
-fn name_locks(c: &mut Asker, stuck: &mut [Stuck]) -> Seen<()> {
-    let own = |one: &Stuck| format!("LOCK.SESSION GRANTS {} COUNT {NAMED}", one.program.id);
-    let own = stuck.iter().map(|one| command(&own(one)));
+fn name_locks(c: &mut Asker, stuck: &mut [&mut Session]) -> Seen<()> {
+    let own = |id| format!("LOCK.SESSION GRANTS {id} COUNT {NAMED}");
+    let own = stuck.iter().map(|one| command(&own(one.program.id)));
     let held = c.with(|link| link.lists(own, ProgramGrant::read))?;
     for (one, grants) in stuck.iter_mut().zip(held) {
         let names = grants.iter().map(|grant| words::name(&grant.key));
@@ -53,11 +51,10 @@ fn name_locks(c: &mut Asker, stuck: &mut [Stuck]) -> Seen<()> {
     let queues = keys.iter().map(|key| waiters_of(key, PLACES));
     let queues = c.with(|link| link.lists(queues, Waiter::read))?;
     for (key, queue) in keys.iter().zip(queues) {
-        let name = words::name(key);
         for one in &mut *stuck {
             let is_own = |call: &Waiter| call.session == one.program.id;
             if one.waits.len() < NAMED && queue.iter().any(is_own) {
-                one.waits.push(name.clone());
+                one.waits.push(words::name(key));
             }
         }
     }

@@ -1,0 +1,205 @@
+//! Room for locks, for connections and for those who wait.
+
+use crate::facts::Node;
+use crate::finding::Severity::{Error, Warning};
+use crate::finding::{Fix, Judged, Seen, act, known, ok, only, run, set};
+
+/// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
+const WAITER: i64 = 36_000;
+const MEGABYTE: i64 = 1 << 20;
+/// The open files that the server reserves for itself.
+const OWN_FILES: i64 = 32;
+
+pub(super) fn eviction(node: &Node) -> Judged {
+    let policy = node.told("maxmemory_policy")?;
+    let seen = format!("maxmemory-policy {policy}");
+    if policy == "noeviction" {
+        return ok(seen);
+    }
+    let fix = set("maxmemory-policy", "noeviction");
+    let seen = format!("{seen}: locks have a TTL, and can be evicted");
+    if node.count("maxmemory")? != 0 {
+        return Error.says(seen, fix);
+    }
+    let seen = format!("{seen} as soon as maxmemory is set (it is 0 now)");
+    Warning.says(seen, fix)
+}
+
+pub(super) fn evicted(node: &Node) -> Judged {
+    let keys = node.count("evicted_keys")?;
+    let seen = format!("{keys} keys were evicted since the start (or the last CONFIG RESETSTAT)");
+    if keys == 0 {
+        return ok(seen);
+    }
+    let keep = match node.told("maxmemory_policy")? {
+        "noeviction" => Vec::new(),
+        _ => set("maxmemory-policy", "noeviction"),
+    };
+    let fix = [keep, run("CONFIG RESETSTAT")].concat();
+    Warning.says(format!("{seen}, perhaps held locks"), fix)
+}
+
+pub(super) fn memory(node: &Node) -> Judged {
+    let (used, most) = (used(node)?, node.count("maxmemory")?);
+    if most == 0 {
+        return ok("maxmemory 0: no limit");
+    }
+    let seen = format!("{} used of maxmemory {}", megabytes(used), megabytes(most));
+    let more = set("maxmemory", half_more(used.max(most)));
+    if used >= most {
+        let seen = format!("{seen}: LOCK.ACQUIRE fails with OOM, re-entry included");
+        return Error.says(seen, more);
+    }
+    if is_nearly(used, most) {
+        return Warning.says(seen, more);
+    }
+    ok(seen)
+}
+
+pub(super) fn waiters_memory(node: &Node) -> Judged {
+    let total = node.number("lock.max-waiters-total")?;
+    let (used, most) = (used(node)?, node.count("maxmemory")?);
+    let (limit, name) = match most {
+        0 => (node.count("total_system_memory")?, "the machine's memory"),
+        most => (most, "maxmemory"),
+    };
+    // Some servers do not tell how much there is.
+    only(limit > 0)?;
+    let waiting = node.count("lock_waiting")?;
+    let need = (may_wait(node, total)? - waiting).max(0) * WAITER;
+    let left = (limit - used).max(0);
+    let seen = format!(
+        "lock.max-waiters-total {total}: further waiters can take {}, {name} ({}) leaves {}",
+        megabytes(need),
+        megabytes(limit),
+        megabytes(left)
+    );
+    if need <= left {
+        return ok(seen);
+    }
+    // Half of what is left is for the locks, and all else.
+    let fitting = waiting + left / 2 / WAITER;
+    let fewer = set("lock.max-waiters-total", fitting);
+    let more = set("maxmemory", half_more(used + need));
+    let fix = match most {
+        0 => fewer,
+        _ if fitting < 100 => [more, fewer].concat(),
+        _ => [fewer, more].concat(),
+    };
+    Warning.says(seen, fix)
+}
+
+/// The memory that counts towards `maxmemory`.
+fn used(node: &Node) -> Seen<i64> {
+    Ok(node.count("used_memory")? - node.count("mem_not_counted_for_evict")?)
+}
+
+/// So many bytes and half of them, in whole megabytes.
+fn half_more(bytes: i64) -> i64 {
+    (bytes / MEGABYTE + 1) * MEGABYTE * 3 / 2
+}
+
+fn megabytes(bytes: i64) -> String {
+    let tenths = bytes * 10 / MEGABYTE;
+    format!("{}.{} MB", tenths / 10, tenths % 10)
+}
+
+/// Whether more than 90 % are used.
+fn is_nearly(used: i64, most: i64) -> bool {
+    used > most - most / 10
+}
+
+pub(super) fn clients(node: &Node) -> Judged {
+    let most = node.count("maxclients")?;
+    only(most > 0)?;
+    let here = node.count("connected_clients")?;
+    let refused = node.count("rejected_connections")?;
+    let seen = format!("{here} connections of maxclients {most}");
+    let fix = more_clients(most, 2 * most);
+    if is_nearly(here, most) {
+        return Error.says(seen, fix);
+    }
+    if refused == 0 {
+        return ok(seen);
+    }
+    let since = "since the start (or the last CONFIG RESETSTAT)";
+    let seen = format!("{seen}; {refused} were refused {since}");
+    Warning.says(seen, [fix, run("CONFIG RESETSTAT")].concat())
+}
+
+pub(super) fn waiters_connections(node: &Node) -> Judged {
+    let total = node.number("lock.max-waiters-total")?;
+    let most = node.count("maxclients")?;
+    let may_wait = may_wait(node, total)?;
+    let seen =
+        format!("lock.max-waiters-total {total}, maxclients {most}: {may_wait} calls may wait");
+    if may_wait == total || !is_lowered(most) {
+        return ok(seen);
+    }
+    let seen = format!("{seen}; the limit of open files has lowered maxclients");
+    let fewer = set("lock.max-waiters-total", may_wait);
+    let more = more_clients(most, total * 4 / 3 + OWN_FILES);
+    Warning.says(seen, [fewer, more].concat())
+}
+
+/// How many calls may wait where `lock.max-waiters-total` is `total`: on three quarters of the connections at
+/// most.
+fn may_wait(node: &Node, total: i64) -> Seen<i64> {
+    Ok(match node.count("maxclients")? {
+        0 => total,
+        most => total.min(most * 3 / 4),
+    })
+}
+
+/// More connections; where the system has set the limit, more open files come first.
+fn more_clients(most: i64, wanted: i64) -> Vec<Fix> {
+    let lines = set("maxclients", wanted);
+    if !is_lowered(most) {
+        return lines;
+    }
+    let files = wanted + OWN_FILES;
+    let first = act(format!(
+        "allow more open files and restart: LimitNOFILE={files} in the unit, or ulimit -n {files}"
+    ));
+    [first, lines].concat()
+}
+
+/// Whether a server has lowered `maxclients` at its start to what the limit of open files allows: then it is
+/// a round number less what the server keeps for itself.
+fn is_lowered(most: i64) -> bool {
+    let files = most + OWN_FILES;
+    most < 10_000 && (files % 1024 == 0 || files.count_ones() == 1)
+}
+
+/// How many more calls may queue, on the server and for the lock with the longest queue. At the end: the highest value
+/// of the setting.
+#[rustfmt::skip]
+const QUEUES: [(&str, &str, &str, i64); 2] = [
+    ("lock.max-queued", "lock_queued", "queued calls", 100_000_000),
+    ("lock.max-waiters", "lock_longest_queue", "calls wait for one lock", 1_000_000),
+];
+
+pub(super) fn queued(node: &Node) -> Judged {
+    let (mut found, mut fine) = (Vec::new(), Vec::new());
+    for (name, field, what, highest) in QUEUES {
+        let now = node.count(field)?;
+        let most = known(node.number(name))?.unwrap_or(0);
+        let seen = format!("{now} {what}, of {name} {most}");
+        let look = act(
+            "check whether the holder of the lock with the longest queue is alive: redis-lock-top locks",
+        );
+        let more = set(name, most.saturating_mul(2).min(highest));
+        let fix = [look, more].concat();
+        if most == 0 {
+            // Another check tells that nothing can queue.
+        } else if now >= most {
+            let seen = format!("{seen}: further ones fail with MAXWAITERS");
+            found.extend(Error.says(seen, fix)?);
+        } else if is_nearly(now, most) {
+            found.extend(Warning.says(seen, fix)?);
+        } else {
+            fine.extend(ok(seen)?);
+        }
+    }
+    Ok(if found.is_empty() { fine } else { found })
+}

@@ -1,0 +1,193 @@
+//! The module, the server that loads it, its commands, and what a crash of it loses.
+
+use super::settings;
+use crate::facts::{Facts, Node};
+use crate::finding::Severity::{Advice, Error, Fine, Warning};
+use crate::finding::{Fix, Judged, act, conf, known, ok, only, or_ok, run, set, shell};
+
+/// Where `make install` puts the module.
+const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
+/// The versions that the tests run on: those of `scripts/servers.txt`.
+pub(super) const TESTED: [&str; 4] = ["Redis 7.0", "Redis 8.2", "Valkey 8.1", "Valkey 9.1"];
+/// The versions of which docs/install.md says that `MODULE LOADEX` can end them.
+const CRASH_AT_LOADEX: [&str; 4] = ["Redis 7.2", "Redis 7.4", "Valkey 8.1", "Valkey 9.1"];
+
+pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
+    if let Some(module) = known(node.module())? {
+        return ok(format!("module lock {}", written(module.version)));
+    }
+    let mut loaded = facts.nodes.iter().filter_map(|node| node.module().ok());
+    let path = loaded.find_map(|module| module.path.as_deref());
+    let line = format!("loadmodule {}", path.unwrap_or(INSTALLED));
+    let load = run(line.replace("loadmodule", "MODULE LOAD"));
+    let load = [conf(line), load].concat();
+    let seen = "the module lock is not loaded";
+    let absent = node.absent.as_ref();
+    if absent.is_ok_and(|absent| absent.contains("del")) {
+        let seen = format!("{seen}, and cannot be loaded: DEL is renamed or disabled");
+        return Error.says(seen, [not_renamed("DEL"), load].concat());
+    }
+    Error.says(seen, load)
+}
+
+pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
+    let module = node.module()?;
+    let loaded = facts.nodes.iter().filter_map(|node| node.module().ok());
+    let newest = loaded.map(|module| module.version).max();
+    let (own, newest) = (module.version, newest.unwrap_or(module.version));
+    let (seen, latest) = (format!("version {}", written(own)), written(newest));
+    if own == newest {
+        return ok(format!("{seen}, the newest here"));
+    }
+    let path = module.path.as_deref().unwrap_or(INSTALLED);
+    let install = act(format!("install version {latest} at {path} and restart"));
+    let fix = [install, conf(format!("loadmodule {path}"))].concat();
+    let primary = facts.primary_of(node).and_then(Node::module);
+    if primary.is_ok_and(|theirs| theirs.version > own) {
+        let seen = format!("a replica with {seen}, its primary has a newer one");
+        return Error.says(seen, fix);
+    }
+    Warning.says(format!("{seen}, another server has {latest}"), fix)
+}
+
+pub(super) fn server(node: &Node) -> Judged {
+    let (name, version) = node.server()?;
+    let seen = format!("{name} {version}");
+    let (major, minor) = node.version()?;
+    if name == "Redis" && major < 7 {
+        return Error.says(seen, act("upgrade to Redis 7.0 or later, or to Valkey"));
+    }
+    let line = format!("{name} {major}.{minor}");
+    let tested = if TESTED.contains(&line.as_str()) {
+        "of a release line that the module is tested on"
+    } else {
+        "the module is tested on other versions"
+    };
+    let crash = if CRASH_AT_LOADEX.contains(&line.as_str()) {
+        "; MODULE LOADEX with an unknown setting crashes it"
+    } else {
+        ""
+    };
+    ok(format!("{seen}: {tested}{crash}"))
+}
+
+/// Other modules do no harm, as tests show: they are listed for the reader of the report.
+pub(super) fn neighbours(node: &Node) -> Judged {
+    let modules = node.modules.as_ref().map_err(Clone::clone)?;
+    let others = modules.iter().filter(|module| module.name != "lock");
+    let names: Vec<_> = others.map(|module| module.name.as_str()).collect();
+    ok(match names.as_slice() {
+        [] => "no other module".to_owned(),
+        names => format!("other modules: {}", names.join(", ")),
+    })
+}
+
+pub(super) fn commands(node: &Node) -> Judged {
+    let mut found = Vec::new();
+    for command in node.absent.as_ref().map_err(Clone::clone)? {
+        let hurts = match command.as_str() {
+            "client" => {
+                "after a stall, a waiting client that has disconnected may be granted the lock"
+            }
+            "wait" => "no program can find out whether replicas have its grant",
+            "config" | "cluster" if node.in_cluster() => {
+                "the module cannot redirect its waiters when a slot moves"
+            }
+            _ => continue,
+        };
+        let name = command.to_uppercase();
+        let seen = format!("{name} is renamed or disabled: {hurts}");
+        found.extend(Warning.says(seen, not_renamed(&name))?);
+    }
+    or_ok(found, "no command that the module needs is renamed")
+}
+
+fn not_renamed(command: &str) -> Vec<Fix> {
+    act(format!(
+        "delete the line \"rename-command {command} …\" from redis.conf and restart; \
+         keep users from {command} by ACL rules"
+    ))
+}
+
+/// `0.3.0` for 300.
+fn written(version: u32) -> String {
+    let (major, minor) = (version / 10_000, version / 100 % 100);
+    format!("{major}.{minor}.{}", version % 100)
+}
+
+/// Where the configuration loads the module.
+pub(super) fn files(node: &Node) -> Judged {
+    only(!node.told("config_file")?.is_empty())?;
+    let Some(files) = &node.files else {
+        let seen = "the configuration file is not on this machine, or may not be read: a loadmodule line belongs in \
+                    the server's own file, not into an included one";
+        let look = "grep -r '^ *loadmodule' /etc/redis /etc/valkey /etc/redis-lock";
+        return Fine.says(seen, shell(look));
+    };
+    let own = &files.own;
+    let mut found = Vec::new();
+    for (path, module) in &files.included {
+        let line = format!("the line \"loadmodule {module}\" from {path}");
+        found.extend(if files.loads.contains(module) {
+            let seen = format!("{own} and {path}, which it includes, both load {module}");
+            Error.says(
+                format!("{seen}: the next start fails"),
+                act(format!("delete {line}")),
+            )?
+        } else {
+            let seen = format!("{path}, which {own} includes, loads {module}");
+            let seen = format!("{seen}: after a CONFIG REWRITE the server does not start");
+            Warning.says(seen, act(format!("move {line} to {own}")))?
+        });
+    }
+    or_ok(found, "no included file loads a module")
+}
+
+pub(super) fn persistence(node: &Node) -> Judged {
+    if node.count("aof_enabled")? == 1 {
+        return settings::value(node, "appendfsync");
+    }
+    let aof = set("appendonly", "yes");
+    match node.setting("save")? {
+        "" => Error.says(
+            "neither AOF nor save points: a crash or a restart loses every lock",
+            aof,
+        ),
+        save => {
+            let loses = "a crash loses everything since the last save";
+            Advice.says(format!("save points only ({save}): {loses}"), aof)
+        }
+    }
+}
+
+pub(super) fn save(node: &Node) -> Judged {
+    if node.told("rdb_last_bgsave_status")? == "ok" {
+        return ok("the last background save succeeded");
+    }
+    let folder = node.setting("dir").unwrap_or("its folder");
+    let look = shell(format!("ls -ld {folder}; df -h {folder}"));
+    let fix = [look, run("BGSAVE")].concat();
+    let seen = format!("the last background save failed (in {folder})");
+    let name = "stop-writes-on-bgsave-error";
+    if !node.setting("save")?.is_empty() && node.setting(name)? == "yes" {
+        let seen = format!("{seen}: every write fails with MISCONF, renewals included");
+        return Error.says(seen, [fix, set(name, "no")].concat());
+    }
+    Warning.says(seen, fix)
+}
+
+pub(super) fn aof(node: &Node) -> Judged {
+    only(node.count("aof_enabled")? == 1)?;
+    let folder = node.setting("dir").unwrap_or("its folder");
+    let look = shell(format!("df -h {folder}; dmesg | tail"));
+    if node.told("aof_last_write_status")? != "ok" {
+        let seen = "the last write of the AOF failed: every write fails with MISCONF";
+        let room = act("free disk space: the server retries automatically");
+        return Error.says(seen, [look, room].concat());
+    }
+    if node.told("aof_last_bgrewrite_status")? != "ok" {
+        let seen = "the last rewrite of the AOF failed: the file grows";
+        return Warning.says(seen, [look, run("BGREWRITEAOF")].concat());
+    }
+    ok("the AOF is written")
+}
