@@ -104,7 +104,7 @@ func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
 	}
 	if ctx.Err() != nil {
 		end := ended(ctx, failure.Kind)
-		failure.Kind, failure.Cause = end.Kind, fmt.Errorf("%w: %w", end.Cause, failure.Cause)
+		failure.Kind, failure.Cause = end.Kind, fmt.Errorf("%w: %w", end.Err, failure.Cause)
 	}
 	return failure
 }

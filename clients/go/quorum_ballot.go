@@ -112,7 +112,7 @@ func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 	asks, ctx := v.asks, b.ctx
 	ctx, v.leave = context.WithCancel(ctx)
 	b.call(func() func() {
-		grant, err := v.acquire(ctx, nil, b.key, t)
+		grant, err := v.acquire(ctx, b.key, t)
 		return func() {
 			switch {
 			case v.asks == asks:

@@ -32,14 +32,14 @@ type node struct {
 	needed   chan struct{} // ends a pause of the loop
 }
 
-// nodeOf returns the node of a server. Its loop begins with it.
-func (l *Locks) nodeOf(server *server.Server) *node {
+// node returns the node of an address. Its loop begins with it.
+func (l *Locks) node(address string, connect func() *server.Server) *node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.nodes[server]
+	n := l.nodes[address]
 	if n == nil {
-		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
-		l.nodes[server] = n
+		n = &node{Node: state.NewNode(address), locks: l, server: connect(), needed: make(chan struct{}, 1)}
+		l.nodes[address] = n
 		if !l.st.IsClosed() {
 			l.loops.Go(n.loop)
 		}
@@ -111,7 +111,7 @@ func (n *node) round() *state.Fault {
 			"NAME", l.options.Service})[0]
 		session, _ := opened.Value.(int64)
 		if session == 0 {
-			return cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN returned no session id")})
+			return cmp.Or(opened.Fault, state.NoReply(n.Address, errors.New("OPEN returned no session id"), false))
 		}
 		st = l.lock()
 		if st.Opened(&n.Node, session); st.IsClosed() {
@@ -137,7 +137,7 @@ func (n *node) round() *state.Fault {
 				broken = reply.Fault
 			}
 			if words := commands[i]; reply.Fault.Redirects() && words[0] == "LOCK.RELEASE" {
-				go l.call(context.Background(), target{key: words[1].(string)}, words)
+				go l.call(context.Background(), target{key: words[1].(string)}, 2*limit, words)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (n *node) relocate() {
 	l.unlock()
 	l.servers.Refresh()
 	for _, claim := range claims {
-		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at != n.server {
+		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at.Options().Addr != n.Address {
 			l.lock().Relocate(claim, &n.Node)
 			l.unlock()
 		}

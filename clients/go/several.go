@@ -16,13 +16,13 @@ type Grants []*Grant
 func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOption) (grants Grants, err error) {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
-	task, terms, begun := l.Task(), l.terms(options), time.Now()
+	terms, begun := l.Task().terms(options), time.Now()
 	for _, key := range slices.Compact(keys) {
 		left := terms
 		if terms.wait > 0 {
 			left.wait = max(0, terms.wait-time.Since(begun))
 		}
-		grant, err := l.acquire(ctx, task, key, left)
+		grant, err := l.acquire(ctx, key, left)
 		if err != nil {
 			return nil, errors.Join(err, grants.Release(context.WithoutCancel(ctx)))
 		}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,12 +75,12 @@ func TestALossIsForgottenWhenTheCallsOfItsTimeAreAnswered(t *testing.T) {
 	r.BeginCall(of.Name)
 	r.poll(-1, 0, lost("k", 50))
 	r.EndCall(of.Name)
-	if r.reported(of) == "" {
+	if r.losses[of] == "" {
 		t.Fatal("forgotten too early")
 	}
 	r.EndCall(of.Name)
 	r.poll(-1, 0, lost("k", 50))
-	if r.reported(of) != "" {
+	if r.losses[of] != "" {
 		t.Fatal("not forgotten")
 	}
 }
@@ -103,12 +102,12 @@ func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
 		t.Fatal(block)
 	}
 	r.at(140).Failed(139*s, noReply.Fault)
-	r.has(grant, Lost, "silence")
+	r.has(grant, Ended, "silence")
 	r.isDue("LOCK.RELEASE k o ALL TOKEN 50")
 }
 
 func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
-	r, fault := open(t), &Fault{Err: errors.New("refused")}
+	r, fault := open(t), refused
 	grant, other := r.held("k"), r.held("other")
 	other.Sure = 132 * s
 	r.at(109).Failed(109*s, fault)
@@ -116,15 +115,15 @@ func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 	r.at(130.1).Failed(130*s+100*ms, fault)
 	r.has(grant, Held, "")
 	r.at(131).Failed(130*s+900*ms, fault)
-	r.has(grant, Lost, "silence")
+	r.has(grant, Ended, "silence")
 	r.at(133.1).Failed(132*s+100*ms, fault) // one try that takes a second
-	r.has(other, Lost, "silence")
+	r.has(other, Ended, "silence")
 }
 
 // The first POLL after a failure is answered soon: until then the server counts as down.
 func TestAServerThatIsBackAnswersSoon(t *testing.T) {
 	r := open(t)
-	r.Failed(r.At, &Fault{Err: errors.New("refused")})
+	r.Failed(r.At, refused)
 	r.sessionEnded()
 	r.Opened(8)
 	if block := r.Block(r.n); block != 100*ms {
@@ -172,7 +171,7 @@ func TestALossIsReportedOnce(t *testing.T) {
 	r.poll(5000, 0, lost("k", 50))
 	r.Changed = nil
 	r.is(r.Confirmed(grant, says("NOTHELD x").at(r.At)), ErrLost)
-	r.has(grant, Lost, "deleted")
+	r.has(grant, Ended, "deleted")
 	if len(r.Changed) > 0 {
 		t.Fatal("reported twice")
 	}
@@ -190,8 +189,8 @@ func TestMovingAGrant(t *testing.T) {
 		due.Apply(reply.at(r.At))
 	}
 	r.poll(-1, 0, []any{"taken", "taken", "o", int64(50), int64(9)})
-	r.has(all["gone"], Lost, "gone (NOTHELD)")
-	r.has(all["taken"], Lost, "taken")
+	r.has(all["gone"], Ended, "gone (NOTHELD)")
+	r.has(all["taken"], Ended, "taken")
 	r.has(all["kept"], Held, "")
 	r.isDue("LOCK.RENEW kept o TOKEN 50 SESSION 8")
 }
@@ -220,7 +219,7 @@ func TestAFixedLease(t *testing.T) {
 		t.Fatal(isOver, rest)
 	}
 	r.at(100.7).End(c)
-	r.has(c, Lost, "expired")
+	r.has(c, Ended, "expired")
 }
 
 // A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant.
@@ -232,7 +231,7 @@ func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.sureTill(c, 103)
 	r.at(104).poll(9000, 0)
-	r.has(c, Lost, "silence")
+	r.has(c, Ended, "silence")
 }
 
 // detached is a grant with the token 50 that the user has detached.
@@ -268,7 +267,7 @@ func TestAGrantThatIsAdoptedBeforeItsEvents(t *testing.T) {
 	r.poll(-1, 1, taken("k"))
 	r.has(c, Held, "")
 	r.poll(-1, 0, taken("k"))
-	r.has(c, Lost, "taken")
+	r.has(c, Ended, "taken")
 }
 
 // A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions.
@@ -307,7 +306,7 @@ func TestAMaximumTime(t *testing.T) {
 	if got := fmt.Sprint(c.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
-	r.has(c, Lost, "its maximum time is over")
+	r.has(c, Ended, "its maximum time is over")
 	r.is(r.Released(c, noReply), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 }
@@ -329,7 +328,7 @@ func TestAnAdoption(t *testing.T) {
 // In a cluster, a deleted grant may be at another node: it is unsure until that node has answered.
 func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 	for reply, reason := range map[*Reply]string{
-		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("NOTHELD x")}: "deleted",
+		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("other", "NOTHELD x")}: "deleted",
 	} {
 		r, other := open(t), NewNode("other")
 		r.isCluster = true
@@ -341,8 +340,8 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 		}
 		r.isDue()
 		reply.From = &other
-		r.fine(r.Found(c, reply.at(101*s)))
-		if c.Reason != reason || reason == "" && (c.Node != &other || c.Sure != 111*s || !other.grants[c]) {
+		r.fine(r.Moved(c, 0, reply.at(101*s)))
+		if c.IsLost() != (reason != "") || reason == "" && (c.Node != &other || c.Sure != 111*s || !other.grants[c]) {
 			t.Fatal(c)
 		}
 	}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,17 +10,24 @@ import (
 // † Neither during a call nor while a release is unfinished.
 func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
 	r, task := open(t), &Task{Owner: "o"}
-	if r.UsableOwner(task) != "o" {
+	owner := func() string {
+		r.t.Helper()
+		c := r.claim("k", 5*s)
+		c.Owner, c.Task, task.Owner = "fresh", task, "o"
+		r.fine(r.Ask(c))
+		r.GiveUp(c)
+		return c.Owner
+	}
+	if owner() != "o" {
 		t.Fatal("not usable")
 	}
 	r.BeginCall(Name{"other", "o"})
-	if r.UsableOwner(task) != "" {
+	if owner() != "fresh" {
 		t.Fatal("used during a call")
 	}
 	r.EndCall(Name{"other", "o"})
-	task.Owner = "o"
 	r.cancelLater(Name{"other", "o"})
-	if r.UsableOwner(task) != "" {
+	if owner() != "fresh" {
 		t.Fatal("used during a release")
 	}
 }
@@ -49,7 +55,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 			r.is(r.Confirmed(c, noReply.at(r.At)), ErrUnavailable)
 		},
 	} {
-		r, task := open(t), &Task{Owner: "o"}
+		r, task := open(t), &Task{Owner: "o", Held: map[string]*Claim{}}
 		c := r.asked("k", task)
 		happens(r, c)
 		if task.Owner != "" || c.Owner != "o" {
@@ -117,7 +123,7 @@ func TestEventsAreAppliedOnce(t *testing.T) {
 	r.Opened(8)
 	event[0] = int64(1)
 	r.Polled(r.n, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
-	r.has(grant, Lost, "deleted")
+	r.has(grant, Ended, "deleted")
 }
 
 // A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way.
@@ -189,7 +195,7 @@ func TestBusyOrUnavailable(t *testing.T) {
 	r.Opened(8)
 	r.step(wait, ErrUnavailable.Error())
 	r.sessionEnded()
-	r.at(101).Failed(101*s, ErrorReply("MAXSESSIONS x"))
+	r.at(101).Failed(101*s, ErrorReply("server", "MAXSESSIONS x"))
 	r.step(asked, ErrRefused.Error())
 }
 
@@ -219,9 +225,9 @@ func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
 	if r.GiveUp(unsent) || len(r.claims)+len(r.unfinished) > 0 {
 		t.Fatal("cancelled")
 	}
-	refused := r.asked("refused", nil)
-	r.Answered(refused, 7, r.At, Reply{Fault: &Fault{Err: errors.New("refused")}})
-	if r.GiveUp(refused) {
+	unreached := r.asked("refused", nil)
+	r.Answered(unreached, 7, r.At, Reply{Fault: refused})
+	if r.GiveUp(unreached) {
 		t.Fatal("what was not sent is cancelled")
 	}
 	wait := r.asked("k", nil)
