@@ -40,7 +40,7 @@ func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, optio
 func (l *Locks) acquire(ctx context.Context, key string, t terms) (held *Grant, err error) {
 	begun := time.Now()
 	key = l.options.Prefix + key
-	defer func() { l.options.Observer.acquired(key, begun, err) }()
+	defer func() { observe(l.options.Observer.Acquired, key, begun, err) }()
 	switch {
 	case t.wrong != "":
 		return nil, misuse("acquire", key, t.wrong)
@@ -58,19 +58,20 @@ func (l *Locks) acquire(ctx context.Context, key string, t terms) (held *Grant, 
 	if held := l.heldBy(t.Task, key); held != nil {
 		return held, held.enterAgain(ctx, t.Mode)
 	}
-	to := target{key: key}
-	if fault := l.route(&to, nil, l.options.Reply); fault != nil {
-		return nil, failed("acquire", key, fault)
-	}
-	g := &Grant{loss: newLoss(l.options.Observer.onLost(key, t.onLost)), locks: l, node: to.node, claim: t.Claim}
-	if err = failed("acquire", key, g.acquire(ctx, to, t.wait)); err == nil && t.Fixed {
+	g := &Grant{loss: newLoss(key, l.options.Observer.Lost, t.onLost), locks: l, claim: t.Claim}
+	g.claim.Key, g.claim.Caller = key, g
+	if err = failed("acquire", key, g.acquire(ctx, t.wait)); err == nil && t.Fixed {
 		err = g.renew(ctx, "acquire", t.Lease, true)
 	}
 	if err != nil {
 		g.giveUp()
 		return nil, err
 	}
-	g.start(t.atMost)
+	if t.Longest > 0 || t.Fixed {
+		defer l.unlock()
+		l.lock()
+		g.ender = time.AfterFunc(0, g.end)
+	}
 	return g, nil
 }
 
@@ -84,78 +85,59 @@ func (l *Locks) heldBy(task *state.Task, key string) *Grant {
 	return task.Held[key].Caller.(*Grant)
 }
 
-// begin registers the wait.
-func (g *Grant) begin(key string, wait time.Duration) *state.Fault {
-	l, claim := g.locks, &g.claim
+// acquire asks until there is a grant or an error. The loop brings the events of a place in line.
+func (g *Grant) acquire(ctx context.Context, wait time.Duration) *state.Fault {
+	l, claim, pause := g.locks, &g.claim, pauses{}
+	to, fault := l.route(target{key: claim.Key}, nil, l.options.Reply)
+	if fault != nil {
+		return fault
+	}
 	st := l.lock()
 	defer l.unlock()
 	if claim.Owner == "" {
 		claim.Owner = l.owner()
 	}
-	claim.Key, claim.Caller, claim.Node = key, g, &g.node.Node
-	claim.Begin(wait, l.options.Reply, st.At)
-	return st.Ask(claim)
-}
-
-// acquire asks until there is a grant or an error. The loop brings the events of a place in line.
-func (g *Grant) acquire(ctx context.Context, to target, wait time.Duration) *state.Fault {
-	if fault := g.begin(to.key, wait); fault != nil {
+	if fault := st.Ask(claim, wait); fault != nil {
 		return fault
 	}
-	l, claim, pause := g.locks, &g.claim, pauses{}
 	for {
-		st := l.lock()
-		if to.node != nil && claim.Phase == state.Asked {
-			g.node, claim.Node = to.node, &to.node.Node // the key is there now
+		if claim.Phase == state.Asked {
+			claim.Node = &to.node.Node // the key is there now
 		}
 		done, send, rest, fault := st.NextStep(claim)
-		if !done && fault == nil && ctx.Err() != nil {
-			fault = ended(ctx, ErrUnavailable)
-			if claim.Phase == state.InLine {
-				fault = ended(ctx, ErrBusy)
-			}
-		}
 		switch {
 		case done || fault != nil:
-			l.unlock()
 			return fault
-		case !send:
-			g.changed = make(chan struct{}, 1)
-			if claim.Phase == state.Asked {
-				g.node.wakeUp()
+		case ctx.Err() != nil && claim.Phase == state.InLine:
+			return ended(ctx, ErrBusy)
+		case ctx.Err() != nil:
+			return ended(ctx, ErrUnavailable)
+		}
+		var changed chan struct{}
+		if send {
+			session, limit := claim.Node.Session, min(claim.Limit, claim.Last-st.At)
+			command := claim.AcquireCommand(session, st.At)
+			fault = g.underWay(func() state.Reply { return l.send(to, limit, command) },
+				func(st *state.State, claim *state.Claim, reply state.Reply) *state.Fault {
+					st.Answered(claim, session, reply)
+					return reply.Fault
+				})
+			if !fault.Passing() {
+				continue
 			}
+			rest = min(pause.next(), claim.AskedEnd-st.At)
 			l.unlock()
-			g.sleep(ctx, rest)
-			continue
+			to, _ = l.route(to, fault, limit)
+		} else {
+			if claim.Phase == state.Asked {
+				to.node.wakeUp()
+			}
+			changed = make(chan struct{}, 1)
+			g.changed = changed
+			l.unlock()
 		}
-		to.node = g.node
-		session, limit := g.node.Session, min(claim.Limit, claim.Last-st.At)
-		command := claim.AcquireCommand(session, st.At)
-		fault = g.underWay(func() state.Reply { return l.send(to, limit, command) },
-			func(st *state.State, claim *state.Claim, reply state.Reply) *state.Fault {
-				st.Answered(claim, session, reply)
-				return reply.Fault
-			})
-		g.changed = nil
-		l.unlock()
-		if fault.Passing() {
-			_ = l.route(&to, fault, limit)
-			g.sleep(ctx, min(pause.next(), claim.AskedEnd-now()))
-		}
-	}
-}
-
-// sleep pauses; a change of the claim ends it.
-func (g *Grant) sleep(ctx context.Context, pause time.Duration) {
-	if pause <= 0 {
-		return
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-g.changed:
-	case <-timer.C:
-	case <-ctx.Done():
+		sleep(ctx, changed, rest)
+		l.lock()
 	}
 }
 

@@ -13,8 +13,6 @@ type Grant struct {
 	loss
 	locks *Locks
 	turn  sync.Mutex // of the calls about the grant
-	taken time.Time
-	node  *node // where it waits
 
 	// Of the mutex of the Locks.
 	claim   state.Claim
@@ -55,18 +53,6 @@ func (g *Grant) underWay(call func() state.Reply, apply applies) *state.Fault {
 	st := l.lock()
 	defer st.EndCall(name)
 	return apply(st, &g.claim, reply)
-}
-
-// start follows the hand-over of a grant.
-func (g *Grant) start(atMost time.Duration) {
-	g.taken = time.Now()
-	if atMost > 0 || g.claim.Fixed {
-		st := g.locks.lock()
-		defer g.locks.unlock()
-		if g.ender = time.AfterFunc(0, g.end); atMost > 0 {
-			g.claim.Most = st.At + atMost
-		}
-	}
 }
 
 // end ends the grant at its maximum time, and at the end of a fixed lease.
@@ -192,6 +178,6 @@ func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 // call is repeated for two reply timeouts, or until the context ends. After that the session repeats it, and the error
 // is [ErrUnavailable].
 func (g *Grant) Release(ctx context.Context) (err error) {
-	defer func() { g.locks.options.Observer.released(g.claim.Key, g.taken, err) }()
+	defer func() { observe(g.locks.options.Observer.Released, g.claim.Key, epoch.Add(g.claim.Taken), err) }()
 	return g.call(ctx, "release", func(st *state.State) []any { return st.Release(&g.claim) }, (*state.State).Released)
 }

@@ -45,6 +45,17 @@ func New(client redis.UniversalClient, options Options) *Locks {
 		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}
 }
 
+// sleep pauses until the time is over, it is woken, or the context ends.
+func sleep(ctx context.Context, woken <-chan struct{}, pause time.Duration) {
+	timer := time.NewTimer(max(pause, 0))
+	defer timer.Stop()
+	select {
+	case <-woken:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // owner is fresh, so that a late call meets only its own grant. The mutex is held.
 func (l *Locks) owner() string {
 	l.owners++
@@ -74,23 +85,23 @@ type target struct {
 	asking bool // ASK led there
 }
 
-// route finds the target. It leaves it alone if there is no key.
-func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) *state.Fault {
+// route returns the target of the next command, which it leaves alone if there is no key.
+func (l *Locks) route(to target, last *state.Fault, limit time.Duration) (target, *state.Fault) {
 	if to.key == "" {
-		return nil
+		return to, nil
 	}
 	if from := to.node; from != nil {
 		if address := l.servers.Redirected(from.server, last); address != "" {
-			to.node = l.node(address, func() *server.Server { return from.server.At(address) })
-			to.asking = last.Word == "ASK"
-			return nil
+			at := l.node(address, func() *server.Server { return from.server.At(address) })
+			return target{to.key, at, last.Word == "ASK"}, nil
 		}
 	}
 	client, fault := l.servers.Find(to.key, limit)
-	if to.node, to.asking = nil, false; fault == nil {
-		to.node = l.node(client.Options().Addr, func() *server.Server { return server.New(client) })
+	if fault != nil {
+		return to, fault
 	}
-	return fault
+	at := l.node(client.Options().Addr, func() *server.Server { return server.New(client) })
+	return target{key: to.key, node: at}, nil
 }
 
 // send sends a command once.
@@ -104,10 +115,8 @@ func (l *Locks) send(to target, limit time.Duration, command []any) state.Reply 
 // call sends a command until it is answered, for this time or until the context ends.
 func (l *Locks) call(ctx context.Context, to target, limit time.Duration, command []any) (reply state.Reply) {
 	for pause, end, wasOpen := (pauses{}), now()+limit, false; ; {
-		limit := min(l.options.Reply, end-now())
-		if fault := l.route(&to, reply.Fault, limit); fault != nil {
-			reply.Fault = fault
-		} else {
+		limit, last := min(l.options.Reply, end-now()), reply.Fault
+		if to, reply.Fault = l.route(to, last, limit); reply.Fault == nil {
 			reply = l.send(to, limit, command)
 		}
 		reply.WasOpen = wasOpen
@@ -117,7 +126,7 @@ func (l *Locks) call(ctx context.Context, to target, limit time.Duration, comman
 			return reply
 		}
 		wasOpen = wasOpen || reply.Fault.NoReply()
-		time.Sleep(rest)
+		sleep(ctx, nil, rest)
 	}
 }
 

@@ -2,14 +2,10 @@ package redislock
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
-
-// Forever makes [Wait] wait without a limit.
-const Forever time.Duration = math.MaxInt64
 
 // Options of [New]. The zero value works.
 type Options struct {
@@ -41,9 +37,9 @@ type LockOption func(*terms)
 // terms are all that says how a lock is acquired.
 type terms struct {
 	state.Claim
-	wait, atMost time.Duration
-	onLost       []func(error)
-	wrong        string
+	wait   time.Duration
+	onLost []func(error)
+	wrong  string
 }
 
 // Wait limits the wait, beside the context. When it is over the error is [ErrBusy]. Zero does not wait.
@@ -70,7 +66,7 @@ func Fixed(lease time.Duration) LockOption {
 }
 
 // AtMost ends the grant after this time: then it is lost.
-func AtMost(most time.Duration) LockOption { return func(t *terms) { t.atMost = most } }
+func AtMost(most time.Duration) LockOption { return func(t *terms) { t.Longest = most } }
 
 // OnLost calls notify in a goroutine of its own if the grant is lost, as [Grant.OnLost] does.
 func OnLost(notify func(error)) LockOption {

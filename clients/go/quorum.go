@@ -183,7 +183,7 @@ func (g *QuorumGrant) Extend(ctx context.Context, lease time.Duration) error {
 // others have not answered. The error is [ErrLost] if the lock was lost before, and [ErrUnavailable] if too few servers
 // have answered in time.
 func (g *QuorumGrant) Release(ctx context.Context) (err error) {
-	defer func() { g.quorum.options.Observer.released(g.key, g.taken, err) }()
+	defer func() { observe(g.quorum.options.Observer.Released, g.key, g.taken, err) }()
 	return g.ask(ctx, "release", func(grant *Grant) error { return grant.Release(ctx) })
 }
 

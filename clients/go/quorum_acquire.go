@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -14,14 +15,14 @@ import (
 // two callers wait for each other. Where callers disagree about the first server, the end of their turns parts them.
 func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *QuorumGrant, err error) {
 	begun, full := time.Now(), q.options.Prefix+key
-	defer func() { q.options.Observer.acquired(full, begun, err) }()
+	defer func() { observe(q.options.Observer.Acquired, full, begun, err) }()
 	for _, m := range q.members {
 		if wrong := cmp.Or(t.wrong, m.terms(nil).wrong); wrong != "" {
 			return nil, misuse("acquire", full, wrong)
 		}
 	}
 	if t.wait < 0 {
-		t.wait = Forever
+		t.wait = math.MaxInt64
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		t.wait = min(t.wait, max(0, time.Until(deadline))+patience) // the context ends first
@@ -41,7 +42,7 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		if isTurn || isStuck {
 			if token := b.raise(); token != 0 {
 				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(),
-					loss: newLoss(q.options.Observer.onLost(full, t.onLost)), parts: map[*Grant]*member{}}
+					loss: newLoss(full, q.options.Observer.Lost, t.onLost), parts: map[*Grant]*member{}}
 				b.hand(lock)
 				return lock, nil
 			}

@@ -106,7 +106,7 @@ func (b *ballot) askRest(wait time.Duration) {
 func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 	t := b.t
 	if inLine {
-		t.atMost = 0 // the other servers see to it
+		t.Longest = 0 // the other servers see to it
 	}
 	t.wait, t.onLost, v.asks, v.isOpen, v.isInLine = wait, nil, v.asks+1, !inLine, inLine
 	asks, ctx := v.asks, b.ctx

@@ -25,11 +25,10 @@ func (p *pauses) next() time.Duration {
 // node is a server, and the loop of its session. All but the server is of the mutex of the Locks.
 type node struct {
 	state.Node
-	locks    *Locks
-	server   *server.Server
-	hasWoken bool          // the last POLL has woken callers
-	isDown   bool          // to the observer
-	needed   chan struct{} // ends a pause of the loop
+	locks  *Locks
+	server *server.Server
+	isDown bool          // to the observer
+	needed chan struct{} // ends a pause of the loop
 }
 
 // node returns the node of an address. Its loop begins with it.
@@ -147,10 +146,9 @@ func (n *node) round() *state.Fault {
 	if broken != nil || isOver {
 		return broken
 	}
-	polled := n.server.Poll(limit, block, session, n.hasWoken)
+	polled := n.server.Poll(limit, block, session)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
-		n.hasWoken = len(st.Changed) > 0
 	}
 	l.unlock()
 	return polled.Fault

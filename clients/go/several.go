@@ -67,9 +67,6 @@ func (l *Locks) Lead(ctx context.Context, key string, work func(ctx context.Cont
 		case err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable):
 			return err
 		}
-		select {
-		case <-time.After(pause.next()):
-		case <-ctx.Done():
-		}
+		sleep(ctx, nil, pause.next())
 	}
 }

@@ -135,20 +135,19 @@ func (p *Pool) sendAll(calls []*call) {
 	}
 }
 
-// Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
+// Poll polls a session. What the callers that the last reply has woken call at once goes along: then the POLL does not
 // block.
-func (s *Server) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
-	poll, calls := []any{"LOCK.SESSION", "POLL", session}, []*call(nil)
-	if hasWoken {
-		s.mu.Lock()
-		s.flying += most
-		s.mu.Unlock()
-		runtime.Gosched()
-		s.mu.Lock()
-		calls, s.queue = s.queue, nil
-		s.flying -= most
-		s.mu.Unlock()
-	}
+func (s *Server) Poll(limit, block time.Duration, session int64) state.Reply {
+	poll := []any{"LOCK.SESSION", "POLL", session}
+	s.mu.Lock()
+	s.flying += most
+	s.mu.Unlock()
+	runtime.Gosched()
+	s.mu.Lock()
+	calls := s.queue
+	s.queue = nil
+	s.flying -= most
+	s.mu.Unlock()
 	if len(calls) == 0 {
 		return s.Session.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
 	}

@@ -31,6 +31,7 @@ type Claim struct {
 	Name
 	Mode    []any         // the words SHARED or LIMIT n
 	Lease   time.Duration // of the grant
+	Longest time.Duration // of the grant, which ends then; 0: without a limit
 	Fixed   bool          // the lease is not renewed: the grant leaves the session before the user has it
 	Adopted int64         // the token of a grant to adopt, instead of a new one
 	Task    *Task
@@ -48,7 +49,7 @@ type Claim struct {
 	Limit      time.Duration // of one try
 	AskedEnd   Time          // of asking without a reply
 	Last       Time          // when the caller gives up at the latest
-	Most       Time          // the end of the grant; 0: none
+	Taken      Time          // when the user got the grant
 
 	began  Time // orders the waits
 	end    Time // of the caller's time
@@ -56,16 +57,6 @@ type Claim struct {
 	isOpen bool // an acquire had no reply, so the server may still carry it out
 	from   Time // no POLL sent before makes the grant sure
 	tried  Time // since when the server has not answered after Sure
-}
-
-// Begin begins a wait of this long. 0: it does not wait; below 0: without a limit.
-func (c *Claim) Begin(wait, reply time.Duration, at Time) {
-	if wait < 0 || wait > far-at-reply {
-		wait = far - at - reply
-	}
-	asking := max(wait, reply)
-	c.Holds, c.Limit, c.began, c.end = 1, min(reply, asking/2), at, at+wait
-	c.AskedEnd, c.Last = at+asking, at+wait+reply
 }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.

@@ -113,7 +113,10 @@ func (s *State) Released(c *Claim, reply Reply) *Fault {
 // End ends a grant whose maximum time is over, or whose fixed lease is: then its release is to be sent, for Released. It
 // returns how long the grant lasts otherwise.
 func (s *State) End(c *Claim) (isOver bool, rest time.Duration) {
-	end, reason := cmp.Or(c.Most, far), "its maximum time is over"
+	end, reason := far, "its maximum time is over"
+	if c.Longest > 0 {
+		end = c.Taken + c.Longest
+	}
 	if c.Fixed && c.Sure <= end {
 		end, reason = c.Sure, "expired"
 	}

@@ -198,9 +198,8 @@ func TestMovingAGrant(t *testing.T) {
 // A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
 func TestAFixedLease(t *testing.T) {
 	r := open(t)
-	c := r.claim("k", 5*s)
+	c := r.claim("k", 5*s, nil)
 	c.Lease, c.Fixed = 500*ms, true
-	r.fine(r.Ask(c))
 	r.step(c, "send")
 	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); !strings.Contains(got, "PX 1000 HOLDS 1 SESSION 7 QUEUE") {
 		t.Fatal(got)
@@ -296,7 +295,7 @@ func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
 func TestAMaximumTime(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	c.Most = 101 * s
+	c.Longest = s
 	if isOver, rest := r.End(c); isOver || rest != s {
 		t.Fatal(isOver, rest)
 	}
@@ -314,9 +313,8 @@ func TestAMaximumTime(t *testing.T) {
 // What another process has detached is adopted by a RENEW. A loss is reported as such.
 func TestAnAdoption(t *testing.T) {
 	r := open(t)
-	c := r.claim("k", 0)
+	c := r.claim("k", 0, nil)
 	c.Adopted = 50
-	r.fine(r.Ask(c))
 	r.step(c, "send")
 	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); got != "[LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50]" {
 		t.Fatal(got)

@@ -19,12 +19,13 @@ type Node struct {
 	excess  Time            // since when every reply shows more grants than are known; below 0: it does not
 	fault   *Fault          // of the last try
 	leaving bool            // a release was refused
-	left    map[int64]Time  // sessions that were left, and when
+	left    int64           // the session that was left, until it is closed
+	since   Time            // when
 }
 
 // NewNode makes the Node of a server.
 func NewNode(address string) Node {
-	return Node{Address: address, grants: map[*Claim]bool{}, left: map[int64]Time{}}
+	return Node{Address: address, grants: map[*Claim]bool{}}
 }
 
 // hasLeft ends a leave of a grant: it has happened, or was refused. It returns false if there was none.
@@ -69,10 +70,9 @@ func (s *State) wakeWaits(n *Node) {
 
 // LeaveSession leaves a session with a grant whose release was refused, so that the grant is not renewed forever.
 func (s *State) LeaveSession(n *Node) {
-	if n.leaving && n.Session != 0 {
-		n.left[n.Session], n.Session = s.At, 0
+	if n.leaving && n.left == 0 {
+		n.left, n.since, n.Session, n.leaving = n.Session, s.At, 0, false
 	}
-	n.leaving = false
 }
 
 // Due returns what is due before a POLL of the session, in the order of sending.
@@ -98,16 +98,13 @@ func (s *State) Due(n *Node) (due []Due) {
 		called := maps.Clone(s.calls)
 		add(func(reply Reply) { s.listed(n, called, reply) }, "LOCK.SESSION", "GRANTS", session)
 	}
-	for old, since := range n.left {
-		isUsed := slices.ContainsFunc(s.Claims(n), func(c *Claim) bool { return c.Phase == Held && c.Session == old })
-		if isUsed || s.At <= since+2*s.reply {
-			continue
-		}
+	isUsed := func(c *Claim) bool { return c.Phase == Held && c.Session == n.left }
+	if n.left != 0 && s.At > n.since+2*s.reply && !slices.ContainsFunc(s.Claims(n), isUsed) {
 		add(func(reply Reply) {
 			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
-				delete(n.left, old)
+				n.left = 0
 			}
-		}, "LOCK.SESSION", "CLOSE", old)
+		}, "LOCK.SESSION", "CLOSE", n.left)
 	}
 	return due
 }
@@ -279,11 +276,5 @@ func (s *State) Close() (grants []*Claim) {
 // IsClosed reports whether Close was called.
 func (s *State) IsClosed() bool { return s.isClosed }
 
-// Sessions are those that Close leaves to be closed.
-func (n *Node) Sessions() []int64 {
-	sessions := slices.Collect(maps.Keys(n.left))
-	if n.Session != 0 {
-		sessions = append(sessions, n.Session)
-	}
-	return sessions
-}
+// Sessions are those that Close leaves to be closed; 0: none.
+func (n *Node) Sessions() []int64 { return []int64{n.Session, n.left} }

@@ -146,13 +146,13 @@ func TestCloseEndsWaitsAndGrants(t *testing.T) {
 	wait, grant := r.inLine("k"), r.held("held")
 	r.Changed = nil
 	all := r.Close()
-	if sessions := r.n.Sessions(); !slices.Equal(sessions, []int64{7}) || !slices.Equal(all, []*Claim{grant}) || len(r.Changed) != 2 {
+	if sessions := r.n.Sessions(); !slices.Equal(sessions, []int64{7, 0}) || !slices.Equal(all, []*Claim{grant}) || len(r.Changed) != 2 {
 		t.Fatal(all, r.Changed)
 	}
 	_, _, _, failure := r.NextStep(wait)
 	r.is(failure, ErrClosed)
 	r.is(grant.RequireHeld(), ErrClosed)
-	r.is(r.Ask(wait), ErrClosed)
+	r.is(r.Ask(wait, s), ErrClosed)
 	if got := fmt.Sprint(grant.ReleaseCommand()); !strings.Contains(got, "HOLDS 0") {
 		t.Fatal(got)
 	}

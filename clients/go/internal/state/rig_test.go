@@ -83,20 +83,18 @@ func (r rig) at(seconds float64) rig {
 	return r
 }
 
-func (r rig) claim(key string, wait time.Duration) *Claim {
-	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n}
-	c.Begin(wait, s, r.At)
+// claim is a wait whose ACQUIRE has not been sent.
+func (r rig) claim(key string, wait time.Duration, task *Task) *Claim {
+	r.t.Helper()
+	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n, Task: task}
+	r.fine(r.Ask(c, wait))
 	return c
 }
 
 // asked is a wait whose ACQUIRE is under way since 100 s.
 func (r rig) asked(key string, task *Task) *Claim {
 	r.t.Helper()
-	c := r.claim(key, 5*s)
-	c.Task = task
-	if err := r.Ask(c); err != nil {
-		r.t.Fatal(err)
-	}
+	c := r.claim(key, 5*s, task)
 	r.step(c, "send")
 	return c
 }

@@ -56,43 +56,47 @@ func (s *State) Kept() int {
 	return len(s.claims) + len(s.calls) + len(s.losses) + len(s.unfinished)
 }
 
-// isUsable reports whether no call in the name of an owner is unanswered.
-func (s *State) isUsable(owner string) bool {
-	for name := range s.calls {
-		if name.Owner == owner {
-			return false
-		}
-	}
-	for of := range s.unfinished {
-		if of.Owner == owner {
-			return false
-		}
-	}
-	return owner != ""
-}
-
 var (
 	errClosed   = &Fault{Kind: ErrClosed}
 	errReleased = Fail(ErrMisuse, "it was released already")
 )
 
-// Ask registers a wait before its call is sent: its event may arrive before its reply. Its owner is fresh, unless its task
-// has one that it may use again.
-func (s *State) Ask(wait *Claim) *Fault {
-	if task := wait.Task; task != nil {
-		if s.isUsable(task.Owner) {
-			wait.Owner = task.Owner
-		}
-		task.Owner = wait.Owner
+// Ask registers a wait of this long before its call is sent: its event may arrive before its reply. 0: it does not wait;
+// below 0: without a limit. Its owner is fresh, unless its task has one that it may use again.
+func (s *State) Ask(c *Claim, wait time.Duration) *Fault {
+	if c.Task != nil {
+		c.Owner = cmp.Or(s.usableOwner(c.Task), c.Owner)
+		c.Task.Owner = c.Owner
 	}
+	if wait < 0 || wait > far-s.At-s.reply {
+		wait = far - s.At - s.reply
+	}
+	asking := max(wait, s.reply)
+	c.Holds, c.Limit, c.began, c.end = 1, min(s.reply, asking/2), s.At, s.At+wait
+	c.AskedEnd, c.Last = s.At+asking, s.At+wait+s.reply
 	switch {
 	case s.isClosed:
 		return errClosed
-	case s.claims[wait.Name] != nil:
+	case s.claims[c.Name] != nil:
 		return Fail(ErrMisuse, "this owner already waits for the lock or holds it")
 	}
-	s.claims[wait.Name] = wait
+	s.claims[c.Name] = c
 	return nil
+}
+
+// usableOwner returns the owner of a task, unless a call in its name is unanswered.
+func (s *State) usableOwner(task *Task) string {
+	for name := range s.calls {
+		if name.Owner == task.Owner {
+			return ""
+		}
+	}
+	for of := range s.unfinished {
+		if of.Owner == task.Owner {
+			return ""
+		}
+	}
+	return task.Owner
 }
 
 // NextStep returns what the caller of an acquire does next: it is done, sends the ACQUIRE, waits to be woken, or fails.
@@ -121,7 +125,7 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, fail
 }
 
 func (s *State) handOver(c *Claim) {
-	c.HandedOver = !c.Fixed // else when it has left the session
+	c.Taken, c.HandedOver = s.At, !c.Fixed // else when it has left the session
 	if c.Task != nil {
 		c.Task.Held[c.Key] = c
 	}

@@ -12,9 +12,9 @@ func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
 	r, task := open(t), &Task{Owner: "o"}
 	owner := func() string {
 		r.t.Helper()
-		c := r.claim("k", 5*s)
-		c.Owner, c.Task, task.Owner = "fresh", task, "o"
-		r.fine(r.Ask(c))
+		c := &Claim{Name: Name{"k", "fresh"}, Node: r.n, Task: task}
+		task.Owner = "o"
+		r.fine(r.Ask(c, s))
 		r.GiveUp(c)
 		return c.Owner
 	}
@@ -201,7 +201,7 @@ func TestBusyOrUnavailable(t *testing.T) {
 
 func TestTimeLimits(t *testing.T) {
 	r := open(t)
-	for _, one := range []struct {
+	for i, one := range []struct {
 		wait             time.Duration
 		queue            string
 		limit, end, last time.Duration
@@ -209,7 +209,7 @@ func TestTimeLimits(t *testing.T) {
 		{0, "HOLDS 1 SESSION 7]", 500 * ms, 101 * s, 101 * s}, {300 * ms, "QUEUE 1]", 500 * ms, 101 * s, 101300 * ms},
 		{30 * s, "QUEUE 29500]", s, 130 * s, 131 * s}, {-1, "QUEUE 0]", s, far - s, far},
 	} {
-		c := r.claim("k", one.wait)
+		c := r.claim(fmt.Sprint("k", i), one.wait, nil)
 		command := fmt.Sprint(c.AcquireCommand(7, 100500*ms+time.Microsecond)) // rounded up: no wait is too short
 		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.AskedEnd != one.end || c.Last != one.last {
 			t.Fatal(one.wait, command, c.Limit, c.AskedEnd, c.Last)
@@ -220,8 +220,7 @@ func TestTimeLimits(t *testing.T) {
 // The cancel is an unfinished release until it is answered. A wait without a call needs none.
 func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
 	r := open(t)
-	unsent := r.claim("u", 5*s)
-	r.fine(r.Ask(unsent))
+	unsent := r.claim("u", 5*s, nil)
 	if r.GiveUp(unsent) || len(r.claims)+len(r.unfinished) > 0 {
 		t.Fatal("cancelled")
 	}
