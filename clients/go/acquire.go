@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
@@ -94,8 +95,8 @@ func (g *Grant) acquire(ctx context.Context, wait time.Duration) *state.Fault {
 	}
 	st := l.lock()
 	defer l.unlock()
-	if claim.Owner == "" {
-		claim.Owner = l.owner()
+	if l.owners++; claim.Owner == "" { // fresh, so that a late call meets only its own grant
+		claim.Owner = l.process + strconv.FormatInt(l.owners, 36)
 	}
 	if fault := st.Ask(claim, wait); fault != nil {
 		return fault

@@ -139,6 +139,9 @@ func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
 
 // renew gives the grant this lease. leaves: it also takes the grant out of its session.
 func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leaves bool) error {
+	if lease < time.Millisecond {
+		return misuse(op, g.claim.Key, "a lease must be at least 1 millisecond")
+	}
 	apply := (*state.State).Confirmed
 	if leaves {
 		apply = (*state.State).Left
@@ -153,9 +156,6 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
 // [Fixed]. The errors are those of Check, and [ErrMisuse] for less than a second, or a millisecond if it is Fixed.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond {
-		return misuse("extend", g.claim.Key, "a lease must be at least 1 millisecond")
-	}
 	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }
 
@@ -163,8 +163,8 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 // this lease, for a caller of [Locks.Adopt] with its key, owner and token. The errors are those of Check, and [ErrMisuse]
 // for less than a millisecond, or a grant that its task has acquired more than once.
 func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond || g.claim.Holds > 1 {
-		return misuse("detach", g.claim.Key, "a lease must be at least 1 millisecond, and the task must have one hold only")
+	if g.claim.Holds > 1 {
+		return misuse("detach", g.claim.Key, "the task must have one hold only")
 	}
 	err := g.renew(ctx, "detach", lease, true)
 	if err == nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -19,6 +18,12 @@ import (
 
 // Locks are the locks of one program on one server or cluster. They can be used by any number of goroutines.
 type Locks struct {
+	*program
+	task *state.Task // whose locks they are; nil: each acquire is one of its own
+}
+
+// program is what Locks and their tasks share.
+type program struct {
 	options Options
 	servers *server.Servers
 	process string // begins each owner
@@ -40,10 +45,15 @@ func now() state.Time { return time.Since(epoch) }
 func New(client redis.UniversalClient, options Options) *Locks {
 	o, servers := options.withDefaults(filepath.Base(os.Args[0])), server.Of(client)
 	host, _ := os.Hostname()
-	return &Locks{options: o, servers: servers, closing: make(chan struct{}), nodes: map[string]*node{},
+	return &Locks{program: &program{options: o, servers: servers, closing: make(chan struct{}), nodes: map[string]*node{},
 		st:      state.New(o.Lease, o.Reply, servers != nil && servers.IsCluster()),
-		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}
+		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}}
 }
+
+// Task returns locks of one owner, for one piece of work: they can be entered again, and the server finds a deadlock
+// among tasks. An acquire of a lock that the task holds adds a hold and returns the same grant, which then takes one more
+// release. Pass it along with the work; never share it between two. Closing it closes all.
+func (l *Locks) Task() *Locks { return &Locks{l.program, &state.Task{Held: map[string]*state.Claim{}}} }
 
 // sleep pauses until the time is over, it is woken, or the context ends.
 func sleep(ctx context.Context, woken <-chan struct{}, pause time.Duration) {
@@ -54,12 +64,6 @@ func sleep(ctx context.Context, woken <-chan struct{}, pause time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// owner is fresh, so that a late call meets only its own grant. The mutex is held.
-func (l *Locks) owner() string {
-	l.owners++
-	return l.process + strconv.FormatInt(l.owners, 36)
 }
 
 // lock locks the mutex and tells the state the time.

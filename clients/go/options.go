@@ -74,7 +74,7 @@ func OnLost(notify func(error)) LockOption {
 }
 
 func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
-	t := terms{Claim: state.Claim{Lease: l.options.Lease}, wait: -1}
+	t := terms{Claim: state.Claim{Lease: l.options.Lease, Task: l.task}, wait: -1}
 	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}

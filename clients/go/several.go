@@ -16,7 +16,10 @@ type Grants []*Grant
 func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOption) (grants Grants, err error) {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
-	terms, begun := l.Task().terms(options), time.Now()
+	if l.task == nil {
+		l = l.Task()
+	}
+	terms, begun := l.terms(options), time.Now()
 	for _, key := range slices.Compact(keys) {
 		left := terms
 		if terms.wait > 0 {

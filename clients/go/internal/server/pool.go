@@ -26,17 +26,12 @@ type Pool struct {
 func (p *Pool) Send(limit time.Duration, commands ...[]any) []state.Reply {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	client, failure := p.open(), error(nil)
-	replies, made := make([]state.Reply, len(commands)), make([]*redis.Cmd, len(commands))
-	if len(commands) == 1 {
-		made[0] = client.Do(ctx, commands[0]...)
-	} else {
-		pipe := client.Pipeline()
-		for i, command := range commands {
-			made[i] = pipe.Do(ctx, command...)
-		}
-		_, failure = pipe.Exec(ctx)
+	client, replies, made := p.open(), make([]state.Reply, len(commands)), make([]*redis.Cmd, len(commands))
+	pipe := client.Pipeline()
+	for i, command := range commands {
+		made[i] = pipe.Do(ctx, command...)
 	}
+	_, failure := pipe.Exec(ctx)
 	for i, command := range made {
 		if command.Err() == nil && command.Val() == nil { // go-redis: refused while it logs in
 			command.SetErr(failure)

@@ -138,7 +138,7 @@ func (p *Pool) sendAll(calls []*call) {
 // Poll polls a session. What the callers that the last reply has woken call at once goes along: then the POLL does not
 // block.
 func (s *Server) Poll(limit, block time.Duration, session int64) state.Reply {
-	poll := []any{"LOCK.SESSION", "POLL", session}
+	poll := newCall(limit, []any{"LOCK.SESSION", "POLL", session})
 	s.mu.Lock()
 	s.flying += most
 	s.mu.Unlock()
@@ -149,11 +149,10 @@ func (s *Server) Poll(limit, block time.Duration, session int64) state.Reply {
 	s.flying -= most
 	s.mu.Unlock()
 	if len(calls) == 0 {
-		return s.Session.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
+		poll = newCall(limit+block, append(poll.command, "BLOCK", block.Milliseconds()))
 	}
-	last := newCall(limit, poll)
-	s.Session.sendAll(append(calls, last))
-	return <-last.reply
+	s.Session.sendAll(append(calls, poll))
+	return <-poll.reply
 }
 
 // Close closes the connections for calls.
