@@ -33,7 +33,7 @@ func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Contex
 // session renews it from now on. One release gives back all its holds. The error is [ErrLost] if the grant has ended.
 func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
 	t := l.terms(options, Wait(0))
-	t.Owner, t.Adopted = owner, token
+	t.Task, t.Owner, t.Adopted = nil, owner, token
 	return l.acquire(ctx, key, t)
 }
 

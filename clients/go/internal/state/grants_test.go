@@ -139,7 +139,7 @@ func TestAServerThatIsBackAnswersSoon(t *testing.T) {
 func TestAShorterLease(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	r.at(101).renew(grant, 2*s, false)
+	r.at(101).Renew(grant, 2*s, false)
 	r.sureTill(grant, 103)
 	r.at(102).poll(9000, 1)
 	r.sureTill(grant, 103)
@@ -206,7 +206,7 @@ func TestAFixedLease(t *testing.T) {
 	}
 	r.Answered(c, 7, r.At, grants(50, 1, 1000))
 	r.step(c, "done")
-	r.renew(c, 500*ms, true)
+	r.Renew(c, 500*ms, true)
 	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.fine(r.Left(c, grants(50, 1, 500).at(100*s+200*ms)))
 	r.poll(9000, 0, granted("k", 50))
@@ -225,7 +225,7 @@ func TestAFixedLease(t *testing.T) {
 func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	r.renew(c, 3*s, true)
+	r.Renew(c, 3*s, true)
 	r.is(r.Left(c, noReply.at(r.At)), ErrUnavailable)
 	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.sureTill(c, 103)
@@ -237,7 +237,7 @@ func TestALeaveWithoutAnAnswer(t *testing.T) {
 func (r rig) detached(key string) {
 	r.t.Helper()
 	c := r.held(key)
-	r.renew(c, 3*s, true)
+	r.Renew(c, 3*s, true)
 	r.fine(r.Left(c, grants(50, 1, 3000).at(r.At)))
 	r.LetGo(c)
 }
@@ -273,13 +273,13 @@ func TestAGrantThatIsAdoptedBeforeItsEvents(t *testing.T) {
 func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	r.renew(c, 3*s, true)
+	r.Renew(c, 3*s, true)
 	r.is(r.Left(c, says("NOPERM x").at(r.At)), ErrRefused)
 	if len(r.n.leaves) > 0 {
 		t.Fatal(r.n.leaves)
 	}
 	for range 2 {
-		r.renew(c, 3*s, true)
+		r.Renew(c, 3*s, true)
 		r.fine(r.Left(c, grants(50, 1, 3000).at(r.At)))
 	}
 	if len(r.n.leaves) != 1 {
@@ -321,6 +321,21 @@ func TestAnAdoption(t *testing.T) {
 	}
 	r.Answered(c, 7, r.At, says("NOTHELD x"))
 	r.step(c, ErrLost.Error())
+}
+
+// A grant that was not found is looked for again while its node does not answer.
+func TestAGrantThatWasNotFoundInTheCluster(t *testing.T) {
+	r := open(t)
+	r.isCluster = true
+	c := r.held("k")
+	for range 2 {
+		r.Relocate(c, r.n)
+		if c.Doubt != "moved" {
+			t.Fatal("not looked for")
+		}
+		r.fine(r.Moved(c, 0, noReply))
+		r.has(c, Held, "")
+	}
 }
 
 // In a cluster, a deleted grant may be at another node: it is unsure until that node has answered.

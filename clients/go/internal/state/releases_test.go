@@ -64,7 +64,7 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 		r := open(t)
 		grant := r.held("k")
 		r.BeginCall(grant.Name)
-		r.release(grant)
+		r.Release(grant)
 		if one.event {
 			r.poll(-1, 0, lost("k", 50))
 		}
@@ -77,7 +77,7 @@ func TestAReleaseThatFindsNoGrant(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.release(grant)
+	r.Release(grant)
 	r.is(r.Released(grant, says("NOTHELD x").again(true)), ErrLost)
 }
 
@@ -86,10 +86,10 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.release(grant)
+	r.Release(grant)
 	r.is(r.Released(grant, noReply.again(true)), ErrUnavailable)
 	r.isDue()
-	r.release(grant)
+	r.Release(grant)
 	r.is(r.Released(grant, noReply.again(true)), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 	r.is(grant.RequireHeld(), ErrMisuse)
@@ -99,7 +99,7 @@ func TestTheReleaseOfTheLastHoldIsRepeated(t *testing.T) {
 func TestAfterARefusedReleaseTheSessionIsLeft(t *testing.T) {
 	r := open(t)
 	refused, other := r.held("k"), r.held("other")
-	r.release(refused)
+	r.Release(refused)
 	r.is(r.Released(refused, says("NOPERM x")), ErrRefused)
 	r.at(101).LeaveSession(r.n)
 	if r.n.Session != 0 {
@@ -122,7 +122,7 @@ func TestTheSessionIsLeftForALastHoldOnly(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
 	grant.Holds = 2
-	r.release(grant)
+	r.Release(grant)
 	r.is(r.Released(grant, says("NOPERM x")), ErrRefused)
 	for _, one := range []struct {
 		token int64

@@ -64,18 +64,6 @@ func (r rig) Answered(c *Claim, session int64, sent Time, reply Reply) {
 	r.State.Answered(c, session, reply.at(sent))
 }
 
-func (r rig) release(c *Claim) {
-	r.t.Helper()
-	r.fine(c.RequireHeld())
-	r.Release(c)
-}
-
-func (r rig) renew(c *Claim, lease time.Duration, leaves bool) {
-	r.t.Helper()
-	r.fine(c.RequireHeld())
-	r.Renew(c, lease, leaves)
-}
-
 func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}) }
 
 func (r rig) at(seconds float64) rig {

@@ -47,7 +47,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 		},
 		"release": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.release(c)
+			r.Release(c)
 			r.fine(r.Released(c, Reply{Value: int64(0)}.again(true)))
 		},
 		"check": func(r rig, c *Claim) {
