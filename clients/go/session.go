@@ -141,9 +141,8 @@ func (n *node) round() *state.Fault {
 		}
 	}
 	sent, block := st.At, st.Block(&n.Node)
-	isOver := n.Session != session
 	l.unlock()
-	if broken != nil || isOver {
+	if broken != nil {
 		return broken
 	}
 	polled := n.server.Poll(limit, block, session)
