@@ -59,7 +59,7 @@ func (l *Locks) acquire(ctx context.Context, key string, t terms) (held *Grant, 
 	if held := l.heldBy(t.Task, key); held != nil {
 		return held, held.enterAgain(ctx, t.Mode)
 	}
-	g := &Grant{loss: newLoss(key, l.options.Observer.Lost, t.onLost), locks: l, claim: t.Claim}
+	g := &Grant{loss: newLoss(key, l.options.Observer.Lost), locks: l, claim: t.Claim}
 	g.claim.Key, g.claim.Caller = key, g
 	if err = failed("acquire", key, g.acquire(ctx, t.wait)); err == nil && t.Fixed {
 		err = g.renew(ctx, "acquire", t.Lease, true)

@@ -23,6 +23,7 @@ func TestALossIsReportedInEveryWay(t *testing.T) {
 	var observed atomic.Int64
 	locks := s.locks(func(o *Options) { o.Observer.Lost = func(string, error) { observed.Add(1) } })
 	err := locks.Do(background, "k", func(ctx context.Context, grant *Grant) error {
+		grant.OnLost(func(err error) { told <- err })
 		s.run("DEL k")
 		<-ctx.Done()
 		is(t, context.Cause(ctx), ErrLost)
@@ -32,7 +33,7 @@ func TestALossIsReportedInEveryWay(t *testing.T) {
 		is(t, grant.Check(background), ErrLost)
 		is(t, <-told, ErrLost)
 		return errors.New("the work's own")
-	}, OnLost(func(err error) { told <- err }))
+	})
 	is(t, err, ErrLost)
 	if !strings.Contains(err.Error(), "the work's own") {
 		t.Fatal(err)

@@ -37,9 +37,8 @@ type LockOption func(*terms)
 // terms are all that says how a lock is acquired.
 type terms struct {
 	state.Claim
-	wait   time.Duration
-	onLost []func(error)
-	wrong  string
+	wait  time.Duration
+	wrong string
 }
 
 // Wait limits the wait, beside the context. When it is over the error is [ErrBusy]. Zero does not wait.
@@ -67,11 +66,6 @@ func Fixed(lease time.Duration) LockOption {
 
 // AtMost ends the grant after this time: then it is lost.
 func AtMost(most time.Duration) LockOption { return func(t *terms) { t.Longest = most } }
-
-// OnLost calls notify in a goroutine of its own if the grant is lost, as [Grant.OnLost] does.
-func OnLost(notify func(error)) LockOption {
-	return func(t *terms) { t.onLost = append(t.onLost, notify) }
-}
 
 func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
 	t := terms{Claim: state.Claim{Lease: l.options.Lease, Task: l.task}, wait: -1}

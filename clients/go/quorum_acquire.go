@@ -42,7 +42,7 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		if isTurn || isStuck {
 			if token := b.raise(); token != 0 {
 				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(),
-					loss: newLoss(full, q.options.Observer.Lost, t.onLost), parts: map[*Grant]*member{}}
+					loss: newLoss(full, q.options.Observer.Lost), parts: map[*Grant]*member{}}
 				b.hand(lock)
 				return lock, nil
 			}
