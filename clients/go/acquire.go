@@ -43,14 +43,14 @@ func (l *Locks) acquire(ctx context.Context, key string, t terms) (held *Grant, 
 	key = l.options.Prefix + key
 	defer func() { observe(l.options.Observer.Acquired, key, begun, err) }()
 	switch {
-	case t.wrong != "":
-		return nil, misuse("acquire", key, t.wrong)
+	case t.Failure != nil:
+		return nil, failed("acquire", key, t.Failure)
 	case ctx.Err() != nil:
 		return nil, failed("acquire", key, ended(ctx, nil))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := max(time.Until(deadline), time.Millisecond); t.wait < 0 || left < t.wait {
-			t.wait = left
+		if left := max(time.Until(deadline), time.Millisecond); t.Wait < 0 || left < t.Wait {
+			t.Wait = left
 		}
 	}
 	if len(t.Mode) == 2 {
@@ -59,9 +59,9 @@ func (l *Locks) acquire(ctx context.Context, key string, t terms) (held *Grant, 
 	if held := l.heldBy(t.Task, key); held != nil {
 		return held, held.enterAgain(ctx, t.Mode)
 	}
-	g := &Grant{loss: newLoss(key, l.options.Observer.Lost), locks: l, claim: t.Claim}
+	g := &Grant{loss: newLoss(key, l.options.Observer.Lost), locks: l, claim: t}
 	g.claim.Key, g.claim.Caller = key, g
-	if err = failed("acquire", key, g.acquire(ctx, t.wait)); err == nil && t.Fixed {
+	if err = failed("acquire", key, g.acquire(ctx)); err == nil && t.Fixed {
 		err = g.renew(ctx, "acquire", t.Lease, true)
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *Locks) heldBy(task *state.Task, key string) *Grant {
 }
 
 // acquire asks until there is a grant or an error. The loop brings the events of a place in line.
-func (g *Grant) acquire(ctx context.Context, wait time.Duration) *state.Fault {
+func (g *Grant) acquire(ctx context.Context) *state.Fault {
 	l, claim, pause := g.locks, &g.claim, pauses{}
 	to, fault := l.route(target{key: claim.Key}, nil, l.options.Reply)
 	if fault != nil {
@@ -98,7 +98,7 @@ func (g *Grant) acquire(ctx context.Context, wait time.Duration) *state.Fault {
 	if l.owners++; claim.Owner == "" { // fresh, so that a late call meets only its own grant
 		claim.Owner = l.process + strconv.FormatInt(l.owners, 36)
 	}
-	if fault := st.Ask(claim, wait); fault != nil {
+	if fault := st.Ask(claim); fault != nil {
 		return fault
 	}
 	for {

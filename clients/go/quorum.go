@@ -87,15 +87,15 @@ func (q *Quorum) TryAcquire(ctx context.Context, key string, options ...LockOpti
 }
 
 func (q *Quorum) terms(options []LockOption) terms {
-	t := terms{Claim: state.Claim{Lease: q.options.Lease}, wait: -1}
+	t := terms{Lease: q.options.Lease, Wait: -1}
 	for _, option := range options {
 		option(&t)
 	}
 	switch {
 	case len(q.members) < 3:
-		t.wrong = "a Quorum needs at least 3 servers"
+		t.Failure = state.Fail(ErrMisuse, "a Quorum needs at least 3 servers")
 	case t.Mode != nil:
-		t.wrong = "the locks of a Quorum are exclusive"
+		t.Failure = state.Fail(ErrMisuse, "the locks of a Quorum are exclusive")
 	}
 	return t
 }

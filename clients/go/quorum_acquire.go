@@ -17,20 +17,20 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 	begun, full := time.Now(), q.options.Prefix+key
 	defer func() { observe(q.options.Observer.Acquired, full, begun, err) }()
 	for _, m := range q.members {
-		if wrong := cmp.Or(t.wrong, m.terms(nil).wrong); wrong != "" {
-			return nil, misuse("acquire", full, wrong)
+		if wrong := cmp.Or(t.Failure, m.terms(nil).Failure); wrong != nil {
+			return nil, failed("acquire", full, wrong)
 		}
 	}
-	if t.wait < 0 {
-		t.wait = math.MaxInt64
+	if t.Wait < 0 {
+		t.Wait = math.MaxInt64
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		t.wait = min(t.wait, max(0, time.Until(deadline))+patience) // the context ends first
+		t.Wait = min(t.Wait, max(0, time.Until(deadline))+patience) // the context ends first
 	}
-	left := func() time.Duration { return max(0, t.wait-time.Since(begun)) }
+	left := func() time.Duration { return max(0, t.Wait-time.Since(begun)) }
 	b := q.ballot(ctx, key, t)
 	defer func() { b.finish(lock) }()
-	for pause, isStuck := (pauses{}), t.wait == 0; ; {
+	for pause, isStuck := (pauses{}), t.Wait == 0; ; {
 		b.askRest(0)
 		first := b.first()
 		isTurn := first != nil && first.grant != nil

@@ -108,7 +108,7 @@ func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 	if inLine {
 		t.Longest = 0 // the other servers see to it
 	}
-	t.wait, v.asks, v.isOpen, v.isInLine = wait, v.asks+1, !inLine, inLine
+	t.Wait, v.asks, v.isOpen, v.isInLine = wait, v.asks+1, !inLine, inLine
 	asks, ctx := v.asks, b.ctx
 	ctx, v.leave = context.WithCancel(ctx)
 	b.call(func() func() {

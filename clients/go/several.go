@@ -22,8 +22,8 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOp
 	terms, begun := l.terms(options), time.Now()
 	for _, key := range slices.Compact(keys) {
 		left := terms
-		if terms.wait > 0 {
-			left.wait = max(0, terms.wait-time.Since(begun))
+		if terms.Wait > 0 {
+			left.Wait = max(0, terms.Wait-time.Since(begun))
 		}
 		grant, err := l.acquire(ctx, key, left)
 		if err != nil {

@@ -54,18 +54,19 @@ func (p *Pool) open() *redis.Client {
 	return p.client
 }
 
-// replace has the next commands use other connections. The calls under way keep theirs for so long.
+// replace has the next commands use other connections than those of a client; nil: than any. The calls under way keep
+// theirs for so long.
 func (p *Pool) replace(client *redis.Client, rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.client == client {
+	if last := p.client; last != nil && (client == nil || client == last) {
 		p.client = nil
-		time.AfterFunc(rest, func() { _ = client.Close() })
+		time.AfterFunc(rest, func() { _ = last.Close() })
 	}
 }
 
 // Reset closes the connections. The next command opens another one.
-func (p *Pool) Reset() { p.replace(p.open(), 0) }
+func (p *Pool) Reset() { p.replace(nil, 0) }
 
 // Close closes the connections for good.
 func (p *Pool) Close() { _ = p.open().Close() }

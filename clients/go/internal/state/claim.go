@@ -32,6 +32,7 @@ type Claim struct {
 	Mode    []any         // the words SHARED or LIMIT n
 	Lease   time.Duration // of the grant
 	Longest time.Duration // of the grant, which ends then; 0: without a limit
+	Wait    time.Duration // 0: it does not wait; below 0: without a limit
 	Fixed   bool          // the lease is not renewed: the grant leaves the session before the user has it
 	Adopted int64         // the token of a grant to adopt, instead of a new one
 	Task    *Task

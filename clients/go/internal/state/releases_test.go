@@ -152,7 +152,7 @@ func TestCloseEndsWaitsAndGrants(t *testing.T) {
 	_, _, _, failure := r.NextStep(wait)
 	r.is(failure, ErrClosed)
 	r.is(grant.RequireHeld(), ErrClosed)
-	r.is(r.Ask(wait, s), ErrClosed)
+	r.is(r.Ask(wait), ErrClosed)
 	if got := fmt.Sprint(grant.ReleaseCommand()); !strings.Contains(got, "HOLDS 0") {
 		t.Fatal(got)
 	}

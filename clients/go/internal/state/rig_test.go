@@ -74,8 +74,8 @@ func (r rig) at(seconds float64) rig {
 // claim is a wait whose ACQUIRE has not been sent.
 func (r rig) claim(key string, wait time.Duration, task *Task) *Claim {
 	r.t.Helper()
-	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n, Task: task}
-	r.fine(r.Ask(c, wait))
+	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n, Task: task, Wait: wait}
+	r.fine(r.Ask(c))
 	return c
 }
 

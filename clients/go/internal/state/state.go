@@ -61,13 +61,14 @@ var (
 	errReleased = Fail(ErrMisuse, "it was released already")
 )
 
-// Ask registers a wait of this long before its call is sent: its event may arrive before its reply. 0: it does not wait;
-// below 0: without a limit. Its owner is fresh, unless its task has one that it may use again.
-func (s *State) Ask(c *Claim, wait time.Duration) *Fault {
+// Ask registers a wait before its call is sent: its event may arrive before its reply. Its owner is fresh, unless its task
+// has one that it may use again.
+func (s *State) Ask(c *Claim) *Fault {
 	if c.Task != nil {
 		c.Owner = cmp.Or(s.usableOwner(c.Task), c.Owner)
 		c.Task.Owner = c.Owner
 	}
+	wait := c.Wait
 	if wait < 0 || wait > far-s.At-s.reply {
 		wait = far - s.At - s.reply
 	}

@@ -14,7 +14,7 @@ func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
 		r.t.Helper()
 		c := &Claim{Name: Name{"k", "fresh"}, Node: r.n, Task: task}
 		task.Owner = "o"
-		r.fine(r.Ask(c, s))
+		r.fine(r.Ask(c))
 		r.GiveUp(c)
 		return c.Owner
 	}
