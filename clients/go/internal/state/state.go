@@ -110,7 +110,10 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, fail
 	case wait.Phase == Ended:
 		return false, false, 0, wait.Failure
 	case wait.Phase == Held && wait.Sure > s.At:
-		s.handOver(wait)
+		if wait.Task != nil {
+			wait.Task.Held[wait.Key] = wait
+		}
+		wait.Taken, wait.HandedOver = s.At, !wait.Fixed // else when it has left the session
 		return true, false, 0, nil
 	case wait.Phase == Held:
 		return false, false, 5 * time.Millisecond, nil // the next POLL makes it sure
@@ -123,13 +126,6 @@ func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, fail
 	}
 	send = wait.Phase == Asked && n.Session != 0
 	return false, send, end - s.At, nil
-}
-
-func (s *State) handOver(c *Claim) {
-	c.Taken, c.HandedOver = s.At, !c.Fixed // else when it has left the session
-	if c.Task != nil {
-		c.Task.Held[c.Key] = c
-	}
 }
 
 // Answered applies the reply to an ACQUIRE that was sent in this session.
