@@ -3,14 +3,33 @@ package redislock
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// Error is every error of this package, for errors.As: Op is what was attempted ("acquire", "release", ...), Kind is
-// one of the errors below, or nil if the caller's context has ended the call, and Cause is what the server, the network
-// or the context said.
-type Error = state.Error
+// Error is every error of this package, for errors.As.
+type Error struct {
+	Op   string // what was attempted: "acquire", "release", ...
+	Key  string
+	Kind error // one of the errors below; nil if the caller's context has ended the call
+	// Cause is what the server, the network or the context said.
+	Cause error
+}
+
+func (e *Error) Error() string {
+	text := strings.TrimSpace("redislock: " + e.Op + " " + e.Key)
+	for _, part := range e.Unwrap() {
+		text += ": " + part.Error()
+	}
+	return text
+}
+
+// Unwrap returns the kind and the cause.
+func (e *Error) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.Kind, e.Cause}, func(part error) bool { return part == nil })
+}
 
 // The kinds of an [Error], for errors.Is.
 var (
@@ -33,17 +52,17 @@ var (
 )
 
 // failed says what failed, if something did.
-func failed(op, key string, failure *Error) error {
-	if failure == nil {
+func failed(op, key string, fault *state.Fault) error {
+	if fault == nil {
 		return nil
 	}
-	return &Error{Op: op, Key: key, Kind: failure.Kind, Cause: failure.Cause}
+	return &Error{Op: op, Key: key, Kind: fault.Kind, Cause: fault.Err}
 }
 
 func misuse(op, key, cause string) error { return failed(op, key, state.Fail(ErrMisuse, cause)) }
 
 // ended is the end of the caller's context. A wait whose deadline has passed is busy, too.
-func ended(ctx context.Context, kind error) *Error {
+func ended(ctx context.Context, kind error) *state.Fault {
 	cause := ctx.Err()
 	if why := context.Cause(ctx); !errors.Is(why, cause) {
 		cause = errors.Join(cause, why)
@@ -51,5 +70,5 @@ func ended(ctx context.Context, kind error) *Error {
 	if errors.Is(cause, context.Canceled) {
 		kind = nil
 	}
-	return &Error{Kind: kind, Cause: cause}
+	return &state.Fault{Kind: kind, Err: cause}
 }

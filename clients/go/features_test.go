@@ -53,7 +53,7 @@ func TestAGrantIsHandedOn(t *testing.T) {
 		if grant.Held() || s.info("p:k", "owner") != grant.Owner() {
 			t.Fatal("not detached")
 		}
-		adopted := must[*Grant](t)(to.Adopt(background, "k", grant.Owner(), grant.Token(), options...))
+		adopted := must[*Grant](t)(to.Task().Adopt(background, "k", grant.Owner(), grant.Token(), options...))
 		if adopted.Token() != grant.Token() || !adopted.Held() {
 			t.Fatal(adopted.Err())
 		}

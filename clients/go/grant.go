@@ -13,8 +13,6 @@ type Grant struct {
 	loss
 	locks *Locks
 	turn  sync.Mutex // of the calls about the grant
-	taken time.Time
-	node  *node // where it waits
 
 	// Of the mutex of the Locks.
 	claim   state.Claim
@@ -23,7 +21,7 @@ type Grant struct {
 }
 
 // applies is what applies the answer to a call about a grant.
-type applies = func(*state.State, *state.Claim, state.Reply) *Error
+type applies = func(*state.State, *state.Claim, state.Reply) *state.Fault
 
 // call makes a call about the grant, if it is held. begin returns its command.
 func (g *Grant) call(ctx context.Context, op string, begin func(*state.State) []any, apply applies) error {
@@ -31,37 +29,30 @@ func (g *Grant) call(ctx context.Context, op string, begin func(*state.State) []
 	defer g.turn.Unlock()
 	st := g.locks.lock()
 	defer g.locks.unlock()
-	failure := st.RequireHeld(&g.claim)
-	if failure == nil {
-		failure = g.send(ctx, begin(st), apply)
+	fault := g.claim.RequireHeld()
+	if fault == nil {
+		fault = g.send(ctx, 2*g.locks.options.Reply, begin(st), apply)
 	}
-	if failure != nil && failure.Kind == ErrUnavailable && ctx.Err() != nil {
-		failure = ended(ctx, ErrUnavailable)
+	if fault != nil && fault.Kind == ErrUnavailable && ctx.Err() != nil {
+		fault = ended(ctx, ErrUnavailable)
 	}
-	return failed(op, g.claim.Key, failure)
+	return failed(op, g.claim.Key, fault)
 }
 
-// send sends a command about the grant until it is answered. The mutex is held before and after, but not meanwhile.
-func (g *Grant) send(ctx context.Context, command []any, apply applies) *Error {
+// send sends a command about the grant until it is answered, or this time is over.
+func (g *Grant) send(ctx context.Context, limit time.Duration, command []any, apply applies) *state.Fault {
+	return g.underWay(func() state.Reply { return g.locks.call(ctx, target{key: g.claim.Key}, limit, command) }, apply)
+}
+
+// underWay makes a call. The mutex is held before and after, but not meanwhile.
+func (g *Grant) underWay(call func() state.Reply, apply applies) *state.Fault {
 	l, name := g.locks, g.claim.Name
 	l.st.BeginCall(name)
 	l.unlock()
-	reply := l.call(ctx, target{key: name.Key}, command)
+	reply := call()
 	st := l.lock()
 	defer st.EndCall(name)
 	return apply(st, &g.claim, reply)
-}
-
-// start follows the hand-over of a grant.
-func (g *Grant) start(atMost time.Duration) {
-	g.taken = time.Now()
-	if atMost > 0 || g.claim.Fixed {
-		st := g.locks.lock()
-		defer g.locks.unlock()
-		if g.ender = time.AfterFunc(0, g.end); atMost > 0 {
-			g.claim.Most = st.At + atMost
-		}
-	}
 }
 
 // end ends the grant at its maximum time, and at the end of a fixed lease.
@@ -70,7 +61,7 @@ func (g *Grant) end() {
 	defer g.locks.unlock()
 	isOver, rest := st.End(&g.claim)
 	if isOver {
-		_ = g.send(context.Background(), g.claim.ReleaseCommand(), (*state.State).Released)
+		_ = g.send(context.Background(), 2*g.locks.options.Reply, g.claim.ReleaseCommand(), (*state.State).Released)
 	} else if rest > 0 {
 		g.ender.Reset(rest)
 	}
@@ -80,7 +71,8 @@ func (g *Grant) end() {
 func (g *Grant) find() {
 	defer g.locks.unlock()
 	g.locks.lock()
-	_ = g.send(context.Background(), g.claim.RenewCommand(), (*state.State).Found)
+	_ = g.send(context.Background(), 2*g.locks.options.Reply, g.claim.RenewCommand(),
+		func(st *state.State, c *state.Claim, reply state.Reply) *state.Fault { return st.Moved(c, 0, reply) })
 }
 
 // wake has the caller of an acquire look again, reports a loss, and looks for a grant that has moved. The mutex is held.
@@ -89,10 +81,10 @@ func (g *Grant) wake() {
 	case g.changed <- struct{}{}:
 	default:
 	}
-	if g.claim.Phase == state.Lost && g.claim.HandedOver {
-		g.loss.end(failed("hold", g.claim.Key, g.locks.st.RequireHeld(&g.claim)))
-	}
-	if g.claim.Phase == state.Held && g.claim.Doubt != "" {
+	switch {
+	case g.claim.IsLost() && g.claim.HandedOver:
+		g.loss.end(failed("hold", g.claim.Key, g.claim.Failure))
+	case g.claim.Phase == state.Held && g.claim.Doubt != "":
 		go g.find()
 	}
 }
@@ -113,7 +105,7 @@ func (g *Grant) Held() bool { return g.Remaining() > 0 }
 func (g *Grant) Remaining() time.Duration {
 	st := g.locks.lock()
 	defer g.locks.unlock()
-	if st.RequireHeld(&g.claim) != nil {
+	if g.claim.RequireHeld() != nil {
 		return 0
 	}
 	return max(0, g.claim.Sure-st.At)
@@ -121,9 +113,9 @@ func (g *Grant) Remaining() time.Duration {
 
 // Err is nil until the grant is lost ([ErrLost], with the reason) or released ([ErrMisuse]).
 func (g *Grant) Err() error {
-	st := g.locks.lock()
-	defer g.locks.unlock()
-	return failed("hold", g.claim.Key, st.RequireHeld(&g.claim))
+	g.locks.mu.Lock()
+	defer g.locks.mu.Unlock()
+	return failed("hold", g.claim.Key, g.claim.RequireHeld())
 }
 
 // Check asks the server whether the grant stands. The error is [ErrLost] if it does not, and [ErrUnavailable] without
@@ -136,17 +128,20 @@ func (g *Grant) Check(ctx context.Context) error {
 // enterAgain adds a hold.
 func (g *Grant) enterAgain(ctx context.Context, mode []any) error {
 	return g.call(ctx, "acquire", func(*state.State) []any { return g.claim.EnterCommand(mode) },
-		func(st *state.State, c *state.Claim, reply state.Reply) *Error {
-			failure := st.Confirmed(c, reply)
-			if failure == nil {
+		func(st *state.State, c *state.Claim, reply state.Reply) *state.Fault {
+			fault := st.Confirmed(c, reply)
+			if fault == nil {
 				c.Holds++
 			}
-			return failure
+			return fault
 		})
 }
 
 // renew gives the grant this lease. leaves: it also takes the grant out of its session.
 func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leaves bool) error {
+	if lease < time.Millisecond {
+		return misuse(op, g.claim.Key, "a lease must be at least 1 millisecond")
+	}
 	apply := (*state.State).Confirmed
 	if leaves {
 		apply = (*state.State).Left
@@ -161,9 +156,6 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 // Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
 // [Fixed]. The errors are those of Check, and [ErrMisuse] for less than a second, or a millisecond if it is Fixed.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond {
-		return misuse("extend", g.claim.Key, "a lease must be at least 1 millisecond")
-	}
 	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }
 
@@ -171,8 +163,8 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 // this lease, for a caller of [Locks.Adopt] with its key, owner and token. The errors are those of Check, and [ErrMisuse]
 // for less than a millisecond, or a grant that its task has acquired more than once.
 func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
-	if lease < time.Millisecond || g.claim.Holds > 1 {
-		return misuse("detach", g.claim.Key, "a lease must be at least 1 millisecond, and the task must have one hold only")
+	if g.claim.Holds > 1 {
+		return misuse("detach", g.claim.Key, "the task must have one hold only")
 	}
 	err := g.renew(ctx, "detach", lease, true)
 	if err == nil {
@@ -186,6 +178,6 @@ func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 // call is repeated for two reply timeouts, or until the context ends. After that the session repeats it, and the error
 // is [ErrUnavailable].
 func (g *Grant) Release(ctx context.Context) (err error) {
-	defer func() { g.locks.options.Observer.released(g.claim.Key, g.taken, err) }()
+	defer func() { observe(g.locks.options.Observer.Released, g.claim.Key, epoch.Add(g.claim.Taken), err) }()
 	return g.call(ctx, "release", func(st *state.State) []any { return st.Release(&g.claim) }, (*state.State).Released)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +18,12 @@ import (
 
 // Locks are the locks of one program on one server or cluster. They can be used by any number of goroutines.
 type Locks struct {
+	*program
+	task *state.Task // whose locks they are; nil: each acquire is one of its own
+}
+
+// program is what Locks and their tasks share.
+type program struct {
 	options Options
 	servers *server.Servers
 	process string // begins each owner
@@ -29,7 +33,7 @@ type Locks struct {
 	mu     sync.Mutex // of all that follows
 	st     *state.State
 	owners int64
-	nodes  map[*server.Server]*node
+	nodes  map[string]*node // by the address
 }
 
 var epoch = time.Now()
@@ -41,15 +45,25 @@ func now() state.Time { return time.Since(epoch) }
 func New(client redis.UniversalClient, options Options) *Locks {
 	o, servers := options.withDefaults(filepath.Base(os.Args[0])), server.Of(client)
 	host, _ := os.Hostname()
-	return &Locks{options: o, servers: servers, closing: make(chan struct{}), nodes: map[*server.Server]*node{},
+	return &Locks{program: &program{options: o, servers: servers, closing: make(chan struct{}), nodes: map[string]*node{},
 		st:      state.New(o.Lease, o.Reply, servers != nil && servers.IsCluster()),
-		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}
+		process: fmt.Sprintf("%.80s:%.80s:%d:%s-", o.Service, host, os.Getpid(), rand.Text()[:13])}}
 }
 
-// owner is fresh, so that a late call meets only its own grant. The mutex is held.
-func (l *Locks) owner() string {
-	l.owners++
-	return l.process + strconv.FormatInt(l.owners, 36)
+// Task returns locks of one owner, for one piece of work: they can be entered again, and the server finds a deadlock
+// among tasks. An acquire of a lock that the task holds adds a hold and returns the same grant, which then takes one more
+// release. Pass it along with the work; never share it between two. Closing it closes all.
+func (l *Locks) Task() *Locks { return &Locks{l.program, &state.Task{Held: map[string]*state.Claim{}}} }
+
+// sleep pauses until the time is over, it is woken, or the context ends.
+func sleep(ctx context.Context, woken <-chan struct{}, pause time.Duration) {
+	timer := time.NewTimer(max(pause, 0))
+	defer timer.Stop()
+	select {
+	case <-woken:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // lock locks the mutex and tells the state the time.
@@ -75,40 +89,39 @@ type target struct {
 	asking bool // ASK led there
 }
 
-// route finds the target. It leaves it alone if there is no key.
-func (l *Locks) route(to *target, last *state.Fault, limit time.Duration) (fault *state.Fault) {
+// route returns the target of the next command, which it leaves alone if there is no key.
+func (l *Locks) route(to target, last *state.Fault, limit time.Duration) (target, *state.Fault) {
 	if to.key == "" {
-		return nil
+		return to, nil
 	}
-	var at *server.Server
-	if to.node != nil {
-		at = l.servers.Redirected(to.node.server, last)
+	if from := to.node; from != nil {
+		if address := l.servers.Redirected(from.server, last); address != "" {
+			at := l.node(address, func() *server.Server { return from.server.At(address) })
+			return target{to.key, at, last.Word == "ASK"}, nil
+		}
 	}
-	if to.asking = at != nil && last.Word == "ASK"; at == nil {
-		at, fault = l.servers.Find(to.key, limit)
+	client, fault := l.servers.Find(to.key, limit)
+	if fault != nil {
+		return to, fault
 	}
-	if to.node = nil; at != nil {
-		to.node = l.nodeOf(at)
-	}
-	return fault
+	at := l.node(client.Options().Addr, func() *server.Server { return server.New(client) })
+	return target{key: to.key, node: at}, nil
 }
 
 // send sends a command once.
-func (l *Locks) send(ctx context.Context, to target, limit time.Duration, command []any) state.Reply {
+func (l *Locks) send(to target, limit time.Duration, command []any) state.Reply {
 	sent := now()
 	reply := to.node.server.Call(limit, to.asking, command)
 	reply.From, reply.Sent = &to.node.Node, sent
 	return reply
 }
 
-// call sends a command until it is answered, for two reply timeouts or until the context ends.
-func (l *Locks) call(ctx context.Context, to target, command []any) (reply state.Reply) {
-	for pause, end, wasOpen := (pauses{}), now()+2*l.options.Reply, false; ; {
-		limit := min(l.options.Reply, end-now())
-		if fault := l.route(&to, reply.Fault, limit); fault != nil {
-			reply.Fault = fault
-		} else {
-			reply = l.send(ctx, to, limit, command)
+// call sends a command until it is answered, for this time or until the context ends.
+func (l *Locks) call(ctx context.Context, to target, limit time.Duration, command []any) (reply state.Reply) {
+	for pause, end, wasOpen := (pauses{}), now()+limit, false; ; {
+		limit, last := min(l.options.Reply, end-now()), reply.Fault
+		if to, reply.Fault = l.route(to, last, limit); reply.Fault == nil {
+			reply = l.send(to, limit, command)
 		}
 		reply.WasOpen = wasOpen
 		rest := pause.next()
@@ -117,7 +130,7 @@ func (l *Locks) call(ctx context.Context, to target, command []any) (reply state
 			return reply
 		}
 		wasOpen = wasOpen || reply.Fault.NoReply()
-		time.Sleep(rest)
+		sleep(ctx, nil, rest)
 	}
 }
 
@@ -130,42 +143,53 @@ func (l *Locks) Close(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	grants, sessions := st.Close(), map[*node][]int64{}
+	type place struct {
+		node    *node
+		session int64
+	}
+	grants := map[place][]*state.Claim{}
 	for _, n := range l.nodes {
-		sessions[n] = n.Sessions()
+		for _, session := range n.Sessions() {
+			grants[place{n, session}] = nil
+		}
+	}
+	for _, claim := range st.Close() {
+		at := place{l.nodes[claim.Node.Address], claim.Session}
+		grants[at] = append(grants[at], claim)
 	}
 	l.unlock()
 	close(l.closing)
+	end := now() + 2*l.options.Reply
 	ctx, cancel := context.WithTimeout(ctx, 2*l.options.Reply)
 	defer cancel()
+	var failure error
 	var calls sync.WaitGroup
-	for n, all := range sessions {
-		for _, session := range all {
-			calls.Go(func() {
-				if l.call(ctx, target{node: n}, []any{"LOCK.SESSION", "CLOSE", session}).Fault != nil {
-					return
-				}
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				grants = slices.DeleteFunc(grants, func(c *state.Claim) bool { return c.Session == session })
-			})
-		}
-	}
-	calls.Wait()
-	failures := make([]error, len(grants))
-	for i, claim := range grants {
+	for at, claims := range grants {
 		calls.Go(func() {
-			fault := l.call(ctx, target{key: claim.Key}, claim.ReleaseCommand()).Fault
-			if fault != nil && !fault.Gone() {
-				failures[i] = failed("close", claim.Key, fault.Failure(claim.Node.Address))
+			closing := []any{"LOCK.SESSION", "CLOSE", at.session}
+			if at.session != 0 && l.call(ctx, target{node: at.node}, end-now(), closing).Fault == nil {
+				return
+			}
+			for _, claim := range claims {
+				calls.Go(func() {
+					fault := l.call(ctx, target{key: claim.Key}, end-now(), claim.ReleaseCommand()).Fault
+					if fault != nil && !fault.Gone() {
+						l.mu.Lock()
+						defer l.mu.Unlock()
+						failure = errors.Join(failure, failed("close", claim.Key, fault))
+					}
+				})
 			}
 		})
+		// The end of its session ends a POLL. A connection that is closed before could leave an OPEN behind.
+		defer context.AfterFunc(ctx, at.node.server.Session.Reset)()
 	}
 	calls.Wait()
-	for n := range sessions { // the end of its session ends a POLL; a connection closed before could leave an OPEN behind
-		defer context.AfterFunc(ctx, n.server.Session.Reset)()
-	}
 	l.loops.Wait()
-	l.servers.Close()
-	return errors.Join(failures...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.nodes {
+		n.server.Close()
+	}
+	return failure
 }

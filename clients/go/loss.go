@@ -11,11 +11,11 @@ type loss struct {
 	end context.CancelCauseFunc
 }
 
-func newLoss(onLost []func(error)) loss {
+func newLoss(key string, observer func(string, error)) loss {
 	var l loss
 	l.ctx, l.end = context.WithCancelCause(context.Background())
-	for _, notify := range onLost {
-		l.OnLost(notify)
+	if observer != nil {
+		l.OnLost(func(err error) { observer(key, err) })
 	}
 	return l
 }

@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"slices"
 	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
@@ -20,24 +19,11 @@ type Observer struct {
 	Connection func(server string, err error)
 }
 
-func (o Observer) acquired(key string, begun time.Time, err error) {
-	if o.Acquired != nil {
-		o.Acquired(key, time.Since(begun), err)
+// observe calls the observer of an acquire or a release, if there is one.
+func observe(observer func(string, time.Duration, error), key string, begun time.Time, err error) {
+	if observer != nil {
+		observer(key, time.Since(begun), err)
 	}
-}
-
-func (o Observer) released(key string, begun time.Time, err error) {
-	if o.Released != nil {
-		o.Released(key, time.Since(begun), err)
-	}
-}
-
-// onLost adds the observer to those who are notified of a loss.
-func (o Observer) onLost(key string, onLost []func(error)) []func(error) {
-	if o.Lost != nil {
-		onLost = append(slices.Clip(onLost), func(err error) { o.Lost(key, err) })
-	}
-	return onLost
 }
 
 // observe reports that the connection has broken or is back. The mutex is held.

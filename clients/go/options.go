@@ -2,14 +2,10 @@ package redislock
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
-
-// Forever makes [Wait] wait without a limit.
-const Forever time.Duration = math.MaxInt64
 
 // Options of [New]. The zero value works.
 type Options struct {
@@ -39,15 +35,10 @@ func (o Options) withDefaults(service string) Options {
 type LockOption func(*terms)
 
 // terms are all that says how a lock is acquired.
-type terms struct {
-	state.Claim
-	wait, atMost time.Duration
-	onLost       []func(error)
-	wrong        string
-}
+type terms = state.Claim
 
 // Wait limits the wait, beside the context. When it is over the error is [ErrBusy]. Zero does not wait.
-func Wait(wait time.Duration) LockOption { return func(t *terms) { t.wait = max(wait, 0) } }
+func Wait(wait time.Duration) LockOption { return func(t *terms) { t.Wait = max(wait, 0) } }
 
 // Shared acquires the lock together with other shared holders: for readers, if the writers use none of the options
 // Shared and Permits.
@@ -58,7 +49,7 @@ func Shared() LockOption { return func(t *terms) { t.Mode = append(t.Mode, "SHAR
 func Permits(n int) LockOption {
 	return func(t *terms) {
 		if t.Mode = append(t.Mode, "LIMIT", n); n < 1 { // the server takes 0 for any number
-			t.wrong = "a semaphore must have at least one permit"
+			t.Failure = state.Fail(ErrMisuse, "a semaphore must have at least one permit")
 		}
 	}
 }
@@ -70,20 +61,15 @@ func Fixed(lease time.Duration) LockOption {
 }
 
 // AtMost ends the grant after this time: then it is lost.
-func AtMost(most time.Duration) LockOption { return func(t *terms) { t.atMost = most } }
-
-// OnLost calls notify in a goroutine of its own if the grant is lost, as [Grant.OnLost] does.
-func OnLost(notify func(error)) LockOption {
-	return func(t *terms) { t.onLost = append(t.onLost, notify) }
-}
+func AtMost(most time.Duration) LockOption { return func(t *terms) { t.Longest = most } }
 
 func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
-	t := terms{Claim: state.Claim{Lease: l.options.Lease}, wait: -1}
+	t := terms{Lease: l.options.Lease, Task: l.task, Wait: -1}
 	for _, option := range append(options[:len(options):len(options)], more...) {
 		option(&t)
 	}
 	if l.servers == nil {
-		t.wrong = "the client is neither a *redis.Client nor a *redis.ClusterClient"
+		t.Failure = state.Fail(ErrMisuse, "the client is neither a *redis.Client nor a *redis.ClusterClient")
 	}
 	return t
 }

@@ -87,15 +87,15 @@ func (q *Quorum) TryAcquire(ctx context.Context, key string, options ...LockOpti
 }
 
 func (q *Quorum) terms(options []LockOption) terms {
-	t := terms{Claim: state.Claim{Lease: q.options.Lease}, wait: -1}
+	t := terms{Lease: q.options.Lease, Wait: -1}
 	for _, option := range options {
 		option(&t)
 	}
 	switch {
 	case len(q.members) < 3:
-		t.wrong = "a Quorum needs at least 3 servers"
+		t.Failure = state.Fail(ErrMisuse, "a Quorum needs at least 3 servers")
 	case t.Mode != nil:
-		t.wrong = "the locks of a Quorum are exclusive"
+		t.Failure = state.Fail(ErrMisuse, "the locks of a Quorum are exclusive")
 	}
 	return t
 }
@@ -183,7 +183,7 @@ func (g *QuorumGrant) Extend(ctx context.Context, lease time.Duration) error {
 // others have not answered. The error is [ErrLost] if the lock was lost before, and [ErrUnavailable] if too few servers
 // have answered in time.
 func (g *QuorumGrant) Release(ctx context.Context) (err error) {
-	defer func() { g.quorum.options.Observer.released(g.key, g.taken, err) }()
+	defer func() { observe(g.quorum.options.Observer.Released, g.key, g.taken, err) }()
 	return g.ask(ctx, "release", func(grant *Grant) error { return grant.Release(ctx) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -14,22 +15,22 @@ import (
 // two callers wait for each other. Where callers disagree about the first server, the end of their turns parts them.
 func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *QuorumGrant, err error) {
 	begun, full := time.Now(), q.options.Prefix+key
-	defer func() { q.options.Observer.acquired(full, begun, err) }()
+	defer func() { observe(q.options.Observer.Acquired, full, begun, err) }()
 	for _, m := range q.members {
-		if wrong := cmp.Or(t.wrong, m.terms(nil).wrong); wrong != "" {
-			return nil, misuse("acquire", full, wrong)
+		if wrong := cmp.Or(t.Failure, m.terms(nil).Failure); wrong != nil {
+			return nil, failed("acquire", full, wrong)
 		}
 	}
-	if t.wait < 0 {
-		t.wait = Forever
+	if t.Wait < 0 {
+		t.Wait = math.MaxInt64
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		t.wait = min(t.wait, max(0, time.Until(deadline))+patience) // the context ends first
+		t.Wait = min(t.Wait, max(0, time.Until(deadline))+patience) // the context ends first
 	}
-	left := func() time.Duration { return max(0, t.wait-time.Since(begun)) }
+	left := func() time.Duration { return max(0, t.Wait-time.Since(begun)) }
 	b := q.ballot(ctx, key, t)
 	defer func() { b.finish(lock) }()
-	for pause, isStuck := (pauses{}), t.wait == 0; ; {
+	for pause, isStuck := (pauses{}), t.Wait == 0; ; {
 		b.askRest(0)
 		first := b.first()
 		isTurn := first != nil && first.grant != nil
@@ -41,7 +42,7 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 		if isTurn || isStuck {
 			if token := b.raise(); token != 0 {
 				lock = &QuorumGrant{quorum: q, key: full, token: token, taken: time.Now(),
-					loss: newLoss(q.options.Observer.onLost(full, t.onLost)), parts: map[*Grant]*member{}}
+					loss: newLoss(full, q.options.Observer.Lost), parts: map[*Grant]*member{}}
 				b.hand(lock)
 				return lock, nil
 			}
@@ -104,7 +105,7 @@ func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
 	}
 	if ctx.Err() != nil {
 		end := ended(ctx, failure.Kind)
-		failure.Kind, failure.Cause = end.Kind, fmt.Errorf("%w: %w", end.Cause, failure.Cause)
+		failure.Kind, failure.Cause = end.Kind, fmt.Errorf("%w: %w", end.Err, failure.Cause)
 	}
 	return failure
 }

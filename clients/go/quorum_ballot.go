@@ -106,13 +106,13 @@ func (b *ballot) askRest(wait time.Duration) {
 func (b *ballot) ask(v *vote, wait time.Duration, inLine bool) {
 	t := b.t
 	if inLine {
-		t.atMost = 0 // the other servers see to it
+		t.Longest = 0 // the other servers see to it
 	}
-	t.wait, t.onLost, v.asks, v.isOpen, v.isInLine = wait, nil, v.asks+1, !inLine, inLine
+	t.Wait, v.asks, v.isOpen, v.isInLine = wait, v.asks+1, !inLine, inLine
 	asks, ctx := v.asks, b.ctx
 	ctx, v.leave = context.WithCancel(ctx)
 	b.call(func() func() {
-		grant, err := v.acquire(ctx, nil, b.key, t)
+		grant, err := v.acquire(ctx, b.key, t)
 		return func() {
 			switch {
 			case v.asks == asks:

@@ -25,21 +25,20 @@ func (p *pauses) next() time.Duration {
 // node is a server, and the loop of its session. All but the server is of the mutex of the Locks.
 type node struct {
 	state.Node
-	locks    *Locks
-	server   *server.Server
-	hasWoken bool          // the last POLL has woken callers
-	isDown   bool          // to the observer
-	needed   chan struct{} // ends a pause of the loop
+	locks  *Locks
+	server *server.Server
+	isDown bool          // to the observer
+	needed chan struct{} // ends a pause of the loop
 }
 
-// nodeOf returns the node of a server. Its loop begins with it.
-func (l *Locks) nodeOf(server *server.Server) *node {
+// node returns the node of an address. Its loop begins with it.
+func (l *Locks) node(address string, connect func() *server.Server) *node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.nodes[server]
+	n := l.nodes[address]
 	if n == nil {
-		n = &node{Node: state.NewNode(server.Address), locks: l, server: server, needed: make(chan struct{}, 1)}
-		l.nodes[server] = n
+		n = &node{Node: state.NewNode(address), locks: l, server: connect(), needed: make(chan struct{}, 1)}
+		l.nodes[address] = n
 		if !l.st.IsClosed() {
 			l.loops.Go(n.loop)
 		}
@@ -111,7 +110,7 @@ func (n *node) round() *state.Fault {
 			"NAME", l.options.Service})[0]
 		session, _ := opened.Value.(int64)
 		if session == 0 {
-			return cmp.Or(opened.Fault, &state.Fault{Err: errors.New("OPEN returned no session id")})
+			return cmp.Or(opened.Fault, state.NoReply(n.Address, errors.New("OPEN returned no session id"), false))
 		}
 		st = l.lock()
 		if st.Opened(&n.Node, session); st.IsClosed() {
@@ -137,20 +136,18 @@ func (n *node) round() *state.Fault {
 				broken = reply.Fault
 			}
 			if words := commands[i]; reply.Fault.Redirects() && words[0] == "LOCK.RELEASE" {
-				go l.call(context.Background(), target{key: words[1].(string)}, words)
+				go l.call(context.Background(), target{key: words[1].(string)}, 2*limit, words)
 			}
 		}
 	}
 	sent, block := st.At, st.Block(&n.Node)
-	isOver := n.Session != session
 	l.unlock()
-	if broken != nil || isOver {
+	if broken != nil {
 		return broken
 	}
-	polled := n.server.Poll(limit, block, session, n.hasWoken)
+	polled := n.server.Poll(limit, block, session)
 	if st = l.lock(); polled.Fault == nil && n.Session == session {
 		st.Polled(&n.Node, sent, polled.Value)
-		n.hasWoken = len(st.Changed) > 0
 	}
 	l.unlock()
 	return polled.Fault
@@ -163,7 +160,7 @@ func (n *node) relocate() {
 	l.unlock()
 	l.servers.Refresh()
 	for _, claim := range claims {
-		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at != n.server {
+		if at, _ := l.servers.Find(claim.Key, l.options.Reply); at != nil && at.Options().Addr != n.Address {
 			l.lock().Relocate(claim, &n.Node)
 			l.unlock()
 		}

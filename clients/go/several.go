@@ -16,13 +16,16 @@ type Grants []*Grant
 func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOption) (grants Grants, err error) {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
-	task, terms, begun := l.Task(), l.terms(options), time.Now()
+	if l.task == nil {
+		l = l.Task()
+	}
+	terms, begun := l.terms(options), time.Now()
 	for _, key := range slices.Compact(keys) {
 		left := terms
-		if terms.wait > 0 {
-			left.wait = max(0, terms.wait-time.Since(begun))
+		if terms.Wait > 0 {
+			left.Wait = max(0, terms.Wait-time.Since(begun))
 		}
-		grant, err := l.acquire(ctx, task, key, left)
+		grant, err := l.acquire(ctx, key, left)
 		if err != nil {
 			return nil, errors.Join(err, grants.Release(context.WithoutCancel(ctx)))
 		}
@@ -67,9 +70,6 @@ func (l *Locks) Lead(ctx context.Context, key string, work func(ctx context.Cont
 		case err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnavailable):
 			return err
 		}
-		select {
-		case <-time.After(pause.next()):
-		case <-ctx.Done():
-		}
+		sleep(ctx, nil, pause.next())
 	}
 }

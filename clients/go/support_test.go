@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -97,17 +96,6 @@ func (s site) sessions() (sessions []map[string]any) {
 		sessions = append(sessions, named(one))
 	}
 	return sessions
-}
-
-// calls is how often a command has run.
-func (s site) calls(command string) (calls int) {
-	s.t.Helper()
-	for line := range strings.Lines(s.run("INFO commandstats").(string)) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
-			_, _ = fmt.Sscanf(rest, "%d", &calls)
-		}
-	}
-	return calls
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {

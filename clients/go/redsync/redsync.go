@@ -69,7 +69,7 @@ func New(pools ...Pool) *Redsync {
 			r.misuse = err
 			continue
 		}
-		r.servers = append(r.servers, server.One(client))
+		r.servers = append(r.servers, server.New(client))
 	}
 	if len(pools) == 0 {
 		r.misuse = errors.New("redsync: no pool")

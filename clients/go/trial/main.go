@@ -45,7 +45,7 @@ type line map[string]any
 type worker struct {
 	mu     sync.Mutex
 	sites  map[string]*site
-	tasks  map[string]*redislock.Task
+	tasks  map[string]*redislock.Locks
 	grants map[int64]*redislock.Grant
 	calls  map[int64]context.CancelFunc
 	next   int64
@@ -85,7 +85,7 @@ func (s *site) close(ctx context.Context) (err error) {
 }
 
 func main() {
-	w := &worker{sites: map[string]*site{}, tasks: map[string]*redislock.Task{},
+	w := &worker{sites: map[string]*site{}, tasks: map[string]*redislock.Locks{},
 		grants: map[int64]*redislock.Grant{}, calls: map[int64]context.CancelFunc{}}
 	input := bufio.NewScanner(os.Stdin)
 	input.Buffer(nil, 1<<20)
@@ -208,12 +208,6 @@ func (w *worker) open(r request) error {
 	return nil
 }
 
-// taker is what Locks and a Task have in common.
-type taker interface {
-	Acquire(ctx context.Context, key string, options ...redislock.LockOption) (*redislock.Grant, error)
-	TryAcquire(ctx context.Context, key string, options ...redislock.LockOption) (*redislock.Grant, error)
-}
-
 func (w *worker) acquire(ctx context.Context, locks *redislock.Locks, r request) (line, error) {
 	var options []redislock.LockOption
 	if r.KeepMS == 0 {
@@ -233,7 +227,6 @@ func (w *worker) acquire(ctx context.Context, locks *redislock.Locks, r request)
 	case mode == "shared":
 		options = append(options, redislock.Shared())
 	}
-	var from taker = locks
 	if r.Task != nil {
 		w.mu.Lock()
 		task := w.tasks[r.Locks+" "+*r.Task]
@@ -242,11 +235,11 @@ func (w *worker) acquire(ctx context.Context, locks *redislock.Locks, r request)
 			w.tasks[r.Locks+" "+*r.Task] = task
 		}
 		w.mu.Unlock()
-		from = task
+		locks = task
 	}
-	acquire := from.Acquire
+	acquire := locks.Acquire
 	if r.WaitMS == 0 {
-		acquire = from.TryAcquire
+		acquire = locks.TryAcquire
 	}
 	grant, err := acquire(ctx, r.Key, options...)
 	if err != nil {

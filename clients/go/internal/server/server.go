@@ -23,148 +23,136 @@ type Server struct {
 	Session Pool // the connection of the session
 	calls   Pool // as large as the user's
 
-	turns chan struct{} // of the pipelines under way
-	mu    sync.Mutex
-	next  *batch // that waits for its turn
+	mu     sync.Mutex
+	flying int     // calls and pipelines under way
+	queue  []*call // that wait until fewer are
 }
+
+// most is how many calls and pipelines are under way at a time.
+const most = 2
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
 const bySentinels = "FailoverClient"
 
-// One returns the server of a client.
-func One(client *redis.Client) *Server { return newServer(client, client.Options().Addr) }
-
-// newServer derives a server from a client of the user.
-func newServer(client *redis.Client, address string) *Server {
-	o := *client.WithTimeout(time.Second).Options() // a copy, which go-redis makes under its lock
-	o.Addr = address
+// New derives the server of a client of the user.
+func New(client *redis.Client) *Server {
+	o := *client.WithTimeout(time.Second).Options()                                  // a copy, which go-redis makes under its lock
 	o.MaxRetries, o.DialerRetries, o.MinIdleConns, o.PipelinePoolSize = -1, 1, 0, -1 // one pool for all
 	o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = -1, -1, true
 	o.Protocol, o.Limiter, o.AutoPipelineOptions = 2, nil, nil // no pushed messages to look for
 	o.ClientSideCache, o.ClientSideCacheConfig, o.PushNotificationProcessor = nil, nil, nil
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	if dial := o.Dialer; address == bySentinels {
+	if dial := o.Dialer; o.Addr == bySentinels {
 		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 			defer cancel() // a Sentinel that hangs is passed over when the user's limits are over
 			return dial(longer, network, address)
 		}
 	}
-	server := Server{Address: address, Session: Pool{options: o}, calls: Pool{options: o}, turns: make(chan struct{}, 2)}
-	server.Session.options.PoolSize, server.Session.options.MaxActiveConns = 1, 0
-	return &server
+	return newServer(o)
 }
 
-// batch is calls that share a pipeline.
-type batch struct {
-	commands [][]any
-	until    time.Time // when the last of them has to be answered
-	replies  []state.Reply
-	answered chan struct{}
+func newServer(options redis.Options) *Server {
+	session := options
+	session.PoolSize, session.MaxActiveConns = 1, 0
+	return &Server{Address: options.Addr, Session: Pool{options: session}, calls: Pool{options: options}}
 }
 
-// Call sends a command once. With asking, the server is one that ASK named. While two calls or pipelines are under way, the
-// others share the next pipeline. The first of them waits for its turn and sends it, unless the loop takes it along.
+// At returns another server with the same options.
+func (s *Server) At(address string) *Server {
+	options := s.calls.options
+	options.Addr = address
+	return newServer(options)
+}
+
+// call is one that waits until it is sent, then until it is answered.
+type call struct {
+	command []any
+	limit   time.Duration
+	reply   chan state.Reply
+}
+
+func newCall(limit time.Duration, command []any) *call {
+	return &call{command, limit, make(chan state.Reply, 1)}
+}
+
+// Call sends a command once. With asking, the server is one that ASK named. While two calls or pipelines are under way,
+// the others share the next pipeline.
 func (s *Server) Call(limit time.Duration, asking bool, command []any) state.Reply {
 	if asking {
 		return s.calls.Send(limit, []any{"ASKING"}, command)[1]
 	}
-	select {
-	case s.turns <- struct{}{}:
-		defer func() { <-s.turns }()
-		return s.calls.Send(limit, command)[0]
-	default:
-	}
-	until := time.Now().Add(limit)
 	s.mu.Lock()
-	if s.next == nil {
-		s.next = &batch{until: until, answered: make(chan struct{})}
+	if s.flying < most {
+		s.flying++
+		s.mu.Unlock()
+		defer s.sendNext()
+		return s.calls.Send(limit, command)[0]
 	}
-	b, place := s.next, len(s.next.commands)
-	if b.commands = append(b.commands, command); until.After(b.until) {
-		b.until = until
-	}
+	c := newCall(limit, command)
+	s.queue = append(s.queue, c)
 	s.mu.Unlock()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	if place == 0 {
-		s.lead(b, timer)
-	}
 	select {
-	case <-b.answered:
-		return b.replies[place]
-	case <-timer.C: // the others may have more time
-		return late(true)
+	case reply := <-c.reply:
+		return reply
+	case <-timer.C: // the others of its pipeline may have more time
 	}
-}
-
-func late(isSent bool) state.Reply {
-	return state.Reply{Fault: &state.Fault{Sent: isSent, Err: errors.New("no answer in time")}}
-}
-
-// lead sends a batch, if it has its turn before the timer ends.
-func (s *Server) lead(b *batch, timer *time.Timer) {
-	select {
-	case s.turns <- struct{}{}:
-		go func() {
-			if s.take(b) {
-				b.answer(s.calls.Send(time.Until(b.until), b.commands...))
-			}
-			<-s.turns
-		}()
-	case <-b.answered:
-	case <-timer.C:
-		if s.take(b) {
-			b.answer(slices.Repeat([]state.Reply{late(false)}, len(b.commands)))
-		} else {
-			timer.Reset(0) // the loop has it
-		}
-	}
-}
-
-// take reports whether the batch was still in the queue, which it leaves: no call joins it any more.
-func (s *Server) take(b *batch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	isNext := s.next == b
-	if isNext {
-		s.next = nil
+	place := slices.Index(s.queue, c)
+	if place >= 0 {
+		s.queue = slices.Delete(s.queue, place, place+1)
 	}
-	return isNext
+	return state.Reply{Fault: state.NoReply(s.Address, errors.New("no answer in time"), place < 0)}
 }
 
-func (b *batch) answer(replies []state.Reply) {
-	b.replies = replies
-	close(b.answered)
+// sendNext sends the calls that have queued, in place of those that have been answered.
+func (s *Server) sendNext() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.queue
+	if len(calls) == 0 {
+		s.flying--
+		return
+	}
+	s.queue = nil
+	go func() {
+		s.calls.sendAll(calls)
+		s.sendNext()
+	}()
 }
 
-// Poll polls a session. If the last reply has woken callers, what they call at once goes along, and the POLL does not
+// sendAll sends calls in one pipeline.
+func (p *Pool) sendAll(calls []*call) {
+	limit, commands := time.Duration(0), make([][]any, len(calls))
+	for i, c := range calls {
+		limit, commands[i] = max(limit, c.limit), c.command
+	}
+	for i, reply := range p.Send(limit, commands...) {
+		calls[i].reply <- reply
+	}
+}
+
+// Poll polls a session. What the callers that the last reply has woken call at once goes along: then the POLL does not
 // block.
-func (s *Server) Poll(limit, block time.Duration, session int64, hasWoken bool) state.Reply {
-	poll, b := []any{"LOCK.SESSION", "POLL", session}, (*batch)(nil)
-	if hasWoken {
-		turns := 0
-		for range cap(s.turns) {
-			select {
-			case s.turns <- struct{}{}:
-				turns++
-			default:
-			}
-		}
-		runtime.Gosched()
-		s.mu.Lock()
-		b, s.next = s.next, nil
-		s.mu.Unlock()
-		for range turns {
-			<-s.turns
-		}
+func (s *Server) Poll(limit, block time.Duration, session int64) state.Reply {
+	poll := newCall(limit, []any{"LOCK.SESSION", "POLL", session})
+	s.mu.Lock()
+	s.flying += most
+	s.mu.Unlock()
+	runtime.Gosched()
+	s.mu.Lock()
+	calls := s.queue
+	s.queue = nil
+	s.flying -= most
+	s.mu.Unlock()
+	if len(calls) == 0 {
+		poll = newCall(limit+block, append(poll.command, "BLOCK", block.Milliseconds()))
 	}
-	if b == nil {
-		return s.Session.Send(limit+block, append(poll, "BLOCK", block.Milliseconds()))[0]
-	}
-	replies := s.Session.Send(limit, append(b.commands, poll)...)
-	b.answer(replies)
-	return replies[len(b.commands)]
+	s.Session.sendAll(append(calls, poll))
+	return <-poll.reply
 }
 
 // Close closes the connections for calls.

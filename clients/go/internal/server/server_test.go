@@ -3,36 +3,33 @@ package server
 import (
 	"testing"
 	"time"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// A call that shares a pipeline does not outlast its own limit while the calls before it hang. It is not sent later.
+// A call that queues does not outlast its own limit while the calls before it hang. It is not sent later.
 func TestACallThatQueuesEndsInTime(t *testing.T) {
-	s := &Server{turns: make(chan struct{})} // none is free
+	s := &Server{flying: most}
 	reply := s.Call(time.Millisecond, false, []any{"PING"})
-	if !reply.Fault.Passing() || reply.Fault.NoReply() || s.next != nil {
-		t.Fatal(reply.Fault, s.next)
+	if !reply.Fault.Passing() || reply.Fault.NoReply() || len(s.queue) > 0 {
+		t.Fatal(reply.Fault, s.queue)
 	}
 }
 
 // A call does not outlast its own limit either when the others of its pipeline have more time.
 func TestACallOfASharedPipelineEndsInTime(t *testing.T) {
-	s := &Server{turns: make(chan struct{})}
-	long := make(chan struct{})
-	go func() {
-		defer close(long)
-		s.Call(time.Minute, false, []any{"PING"})
+	s, isOver := &Server{flying: most}, make(chan struct{})
+	defer close(isOver)
+	go func() { // a pipeline that hangs takes the calls along
+		for {
+			select {
+			case <-isOver:
+				return
+			default:
+				s.mu.Lock()
+				s.queue = nil
+				s.mu.Unlock()
+			}
+		}
 	}()
-	for s.take(nil) { // until the long call is in the queue
-		time.Sleep(time.Millisecond)
+	for !s.Call(time.Millisecond, false, []any{"PING"}).Fault.NoReply() {
 	}
-	reply := s.Call(time.Millisecond, false, []any{"PING"})
-	if !reply.Fault.NoReply() {
-		t.Fatal(reply.Fault)
-	}
-	b := s.next
-	s.take(b)
-	b.answer(make([]state.Reply, len(b.commands)))
-	<-long
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,21 +14,17 @@ import (
 
 // Servers are the one server of a client, or the nodes of its cluster.
 type Servers struct {
+	one     *redis.Client
 	cluster *redis.ClusterClient
-	only    *Server
-
-	mu       sync.Mutex
-	nodes    map[string]*Server
-	template *redis.Client
 }
 
 // Of returns the servers of a client, or nil if it is neither a *redis.Client nor a *redis.ClusterClient.
 func Of(client redis.UniversalClient) *Servers {
 	if one, ok := client.(*redis.Client); ok && one != nil {
-		return &Servers{only: One(one)}
+		return &Servers{one: one}
 	}
 	if cluster, ok := client.(*redis.ClusterClient); ok && cluster != nil {
-		return &Servers{cluster: cluster, nodes: map[string]*Server{}}
+		return &Servers{cluster: cluster}
 	}
 	return nil
 }
@@ -37,10 +32,10 @@ func Of(client redis.UniversalClient) *Servers {
 // IsCluster reports whether a lock may move from one server to another.
 func (s *Servers) IsCluster() bool { return s.cluster != nil }
 
-// Find returns the server that has the key.
-func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) {
-	if s.only != nil {
-		return s.only, nil
+// Find returns the client for the server that has the key.
+func (s *Servers) Find(key string, limit time.Duration) (*redis.Client, *state.Fault) {
+	if s.one != nil {
+		return s.one, nil
 	}
 	var client *redis.Client
 	var err error
@@ -52,55 +47,28 @@ func (s *Servers) Find(key string, limit time.Duration) (*Server, *state.Fault) 
 	select {
 	case <-found:
 	case <-time.After(limit):
-		return nil, &state.Fault{Err: errors.New("no node of the cluster said in time which node serves the key")}
+		return nil, state.NoReply("cluster", errors.New("no node said in time which node serves the key"), false)
 	}
 	if err != nil {
-		return nil, faultOf(err)
+		return nil, faultOf("cluster", err)
 	}
-	s.mu.Lock()
-	s.template = client
-	s.mu.Unlock()
-	return s.at(client.Options().Addr), nil
+	return client, nil
 }
 
-func (s *Servers) at(address string) *Server {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.nodes[address] == nil {
-		s.nodes[address] = newServer(s.template, address)
-	}
-	return s.nodes[address]
-}
-
-// Redirected returns where a reply leads; nil: nowhere else.
-func (s *Servers) Redirected(from *Server, fault *state.Fault) *Server {
-	if from == nil || s.cluster == nil || !fault.Redirects() {
-		return nil
+// Redirected returns the address of the node where a reply leads; empty: nowhere else.
+func (s *Servers) Redirected(from *Server, fault *state.Fault) string {
+	if s.cluster == nil || !fault.Redirects() {
+		return ""
 	}
 	s.Refresh()
 	parts := strings.Fields(fault.Error())
-	if len(parts) < 3 {
-		return nil
-	}
-	address := parts[2]
+	address := parts[len(parts)-1]
 	if host, port, err := net.SplitHostPort(address); err == nil && host == "" { // the host that answered
 		host, _, _ = net.SplitHostPort(from.Address)
 		address = net.JoinHostPort(host, port)
 	}
-	return s.at(address)
+	return address
 }
 
 // Refresh has the map of the cluster read again, in the background.
 func (s *Servers) Refresh() { s.cluster.ReloadState(context.Background()) }
-
-// Close closes what was derived, not the user's client.
-func (s *Servers) Close() {
-	if s.only != nil {
-		s.only.Close()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, node := range s.nodes {
-		node.Close()
-	}
-}

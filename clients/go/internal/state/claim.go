@@ -8,28 +8,31 @@ import (
 // Phase is how far a Claim has come.
 type Phase int
 
-// The phases. A wait is Asked, InLine or Over (ended without a grant); a grant is Held, Lost or Released. A grant that
-// is Held and whose time has passed is unsure.
+// The phases. A wait is Asked, then maybe InLine. A grant that is Held and whose time has passed is unsure. What has
+// Ended has a Failure: why there is no grant, or why it is held no more.
 const (
 	Asked Phase = iota
 	InLine
-	Over
 	Held
-	Lost
-	Released
+	Ended
 )
 
 // Name identifies a claim: no two claims of a client have the same key and owner.
 type Name struct{ Key, Owner string }
 
 // Task is one owner for several locks. An empty Owner means that the next acquire uses a fresh one.
-type Task struct{ Owner string }
+type Task struct {
+	Owner string
+	Held  map[string]*Claim // by the key
+}
 
 // Claim is one acquire: first a wait, then a grant, then its release.
 type Claim struct {
 	Name
 	Mode    []any         // the words SHARED or LIMIT n
 	Lease   time.Duration // of the grant
+	Longest time.Duration // of the grant, which ends then; 0: without a limit
+	Wait    time.Duration // 0: it does not wait; below 0: without a limit
 	Fixed   bool          // the lease is not renewed: the grant leaves the session before the user has it
 	Adopted int64         // the token of a grant to adopt, instead of a new one
 	Task    *Task
@@ -41,30 +44,20 @@ type Claim struct {
 	Token      int64
 	Holds      int64
 	Sure       Time          // until when nobody else has the lock
-	Reason     string        // of the loss
 	Doubt      string        // another node may have the grant: the reason of its loss if not
 	HandedOver bool          // the user has the grant
+	Failure    *Fault        // of the last try to acquire, or of the end
 	Limit      time.Duration // of one try
 	AskedEnd   Time          // of asking without a reply
 	Last       Time          // when the caller gives up at the latest
-	Most       Time          // the end of the grant; 0: none
+	Taken      Time          // when the user got the grant
 
-	began   Time   // orders the waits
-	end     Time   // of the caller's time
-	ended   Time   // of its last place, if its session has reported that with a passing error
-	isOpen  bool   // an acquire had no reply, so the server may still carry it out
-	failure *Error // of the last try, or of the wait
-	from    Time   // no POLL sent before makes the grant sure
-}
-
-// Begin begins a wait of this long. 0: it does not wait; below 0: without a limit.
-func (c *Claim) Begin(wait, reply time.Duration, at Time) {
-	if wait < 0 || wait > far-at-reply {
-		wait = far - at - reply
-	}
-	asking := max(wait, reply)
-	c.Holds, c.Limit, c.began, c.end = 1, min(reply, asking/2), at, at+wait
-	c.AskedEnd, c.Last = at+asking, at+wait+reply
+	began  Time // orders the waits
+	end    Time // of the caller's time
+	ended  Time // of its last place, if its session has reported that with a passing error
+	isOpen bool // an acquire had no reply, so the server may still carry it out
+	from   Time // no POLL sent before makes the grant sure
+	tried  Time // since when the server has not answered after Sure
 }
 
 // AcquireCommand asks for the lock. HOLDS 1 makes it safe to repeat.

@@ -7,11 +7,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// The kinds of an Error.
+// The kinds of a Fault.
 var (
 	ErrBusy        = errors.New("other owners hold the lock or wait for it")
 	ErrLost        = errors.New("the lock was lost")
@@ -21,32 +20,29 @@ var (
 	ErrUnavailable = errors.New("the server did not answer in time")
 	ErrMisuse      = errors.New("misuse")
 	ErrClosed      = fmt.Errorf("the client is closed: %w", ErrMisuse)
+	ErrAhead       = errors.New("its clock is behind that of another server")
 )
 
-// Error ends a call of the user.
-type Error struct {
-	Op   string // what was attempted: "acquire", "release", ...
-	Key  string
-	Kind error // one of the errors above; nil if the caller's context has ended the call
-	// Cause is what the server, the network or the context said.
-	Cause error
+// Fault is why a call failed: an error reply, a reply that did not come, or what the client knows by itself.
+type Fault struct {
+	Kind error  // one of the above; nil if the caller's context has ended the call
+	Word string // the first word of an error reply; empty without a reply
+	Sent bool   // without a reply: the server may have received the call, or may yet
+	Err  error  // what the server, the network or the context said. It names the server
 }
 
-func (e *Error) Error() string {
-	text := strings.TrimSpace("redislock: " + e.Op + " " + e.Key)
-	for _, part := range e.Unwrap() {
-		text += ": " + part.Error()
-	}
-	return text
-}
+func (f *Fault) Error() string { return cmp.Or(f.Err, f.Kind).Error() }
 
-// Unwrap returns the kind and the cause.
-func (e *Error) Unwrap() []error {
-	return slices.DeleteFunc([]error{e.Kind, e.Cause}, func(part error) bool { return part == nil })
-}
+// Unwrap returns what was said.
+func (f *Fault) Unwrap() error { return f.Err }
 
-// Fail makes an Error.
-func Fail(kind error, cause string) *Error { return &Error{Kind: kind, Cause: errors.New(cause)} }
+// Fail makes a Fault that no server has caused.
+func Fail(kind error, cause string) *Fault { return &Fault{Kind: kind, Err: errors.New(cause)} }
+
+// NoReply makes the Fault of a call without a reply.
+func NoReply(server string, cause error, isSent bool) *Fault {
+	return &Fault{Kind: ErrUnavailable, Sent: isSent, Err: fmt.Errorf("%s: %w", server, cause)}
+}
 
 // Reply is the answer to one command, or to the last try of it.
 type Reply struct {
@@ -57,29 +53,16 @@ type Reply struct {
 	WasOpen bool  // an earlier try had no reply
 }
 
-// Fault is an error reply of the server, or a reply that did not come.
-type Fault struct {
-	Word string // the first word of an error reply; empty without a reply
-	Sent bool   // without a reply: the server may have received the call, or may yet
-	Err  error
-
-	kind error
-}
-
-func (f *Fault) Error() string { return f.Err.Error() }
-
-// Unwrap returns what the network or the server said.
-func (f *Fault) Unwrap() error { return f.Err }
-
 // The kinds of error replies, by how they begin. Others are misuse.
 var kinds = map[error]string{
 	ErrUnavailable: "NOSESSION|LOADING|BUSY|READONLY|MASTERDOWN|NOREPLICAS|MISCONF|UNBLOCKED|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|" +
 		"ERR max number of clients",
 	ErrLost: "NOTHELD|NOTOWNER|FENCED",
-	ErrRefused: "NOPERM|NOAUTH|WRONGPASS|OOM|MAXWAITERS|MAXSESSIONS|DENIED|CERTIFICATE|ERR unknown|ERR AUTH|" +
+	ErrRefused: "NOPERM|NOAUTH|WRONGPASS|OOM|MAXWAITERS|MAXSESSIONS|DENIED|ERR unknown|ERR AUTH|" +
 		"ERR invalid password|ERR no fencing token is left|ERR a fault inside the module",
 	ErrDeadlock: "DEADLOCK",
 	ErrNotAlone: "NOTALONE",
+	ErrAhead:    "AHEAD",
 }
 
 // The likely causes of those that say too little.
@@ -90,13 +73,13 @@ var hints = map[string]string{
 }
 
 // ErrorReply makes a Fault of the text of an error reply.
-func ErrorReply(text string) *Fault {
+func ErrorReply(server, text string) *Fault {
 	word, _, _ := strings.Cut(text, " ")
-	fault := &Fault{Word: word, Err: errors.New(text), kind: ErrMisuse}
+	fault := &Fault{Kind: ErrMisuse, Word: word, Err: fmt.Errorf("%s: %s", server, text)}
 	for kind, list := range kinds {
 		for begin := range strings.SplitSeq(list, "|") {
 			if strings.HasPrefix(text, begin) {
-				fault.kind = kind
+				fault.Kind = kind
 			}
 		}
 	}
@@ -112,18 +95,13 @@ func ErrorReply(text string) *Fault {
 func (f *Fault) NoReply() bool { return f != nil && f.Sent }
 
 // Passing reports whether the same call may succeed later.
-func (f *Fault) Passing() bool { return f != nil && (f.kind == nil || f.kind == ErrUnavailable) }
+func (f *Fault) Passing() bool { return f != nil && f.Kind == ErrUnavailable }
 
 // Lasting reports whether the same call would get the same error again.
 func (f *Fault) Lasting() bool { return f != nil && !f.Passing() }
 
 // Gone reports whether the grant that the call was about is over.
-func (f *Fault) Gone() bool { return f != nil && (f.kind == ErrLost || f.Word == "WRONGTYPE") }
+func (f *Fault) Gone() bool { return f != nil && (f.Kind == ErrLost || f.Word == "WRONGTYPE") }
 
 // Redirects reports whether the key is at another node of the cluster.
 func (f *Fault) Redirects() bool { return f != nil && (f.Word == "MOVED" || f.Word == "ASK") }
-
-// Failure is what a fault means to the user. It names the server.
-func (f *Fault) Failure(server string) *Error {
-	return &Error{Kind: cmp.Or(f.kind, ErrUnavailable), Cause: fmt.Errorf("%s: %w", server, f.Err)}
-}

@@ -6,41 +6,33 @@ import (
 )
 
 // RequireHeld fails if the grant has ended.
-func (s *State) RequireHeld(c *Claim) *Error {
-	switch {
-	case c.Phase == Lost:
-		return Fail(ErrLost, c.Reason)
-	case s.isClosed:
-		return &Error{Kind: ErrClosed}
-	case c.Phase != Held:
-		return Fail(ErrMisuse, "it was released already")
+func (c *Claim) RequireHeld() *Fault {
+	if c.Phase == Ended {
+		return c.Failure
 	}
 	return nil
 }
 
+// IsLost reports whether the grant has ended otherwise than by its release.
+func (c *Claim) IsLost() bool { return c.Phase == Ended && c.Failure.Kind == ErrLost }
+
 func (s *State) lose(c *Claim, reason string) {
-	if c.Reason == "" {
-		s.forget(c, Lost)
-		c.Reason, c.Doubt = reason, ""
+	if !c.IsLost() {
+		s.end(c, Fail(ErrLost, reason))
 		c.renounceOwner()
-		s.Changed = append(s.Changed, c)
 	}
 }
 
 // gone follows a reply that the grant is over.
 func (s *State) gone(c *Claim, fault *Fault) {
-	reason := s.reported(release{c.Name, c.Token})
-	if reason == "" {
-		reason = "gone (" + fault.Word + ")"
-	}
-	s.lose(c, reason)
+	s.lose(c, cmp.Or(c.Doubt, s.losses[release{c.Name, c.Token}], "gone ("+fault.Word+")"))
 }
 
 // Renew returns the command that gives the grant this lease, for Confirmed. leaves: it also takes the grant out of its
 // session, for Left. Until it is answered, no POLL counts.
 func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) []any {
 	if leaves && c.Session != 0 && c.Session == c.Node.Session {
-		c.Node.leaves = append(c.Node.leaves, release{c.Name, c.Token})
+		c.Node.leaves[release{c.Name, c.Token}]++
 	}
 	c.Sure, c.from = min(c.Sure, s.At+lease), far
 	options := []any{"PX", Milliseconds(lease)}
@@ -50,8 +42,8 @@ func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) []any {
 	return c.RenewCommand(options...)
 }
 
-// Confirmed applies what became of a check, a re-entry or a renewal.
-func (s *State) Confirmed(c *Claim, reply Reply) *Error {
+// Confirmed applies what became of a check, a re-entry, a renewal or a raise, which changes the token.
+func (s *State) Confirmed(c *Claim, reply Reply) *Fault {
 	fault := reply.Fault
 	if fault.NoReply() {
 		c.renounceOwner()
@@ -61,22 +53,19 @@ func (s *State) Confirmed(c *Claim, reply Reply) *Error {
 	if fault.Gone() {
 		s.gone(c, fault)
 	}
-	if err := s.RequireHeld(c); err != nil {
-		return err
+	if token, lease, ok := reply.grant(); ok && c.Phase == Held {
+		c.Token, c.Lease, c.Sure = token, lease, max(c.Sure, reply.Sent+lease)
+		if reason := s.losses[release{c.Name, token}]; reason != "" { // reported before this reply named the token
+			s.lose(c, reason)
+		}
 	}
-	if fault != nil {
-		return fault.Failure(c.Node.Address)
-	}
-	if _, lease, ok := reply.grant(); ok {
-		c.Lease, c.Sure = lease, max(c.Sure, reply.Sent+lease)
-	}
-	return nil
+	return cmp.Or(c.RequireHeld(), fault)
 }
 
 // Left applies what became of a renewal that takes the grant out of its session.
-func (s *State) Left(c *Claim, reply Reply) *Error {
+func (s *State) Left(c *Claim, reply Reply) *Fault {
 	if reply.Fault != nil && !reply.Fault.NoReply() && c.Session != 0 {
-		c.Node.endLeave(release{c.Name, c.Token})
+		c.Node.hasLeft(release{c.Name, c.Token})
 	}
 	failure := s.Confirmed(c, reply)
 	if failure == nil {
@@ -86,53 +75,48 @@ func (s *State) Left(c *Claim, reply Reply) *Error {
 	return failure
 }
 
-// Raised follows the reply that has lifted the token of a grant. Its loss may have been reported before.
-func (s *State) Raised(c *Claim, token int64) {
-	c.Token = token
-	if reason := s.reported(release{c.Name, token}); reason != "" {
-		s.lose(c, reason)
-	}
-}
-
 // LetGo forgets a grant that is left to others.
 func (s *State) LetGo(c *Claim) {
-	s.forget(c, Released)
+	s.end(c, errReleased)
 	c.renounceOwner()
 }
 
 // Release takes a hold away, and returns the command for it: from here on it is not held.
 func (s *State) Release(c *Claim) []any {
 	if c.Holds--; c.Holds == 0 {
-		s.forget(c, Released)
+		s.end(c, errReleased)
 	}
 	return c.ReleaseCommand()
 }
 
 // Released applies what became of a release.
-func (s *State) Released(c *Claim, reply Reply) *Error {
+func (s *State) Released(c *Claim, reply Reply) *Fault {
 	of, fault := release{c.Name, c.Token}, reply.Fault
 	if reply.WasOpen || fault.NoReply() {
 		c.renounceOwner()
 	}
 	switch {
-	case fault == nil, fault.Gone() && c.Holds == 0 && reply.WasOpen && s.reported(of) == "":
+	case fault == nil, fault.Gone() && c.Holds == 0 && reply.WasOpen && s.losses[of] == "":
 		return nil
 	case fault.Gone():
 		s.gone(c, fault)
-		return Fail(ErrLost, c.Reason)
+		return c.Failure
 	case c.Holds > 0: // its release is not repeated: a re-entry may have come between
 	case fault.Lasting(): // the server would go on to renew the grant: leave its session
 		c.Node.leaving = c.Node.leaving || c.Session != 0 && c.Session == c.Node.Session
 	default:
 		s.finishLater(c.Node, of, c.ReleaseCommand()...)
 	}
-	return fault.Failure(c.Node.Address)
+	return fault
 }
 
 // End ends a grant whose maximum time is over, or whose fixed lease is: then its release is to be sent, for Released. It
 // returns how long the grant lasts otherwise.
 func (s *State) End(c *Claim) (isOver bool, rest time.Duration) {
-	end, reason := cmp.Or(c.Most, far), "its maximum time is over"
+	end, reason := far, "its maximum time is over"
+	if c.Longest > 0 {
+		end = c.Taken + c.Longest
+	}
 	if c.Fixed && c.Sure <= end {
 		end, reason = c.Sure, "expired"
 	}
@@ -144,7 +128,7 @@ func (s *State) End(c *Claim) (isOver bool, rest time.Duration) {
 	return true, 0
 }
 
-// doubtful marks a grant that another node of the cluster may have. It is unsure until Found.
+// doubtful marks a grant that another node of the cluster may have. It is unsure until Moved.
 func (s *State) doubtful(c *Claim, reason string) {
 	if reason != "moved" {
 		c.Sure = min(c.Sure, s.At)
@@ -153,20 +137,29 @@ func (s *State) doubtful(c *Claim, reason string) {
 	s.Changed = append(s.Changed, c)
 }
 
-// Found applies what became of the RENEW of a grant that another node may have. The loop of that node moves it to its
-// session.
-func (s *State) Found(c *Claim, reply Reply) *Error {
+// Moved applies the reply to the RENEW of a grant that was not in this session of a node. Session 0: it was looked for
+// in the cluster, and the loop of the node that has it moves it to its session.
+func (s *State) Moved(c *Claim, session int64, reply Reply) *Fault {
+	n, reported := reply.From, s.losses[release{c.Name, c.Token}]
 	_, lease, ok := reply.grant()
-	switch n := reply.From; {
-	case c.Phase != Held || c.Doubt == "": // it was released meanwhile
-	case ok && s.reported(release{c.Name, c.Token}) == "":
+	switch {
+	case c.Phase != Held, session == 0 && c.Doubt == "", session != 0 && !n.grants[c]: // nothing is to be moved any more
+	case ok && reported == "":
 		delete(c.Node.grants, c)
-		n.grants[c], n.moves = true, true
-		c.Node, c.Doubt, c.from, c.Sure = n, "", s.At, max(c.Sure, reply.Sent+lease)
-	case c.Doubt == "moved" && reply.Fault.Passing(): // it is asked for again
+		n.grants[c] = true
+		n.moves = n.moves || session == 0
+		c.Node, c.Session, c.Doubt = n, session, ""
+		if reply.Sent > c.from { // no other RENEW was under way
+			c.Sure, c.from = max(c.Sure, reply.Sent+lease), s.At
+		}
+	case ok, c.Doubt == "deleted":
+		s.lose(c, cmp.Or(c.Doubt, reported))
+	case reply.Fault.Gone():
+		s.gone(c, reply.Fault)
+	case session != 0 && s.isCluster && reply.Fault.Redirects():
+		s.doubtful(c, "moved")
+	default: // it is asked for again
 		c.Doubt, c.Node.moves = "", true
-	default:
-		s.lose(c, c.Doubt)
 	}
 	return nil
 }
@@ -177,7 +170,7 @@ func (s *State) Relocate(c *Claim, n *Node) {
 	case c.Node != n:
 	case c.Phase == InLine:
 		s.askAgain(c)
-	case c.Phase == Held && c.Session != 0 && c.Doubt == "":
+	case c.Phase == Held && c.Doubt == "":
 		s.doubtful(c, "moved")
 	}
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,12 +75,12 @@ func TestALossIsForgottenWhenTheCallsOfItsTimeAreAnswered(t *testing.T) {
 	r.BeginCall(of.Name)
 	r.poll(-1, 0, lost("k", 50))
 	r.EndCall(of.Name)
-	if r.reported(of) == "" {
+	if r.losses[of] == "" {
 		t.Fatal("forgotten too early")
 	}
 	r.EndCall(of.Name)
 	r.poll(-1, 0, lost("k", 50))
-	if r.reported(of) != "" {
+	if r.losses[of] != "" {
 		t.Fatal("not forgotten")
 	}
 }
@@ -103,12 +102,12 @@ func TestSilenceIsJudgedByAPollThatBeganAfterSure(t *testing.T) {
 		t.Fatal(block)
 	}
 	r.at(140).Failed(139*s, noReply.Fault)
-	r.has(grant, Lost, "silence")
+	r.has(grant, Ended, "silence")
 	r.isDue("LOCK.RELEASE k o ALL TOKEN 50")
 }
 
 func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
-	r, fault := open(t), &Fault{Err: errors.New("refused")}
+	r, fault := open(t), refused
 	grant, other := r.held("k"), r.held("other")
 	other.Sure = 132 * s
 	r.at(109).Failed(109*s, fault)
@@ -116,15 +115,15 @@ func TestARefusedConnectionCountsAfterASecondOfTries(t *testing.T) {
 	r.at(130.1).Failed(130*s+100*ms, fault)
 	r.has(grant, Held, "")
 	r.at(131).Failed(130*s+900*ms, fault)
-	r.has(grant, Lost, "silence")
+	r.has(grant, Ended, "silence")
 	r.at(133.1).Failed(132*s+100*ms, fault) // one try that takes a second
-	r.has(other, Lost, "silence")
+	r.has(other, Ended, "silence")
 }
 
 // The first POLL after a failure is answered soon: until then the server counts as down.
 func TestAServerThatIsBackAnswersSoon(t *testing.T) {
 	r := open(t)
-	r.Failed(r.At, &Fault{Err: errors.New("refused")})
+	r.Failed(r.At, refused)
 	r.sessionEnded()
 	r.Opened(8)
 	if block := r.Block(r.n); block != 100*ms {
@@ -140,7 +139,7 @@ func TestAServerThatIsBackAnswersSoon(t *testing.T) {
 func TestAShorterLease(t *testing.T) {
 	r := open(t)
 	grant := r.held("k")
-	r.at(101).renew(grant, 2*s, false)
+	r.at(101).Renew(grant, 2*s, false)
 	r.sureTill(grant, 103)
 	r.at(102).poll(9000, 1)
 	r.sureTill(grant, 103)
@@ -172,7 +171,7 @@ func TestALossIsReportedOnce(t *testing.T) {
 	r.poll(5000, 0, lost("k", 50))
 	r.Changed = nil
 	r.is(r.Confirmed(grant, says("NOTHELD x").at(r.At)), ErrLost)
-	r.has(grant, Lost, "deleted")
+	r.has(grant, Ended, "deleted")
 	if len(r.Changed) > 0 {
 		t.Fatal("reported twice")
 	}
@@ -190,8 +189,8 @@ func TestMovingAGrant(t *testing.T) {
 		due.Apply(reply.at(r.At))
 	}
 	r.poll(-1, 0, []any{"taken", "taken", "o", int64(50), int64(9)})
-	r.has(all["gone"], Lost, "gone (NOTHELD)")
-	r.has(all["taken"], Lost, "taken")
+	r.has(all["gone"], Ended, "gone (NOTHELD)")
+	r.has(all["taken"], Ended, "taken")
 	r.has(all["kept"], Held, "")
 	r.isDue("LOCK.RENEW kept o TOKEN 50 SESSION 8")
 }
@@ -199,16 +198,15 @@ func TestMovingAGrant(t *testing.T) {
 // A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
 func TestAFixedLease(t *testing.T) {
 	r := open(t)
-	c := r.claim("k", 5*s)
+	c := r.claim("k", 5*s, nil)
 	c.Lease, c.Fixed = 500*ms, true
-	r.fine(r.Ask(c))
 	r.step(c, "send")
 	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); !strings.Contains(got, "PX 1000 HOLDS 1 SESSION 7 QUEUE") {
 		t.Fatal(got)
 	}
 	r.Answered(c, 7, r.At, grants(50, 1, 1000))
 	r.step(c, "done")
-	r.renew(c, 500*ms, true)
+	r.Renew(c, 500*ms, true)
 	r.poll(-1, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.fine(r.Left(c, grants(50, 1, 500).at(100*s+200*ms)))
 	r.poll(9000, 0, granted("k", 50))
@@ -220,26 +218,26 @@ func TestAFixedLease(t *testing.T) {
 		t.Fatal(isOver, rest)
 	}
 	r.at(100.7).End(c)
-	r.has(c, Lost, "expired")
+	r.has(c, Ended, "expired")
 }
 
 // A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant.
 func TestALeaveWithoutAnAnswer(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	r.renew(c, 3*s, true)
+	r.Renew(c, 3*s, true)
 	r.is(r.Left(c, noReply.at(r.At)), ErrUnavailable)
 	r.poll(9000, 0, []any{"taken", "k", "o", int64(50), int64(0)})
 	r.sureTill(c, 103)
 	r.at(104).poll(9000, 0)
-	r.has(c, Lost, "silence")
+	r.has(c, Ended, "silence")
 }
 
 // detached is a grant with the token 50 that the user has detached.
 func (r rig) detached(key string) {
 	r.t.Helper()
 	c := r.held(key)
-	r.renew(c, 3*s, true)
+	r.Renew(c, 3*s, true)
 	r.fine(r.Left(c, grants(50, 1, 3000).at(r.At)))
 	r.LetGo(c)
 }
@@ -268,20 +266,20 @@ func TestAGrantThatIsAdoptedBeforeItsEvents(t *testing.T) {
 	r.poll(-1, 1, taken("k"))
 	r.has(c, Held, "")
 	r.poll(-1, 0, taken("k"))
-	r.has(c, Lost, "taken")
+	r.has(c, Ended, "taken")
 }
 
 // A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions.
 func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	r.renew(c, 3*s, true)
+	r.Renew(c, 3*s, true)
 	r.is(r.Left(c, says("NOPERM x").at(r.At)), ErrRefused)
 	if len(r.n.leaves) > 0 {
 		t.Fatal(r.n.leaves)
 	}
 	for range 2 {
-		r.renew(c, 3*s, true)
+		r.Renew(c, 3*s, true)
 		r.fine(r.Left(c, grants(50, 1, 3000).at(r.At)))
 	}
 	if len(r.n.leaves) != 1 {
@@ -297,7 +295,7 @@ func TestNothingIsKeptOfAGrantThatHasLeft(t *testing.T) {
 func TestAMaximumTime(t *testing.T) {
 	r := open(t)
 	c := r.held("k")
-	c.Most = 101 * s
+	c.Longest = s
 	if isOver, rest := r.End(c); isOver || rest != s {
 		t.Fatal(isOver, rest)
 	}
@@ -307,7 +305,7 @@ func TestAMaximumTime(t *testing.T) {
 	if got := fmt.Sprint(c.ReleaseCommand()); got != "[LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7]" {
 		t.Fatal(got)
 	}
-	r.has(c, Lost, "its maximum time is over")
+	r.has(c, Ended, "its maximum time is over")
 	r.is(r.Released(c, noReply), ErrUnavailable)
 	r.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7")
 }
@@ -315,9 +313,8 @@ func TestAMaximumTime(t *testing.T) {
 // What another process has detached is adopted by a RENEW. A loss is reported as such.
 func TestAnAdoption(t *testing.T) {
 	r := open(t)
-	c := r.claim("k", 0)
+	c := r.claim("k", 0, nil)
 	c.Adopted = 50
-	r.fine(r.Ask(c))
 	r.step(c, "send")
 	if got := fmt.Sprint(c.AcquireCommand(7, r.At)); got != "[LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50]" {
 		t.Fatal(got)
@@ -326,10 +323,25 @@ func TestAnAdoption(t *testing.T) {
 	r.step(c, ErrLost.Error())
 }
 
+// A grant that was not found is looked for again while its node does not answer.
+func TestAGrantThatWasNotFoundInTheCluster(t *testing.T) {
+	r := open(t)
+	r.isCluster = true
+	c := r.held("k")
+	for range 2 {
+		r.Relocate(c, r.n)
+		if c.Doubt != "moved" {
+			t.Fatal("not looked for")
+		}
+		r.fine(r.Moved(c, 0, noReply))
+		r.has(c, Held, "")
+	}
+}
+
 // In a cluster, a deleted grant may be at another node: it is unsure until that node has answered.
 func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 	for reply, reason := range map[*Reply]string{
-		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("NOTHELD x")}: "deleted",
+		{Value: []any{int64(50), "o", int64(1), int64(10000)}}: "", {Fault: ErrorReply("other", "NOTHELD x")}: "deleted",
 	} {
 		r, other := open(t), NewNode("other")
 		r.isCluster = true
@@ -341,8 +353,8 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 		}
 		r.isDue()
 		reply.From = &other
-		r.fine(r.Found(c, reply.at(101*s)))
-		if c.Reason != reason || reason == "" && (c.Node != &other || c.Sure != 111*s || !other.grants[c]) {
+		r.fine(r.Moved(c, 0, reply.at(101*s)))
+		if c.IsLost() != (reason != "") || reason == "" && (c.Node != &other || c.Sure != 111*s || !other.grants[c]) {
 			t.Fatal(c)
 		}
 	}

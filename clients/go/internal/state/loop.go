@@ -12,27 +12,29 @@ type Node struct {
 	Address string
 	Session int64
 
-	leaves  []release       // grants that leave the session, until their `taken`
+	leaves  map[release]int // grants that leave the session, how often, until their `taken`
 	grants  map[*Claim]bool // that the session renews, or will
 	seen    int64           // the number of the last event that was applied
 	moves   bool            // a grant or place may belong to an earlier session
 	excess  Time            // since when every reply shows more grants than are known; below 0: it does not
-	tries   []Time          // that failed
 	fault   *Fault          // of the last try
 	leaving bool            // a release was refused
-	left    map[int64]Time  // sessions that were left, and when
+	left    int64           // the session that was left, until it is closed
+	since   Time            // when
 }
 
 // NewNode makes the Node of a server.
 func NewNode(address string) Node {
-	return Node{Address: address, excess: -1, grants: map[*Claim]bool{}, left: map[int64]Time{}}
+	return Node{Address: address, grants: map[*Claim]bool{}}
 }
 
-// endLeave ends the leave of a grant: it has happened, or was refused.
-func (n *Node) endLeave(of release) {
-	if i := slices.Index(n.leaves, of); i >= 0 {
-		n.leaves = slices.Delete(n.leaves, i, i+1)
+// hasLeft ends a leave of a grant: it has happened, or was refused. It returns false if there was none.
+func (n *Node) hasLeft(of release) bool {
+	count := n.leaves[of]
+	if n.leaves[of]--; count <= 1 {
+		delete(n.leaves, of)
 	}
+	return count > 0
 }
 
 // Due is a command that is sent before a POLL, and what its reply changes.
@@ -54,7 +56,7 @@ func (s *State) Claims(n *Node) (claims []*Claim) {
 
 // Opened begins a session.
 func (s *State) Opened(n *Node, session int64) {
-	n.Session, n.seen, n.excess, n.moves, n.leaves = session, 0, -1, true, nil
+	n.Session, n.seen, n.excess, n.moves, n.leaves = session, 0, -1, true, map[release]int{}
 	s.wakeWaits(n)
 }
 
@@ -68,10 +70,9 @@ func (s *State) wakeWaits(n *Node) {
 
 // LeaveSession leaves a session with a grant whose release was refused, so that the grant is not renewed forever.
 func (s *State) LeaveSession(n *Node) {
-	if n.leaving && n.Session != 0 {
-		n.left[n.Session], n.Session = s.At, 0
+	if n.leaving && n.left == 0 {
+		n.left, n.since, n.Session, n.leaving = n.Session, s.At, 0, false
 	}
-	n.leaving = false
 }
 
 // Due returns what is due before a POLL of the session, in the order of sending.
@@ -97,16 +98,13 @@ func (s *State) Due(n *Node) (due []Due) {
 		called := maps.Clone(s.calls)
 		add(func(reply Reply) { s.listed(n, called, reply) }, "LOCK.SESSION", "GRANTS", session)
 	}
-	for old, since := range n.left {
-		isUsed := slices.ContainsFunc(s.Claims(n), func(c *Claim) bool { return c.Phase == Held && c.Session == old })
-		if isUsed || s.At <= since+2*s.reply {
-			continue
-		}
+	isUsed := func(c *Claim) bool { return c.Phase == Held && c.Session == n.left }
+	if n.left != 0 && s.At > n.since+2*s.reply && !slices.ContainsFunc(s.Claims(n), isUsed) {
 		add(func(reply Reply) {
 			if !reply.Fault.Passing() || reply.Fault.Word == "NOSESSION" {
-				delete(n.left, old)
+				n.left = 0
 			}
-		}, "LOCK.SESSION", "CLOSE", old)
+		}, "LOCK.SESSION", "CLOSE", n.left)
 	}
 	return due
 }
@@ -118,7 +116,7 @@ func (s *State) moves(n *Node, session int64) []Due {
 		switch {
 		case c.Session == session || c.Doubt != "":
 		case c.Phase == Held:
-			grants = append(grants, Due{c.RenewCommand("SESSION", session), func(reply Reply) { s.moved(c, session, reply) }})
+			grants = append(grants, Due{c.RenewCommand("SESSION", session), func(reply Reply) { s.Moved(c, session, reply) }})
 		case c.end > s.At:
 			s.BeginCall(c.Name)
 			waits = append(waits, Due{c.AcquireCommand(session, s.At), func(reply Reply) {
@@ -131,33 +129,14 @@ func (s *State) moves(n *Node, session int64) []Due {
 	return append(grants, waits...)
 }
 
-// moved applies the reply to the RENEW of a grant that was not in this session.
-func (s *State) moved(c *Claim, session int64, reply Reply) {
-	_, lease, ok := reply.grant()
-	switch n := reply.From; {
-	case !n.grants[c]:
-	case ok:
-		c.Session = session
-		if reply.Sent > c.from { // no other RENEW was under way
-			c.Sure, c.from = max(c.Sure, reply.Sent+lease), s.At
-		}
-	case reply.Fault.Gone():
-		s.gone(c, reply.Fault)
-	case s.isCluster && reply.Fault.Redirects():
-		s.doubtful(c, "moved")
-	default:
-		n.moves = true
-	}
-}
-
 // listed releases the grants of the session that nobody knows, and nobody called about meanwhile.
-func (s *State) listed(n *Node, called map[Name]call, reply Reply) {
+func (s *State) listed(n *Node, called map[Name]int, reply Reply) {
 	n.excess = -1
 	for _, row := range list(reply.Value) {
 		parts := Fields(row)
 		of := release{Name{text(parts["key"]), text(parts["owner"])}, number(parts["token"])}
-		isCalled := called[of.Name].open+s.calls[of.Name].open > 0
-		if !isCalled && s.claims[of.Name] == nil && s.unfinished[of].node == nil {
+		isKnown := s.claims[of.Name] != nil || s.unfinished[of].node != nil
+		if !isKnown && called[of.Name]+s.calls[of.Name] == 0 {
 			s.finishLater(n, of)
 		}
 	}
@@ -196,8 +175,8 @@ func (s *State) Polled(n *Node, sent Time, value any) {
 	} else if n.excess < 0 {
 		n.excess = sent
 	}
-	n.fault, n.tries = nil, nil
-	s.silent(n, sent)
+	n.fault = nil
+	s.silent(n, sent, 0)
 }
 
 // event applies one event.
@@ -206,43 +185,32 @@ func (s *State) event(n *Node, event []any, till Time) {
 		return // answered before
 	}
 	n.seen = number(event[0])
-	name := Name{text(event[2]), text(event[3])}
-	of := release{name, number(event[4])}
-	c := s.claims[name]
-	leaves := c != nil && c.Fixed && c.Token == of.token || slices.Contains(n.leaves, of)
+	of := release{Name{text(event[2]), text(event[3])}, number(event[4])}
+	detail := append(event[5:], nil)[0]
 	switch kind := text(event[1]); kind {
 	case "granted":
-		if !leaves && !s.granted(n, name, of.token, n.Session, till) && s.calls[name].open == 0 {
+		if n.leaves[of] == 0 && !s.granted(n, of.Name, of.token, n.Session, till) && s.calls[of.Name] == 0 {
 			s.finishLater(n, of) // it was given up
 		}
 	case "ended":
-		if c != nil && c.isWaiting() {
-			s.ended(c, text(event[4]))
+		s.ended(s.claims[of.Name], text(event[4]))
+	case "lost":
+		s.lost(n, of, cmp.Or(text(detail), kind))
+	case "taken":
+		if number(detail) != 0 || !n.hasLeft(of) { // else by this client
+			s.lost(n, of, kind)
 		}
-	case "lost", "taken":
-		reason := kind
-		if kind == "lost" && len(event) > 5 {
-			reason = text(event[5])
-		} else if leaves && len(event) > 5 && number(event[5]) == 0 {
-			n.endLeave(of) // by this client
-			return
-		}
-		s.lost(n, of, reason)
 	}
 }
 
 // lost applies the loss of a grant.
 func (s *State) lost(n *Node, of release, reason string) {
-	c := s.claims[of.Name]
-	isKnown := c != nil && c.Phase == Held && c.Token == of.token
-	if call := s.calls[of.Name]; call.open > 0 {
-		call.losses = maps.Collect(maps.All(call.losses))
-		call.losses[of.token] = reason
-		s.calls[of.Name] = call
+	if s.calls[of.Name] > 0 {
+		s.losses[of] = reason
 	}
 	delete(s.unfinished, of) // nothing is left to release
-	switch {
-	case !isKnown || c.Doubt != "" || c.Node != n:
+	switch c := s.claims[of.Name]; {
+	case c == nil || c.Phase != Held || c.Token != of.token || c.Doubt != "" || c.Node != n:
 	case s.isCluster && reason == "deleted":
 		s.doubtful(c, reason)
 	default:
@@ -252,35 +220,40 @@ func (s *State) lost(n *Node, of release, reason string) {
 
 // ended applies the end of a wait without a grant.
 func (s *State) ended(wait *Claim, why string) {
-	fault := ErrorReply(why)
-	switch {
+	if wait == nil || !wait.isWaiting() {
+		return
+	}
+	switch fault := ErrorReply(wait.Node.Address, why); {
 	case why == "timeout" || why == "cancelled":
-		s.endWait(wait, Fail(ErrBusy, "the wait has ended: "+why))
+		s.end(wait, Fail(ErrBusy, "the wait has ended: "+why))
 	case fault.Passing():
 		s.askAgain(wait)
-		wait.failure, wait.ended = fault.Failure(wait.Node.Address), s.At
+		wait.Failure, wait.ended = fault, s.At
 	default:
-		s.endWait(wait, fault.Failure(wait.Node.Address))
+		s.end(wait, fault)
 	}
 }
 
 // Failed applies a try to connect or to poll that began at this time and failed. One that failed at once counts only
 // after a reply timeout of tries.
 func (s *State) Failed(n *Node, began Time, fault *Fault) {
-	n.tries, n.fault = append(n.tries, began), fault
-	for len(n.tries) > 0 && s.At >= n.tries[0]+s.reply {
-		s.silent(n, n.tries[0])
-		n.tries = n.tries[1:]
-	}
+	n.fault = fault
+	s.silent(n, began, s.reply)
 	if fault.Lasting() {
 		s.wakeWaits(n)
 	}
 }
 
-// silent ends the grants that a POLL or connect which began then has not made sure again.
-func (s *State) silent(n *Node, since Time) {
+// silent ends the grants that a POLL or connect which began then has not made sure again, nor others for so long.
+func (s *State) silent(n *Node, since, patience Time) {
 	for c := range n.grants {
-		if c.Sure < since && c.Doubt == "" {
+		if c.Sure >= since || c.Doubt != "" {
+			continue
+		}
+		if c.tried <= c.Sure {
+			c.tried = since
+		}
+		if s.At >= c.tried+patience {
 			s.finishLater(n, release{c.Name, c.Token})
 			s.lose(c, "silence")
 		}
@@ -291,14 +264,11 @@ func (s *State) silent(n *Node, since Time) {
 func (s *State) Close() (grants []*Claim) {
 	s.isClosed = true
 	for _, c := range s.claims {
-		if c.isWaiting() {
-			s.endWait(c, &Error{Kind: ErrClosed})
-			continue
+		if c.Phase == Held {
+			c.Holds = 0
+			grants = append(grants, c)
 		}
-		s.forget(c, Released)
-		c.Holds = 0
-		s.Changed = append(s.Changed, c)
-		grants = append(grants, c)
+		s.end(c, errClosed)
 	}
 	return grants
 }
@@ -306,11 +276,5 @@ func (s *State) Close() (grants []*Claim) {
 // IsClosed reports whether Close was called.
 func (s *State) IsClosed() bool { return s.isClosed }
 
-// Sessions are those that Close leaves to be closed.
-func (n *Node) Sessions() []int64 {
-	sessions := slices.Collect(maps.Keys(n.left))
-	if n.Session != 0 {
-		sessions = append(sessions, n.Session)
-	}
-	return sessions
-}
+// Sessions are those that Close leaves to be closed; 0: none.
+func (n *Node) Sessions() []int64 { return []int64{n.Session, n.left} }

@@ -8,18 +8,17 @@ func TestARaise(t *testing.T) {
 	c, before, both := r.held("k"), r.held("before"), r.held("both")
 	r.BeginCall(before.Name)
 	r.poll(-1, 3, lost("before", 60))
-	for _, raised := range []*Claim{c, before, both} {
-		if err := r.Confirmed(raised, grants(60, 1, 10000).at(r.At)); err != nil {
-			t.Fatal(err)
+	for raised, kind := range map[*Claim]error{c: nil, before: ErrLost, both: nil} {
+		if fault := r.Confirmed(raised, grants(60, 1, 10000).at(r.At)); (fault != nil) != (kind != nil) {
+			t.Fatal(fault)
 		}
-		r.Raised(raised, 60)
 	}
 	r.EndCall(before.Name)
-	if before.Phase != Lost || c.Phase != Held || c.ReleaseCommand()[6] != int64(60) {
+	if !before.IsLost() || c.Phase != Held || c.ReleaseCommand()[6] != int64(60) {
 		t.Fatal(before.Phase, c.Phase, c.ReleaseCommand())
 	}
 	r.poll(-1, 2, lost("k", 50)) // of an earlier grant
-	if r.poll(-1, 1, lost("both", 60)); c.Phase != Held || c.Token != 60 || both.Phase != Lost {
+	if r.poll(-1, 1, lost("both", 60)); c.Phase != Held || c.Token != 60 || !both.IsLost() {
 		t.Fatal(c.Phase, c.Token, both.Phase)
 	}
 }

@@ -16,9 +16,12 @@ const (
 	ms = time.Millisecond
 )
 
-var noReply = Reply{Fault: &Fault{Sent: true, Err: errors.New("timeout")}}
+var (
+	noReply = Reply{Fault: NoReply("server", errors.New("timeout"), true)}
+	refused = NoReply("server", errors.New("refused"), false)
+)
 
-func says(text string) Reply { return Reply{Fault: ErrorReply(text)} }
+func says(text string) Reply { return Reply{Fault: ErrorReply("server", text)} }
 
 func grants(token int64, holds, leaseMS int) Reply {
 	return Reply{Value: []any{token, "o", int64(holds), int64(leaseMS)}}
@@ -61,18 +64,6 @@ func (r rig) Answered(c *Claim, session int64, sent Time, reply Reply) {
 	r.State.Answered(c, session, reply.at(sent))
 }
 
-func (r rig) release(c *Claim) {
-	r.t.Helper()
-	r.fine(r.RequireHeld(c))
-	r.Release(c)
-}
-
-func (r rig) renew(c *Claim, lease time.Duration, leaves bool) {
-	r.t.Helper()
-	r.fine(r.RequireHeld(c))
-	r.Renew(c, lease, leaves)
-}
-
 func (r rig) cancelLater(name Name) { r.finishLater(r.n, release{name, 0}) }
 
 func (r rig) at(seconds float64) rig {
@@ -80,20 +71,18 @@ func (r rig) at(seconds float64) rig {
 	return r
 }
 
-func (r rig) claim(key string, wait time.Duration) *Claim {
-	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n}
-	c.Begin(wait, s, r.At)
+// claim is a wait whose ACQUIRE has not been sent.
+func (r rig) claim(key string, wait time.Duration, task *Task) *Claim {
+	r.t.Helper()
+	c := &Claim{Name: Name{key, "o"}, Lease: 10 * s, Node: r.n, Task: task, Wait: wait}
+	r.fine(r.Ask(c))
 	return c
 }
 
 // asked is a wait whose ACQUIRE is under way since 100 s.
 func (r rig) asked(key string, task *Task) *Claim {
 	r.t.Helper()
-	c := r.claim(key, 5*s)
-	c.Task = task
-	if err := r.Ask(c); err != nil {
-		r.t.Fatal(err)
-	}
+	c := r.claim(key, 5*s, task)
 	r.step(c, "send")
 	return c
 }
@@ -118,7 +107,7 @@ func (r rig) step(c *Claim, want string) {
 	got := "wait"
 	switch {
 	case err != nil:
-		got = err.Error()
+		got = err.Kind.Error() + ": " + err.Error()
 	case done:
 		got = "done"
 	case send:
@@ -187,14 +176,14 @@ func (r rig) sureTill(c *Claim, seconds float64) {
 	}
 }
 
-func (r rig) is(failure *Error, kind error) {
+func (r rig) is(failure *Fault, kind error) {
 	r.t.Helper()
 	if failure == nil || failure.Kind != kind {
 		r.t.Fatalf("%v instead of: %v", failure, kind)
 	}
 }
 
-func (r rig) fine(failure *Error) {
+func (r rig) fine(failure *Fault) {
 	r.t.Helper()
 	if failure != nil {
 		r.t.Fatal(failure)
@@ -203,7 +192,7 @@ func (r rig) fine(failure *Error) {
 
 func (r rig) has(c *Claim, phase Phase, reason string) {
 	r.t.Helper()
-	if c.Phase != phase || c.Reason != reason {
-		r.t.Fatalf("phase %d %q instead of %d %q", c.Phase, c.Reason, phase, reason)
+	if c.Phase != phase || phase == Ended && (!c.IsLost() || c.Failure.Error() != reason) {
+		r.t.Fatalf("phase %d %v instead of %d %q", c.Phase, c.Failure, phase, reason)
 	}
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"time"
 )
 
@@ -15,18 +16,13 @@ type State struct {
 	isCluster    bool
 	isClosed     bool
 
-	claims     map[Name]*Claim // waits, and grants that are held
-	calls      map[Name]call
+	claims     map[Name]*Claim    // waits, and grants that are held
+	calls      map[Name]int       // under way
+	losses     map[release]string // that were reported while calls in the name are under way, and why: replies may name them
 	unfinished map[release]unfinished
 }
 
 type (
-	// call is what is known while calls in a name are under way: the losses that were reported meanwhile, since their
-	// replies may name these grants.
-	call struct {
-		open   int
-		losses map[int64]string // the reason by the token
-	}
 	// release names a grant; without a token, all that its owner has, a wait too.
 	release struct {
 		Name
@@ -40,85 +36,93 @@ type (
 
 // New makes a State. lease is that of the sessions, reply how long a reply may take.
 func New(lease, reply time.Duration, isCluster bool) *State {
-	return &State{lease: lease, reply: reply, isCluster: isCluster, claims: map[Name]*Claim{}, calls: map[Name]call{},
-		unfinished: map[release]unfinished{}}
+	return &State{lease: lease, reply: reply, isCluster: isCluster, claims: map[Name]*Claim{}, calls: map[Name]int{},
+		losses: map[release]string{}, unfinished: map[release]unfinished{}}
 }
 
 // BeginCall registers a call before it is sent. An owner is not used again while a call in its name is unanswered.
-func (s *State) BeginCall(name Name) {
-	call := s.calls[name]
-	call.open++
-	s.calls[name] = call
-}
+func (s *State) BeginCall(name Name) { s.calls[name]++ }
 
 // EndCall follows the application of the reply.
 func (s *State) EndCall(name Name) {
-	call := s.calls[name]
-	call.open--
-	if s.calls[name] = call; call.open == 0 {
+	if s.calls[name]--; s.calls[name] == 0 {
 		delete(s.calls, name)
+		maps.DeleteFunc(s.losses, func(of release, _ string) bool { return of.Name == name })
 	}
 }
 
-// reported returns the reason of a loss that was reported while a call was under way; empty: it was not.
-func (s *State) reported(of release) string {
-	return s.calls[of.Name].losses[of.token]
+// Kept is how much is remembered of claims, calls and releases.
+func (s *State) Kept() int {
+	return len(s.claims) + len(s.calls) + len(s.losses) + len(s.unfinished)
 }
 
-// Kept is how much is remembered of claims, calls and releases.
-func (s *State) Kept() int { return len(s.claims) + len(s.calls) + len(s.unfinished) }
+var (
+	errClosed   = &Fault{Kind: ErrClosed}
+	errReleased = Fail(ErrMisuse, "it was released already")
+)
 
-// UsableOwner returns the owner that the task may use for another call; empty: it needs a fresh one.
-func (s *State) UsableOwner(task *Task) string {
+// Ask registers a wait before its call is sent: its event may arrive before its reply. Its owner is fresh, unless its task
+// has one that it may use again.
+func (s *State) Ask(c *Claim) *Fault {
+	if c.Task != nil {
+		c.Owner = cmp.Or(s.usableOwner(c.Task), c.Owner)
+		c.Task.Owner = c.Owner
+	}
+	wait := c.Wait
+	if wait < 0 || wait > far-s.At-s.reply {
+		wait = far - s.At - s.reply
+	}
+	asking := max(wait, s.reply)
+	c.Holds, c.Limit, c.began, c.end = 1, min(s.reply, asking/2), s.At, s.At+wait
+	c.AskedEnd, c.Last = s.At+asking, s.At+wait+s.reply
+	switch {
+	case s.isClosed:
+		return errClosed
+	case s.claims[c.Name] != nil:
+		return Fail(ErrMisuse, "this owner already waits for the lock or holds it")
+	}
+	s.claims[c.Name] = c
+	return nil
+}
+
+// usableOwner returns the owner of a task, unless a call in its name is unanswered.
+func (s *State) usableOwner(task *Task) string {
 	for name := range s.calls {
 		if name.Owner == task.Owner {
-			task.Owner = ""
+			return ""
 		}
 	}
 	for of := range s.unfinished {
 		if of.Owner == task.Owner {
-			task.Owner = ""
+			return ""
 		}
 	}
 	return task.Owner
 }
 
-// Ask registers a wait before its call is sent: its event may arrive before its reply.
-func (s *State) Ask(wait *Claim) *Error {
-	switch {
-	case s.isClosed:
-		return &Error{Kind: ErrClosed}
-	case s.claims[wait.Name] != nil:
-		return Fail(ErrMisuse, "this owner already waits for the lock or holds it")
-	}
-	s.claims[wait.Name] = wait
-	return nil
-}
-
-var errNoAnswer = &Fault{Err: errors.New("no answer in time")}
-
 // NextStep returns what the caller of an acquire does next: it is done, sends the ACQUIRE, waits to be woken, or fails.
-func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, err *Error) {
+func (s *State) NextStep(wait *Claim) (done, send bool, rest time.Duration, failure *Fault) {
 	n, end := wait.Node, wait.Last
 	if wait.Phase == Asked {
 		end = wait.AskedEnd
 	}
 	switch {
-	case wait.Phase == Over:
-		return false, false, 0, wait.failure
-	case wait.Phase == Lost || wait.Phase == Released:
-		return false, false, 0, s.RequireHeld(wait)
+	case wait.Phase == Ended:
+		return false, false, 0, wait.Failure
 	case wait.Phase == Held && wait.Sure > s.At:
-		wait.HandedOver = !wait.Fixed // else when it has left the session
+		if wait.Task != nil {
+			wait.Task.Held[wait.Key] = wait
+		}
+		wait.Taken, wait.HandedOver = s.At, !wait.Fixed // else when it has left the session
 		return true, false, 0, nil
 	case wait.Phase == Held:
 		return false, false, 5 * time.Millisecond, nil // the next POLL makes it sure
 	case n.Session == 0 && n.fault.Lasting():
-		return false, false, 0, n.fault.Failure(n.Address)
+		return false, false, 0, n.fault
 	case s.At >= end && wait.Phase == InLine && wait.Session == n.Session:
 		return false, false, 0, Fail(ErrBusy, "the time to wait is over")
 	case s.At >= end:
-		return false, false, 0, cmp.Or(wait.failure, cmp.Or(n.fault, errNoAnswer).Failure(n.Address))
+		return false, false, 0, cmp.Or(wait.Failure, n.fault, NoReply(n.Address, errors.New("no answer in time"), false))
 	}
 	send = wait.Phase == Asked && n.Session != 0
 	return false, send, end - s.At, nil
@@ -134,7 +138,7 @@ func (s *State) Answered(wait *Claim, session int64, reply Reply) {
 	token, lease, isGrant := reply.grant()
 	switch {
 	case fault.Lasting():
-		s.endWait(wait, fault.Failure(n.Address))
+		s.endWait(wait, fault)
 	case fault != nil:
 		if fault.Word == "NOSESSION" && session == n.Session {
 			n.Session = 0
@@ -143,7 +147,7 @@ func (s *State) Answered(wait *Claim, session int64, reply Reply) {
 			s.askAgain(wait) // its place has gone
 		}
 		if wait.isWaiting() {
-			wait.failure = fault.Failure(n.Address)
+			wait.Failure = fault
 		}
 	case isGrant:
 		if !s.granted(n, wait.Name, token, session, reply.Sent+lease) {
@@ -163,8 +167,8 @@ func (s *State) Answered(wait *Claim, session int64, reply Reply) {
 // GiveUp forgets a wait. It returns true if the server may know it: then its cancel is sent, for CancelAnswered.
 func (s *State) GiveUp(wait *Claim) (isKnown bool) {
 	isKnown = wait.isOpen || wait.Phase == InLine || wait.Phase == Held
-	if wait.Phase != Lost && wait.Phase != Released {
-		s.forget(wait, Over)
+	if wait.Phase != Ended {
+		s.end(wait, errReleased)
 	}
 	if isKnown {
 		s.finishLater(wait.Node, release{wait.Name, 0})
@@ -174,7 +178,10 @@ func (s *State) GiveUp(wait *Claim) (isKnown bool) {
 }
 
 // CancelAnswered applies the reply to the cancel of a wait that was given up.
-func (s *State) CancelAnswered(wait *Claim, reply Reply) { s.finished(release{wait.Name, 0}, reply) }
+func (s *State) CancelAnswered(wait *Claim, reply Reply) *Fault {
+	s.finished(release{wait.Name, 0}, reply)
+	return nil
+}
 
 // finishLater has the loop repeat a release, by default of all holds and without the session.
 func (s *State) finishLater(n *Node, of release, words ...any) {
@@ -195,11 +202,22 @@ func (s *State) finished(of release, reply Reply) {
 	}
 }
 
-func (s *State) endWait(wait *Claim, failure *Error) {
+// end ends a claim.
+func (s *State) end(c *Claim, failure *Fault) {
+	c.Phase, c.Failure = Ended, failure
+	if s.claims[c.Name] == c {
+		delete(s.claims, c.Name)
+		delete(c.Node.grants, c)
+	}
+	if c.Task != nil && c.Task.Held[c.Key] == c {
+		delete(c.Task.Held, c.Key)
+	}
+	s.Changed = append(s.Changed, c)
+}
+
+func (s *State) endWait(wait *Claim, failure *Fault) {
 	if wait.isWaiting() {
-		s.forget(wait, Over)
-		wait.failure = failure
-		s.Changed = append(s.Changed, wait)
+		s.end(wait, failure)
 	}
 }
 
@@ -209,20 +227,11 @@ func (s *State) askAgain(wait *Claim) {
 	s.Changed = append(s.Changed, wait)
 }
 
-// forget ends a claim.
-func (s *State) forget(c *Claim, phase Phase) {
-	c.Phase = phase
-	if s.claims[c.Name] == c {
-		delete(s.claims, c.Name)
-		delete(c.Node.grants, c)
-	}
-}
-
 // granted applies a grant. It returns false if the grant has to be given back.
 func (s *State) granted(n *Node, name Name, token, session int64, till Time) bool {
 	c := s.claims[name]
 	switch {
-	case s.reported(release{name, token}) != "": // its loss was reported before: it is no grant
+	case s.losses[release{name, token}] != "": // its loss was reported before: it is no grant
 		if c != nil && c.isWaiting() {
 			s.askAgain(c)
 		}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,17 +10,24 @@ import (
 // † Neither during a call nor while a release is unfinished.
 func TestAnOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered(t *testing.T) {
 	r, task := open(t), &Task{Owner: "o"}
-	if r.UsableOwner(task) != "o" {
+	owner := func() string {
+		r.t.Helper()
+		c := &Claim{Name: Name{"k", "fresh"}, Node: r.n, Task: task}
+		task.Owner = "o"
+		r.fine(r.Ask(c))
+		r.GiveUp(c)
+		return c.Owner
+	}
+	if owner() != "o" {
 		t.Fatal("not usable")
 	}
 	r.BeginCall(Name{"other", "o"})
-	if r.UsableOwner(task) != "" {
+	if owner() != "fresh" {
 		t.Fatal("used during a call")
 	}
 	r.EndCall(Name{"other", "o"})
-	task.Owner = "o"
 	r.cancelLater(Name{"other", "o"})
-	if r.UsableOwner(task) != "" {
+	if owner() != "fresh" {
 		t.Fatal("used during a release")
 	}
 }
@@ -41,7 +47,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 		},
 		"release": func(r rig, c *Claim) {
 			r.Answered(c, 7, r.At, grants(50, 1, 10000))
-			r.release(c)
+			r.Release(c)
 			r.fine(r.Released(c, Reply{Value: int64(0)}.again(true)))
 		},
 		"check": func(r rig, c *Claim) {
@@ -49,7 +55,7 @@ func TestATaskContinuesWithAFreshOwner(t *testing.T) {
 			r.is(r.Confirmed(c, noReply.at(r.At)), ErrUnavailable)
 		},
 	} {
-		r, task := open(t), &Task{Owner: "o"}
+		r, task := open(t), &Task{Owner: "o", Held: map[string]*Claim{}}
 		c := r.asked("k", task)
 		happens(r, c)
 		if task.Owner != "" || c.Owner != "o" {
@@ -117,7 +123,7 @@ func TestEventsAreAppliedOnce(t *testing.T) {
 	r.Opened(8)
 	event[0] = int64(1)
 	r.Polled(r.n, r.At, []any{"sure-ms", int64(0), "grants", int64(1), "events", []any{event}})
-	r.has(grant, Lost, "deleted")
+	r.has(grant, Ended, "deleted")
 }
 
 // A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way.
@@ -189,13 +195,13 @@ func TestBusyOrUnavailable(t *testing.T) {
 	r.Opened(8)
 	r.step(wait, ErrUnavailable.Error())
 	r.sessionEnded()
-	r.at(101).Failed(101*s, ErrorReply("MAXSESSIONS x"))
+	r.at(101).Failed(101*s, ErrorReply("server", "MAXSESSIONS x"))
 	r.step(asked, ErrRefused.Error())
 }
 
 func TestTimeLimits(t *testing.T) {
 	r := open(t)
-	for _, one := range []struct {
+	for i, one := range []struct {
 		wait             time.Duration
 		queue            string
 		limit, end, last time.Duration
@@ -203,7 +209,7 @@ func TestTimeLimits(t *testing.T) {
 		{0, "HOLDS 1 SESSION 7]", 500 * ms, 101 * s, 101 * s}, {300 * ms, "QUEUE 1]", 500 * ms, 101 * s, 101300 * ms},
 		{30 * s, "QUEUE 29500]", s, 130 * s, 131 * s}, {-1, "QUEUE 0]", s, far - s, far},
 	} {
-		c := r.claim("k", one.wait)
+		c := r.claim(fmt.Sprint("k", i), one.wait, nil)
 		command := fmt.Sprint(c.AcquireCommand(7, 100500*ms+time.Microsecond)) // rounded up: no wait is too short
 		if !strings.HasSuffix(command, one.queue) || c.Limit != one.limit || c.AskedEnd != one.end || c.Last != one.last {
 			t.Fatal(one.wait, command, c.Limit, c.AskedEnd, c.Last)
@@ -214,14 +220,13 @@ func TestTimeLimits(t *testing.T) {
 // The cancel is an unfinished release until it is answered. A wait without a call needs none.
 func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
 	r := open(t)
-	unsent := r.claim("u", 5*s)
-	r.fine(r.Ask(unsent))
+	unsent := r.claim("u", 5*s, nil)
 	if r.GiveUp(unsent) || len(r.claims)+len(r.unfinished) > 0 {
 		t.Fatal("cancelled")
 	}
-	refused := r.asked("refused", nil)
-	r.Answered(refused, 7, r.At, Reply{Fault: &Fault{Err: errors.New("refused")}})
-	if r.GiveUp(refused) {
+	unreached := r.asked("refused", nil)
+	r.Answered(unreached, 7, r.At, Reply{Fault: refused})
+	if r.GiveUp(unreached) {
 		t.Fatal("what was not sent is cancelled")
 	}
 	wait := r.asked("k", nil)
