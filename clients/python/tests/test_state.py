@@ -57,7 +57,7 @@ class Rig(State):
 
     def polling(self):
         """Sends a POLL. The result applies its reply."""
-        sent, (_, [(_, apply)]) = self.at, self.begin_poll()
+        sent, [(_, apply)] = self.at, self.begin_poll().commands
 
         def reply(*events, sure_ms=10_000, grants=None):
             numbered = [[self.seen + 1 + number, *event] for number, event in enumerate(events)]
@@ -217,7 +217,7 @@ def test_a_grant_with_sure_0_is_polled_once_more(s):
     claim = s.in_line()
     s.poll(granted("k", 60), sure_ms=0)
     assert s.step(claim) > 0
-    assert s.begin_poll()[0] == 1.1
+    assert s.begin_poll().limit == 1.1
     s.poll(sure_ms=5000)
     assert claim in s.changed
     assert s.step(claim) is None
@@ -473,15 +473,6 @@ def test_a_server_that_refuses_a_session_ends_waits(s):
         s.step(claim)
 
 
-def test_unfinished_releases_are_forgotten_with_their_session(s):
-    s.give_up(s.in_line())
-    s.at = 120.0
-    assert len(s.send_due()) == 1
-    s.ended()
-    s.opened(s.at, 8)
-    assert s.send_due() == []
-
-
 # Releases.
 
 @pytest.mark.parametrize("reply", GONE)
@@ -520,7 +511,7 @@ def test_after_a_refused_release_the_session_is_left(s):
     assert isinstance(s.released(claim, s.at, Fault.reply("NOPERM x"), False), LockRefused)
     s.end_call(call)
     s.open_command = ("OPEN",)
-    assert s.plan()[1][0][0] == ("OPEN",) and s.session == 0
+    assert s.plan().commands[0][0] == ("OPEN",) and s.session == 0
     s.opened(s.at, 8)
     assert s.send_due(grant_of(40)) == ["LOCK.RENEW other o SESSION 8 TOKEN 40"]
     assert other.session == 8
@@ -649,16 +640,48 @@ def test_adopting(s, reply, error):
 
 # Clusters.
 
-def test_a_grant_that_moved_to_another_node():
+def in_doubt(state, key="k", token=50, reason="deleted"):
+    """A grant that the server has reported as lost: it may have moved to another node."""
+    claim = state.taken(key, token=token)
+    state.changed.clear()
+    state.poll(lost(key, token, reason))
+    return claim
+
+
+def test_a_lost_grant_of_a_cluster_is_asked_for_before_the_loss_is_reported():
+    s = Rig(is_cluster=True)
+    there, gone = in_doubt(s, "there"), in_doubt(s, "gone", token=60)
+    assert there.phase == gone.phase == "held" and s.remaining(there) == s.remaining(gone) == 0
+    s.poll(lost("gone", 60))  # once more
+    assert s.send_due(grant_of(50), Fault.reply("NOTHELD x")) == [
+        "LOCK.RENEW there o SESSION 7 TOKEN 50", "LOCK.RENEW gone o SESSION 7 TOKEN 60"]
+    assert s.remaining(there) == 10.0 and gone.reason == "deleted"
+    assert in_doubt(s, "old", token=70, reason="expired").reason == "expired"
+
+
+def test_a_grant_in_doubt_that_nobody_answers_for_is_lost():
+    s = Rig(is_cluster=True)
+    claim = in_doubt(s)
+    s.at = 112.0
+    s.failed(110.5, NO_REPLY)
+    assert claim.reason == "deleted"
+
+
+@pytest.mark.parametrize("word", ["MOVED", "ASK"])
+def test_a_grant_that_moved_to_another_node(word):
     old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
-    claim = old.taken()
-    old.poll(lost("k", 50))
-    assert old.changed[-1] is claim and claim.phase == "held" and old.remaining(claim) == 0
-    assert old.resolve(claim, new, 9, 100.5, grant_of(50))
-    assert new.remaining(claim) == 10.5 and not old.grants
-    other = old.taken("other", token=60)
-    old.poll(lost("other", 60))
-    assert not old.resolve(other, new, 9, 100.5, Fault.reply("NOTHELD x")) and other.reason == "deleted"
+    claim = in_doubt(old)
+    old.changed.clear()
+    old.send_due(Fault.reply(f"{word} 1 x:1"))
+    assert old.changed == [claim] and claim.cause.word == word
+    claim.asking = word == "ASK"
+    assert old.move(claim, new) and not old.grants and not old.move(claim, new)
+    asking = ["ASKING"] if word == "ASK" else []
+    assert new.send_due(grant_of(50)) == [*asking, "LOCK.RENEW k o SESSION 9 TOKEN 50"]
+    assert new.remaining(claim) == 10.0 and new.send_due() == []
+    new.at = 105.0
+    new.poll()
+    assert new.remaining(claim) == 10.0
 
 
 def test_a_wait_that_moved_to_another_node():

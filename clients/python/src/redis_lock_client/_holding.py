@@ -29,10 +29,8 @@ class Holding:
         self._turn = node.world.turn()  # of the calls about the grant
         self._taken = 0.0
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
-        self._is_reported = self._is_resolving = False
-        # Where the last reply to the acquire led.
-        self._at: Optional[Server] = None
-        self._asking = False
+        self._is_reported = False
+        self._at: Optional[Server] = None  # where the last reply to the acquire led
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
@@ -82,10 +80,9 @@ class Holding:
     def _wake(self) -> None:
         """Has the caller of an acquire look again, and reports a loss, once. The mutex is held."""
         self._signal.set()
-        if self._claim.doubt and not self._is_resolving:
-            self._is_resolving = True
-            self._node.world.spawn(self._resolve())
         claim, observer = self._claim, self._common.observer
+        if claim.doubt:
+            self._node.world.spawn(self._follow())
         if claim.phase is not LOST or not claim.handed_over or self._is_reported:
             return
         self._is_reported = True
@@ -126,7 +123,7 @@ class Holding:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
         claim, stop, tries, unplaced = self._claim, self._claim.terms.stop, pauses(), None
         while True:
-            if self._common.servers.is_cluster:
+            if self._common.servers.is_cluster and claim.phase is not HELD:
                 unplaced = await self._place()
             node = self._node
             step = node.do(self._step, node)
@@ -137,11 +134,11 @@ class Holding:
                 continue
             sent, reply = monotonic(), INTERRUPTED
             try:
-                reply = unplaced or await node.call(step.limit, step.command, self._asking)
+                reply = unplaced or await node.call(step.limit, step.command, claim.asking)
             finally:
                 node.do(node.state.answer, claim, step, sent, reply)
             if reply.__class__ is Fault and reply.passing:
-                self._at, self._asking = self._common.redirected(node, reply)
+                self._at, claim.asking = self._common.redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._common.reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
@@ -156,8 +153,19 @@ class Holding:
             node.run()
         return step
 
+    async def _follow(self) -> None:
+        """A grant goes to the node of the cluster that has its key now."""
+        claim, node = self._claim, self._node
+        if claim.cause:
+            self._at, claim.asking = self._common.redirected(node, claim.cause)
+            claim.cause = None
+        await self._place()
+        if self._node is not node:
+            self._node.do(self._node.run)
+            await self._node.hurry()
+
     async def _place(self) -> Optional[Fault]:
-        """A wait without a place goes to the node of the cluster that has the key now."""
+        """A grant, or a wait without a place, goes to the node of the cluster that has the key now."""
         found = self._at or await self._common.servers.find(self.key)
         if isinstance(found, Fault):
             return found
@@ -175,7 +183,7 @@ class Holding:
         reply: Any = INTERRUPTED
         try:
             limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
-            reply = await node.call(limit, claim.cancel_command(), self._asking)
+            reply = await node.call(limit, claim.cancel_command(), claim.asking)
         finally:
             node.do(self._gave_up, node, call, reply)
 
@@ -202,7 +210,7 @@ class Holding:
                     node.state.end_call(call)
 
             try:
-                _, sent, reply, was_open = await self._common.repeat(self.key, command())
+                sent, reply, was_open = await self._common.repeat(self.key, command())
             finally:
                 error = self._node.do(end)
         if error:
@@ -255,28 +263,6 @@ class Holding:
             if error is None:
                 raise
             attach(error, failure)
-
-    async def _resolve(self) -> None:
-        """Asks for a grant where its key is now: a node of the cluster has deleted or redirected it."""
-        claim, origin, calls = self._claim, self._node, []
-        session = 0
-
-        def renewed(node: Node) -> Optional[Command]:
-            nonlocal session
-            session = node.state.session
-            if not session:
-                node.do(node.run)
-                return None
-            calls.append((node, node.do(node.state.begin_call, claim.name)))
-            return claim.renew_command("SESSION", session)
-
-        node, sent, reply, _ = await self._common.repeat(claim.key, renewed)
-        self._is_resolving = False
-        to = node or origin
-        if origin.do(origin.state.resolve, claim, to.state, session, sent, reply):
-            self._node = to
-        for at, call in calls:
-            at.do(at.state.end_call, call)
 
 
 def attach(error: BaseException, failure: BaseException) -> None:

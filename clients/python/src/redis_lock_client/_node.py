@@ -15,12 +15,11 @@ from .servers import Server, Servers
 from .state import Claim, Fault, State
 from .state.claims import milliseconds
 from .state.faults import Command
-from .state.session import Due
+from .state.session import Plan
 
 T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
 UNSENT = Fault("the connection was lost before", sent=False)
-NO_SESSION = Fault("there is no session yet", sent=False)
 OLD_PRIMARY = ("READONLY", "UNBLOCKED", "MASTERDOWN")  # an address may lead to a new one
 
 
@@ -58,28 +57,22 @@ class Common:
                 node = self.nodes.get(server) or self.nodes.setdefault(server, Node(self, server))
         return node
 
-    async def repeat(self, key: str, command: Union[Command, Callable[[Node], Optional[Command]]],
-                     server: Optional[Server] = None, end: Optional[float] = None,
-                     ) -> tuple[Optional[Node], float, Any, bool]:
-        """Sends a command about a key until it is answered, for two reply timeouts. A function makes the command for
-        the node; None: it has no session yet. Returns where and when it was sent last, the last reply, and whether an
-        earlier try had none."""
+    async def repeat(self, key: str, command: Command, server: Optional[Server] = None,
+                     end: Optional[float] = None) -> tuple[float, Any, bool]:
+        """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
+        last reply, and whether an earlier try had none."""
         end = end or monotonic() + 2 * self.reply
         server = to = server or self.servers.only
         tries, asking, was_open = pauses(), False, False
         while True:
             node, sent = None, monotonic()
-            found = to or await self.servers.find(key)
-            reply: Any = found
-            if isinstance(found, Server):
-                node = self.node(found)
-                words = command if isinstance(command, tuple) else command(node)
-                reply = await node.call(min(self.reply, end - sent), words, asking) if words else NO_SESSION
-            if reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION":
-                return node, sent, reply, was_open
-            rest = next(tries)
-            if monotonic() + rest >= end:
-                return node, sent, reply, was_open
+            reply: Any = to or await self.servers.find(key)
+            if isinstance(reply, Server):
+                node = self.node(reply)
+                reply = await node.call(min(self.reply, end - sent), command, asking)
+            is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
+            if is_final or monotonic() + (rest := next(tries)) >= end:
+                return sent, reply, was_open
             was_open = was_open or reply.no_reply
             to, asking = self.redirected(node, reply)
             if to is None:
@@ -153,7 +146,7 @@ class Node:
             fault: Optional[Fault] = None
             while plan := self.do(self._plan, fault):
                 began = monotonic()
-                fault = await self._send(*plan)
+                fault = await self._send(self.poller, plan)
                 if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
                     if not self._is_over(fault):
@@ -170,7 +163,7 @@ class Node:
         """Whether the loop ends. One that has failed starts again when it is needed."""
         return self.common.is_closed or bool(fault) and self.state.is_idle
 
-    def _plan(self, fault: Optional[Fault]) -> Optional[tuple[float, list[Due]]]:
+    def _plan(self, fault: Optional[Fault]) -> Optional[Plan]:
         """What to send next, if anything."""
         if not self._is_over(fault):
             return self.state.plan()
@@ -179,17 +172,21 @@ class Node:
         self.is_running = False
         return None
 
-    async def _send(self, limit: float, plan: list[Due]) -> Optional[Fault]:
+    async def hurry(self) -> None:
+        """Sends what is due while the loop polls."""
+        if self.state.session:
+            await self._send(self.wire, Plan(self.common.reply, self.do(self.state.due), is_due=True))
+
+    async def _send(self, wire: Any, plan: Plan) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
         fault: Optional[Fault] = None
-        is_due = self.state.polls_next  # an error reply is an answer
-        for begin in range(0, len(plan), PART):
-            part = plan[begin:begin + PART]
+        for begin in range(0, len(plan.commands), PART):
+            part = plan.commands[begin:begin + PART]
             sent, replies = monotonic(), [UNSENT] * len(part)
             if not fault:
-                replies = await self.poller.send(limit, *(command for command, _ in part))
-                fault = next((it for it in replies if it.__class__ is Fault and not (is_due and it.word)), None)
-            if is_due or not fault:
+                replies = await wire.send(plan.limit, *(command for command, _ in part))
+                fault = next((it for it in replies if it.__class__ is Fault and not (plan.is_due and it.word)), None)
+            if plan.is_due or not fault:
                 self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
         return fault
 
@@ -246,7 +243,7 @@ class Node:
         self._rewind.set()
         closed = set()
         for session in sessions:
-            _, _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
+            _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
             if not isinstance(reply, Fault):
                 closed.add(session)
         for claim in grants:

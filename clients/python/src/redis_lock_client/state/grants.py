@@ -20,14 +20,6 @@ class Ask(NamedTuple):
     command: Command
 
 
-class Unfinished(NamedTuple):
-    """A release that the loop repeats."""
-
-    words: Command
-    session: int  # when it was begun
-    till: float  # without that session, nothing is left to release then
-
-
 class Grants:
     """The waits, grants and releases of one server. A reply is what the server answered, or a `Fault`. Its callers
     set `at` to the time of each call, and take care of `releases` and `changed`: claims whose callers look again."""
@@ -43,7 +35,7 @@ class Grants:
         self.timed: set[Claim] = set()  # grants that end by time
         self.next_end = FAR  # of those
         self.releases: list[Command] = []  # to send at once, until they are answered
-        self.unfinished: dict[Release, Unfinished] = {}
+        self.unfinished: dict[Release, Command] = {}  # that the loop repeats, and their options
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
         self.last_call = 0
@@ -78,12 +70,10 @@ class Grants:
             task.owner = ""
         return task.owner
 
-    def finish_later(self, name: Name, token: int = 0, words: Command = (), lease: float = 0.0) -> None:
+    def finish_later(self, name: Name, token: int = 0, words: Command = ()) -> None:
         """The loop sends this release until it is answered. Without words it is not the user's own: it ends all holds of
         this token; without a token, it cancels a wait too."""
-        words = words or ("ALL", "TOKEN", token) if token else ("ALL",)
-        till = self.at + max(lease, self.lease) + self.reply
-        self.unfinished[name[0], name[1], token] = Unfinished(words, self.session, till)
+        self.unfinished[name[0], name[1], token] = words or ("ALL", "TOKEN", token) if token else ("ALL",)
 
     def finished(self, release: Release, reply: object) -> None:
         """Applies the reply to an unfinished release."""
@@ -122,7 +112,7 @@ class Grants:
             raise wait.failure or made(LockMisuse, wait.key, "it was given up")
         if phase is LOST or phase is RELEASED:
             self.require_held(wait)
-        if phase is HELD and self.sure(wait) > self.at:
+        if phase is HELD and self.remaining(wait) > 0:
             wait.handed_over = not wait.fixed or not wait.session  # else after `taken_out`
             return None
         session = self.session if wait.needs_session else 0
@@ -236,7 +226,7 @@ class Grants:
 
     def remaining(self, claim: Claim) -> float:
         """For how long nobody else has the lock, by the clock alone."""
-        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD else 0.0
+        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD and not claim.doubt else 0.0
 
     def require_held(self, claim: Claim) -> None:
         """Raises if the grant has ended."""
@@ -276,7 +266,7 @@ class Grants:
     def gone(self, claim: Claim, fault: Fault) -> LockLost:
         """A reply shows that the grant is lost: the reason is what the server reported, or else that reply."""
         loss = self.losses.get(claim.token)
-        self.lose(claim, loss[0] if loss else f"gone ({fault.word})")
+        self.lose(claim, loss[0] if loss else claim.doubt or f"gone ({fault.word})")
         return self.lost_error(claim)
 
     def begin(self, claim: Claim) -> int:
@@ -353,7 +343,7 @@ class Grants:
             return self.gone(claim, reply)
         if not claim.holds and reply.passing:
             # The release of an inner hold is not repeated: a re-entry may have come between.
-            self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
+            self.finish_later(claim.name, claim.token, claim.release_words())
         elif not claim.holds and claim.session and claim.session == self.session:
             self.leaving = True  # the server would go on to renew the grant
         return self.error(claim.key, reply)
@@ -410,6 +400,6 @@ class Grants:
             claim.holds = 0
             self.releases.append(claim.release_command())
             if claim.session:  # else its lease ends it
-                self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
+                self.finish_later(claim.name, claim.token, claim.release_words())
             self.lose(claim, "its maximum time is over")
         self.next_end = min(map(self.ends_at, self.timed), default=FAR)
