@@ -12,10 +12,10 @@ from ._node import Node, pauses
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
-from .state import Claim, Fault, State
+from .state import Claim, Fault
 from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
-from .state.grants import Ask
+from .state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
 
 INTERRUPTED = Fault("the call was interrupted")
 
@@ -108,8 +108,7 @@ class Holding:
         try:
             await self._ask()
             if claim.fixed and claim.session:
-                words = claim.renew_command("PX", milliseconds(claim.lease), "SESSION", 0)
-                await self._exchange(State.begin_leave, lambda: words, State.taken_out)
+                await self._leave(LEAVE, claim.terms.lease)
             self._taken = monotonic()
             if claim.fixed or claim.terms.max_hold is not None:
                 self._node.do(self._node.time, claim, claim.terms.max_hold)
@@ -194,18 +193,17 @@ class Holding:
 
     # The grant.
 
-    async def _exchange(self, begin: Callable[[State, Claim], int], command: Callable[[], Command],
-                        apply: Callable[[State, Claim, float, Any, bool], Optional[LockError]]) -> None:
-        """Makes a call about the grant: `begin` registers it, and `apply` takes its last reply."""
+    async def _exchange(self, what: str, command: Callable[[], Command], lease: float = 0.0) -> None:
+        """Makes a call about the grant. lease: the new one."""
         if not self._is_ours:
             raise made(LockMisuse, self.key, "the grant belongs to the parent process, or to another event loop")
         async with self._turn:
-            node, sent, reply, was_open = self._node, 0.0, INTERRUPTED, True
-            call = node.do(begin, node.state, self._claim)
+            node, claim, sent, reply, was_open = self._node, self._claim, 0.0, INTERRUPTED, True
+            call = node.do(node.state.begin, claim, what, lease)
 
             def end() -> Optional[LockError]:
                 try:
-                    return apply(self._node.state, self._claim, sent, reply, was_open)
+                    return self._node.state.answered(claim, what, sent, reply, was_open)
                 finally:
                     node.state.end_call(call)
 
@@ -217,29 +215,26 @@ class Holding:
             raise error
 
     async def _check(self) -> None:
-        await self._exchange(State.begin, lambda: ("LOCK.FENCE", self.key, self.token), State.confirmed)
+        await self._exchange(CHECK, lambda: ("LOCK.FENCE", self.key, self.token))
 
     async def _extend(self, lease: float) -> None:
         claim = self._claim
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
-        words = claim.renew_command("PX", milliseconds(lease))
-        begin, apply = partial(State.begin_extend, lease=lease), partial(State.confirmed, renewal=True)
-        await self._exchange(begin, lambda: words, apply)
+        await self._exchange(EXTEND, lambda: claim.renew_command("PX", milliseconds(lease)), lease)
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
-        await self._exchange(State.begin, lambda: self._claim.renew_command("RAISE", token), State.confirmed)
+        await self._exchange(CHECK, lambda: self._claim.renew_command("RAISE", token))
 
     async def _enter_again(self, mode: Command) -> None:
         """Adds a hold."""
-        claim = self._claim
-        await self._exchange(State.begin, lambda: claim.enter_command(mode), partial(State.confirmed, entry=True))
+        await self._exchange(ENTER, lambda: self._claim.enter_command(mode))
 
     async def _release(self) -> None:
         error: Optional[LockError] = None
         try:
-            await self._exchange(State.begin_release, self._claim.release_command, State.released)
+            await self._exchange(RELEASE, self._claim.release_command)
         except LockError as failure:
             error = failure
         if self._common.observer:
@@ -250,8 +245,11 @@ class Holding:
     async def _detach(self, lease: float) -> None:
         if lease < 0.001:
             raise made(LockMisuse, self.key, "a lease must be at least 1 millisecond")
-        words = self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0)
-        await self._exchange(State.begin_detach, lambda: words, State.detached)
+        await self._leave(DETACH, lease)
+
+    async def _leave(self, what: str, lease: float) -> None:
+        """Has the session renew the grant no more."""
+        await self._exchange(what, lambda: self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0))
 
     async def _exit(self, error: Optional[BaseException]) -> None:
         """The end of a block. An error of the block is not replaced by one of the release."""

@@ -204,7 +204,7 @@ class State(Grants):
             claim = self.find(name)
             is_held = claim is not None and claim.token == detail
             if claim and is_held and claim.fixed and kind == "taken" and more[0] == 0:
-                return  # by this client: see `taken_out`
+                return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
             if self.calls:
                 self.losses[detail] = reason, self.last_call
