@@ -125,7 +125,9 @@ class Node:
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault."""
-        reply = (await self.wire.send(limit, *((("ASKING",), command) if asking else (command,))))[-1]
+        is_joined = self.poller.has_room and not self.common.is_closed
+        send = self.poller.join if is_joined else self.wire.send
+        reply = (await send(limit, *((("ASKING",), command) if asking else (command,))))[-1]
         if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
             self.wire.renew()
         return reply
@@ -154,6 +156,7 @@ class Node:
                 else:
                     fault = None
                     self._observe(None)
+                    await self.world.pause()  # what they send now goes together with the next POLL
         except BaseException:  # its event loop ends
             self.is_running = False
             self.poller.close()

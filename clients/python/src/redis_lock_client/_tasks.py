@@ -8,7 +8,7 @@ import inspect
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from .observer import safely
 from .resp import Parser, pack
@@ -17,7 +17,6 @@ from .state import Fault
 from .state.faults import Command
 
 DAY = 86_400.0  # the longest timer
-FEW = 2  # calls under way, each of which is sent at once
 
 
 class Signal:
@@ -38,17 +37,10 @@ class Signal:
             self._event.clear()
 
 
-class Batch(NamedTuple):
-    """Commands that were sent together."""
-
-    size: int
-    end: float
-    replies: asyncio.Future[list[Any]]
-
-    def fail(self, fault: Fault) -> None:
-        """The replies will not come."""
-        if not self.replies.done():
-            self.replies.set_result([fault] * self.size)
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    """Gives a result to a caller that may have been cancelled."""
+    if not future.done():
+        future.set_result(result)
 
 
 class Line(asyncio.Protocol):
@@ -59,14 +51,14 @@ class Line(asyncio.Protocol):
         self._connection: Any = None
         self._transport: Any = None
         self._parser = Parser()
-        self._batches: deque[Batch] = deque()
+        self._calls: deque[tuple[int, asyncio.Future[Any]]] = deque()  # how many replies each lacks, and where to
         self._out: list[bytes] = []
-        self._timer: Optional[asyncio.TimerHandle] = None
+        self.is_idle = False  # all that was sent has been answered
         self.is_over = False  # it takes no more calls
         self._connecting = asyncio.ensure_future(self._connect())
 
-    async def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
-        """Sends commands, and returns the reply to each, or a Fault."""
+    async def exchange(self, limit: float, commands: tuple[Command, ...], is_held: bool = False) -> list[Any]:
+        """Sends commands, and returns the reply to each, or a Fault. is_held: together with what is sent next."""
         end = self._loop.time() + limit
         if self._transport is None:
             await asyncio.wait({self._connecting}, timeout=limit)
@@ -75,25 +67,25 @@ class Line(asyncio.Protocol):
             if fault or self.is_over or self._loop.time() >= end:
                 self.is_over = True
                 return [fault or late] * len(commands)
-        batch = Batch(len(commands), end, self._loop.create_future())
-        self._batches.append(batch)
-        if len(self._batches) <= FEW and not self._out:
-            self._write(pack(commands))
-        else:  # what comes together is sent together
-            if not self._out:
-                self._loop.call_soon(self._send)
-            self._out.append(pack(commands))
-        if self._timer is None or end < self._timer.when():
-            self._expire()
-        return await batch.replies
+        future = self._loop.create_future()
+        self._calls.append((len(commands), future))
+        self._out.append(pack(commands))
+        if self.is_idle and not is_held:
+            self._send()
+        elif not self.is_idle and len(self._out) == 1:  # what comes together is sent together
+            self._loop.call_soon(self._send)
+        timer = self._loop.call_at(end, self._expire, future)
+        try:
+            replies = await future
+        finally:
+            timer.cancel()
+        return [replies] * len(commands) if replies.__class__ is Fault else replies
 
     def _send(self) -> None:
-        out, self._out = self._out, []
-        self._write(b"".join(out))
-
-    def _write(self, data: bytes) -> None:
+        self.is_idle = False
         if self._transport:
-            self._transport.write(data)
+            self._transport.write(b"".join(self._out))
+        self._out.clear()
 
     async def _connect(self) -> Optional[Fault]:
         try:
@@ -116,12 +108,11 @@ class Line(asyncio.Protocol):
         """Gives the replies to the calls."""
         self._parser.feed(data)
         try:
-            while self._batches and (replies := self._parser.replies(self._batches[0].size)):
-                batch = self._batches.popleft()
-                if not batch.replies.done():
-                    batch.replies.set_result(replies)
+            while self._calls and (replies := self._parser.replies(self._calls[0][0])):
+                settle(self._calls.popleft()[1], replies)
         except ValueError as error:
             self._fail(error)
+        self.is_idle = not self._calls
         if self.is_over:
             self.retire()
 
@@ -129,36 +120,24 @@ class Line(asyncio.Protocol):
         """Ends the calls that wait for a reply."""
         self._fail(exc or ConnectionError("the connection was closed"))
 
-    def _expire(self) -> None:
-        """Ends the calls whose time is over, and looks again at the next one's."""
-        if self._timer:
-            self._timer.cancel()
-        now = self._loop.time()
-        late = [batch for batch in self._batches if batch.end <= now]
-        for batch in late:
-            batch.fail(Fault("no reply in time"))
-        ends = [batch.end for batch in self._batches if batch.end > now]
-        self._timer = self._loop.call_at(min(ends), self._expire) if ends else None
-        if late:
-            self.retire()
+    def _expire(self, future: asyncio.Future[Any]) -> None:
+        settle(future, Fault("no reply in time"))
+        self.retire()
 
     def _fail(self, error: Exception) -> None:
-        batches, self._batches = self._batches, deque()
-        for batch in batches:
-            batch.fail(fault_of(error, sent=True))
+        for _, future in self._calls:
+            settle(future, fault_of(error, sent=not self.is_idle))
         self.retire()
 
     def retire(self) -> None:
         """Takes no more calls. The connection is closed when all that were made have been answered."""
         self.is_over = True
-        if not all(batch.replies.done() for batch in self._batches):
+        if not all(future.done() for _, future in self._calls):
             return
-        self._batches.clear()
+        self._calls.clear()
         connection, self._connection, transport, self._transport = self._connection, None, self._transport, None
         if self._connecting is not asyncio.current_task():
             self._connecting.cancel()
-        if self._timer:
-            self._timer.cancel()
         if transport:
             transport.abort()
         if connection:
@@ -193,6 +172,16 @@ class Wire:
         if self._line is None or self._line.is_over:
             self._line = Line(self._server)
         return await self._line.exchange(limit, commands)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether calls can be sent together with the next ones of the loop."""
+        return self._line is not None and self._line.is_idle and not self._line.is_over
+
+    async def join(self, limit: float, *commands: Command) -> list[Any]:
+        """Sends commands together with the next ones of the loop. The wire has room."""
+        assert self._line
+        return await self._line.exchange(limit, commands, is_held=True)
 
     def renew(self) -> None:
         """Has the next calls use a new connection."""
@@ -236,6 +225,10 @@ class Tasks:
         """Waits until code in the background has ended, for no longer than this."""
         if task is not asyncio.current_task():
             await asyncio.wait({task}, timeout=seconds)
+
+    async def pause(self) -> None:
+        """Lets the callers run that have been woken."""
+        await asyncio.sleep(0)
 
     def notify(self, calls: list[Callable[[], object]]) -> None:
         """Calls what the user gave, in the event loop."""

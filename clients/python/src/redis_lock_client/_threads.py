@@ -192,6 +192,12 @@ class Wire:
             return self._free.get(timeout=limit)
         return None
 
+    has_room = False  # a connection is used by one thread
+
+    async def join(self, limit: float, *commands: Command) -> list[Any]:
+        """See asyncio."""
+        raise NotImplementedError
+
     def renew(self) -> None:
         """Has the next calls use new connections."""
         self._age += 1
@@ -222,6 +228,9 @@ class Threads:
         """Waits until code in the background has ended, for no longer than this."""
         if thread.ident != _thread.get_ident():
             thread.join(seconds)
+
+    async def pause(self) -> None:
+        """The callers that have been woken run beside."""
 
     def notify(self, calls: list[Callable[[], object]]) -> None:
         """Calls what the user gave, on a thread of its own."""
