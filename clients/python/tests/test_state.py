@@ -157,7 +157,7 @@ def test_only_the_users_release_names_the_session(s):  # †
     assert claim.release_command() == ("LOCK.RELEASE", "held", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50)
     waiting = s.in_line("waiting")
     assert waiting.cancel_command() == ("LOCK.RELEASE", "waiting", "o", "ALL")
-    s.give_up(waiting)
+    s.cancel_answered(waiting, s.give_up(waiting), NO_REPLY)
     s.poll(granted("stray", 60))
     assert s.send_due() == ["LOCK.RELEASE waiting o ALL", "LOCK.RELEASE stray o ALL TOKEN 60"]
 
@@ -415,9 +415,7 @@ def test_the_end_of_a_place_may_come_before_its_reply(s):
 
 def test_a_wait_that_is_over(s):
     claim, ask = s.under_way()
-    call = s.give_up(claim)
-    assert s.send_due() == ["LOCK.RELEASE k o ALL"]
-    s.cancel_answered(claim, call, 0)
+    s.cancel_answered(claim, s.give_up(claim), 0)
     assert s.send_due() == []
     s.answer(claim, ask, 100.0, 3)  # a place: the cancel came before
     assert s.send_due(Fault.reply("NOTHELD x")) == ["LOCK.RELEASE k o ALL"]

@@ -184,12 +184,7 @@ class Holding:
             limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
             reply = await node.call(limit, claim.cancel_command(), claim.asking)
         finally:
-            node.do(self._gave_up, node, call, reply)
-
-    def _gave_up(self, node: Node, call: int, reply: object) -> None:
-        node.state.cancel_answered(self._claim, call, reply)
-        if node.state.unfinished and not node.is_running:
-            node.run()
+            node.do(node.state.cancel_answered, claim, call, reply)
 
     # The grant.
 

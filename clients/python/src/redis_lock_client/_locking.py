@@ -107,7 +107,8 @@ class Locking:
         return self._prefix + text
 
     async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
-        observer, begun = self._common.observer, monotonic()
+        error: Optional[BaseException] = None
+        begun = monotonic()
         if terms.mode[:1] == ("LIMIT",):
             task = None  # each permit is an owner of its own
         grant = task.grants.get(key) if task else None
@@ -117,12 +118,12 @@ class Locking:
             else:
                 grant = await self._claimed(key, terms, task)
                 await grant._acquire()
-        except BaseException as error:
-            if observer:
-                safely(observer.acquired, key, monotonic() - begun, error)
+        except BaseException as raised:
+            error = raised
             raise
-        if observer:
-            safely(observer.acquired, key, monotonic() - begun, None)
+        finally:
+            if self._common.observer:
+                safely(self._common.observer.acquired, key, monotonic() - begun, error)
         if task:
             task.grants[key] = grant
         return grant

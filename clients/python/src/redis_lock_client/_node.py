@@ -112,7 +112,7 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.releases:
+                if state.changed or state.releases or state.unfinished:
                     self._flush(state)
 
     def _flush(self, state: State) -> None:
@@ -122,6 +122,8 @@ class Node:
             claim.caller._wake()
         for command in releases:
             self.world.spawn(self.common.repeat(command[1], command))
+        if state.unfinished and not self.is_running:
+            self.run()
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault."""

@@ -170,13 +170,13 @@ class Grants:
             self.forget(wait, OVER)
         if not is_open or wait.adopts:
             return None
-        self.finish_later(wait.name)
         wait.renounce_owner()  # an event of this wait may arrive after the cancel
         return self.begin_call(wait.name)
 
     def cancel_answered(self, wait: Claim, call: int, reply: object) -> None:
         """Applies the reply to the cancel of a wait that was given up."""
-        self.finished((*wait.name, 0), reply)
+        if isinstance(reply, Fault) and reply.passing:
+            self.finish_later(wait.name)
         self.end_call(call)
 
     def end_wait(self, wait: Claim, failure: LockError) -> None:
