@@ -23,7 +23,14 @@ INTERRUPTED = Fault("the call was interrupted")
 class Holding:
     """A grant, in both worlds."""
 
+    key: str
+    """The key of the lock, with the client's prefix."""
+
+    owner: str
+    """The holder, to the server."""
+
     def __init__(self, locks: Any, node: Node, claim: Claim) -> None:
+        self.key, self.owner = claim.name
         self._locks, self._common, self._node, self._claim = locks, locks._common, node, claim
         self._signal = node.world.signal()  # wakes the caller of an acquire
         self._turn = node.world.turn()  # of the calls about the grant
@@ -34,16 +41,6 @@ class Holding:
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
-
-    @property
-    def key(self) -> str:
-        """The key of the lock, with the client's prefix."""
-        return self._claim.key
-
-    @property
-    def owner(self) -> str:
-        """The holder, to the server."""
-        return self._claim.owner
 
     @property
     def token(self) -> int:

@@ -98,12 +98,10 @@ class Locking:
         return Terms(mode, self._common.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
 
     def _full(self, key: Key) -> str:
-        """The key with the prefix. Its bytes are those that the user's client would send."""
+        """The key with the prefix."""
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         if not isinstance(text, str):
             raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
-        if self._servers.encoding.lower() not in ("utf-8", "utf8") and isinstance(key, str):
-            text = text.encode(self._servers.encoding).decode("utf-8", "surrogateescape")
         return self._prefix + text
 
     async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
