@@ -127,12 +127,17 @@ class Node:
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault."""
-        is_joined = self.poller.has_room and not self.common.is_closed
-        send = self.poller.join if is_joined else self.wire.send
-        reply = (await send(limit, *((("ASKING",), command) if asking else (command,))))[-1]
+        is_held = self.poller.has_room and not self.common.is_closed
+        wire = self.poller if is_held else self._open_wire()
+        reply = (await wire.send(limit, *((("ASKING",), command) if asking else (command,)), is_held=is_held))[-1]
         if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
-            self.wire.renew()
+            wire.retire()
         return reply
+
+    def _open_wire(self) -> Any:
+        if self.wire.is_over:
+            self.wire = self.world.wire(self.server)
+        return self.wire
 
     # The loop.
 
@@ -150,6 +155,8 @@ class Node:
             fault: Optional[Fault] = None
             while plan := self.do(self._plan, fault):
                 began = monotonic()
+                if self.poller.is_over:
+                    self.poller = self.world.wire(self.server)
                 fault = await self._send(self.poller, plan)
                 if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
@@ -180,7 +187,7 @@ class Node:
     async def hurry(self) -> None:
         """Sends what is due while the loop polls."""
         if self.state.session:
-            await self._send(self.wire, Plan(self.common.reply, self.do(self.state.due), is_due=True))
+            await self._send(self._open_wire(), Plan(self.common.reply, self.do(self.state.due), is_due=True))
 
     async def _send(self, wire: Any, plan: Plan) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""

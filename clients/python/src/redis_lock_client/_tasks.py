@@ -43,7 +43,7 @@ def settle(future: asyncio.Future[Any], result: Any) -> None:
         future.set_result(result)
 
 
-class Line(asyncio.Protocol):
+class Wire(asyncio.Protocol):
     """A connection of the library, used directly. All calls share it: the replies come in the order of the calls."""
 
     def __init__(self, server: Server) -> None:
@@ -55,18 +55,24 @@ class Line(asyncio.Protocol):
         self._out: list[bytes] = []
         self.is_idle = False  # all that was sent has been answered
         self.is_over = False  # it takes no more calls
-        self._connecting = asyncio.ensure_future(self._connect())
+        self._connecting: Optional[asyncio.Task[Optional[Fault]]] = None
 
-    async def exchange(self, limit: float, commands: tuple[Command, ...], is_held: bool = False) -> list[Any]:
-        """Sends commands, and returns the reply to each, or a Fault. is_held: together with what is sent next."""
-        end = self._loop.time() + limit
-        if self._transport is None:
-            await asyncio.wait({self._connecting}, timeout=limit)
-            late = Fault(f"{self._server.address} could not be reached in time", sent=False)
-            fault = self._connecting.result() if self._connecting.done() and not self._connecting.cancelled() else late
-            if fault or self.is_over or self._loop.time() >= end:
-                self.is_over = True
-                return [fault or late] * len(commands)
+    @property
+    def has_room(self) -> bool:
+        """Whether calls can be sent together with the next ones of the loop."""
+        return self.is_idle and not self.is_over
+
+    async def send(self, limit: float, *commands: Command, is_held: bool = False) -> list[Any]:
+        """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault.
+        is_held: sends them together with what is sent next."""
+        end, fault = self._loop.time() + limit, None
+        if self._transport is None and limit > 0:
+            connecting = self._connecting = self._connecting or self._loop.create_task(self._connect())
+            await asyncio.wait({connecting}, timeout=limit)
+            fault = connecting.result() if connecting.done() and not connecting.cancelled() else None
+            self.is_over = self.is_over or bool(fault) or self._loop.time() >= end
+        if self.is_over or limit <= 0:
+            return [fault or Fault(f"{self._server.address} could not be reached in time", sent=False)] * len(commands)
         future = self._loop.create_future()
         self._calls.append((len(commands), future))
         self._out.append(pack(commands))
@@ -98,7 +104,7 @@ class Line(asyncio.Protocol):
             transport.set_protocol(self)
             self._transport = transport
             if self._server.has_sentinels:
-                require_primary((await self.exchange(1.0, (("ROLE",),)))[0])
+                require_primary((await self.send(1.0, ("ROLE",)))[0])
         except Exception as error:
             self.close()
             return fault_of(error, sent=False)
@@ -136,7 +142,7 @@ class Line(asyncio.Protocol):
             return
         self._calls.clear()
         connection, self._connection, transport, self._transport = self._connection, None, self._transport, None
-        if self._connecting is not asyncio.current_task():
+        if self._connecting and self._connecting is not asyncio.current_task():
             self._connecting.cancel()
         if transport:
             transport.abort()
@@ -156,47 +162,6 @@ class Line(asyncio.Protocol):
             os.dup2(nothing, own.fileno())
             os.close(nothing)
             connection._reader = connection._writer = None
-
-
-class Wire:
-    """The connection to one server."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._line: Optional[Line] = None
-
-    async def send(self, limit: float, *commands: Command) -> list[Any]:
-        """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault."""
-        if limit <= 0:
-            return [Fault("no time was left", sent=False)] * len(commands)
-        if self._line is None or self._line.is_over:
-            self._line = Line(self._server)
-        return await self._line.exchange(limit, commands)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether calls can be sent together with the next ones of the loop."""
-        return self._line is not None and self._line.is_idle and not self._line.is_over
-
-    async def join(self, limit: float, *commands: Command) -> list[Any]:
-        """Sends commands together with the next ones of the loop. The wire has room."""
-        assert self._line
-        return await self._line.exchange(limit, commands, is_held=True)
-
-    def renew(self) -> None:
-        """Has the next calls use a new connection."""
-        if self._line:
-            self._line.retire()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        if self._line:
-            self._line.close()
-
-    def abandon(self) -> None:
-        """Forgets the connection."""
-        if self._line:
-            self._line.abandon()
 
 
 class Tasks:
