@@ -127,7 +127,7 @@ class Node:
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault."""
-        is_held = self.poller.has_room and not self.common.is_closed
+        is_held = self.poller.has_room and self.wire.has_room and not self.common.is_closed
         wire = self.poller if is_held else self._open_wire()
         reply = (await wire.send(limit, *((("ASKING",), command) if asking else (command,)), is_held=is_held))[-1]
         if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
