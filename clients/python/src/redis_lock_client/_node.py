@@ -96,7 +96,7 @@ class Node:
         opening = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(common.silence), "NAME", common.name)
         self.state = State(server.address, common.lease, common.reply, common.servers.is_cluster, opening)
         self.wire = self.world.wire(server)
-        self.poller = self.world.wire(server)  # the connection of the session: no other call uses it
+        self.poller = self.world.wire(server)  # the connection of the session
         self.is_running = False  # its loop
         self._loop: Any = None
         self._is_down = False  # the connection of the session, to the observer
@@ -126,7 +126,8 @@ class Node:
             self.run()
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
-        """Sends a command once. Returns the reply or a Fault."""
+        """Sends a command once. Returns the reply or a Fault. Between two POLLs it goes together with the next one, which
+        spares the server most of its cost. For that both connections must be idle: then they are known to work."""
         is_held = self.poller.has_room and self.wire.has_room and not self.common.is_closed
         wire = self.poller if is_held else self._open_wire()
         reply = (await wire.send(limit, *((("ASKING",), command) if asking else (command,)), is_held=is_held))[-1]
@@ -135,6 +136,7 @@ class Node:
         return reply
 
     def _open_wire(self) -> Any:
+        """The connection for calls that do not go with a POLL."""
         if self.wire.is_over:
             self.wire = self.world.wire(self.server)
         return self.wire
@@ -150,7 +152,7 @@ class Node:
                 self._loop = self.world.spawn(self.loop())
 
     async def loop(self) -> None:
-        """Polls the session. It alone uses the session's connection, and runs no code of the user."""
+        """Polls the session. Other calls go with its POLLs, or over another connection. It runs no code of the user."""
         try:
             fault: Optional[Fault] = None
             while plan := self.do(self._plan, fault):

@@ -296,7 +296,7 @@ class Grants:
         is_open = fault is not None and fault.no_reply
         if is_open or what is DETACH or what is RELEASE and was_open:
             claim.renounce_owner()
-        if what in LEAVES and fault and not is_open and (*claim.name, claim.token) in self.leaves:
+        if fault and not is_open and what in LEAVES and (*claim.name, claim.token) in self.leaves:
             self.leaves.remove((*claim.name, claim.token))
         if fault and fault.gone and (what in ENDS or claim.phase is HELD):
             is_done = what is RELEASE and not claim.holds and was_open and claim.token not in self.losses
