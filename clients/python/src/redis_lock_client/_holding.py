@@ -151,7 +151,7 @@ class Holding:
 
     async def _follow(self) -> None:
         """A grant goes to the node of the cluster that has its key now."""
-        claim, node = self._claim, self._node
+        claim, node, self._at = self._claim, self._node, None
         if claim.cause:
             self._at, claim.asking = self._common.redirected(node, claim.cause)
             claim.cause = None

@@ -280,7 +280,7 @@ class State(Grants):
         """The grants of the session and the places in line."""
         return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
 
-    def relocate(self, claim: Claim, reason: str = "moved") -> None:
+    def relocate(self, claim: Claim, reason: str = "moved to another node, and gone") -> None:
         """Has a claim asked for again, because another node of the cluster may have its key now. A grant is unsure
         until that node has answered; this is the reason of its loss if it is gone there."""
         if self.waits.get(claim.name) is claim:
