@@ -682,6 +682,18 @@ def test_a_grant_that_moved_to_another_node(word):
     assert new.remaining(claim) == 10.0
 
 
+def test_a_grant_that_moved_still_ends_by_its_maximum_time():
+    old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
+    claim = old.taken()
+    old.time(claim, 4.0)
+    old.relocate(claim)
+    assert old.move(claim, new) and not old.timed
+    assert new.next_end == 104.0
+    new.at = 104.0
+    new.ripe()
+    assert "maximum" in claim.reason and new.releases
+
+
 def test_a_wait_that_moved_to_another_node():
     old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
     claim = old.in_line()

@@ -13,7 +13,7 @@ from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
 from .state import Claim, Fault
-from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
+from .state.claims import FAR, HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
 from .state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
 
@@ -158,6 +158,8 @@ class Holding:
         await self._place()
         if self._node is not node:
             self._node.do(self._node.run)
+            if claim.cut_at < FAR:
+                self._node.do(self._node.rewind)
             await self._node.hurry()
 
     async def _place(self) -> Optional[Fault]:

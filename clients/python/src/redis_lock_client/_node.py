@@ -240,8 +240,12 @@ class Node:
     def time(self, claim: Claim, max_hold: Optional[float]) -> None:
         """A grant was handed over, which ends by time. The mutex is held."""
         if self.state.time(claim, max_hold):
-            self._rewind.set()
-            self._clock = self._clock or self.world.spawn(self._tick())
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Looks again when the next grant ends by time. The mutex is held."""
+        self._rewind.set()
+        self._clock = self._clock or self.world.spawn(self._tick())
 
     async def _tick(self) -> None:
         """Ends grants by time."""

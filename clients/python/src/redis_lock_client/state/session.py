@@ -299,6 +299,7 @@ class State(Grants):
             if claim in self.timed:
                 self.timed.discard(claim)
                 to.timed.add(claim)
+                to.next_end = min(to.next_end, to.ends_at(claim))
         elif claim.phase is ASKED and self.waits.get(claim.name) is claim:
             del self.waits[claim.name]
             to.waits[claim.name] = claim
