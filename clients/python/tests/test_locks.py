@@ -201,10 +201,6 @@ def test_names_of_keys(world, server):
     with locks.lock(b"\xff\xfe") as grant:
         assert redis.Redis(port=server.port).exists(b"app:\xff\xfe")
     locks.close()
-    latin = world.locks(world.client(server.port, encoding="latin-1"))
-    with latin.lock("é"):
-        assert redis.Redis(port=server.port, encoding="latin-1").exists("é")
-    latin.close()
 
 
 @pytest.mark.parametrize("words", [{"permits": 0}, {"permits": 2, "shared": True}, {"lease": 0}, {"max_hold": 0}])

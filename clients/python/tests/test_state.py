@@ -7,7 +7,7 @@ import pytest
 from redis_lock_client import (LockBusy, LockDeadlock, LockLost, LockMisuse, LockNotAlone, LockRefused,
                                LockUnavailable)
 from redis_lock_client.state import Claim, Fault, State, Task, Terms
-from redis_lock_client.state.grants import Ask
+from redis_lock_client.state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
 
 NO_REPLY = Fault("timeout")
 NOT_SENT = Fault("refused", sent=False)
@@ -52,12 +52,12 @@ class Rig(State):
     def detached_grant(self, reply=None):
         """A grant with the token 50 that the user has detached."""
         claim = self.taken()
-        self.end_call(self.begin_detach(claim))
-        self.detached(claim, self.at, reply or grant_of(50), False)
+        self.end_call(self.begin(claim, DETACH))
+        self.answered(claim, DETACH, self.at, reply or grant_of(50), False)
 
     def polling(self):
         """Sends a POLL. The result applies its reply."""
-        sent, (_, [(_, apply)]) = self.at, self.begin_poll()
+        sent, [(_, apply)] = self.at, self.begin_poll().commands
 
         def reply(*events, sure_ms=10_000, grants=None):
             numbered = [[self.seen + 1 + number, *event] for number, event in enumerate(events)]
@@ -101,10 +101,10 @@ def s():
 def test_an_owner_is_not_used_while_a_call_in_its_name_is_unanswered(s):  # †
     task = Task("o")
     claim = s.taken(task=task)
-    call = s.begin_release(claim)
+    call = s.begin(claim, RELEASE)
     assert s.usable_owner(task) == ""
     task.owner = "o"
-    s.released(claim, s.at, 0, False)
+    s.answered(claim, RELEASE, s.at, 0, False)
     s.end_call(call)
     assert s.usable_owner(task) == "o"
 
@@ -120,10 +120,10 @@ def test_a_task_continues_with_a_fresh_owner(s, what):  # †
         if what == "loss":
             s.poll(lost("k", 50))
         elif what == "no reply":
-            assert isinstance(s.confirmed(claim, s.at, NO_REPLY), LockUnavailable)
+            assert isinstance(s.answered(claim, CHECK, s.at, NO_REPLY), LockUnavailable)
         else:
-            call = s.begin_release(claim)
-            s.released(claim, s.at, NO_REPLY, False)
+            call = s.begin(claim, RELEASE)
+            s.answered(claim, RELEASE, s.at, NO_REPLY, False)
             s.end_call(call)
             task.owner = "o"
     assert s.usable_owner(task) == ""
@@ -153,11 +153,11 @@ def test_commands(s):
 
 def test_only_the_users_release_names_the_session(s):  # †
     claim = s.taken("held")
-    s.begin_release(claim)
+    s.begin(claim, RELEASE)
     assert claim.release_command() == ("LOCK.RELEASE", "held", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50)
     waiting = s.in_line("waiting")
     assert waiting.cancel_command() == ("LOCK.RELEASE", "waiting", "o", "ALL")
-    s.give_up(waiting)
+    s.cancel_answered(waiting, s.give_up(waiting), NO_REPLY)
     s.poll(granted("stray", 60))
     assert s.send_due() == ["LOCK.RELEASE waiting o ALL", "LOCK.RELEASE stray o ALL TOKEN 60"]
 
@@ -217,7 +217,7 @@ def test_a_grant_with_sure_0_is_polled_once_more(s):
     claim = s.in_line()
     s.poll(granted("k", 60), sure_ms=0)
     assert s.step(claim) > 0
-    assert s.begin_poll()[0] == 1.1
+    assert s.begin_poll().limit == 1.1
     s.poll(sure_ms=5000)
     assert claim in s.changed
     assert s.step(claim) is None
@@ -244,15 +244,15 @@ def test_a_loss_is_forgotten_when_the_calls_of_its_time_are_answered(s):
 
 def test_a_shorter_lease_counts_at_once_and_no_poll_until_its_reply(s):
     claim = s.taken()
-    call = s.begin_extend(claim, 2.0)
+    call = s.begin(claim, EXTEND, 2.0)
     assert s.sure(claim) == 102.0
     s.poll(sure_ms=9000)
     assert s.sure(claim) == 102.0
-    assert isinstance(s.confirmed(claim, 100.0, NO_REPLY, renewal=True), LockUnavailable)
+    assert isinstance(s.answered(claim, EXTEND, 100.0, NO_REPLY), LockUnavailable)
     s.end_call(call)
     s.poll(sure_ms=9000)
     assert s.sure(claim) == 102.0  # unanswered, it ends by silence
-    s.confirmed(claim, 100.5, grant_of(50, 2000), renewal=True)
+    s.answered(claim, EXTEND, 100.5, grant_of(50, 2000))
     assert s.sure(claim) == 102.5
     s.poll(sure_ms=9000)
     assert s.sure(claim) == 109.0
@@ -262,10 +262,10 @@ def test_a_move_does_not_outlast_a_lease_that_is_being_shortened(s):
     claim = s.taken()
     s.ended()
     s.opened(s.at, 8)
-    call = s.begin_extend(claim, 2.0)
+    call = s.begin(claim, EXTEND, 2.0)
     s.send_due(grant_of(50))
     assert claim.session == 8 and s.sure(claim) == 102.0
-    s.confirmed(claim, 100.0, grant_of(50, 2000), renewal=True)
+    s.answered(claim, EXTEND, 100.0, grant_of(50, 2000))
     s.end_call(call)
     assert s.sure(claim) == 102.0
 
@@ -303,7 +303,7 @@ def test_a_loss_is_reported_once(s):
     s.poll(lost("k", 50))
     s.poll(lost("k", 50))
     assert s.changed == [claim]
-    for call in (lambda: s.begin_release(claim), lambda: s.begin(claim)):
+    for call in (lambda: s.begin(claim, RELEASE), lambda: s.begin(claim, CHECK)):
         with pytest.raises(LockLost, match="deleted"):
             call()
     other = s.taken("other", token=60)
@@ -415,9 +415,7 @@ def test_the_end_of_a_place_may_come_before_its_reply(s):
 
 def test_a_wait_that_is_over(s):
     claim, ask = s.under_way()
-    call = s.give_up(claim)
-    assert s.send_due() == ["LOCK.RELEASE k o ALL"]
-    s.cancel_answered(claim, call, 0)
+    s.cancel_answered(claim, s.give_up(claim), 0)
     assert s.send_due() == []
     s.answer(claim, ask, 100.0, 3)  # a place: the cancel came before
     assert s.send_due(Fault.reply("NOTHELD x")) == ["LOCK.RELEASE k o ALL"]
@@ -427,7 +425,7 @@ def test_a_wait_that_is_over(s):
 
 def test_a_late_grant_is_left_to_a_call_under_way(s):
     claim = s.taken()
-    s.begin_release(claim)
+    s.begin(claim, RELEASE)
     s.poll(granted("k", 50))
     assert not s.unfinished
 
@@ -473,15 +471,6 @@ def test_a_server_that_refuses_a_session_ends_waits(s):
         s.step(claim)
 
 
-def test_unfinished_releases_are_forgotten_with_their_session(s):
-    s.give_up(s.in_line())
-    s.at = 120.0
-    assert len(s.send_due()) == 1
-    s.ended()
-    s.opened(s.at, 8)
-    assert s.send_due() == []
-
-
 # Releases.
 
 @pytest.mark.parametrize("reply", GONE)
@@ -489,10 +478,10 @@ def test_a_release_that_finds_no_grant(s, reply):
     fault = Fault.reply(reply)
     for was_open, reported in ((False, False), (True, False), (True, True)):
         claim = s.taken()
-        call = s.begin_release(claim)
+        call = s.begin(claim, RELEASE)
         if reported:
             s.poll(lost("k", 50), grants=0)
-        error = s.released(claim, s.at, fault, was_open)
+        error = s.answered(claim, RELEASE, s.at, fault, was_open)
         s.end_call(call)
         assert (error is None) == (was_open and not reported)
         assert (claim.phase == "lost") == (error is not None)
@@ -500,27 +489,27 @@ def test_a_release_that_finds_no_grant(s, reply):
 
 def test_an_unanswered_release_of_the_last_hold_is_repeated_by_the_loop(s):
     claim = s.taken()
-    s.confirmed(claim, 100.0, grant_of(50), entry=True)
-    call = s.begin_release(claim)
+    s.answered(claim, ENTER, 100.0, grant_of(50))
+    call = s.begin(claim, RELEASE)
     assert claim.phase == "held" and claim.release_command()[3:5] == ("HOLDS", 1)
-    assert isinstance(s.released(claim, s.at, NO_REPLY, False), LockUnavailable)
+    assert isinstance(s.answered(claim, RELEASE, s.at, NO_REPLY, False), LockUnavailable)
     s.end_call(call)
     assert s.send_due() == []  # a re-entry may have come in between
-    s.begin_release(claim)
-    s.released(claim, s.at, NO_REPLY, False)
+    s.begin(claim, RELEASE)
+    s.answered(claim, RELEASE, s.at, NO_REPLY, False)
     with pytest.raises(LockMisuse):
-        s.begin_release(claim)
+        s.begin(claim, RELEASE)
     assert s.send_due(NO_REPLY) == ["LOCK.RELEASE k o HOLDS 0 SESSION 7 TOKEN 50"]
     assert s.send_due(Fault.reply("NOTHELD x")) and not s.send_due()
 
 
 def test_after_a_refused_release_the_session_is_left(s):
     other, claim = s.taken("other", token=40), s.taken()
-    call = s.begin_release(claim)
-    assert isinstance(s.released(claim, s.at, Fault.reply("NOPERM x"), False), LockRefused)
+    call = s.begin(claim, RELEASE)
+    assert isinstance(s.answered(claim, RELEASE, s.at, Fault.reply("NOPERM x"), False), LockRefused)
     s.end_call(call)
     s.open_command = ("OPEN",)
-    assert s.plan()[1][0][0] == ("OPEN",) and s.session == 0
+    assert s.plan().commands[0][0] == ("OPEN",) and s.session == 0
     s.opened(s.at, 8)
     assert s.send_due(grant_of(40)) == ["LOCK.RENEW other o SESSION 8 TOKEN 40"]
     assert other.session == 8
@@ -549,7 +538,7 @@ def test_close_ends_waits_and_grants(s):
     sessions, grants = s.close()
     assert sessions == [7] and grants == [claim, fixed]
     assert [it.release_command()[3:5] for it in grants] == [("HOLDS", 0)] * 2
-    for call in (lambda: s.step(waiting), lambda: s.claim("new"), lambda: s.begin(claim)):
+    for call in (lambda: s.step(waiting), lambda: s.claim("new"), lambda: s.begin(claim, CHECK)):
         with pytest.raises(LockMisuse, match="closed"):
             call()
 
@@ -561,7 +550,7 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     s.poll(granted("k", 60))
     assert s.step(claim) is None and not claim.handed_over
     s.poll(["taken", "k", "o", 60, 0])  # by this client
-    assert s.taken_out(claim, 101.0, grant_of(60, 3000), False) is None
+    assert s.answered(claim, LEAVE, 101.0, grant_of(60, 3000), False) is None
     s.poll(sure_ms=60_000, grants=0)
     assert claim.session == 0 and s.sure(claim) == 104.0
     assert s.time(claim, None) and s.next_end == 104.0
@@ -574,8 +563,8 @@ def test_extending_a_fixed_lease_moves_its_end(s):
     claim = s.claim("k", wait=0, fixed=True, lease=3.0)
     s.answer(claim, s.step(claim), 100.0, grant_of(50, 3000))
     s.time(claim, None)
-    call = s.begin_extend(claim, 9.0)
-    s.confirmed(claim, 102.0, grant_of(50, 9000), renewal=True)
+    call = s.begin(claim, EXTEND, 9.0)
+    s.answered(claim, EXTEND, 102.0, grant_of(50, 9000))
     s.end_call(call)
     s.at = 105.0
     s.ripe()
@@ -594,8 +583,8 @@ def test_a_maximum_time(s):
 
 def test_detaching_is_no_loss(s):
     claim = s.taken()
-    s.end_call(s.begin_detach(claim))
-    assert s.detached(claim, s.at, grant_of(50), False) is None and claim.phase == "released" and s.is_idle
+    s.end_call(s.begin(claim, DETACH))
+    assert s.answered(claim, DETACH, s.at, grant_of(50), False) is None and claim.phase == "released" and s.is_idle
 
 
 def test_events_of_a_grant_that_was_detached(s):
@@ -624,9 +613,9 @@ def test_nothing_is_kept_of_a_grant_that_has_left(s):
     s.detached_grant(Fault.reply("NOPERM x"))
     assert s.leaves == []
     claim = s.taken(fixed=True)
-    s.end_call(s.begin_leave(claim))
-    assert s.taken_out(claim, s.at, grant_of(50), False) is None
-    s.end_call(s.begin_detach(claim))
+    s.end_call(s.begin(claim, LEAVE))
+    assert s.answered(claim, LEAVE, s.at, grant_of(50), False) is None
+    s.end_call(s.begin(claim, DETACH))
     assert len(s.leaves) == 1
     s.ended()
     assert s.leaves == []
@@ -649,16 +638,60 @@ def test_adopting(s, reply, error):
 
 # Clusters.
 
-def test_a_grant_that_moved_to_another_node():
+def in_doubt(state, key="k", token=50, reason="deleted"):
+    """A grant that the server has reported as lost: it may have moved to another node."""
+    claim = state.taken(key, token=token)
+    state.changed.clear()
+    state.poll(lost(key, token, reason))
+    return claim
+
+
+def test_a_lost_grant_of_a_cluster_is_asked_for_before_the_loss_is_reported():
+    s = Rig(is_cluster=True)
+    there, gone = in_doubt(s, "there"), in_doubt(s, "gone", token=60)
+    assert there.phase == gone.phase == "held" and s.remaining(there) == s.remaining(gone) == 0
+    s.poll(lost("gone", 60))  # once more
+    assert s.send_due(grant_of(50), Fault.reply("NOTHELD x")) == [
+        "LOCK.RENEW there o SESSION 7 TOKEN 50", "LOCK.RENEW gone o SESSION 7 TOKEN 60"]
+    assert s.remaining(there) == 10.0 and gone.reason == "deleted"
+    assert in_doubt(s, "old", token=70, reason="expired").reason == "expired"
+
+
+def test_a_grant_in_doubt_that_nobody_answers_for_is_lost():
+    s = Rig(is_cluster=True)
+    claim = in_doubt(s)
+    s.at = 112.0
+    s.failed(110.5, NO_REPLY)
+    assert claim.reason == "deleted"
+
+
+@pytest.mark.parametrize("word", ["MOVED", "ASK"])
+def test_a_grant_that_moved_to_another_node(word):
+    old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
+    claim = in_doubt(old)
+    old.changed.clear()
+    old.send_due(Fault.reply(f"{word} 1 x:1"))
+    assert old.changed == [claim] and claim.cause.word == word
+    claim.asking = word == "ASK"
+    assert old.move(claim, new) and not old.grants and not old.move(claim, new)
+    asking = ["ASKING"] if word == "ASK" else []
+    assert new.send_due(grant_of(50)) == [*asking, "LOCK.RENEW k o SESSION 9 TOKEN 50"]
+    assert new.remaining(claim) == 10.0 and new.send_due() == []
+    new.at = 105.0
+    new.poll()
+    assert new.remaining(claim) == 10.0
+
+
+def test_a_grant_that_moved_still_ends_by_its_maximum_time():
     old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
     claim = old.taken()
-    old.poll(lost("k", 50))
-    assert old.changed[-1] is claim and claim.phase == "held" and old.remaining(claim) == 0
-    assert old.resolve(claim, new, 9, 100.5, grant_of(50))
-    assert new.remaining(claim) == 10.5 and not old.grants
-    other = old.taken("other", token=60)
-    old.poll(lost("other", 60))
-    assert not old.resolve(other, new, 9, 100.5, Fault.reply("NOTHELD x")) and other.reason == "deleted"
+    old.time(claim, 4.0)
+    old.relocate(claim)
+    assert old.move(claim, new) and not old.timed
+    assert new.next_end == 104.0
+    new.at = 104.0
+    new.ripe()
+    assert "maximum" in claim.reason and new.releases
 
 
 def test_a_wait_that_moved_to_another_node():

@@ -12,10 +12,10 @@ from ._node import Node, pauses
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
-from .state import Claim, Fault, State
-from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
+from .state import Claim, Fault
+from .state.claims import FAR, HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
-from .state.grants import Ask
+from .state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
 
 INTERRUPTED = Fault("the call was interrupted")
 
@@ -23,29 +23,24 @@ INTERRUPTED = Fault("the call was interrupted")
 class Holding:
     """A grant, in both worlds."""
 
+    key: str
+    """The key of the lock, with the client's prefix."""
+
+    owner: str
+    """The holder, to the server."""
+
     def __init__(self, locks: Any, node: Node, claim: Claim) -> None:
+        self.key, self.owner = claim.name
         self._locks, self._common, self._node, self._claim = locks, locks._common, node, claim
         self._signal = node.world.signal()  # wakes the caller of an acquire
         self._turn = node.world.turn()  # of the calls about the grant
         self._taken = 0.0
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
-        self._is_reported = self._is_resolving = False
-        # Where the last reply to the acquire led.
-        self._at: Optional[Server] = None
-        self._asking = False
+        self._is_reported = False
+        self._at: Optional[Server] = None  # where the last reply to the acquire led
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
-
-    @property
-    def key(self) -> str:
-        """The key of the lock, with the client's prefix."""
-        return self._claim.key
-
-    @property
-    def owner(self) -> str:
-        """The holder, to the server."""
-        return self._claim.owner
 
     @property
     def token(self) -> int:
@@ -82,10 +77,9 @@ class Holding:
     def _wake(self) -> None:
         """Has the caller of an acquire look again, and reports a loss, once. The mutex is held."""
         self._signal.set()
-        if self._claim.doubt and not self._is_resolving:
-            self._is_resolving = True
-            self._node.world.spawn(self._resolve())
         claim, observer = self._claim, self._common.observer
+        if claim.doubt:
+            self._node.world.spawn(self._follow())
         if claim.phase is not LOST or not claim.handed_over or self._is_reported:
             return
         self._is_reported = True
@@ -111,8 +105,7 @@ class Holding:
         try:
             await self._ask()
             if claim.fixed and claim.session:
-                words = claim.renew_command("PX", milliseconds(claim.lease), "SESSION", 0)
-                await self._exchange(State.begin_leave, lambda: words, State.taken_out)
+                await self._leave(LEAVE, claim.terms.lease)
             self._taken = monotonic()
             if claim.fixed or claim.terms.max_hold is not None:
                 self._node.do(self._node.time, claim, claim.terms.max_hold)
@@ -126,7 +119,7 @@ class Holding:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
         claim, stop, tries, unplaced = self._claim, self._claim.terms.stop, pauses(), None
         while True:
-            if self._common.servers.is_cluster:
+            if self._common.servers.is_cluster and claim.phase is not HELD:
                 unplaced = await self._place()
             node = self._node
             step = node.do(self._step, node)
@@ -137,11 +130,11 @@ class Holding:
                 continue
             sent, reply = monotonic(), INTERRUPTED
             try:
-                reply = unplaced or await node.call(step.limit, step.command, self._asking)
+                reply = unplaced or await node.call(step.limit, step.command, claim.asking)
             finally:
                 node.do(node.state.answer, claim, step, sent, reply)
             if reply.__class__ is Fault and reply.passing:
-                self._at, self._asking = self._common.redirected(node, reply)
+                self._at, claim.asking = self._common.redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._common.reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
@@ -156,8 +149,21 @@ class Holding:
             node.run()
         return step
 
+    async def _follow(self) -> None:
+        """A grant goes to the node of the cluster that has its key now."""
+        claim, node, self._at = self._claim, self._node, None
+        if claim.cause:
+            self._at, claim.asking = self._common.redirected(node, claim.cause)
+            claim.cause = None
+        await self._place()
+        if self._node is not node:
+            self._node.do(self._node.run)
+            if claim.cut_at < FAR:
+                self._node.do(self._node.rewind)
+            await self._node.hurry()
+
     async def _place(self) -> Optional[Fault]:
-        """A wait without a place goes to the node of the cluster that has the key now."""
+        """A grant, or a wait without a place, goes to the node of the cluster that has the key now."""
         found = self._at or await self._common.servers.find(self.key)
         if isinstance(found, Fault):
             return found
@@ -175,63 +181,54 @@ class Holding:
         reply: Any = INTERRUPTED
         try:
             limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
-            reply = await node.call(limit, claim.cancel_command(), self._asking)
+            reply = await node.call(limit, claim.cancel_command(), claim.asking)
         finally:
-            node.do(self._gave_up, node, call, reply)
-
-    def _gave_up(self, node: Node, call: int, reply: object) -> None:
-        node.state.cancel_answered(self._claim, call, reply)
-        if node.state.unfinished and not node.is_running:
-            node.run()
+            node.do(node.state.cancel_answered, claim, call, reply)
 
     # The grant.
 
-    async def _exchange(self, begin: Callable[[State, Claim], int], command: Callable[[], Command],
-                        apply: Callable[[State, Claim, float, Any, bool], Optional[LockError]]) -> None:
-        """Makes a call about the grant: `begin` registers it, and `apply` takes its last reply."""
+    async def _exchange(self, what: str, command: Callable[[], Command], lease: float = 0.0) -> None:
+        """Makes a call about the grant. lease: the new one."""
         if not self._is_ours:
             raise made(LockMisuse, self.key, "the grant belongs to the parent process, or to another event loop")
         async with self._turn:
-            node, sent, reply, was_open = self._node, 0.0, INTERRUPTED, True
-            call = node.do(begin, node.state, self._claim)
+            node, claim, sent, reply, was_open = self._node, self._claim, 0.0, INTERRUPTED, True
+            call = node.do(node.state.begin, claim, what, lease)
 
             def end() -> Optional[LockError]:
                 try:
-                    return apply(self._node.state, self._claim, sent, reply, was_open)
+                    return self._node.state.answered(claim, what, sent, reply, was_open)
                 finally:
                     node.state.end_call(call)
 
             try:
-                _, sent, reply, was_open = await self._common.repeat(self.key, command())
+                sent, reply, was_open = await self._common.repeat(self.key, command())
             finally:
                 error = self._node.do(end)
         if error:
             raise error
 
     async def _check(self) -> None:
-        await self._exchange(State.begin, lambda: ("LOCK.FENCE", self.key, self.token), State.confirmed)
+        await self._exchange(CHECK, lambda: ("LOCK.FENCE", self.key, self.token))
 
     async def _extend(self, lease: float) -> None:
         claim = self._claim
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
-        words = claim.renew_command("PX", milliseconds(lease))
-        begin, apply = partial(State.begin_extend, lease=lease), partial(State.confirmed, renewal=True)
-        await self._exchange(begin, lambda: words, apply)
+        await self._exchange(EXTEND, lambda: claim.renew_command("PX", milliseconds(lease)), lease)
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
-        await self._exchange(State.begin, lambda: self._claim.renew_command("RAISE", token), State.confirmed)
+        await self._exchange(CHECK, lambda: self._claim.renew_command("RAISE", token))
 
     async def _enter_again(self, mode: Command) -> None:
         """Adds a hold."""
-        claim = self._claim
-        await self._exchange(State.begin, lambda: claim.enter_command(mode), partial(State.confirmed, entry=True))
+        await self._exchange(ENTER, lambda: self._claim.enter_command(mode))
 
     async def _release(self) -> None:
         error: Optional[LockError] = None
         try:
-            await self._exchange(State.begin_release, self._claim.release_command, State.released)
+            await self._exchange(RELEASE, self._claim.release_command)
         except LockError as failure:
             error = failure
         if self._common.observer:
@@ -242,8 +239,11 @@ class Holding:
     async def _detach(self, lease: float) -> None:
         if lease < 0.001:
             raise made(LockMisuse, self.key, "a lease must be at least 1 millisecond")
-        words = self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0)
-        await self._exchange(State.begin_detach, lambda: words, State.detached)
+        await self._leave(DETACH, lease)
+
+    async def _leave(self, what: str, lease: float) -> None:
+        """Has the session renew the grant no more."""
+        await self._exchange(what, lambda: self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0))
 
     async def _exit(self, error: Optional[BaseException]) -> None:
         """The end of a block. An error of the block is not replaced by one of the release."""
@@ -255,28 +255,6 @@ class Holding:
             if error is None:
                 raise
             attach(error, failure)
-
-    async def _resolve(self) -> None:
-        """Asks for a grant where its key is now: a node of the cluster has deleted or redirected it."""
-        claim, origin, calls = self._claim, self._node, []
-        session = 0
-
-        def renewed(node: Node) -> Optional[Command]:
-            nonlocal session
-            session = node.state.session
-            if not session:
-                node.do(node.run)
-                return None
-            calls.append((node, node.do(node.state.begin_call, claim.name)))
-            return claim.renew_command("SESSION", session)
-
-        node, sent, reply, _ = await self._common.repeat(claim.key, renewed)
-        self._is_resolving = False
-        to = node or origin
-        if origin.do(origin.state.resolve, claim, to.state, session, sent, reply):
-            self._node = to
-        for at, call in calls:
-            at.do(at.state.end_call, call)
 
 
 def attach(error: BaseException, failure: BaseException) -> None:

@@ -98,16 +98,15 @@ class Locking:
         return Terms(mode, self._common.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
 
     def _full(self, key: Key) -> str:
-        """The key with the prefix. Its bytes are those that the user's client would send."""
+        """The key with the prefix."""
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         if not isinstance(text, str):
             raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
-        if self._servers.encoding.lower() not in ("utf-8", "utf8") and isinstance(key, str):
-            text = text.encode(self._servers.encoding).decode("utf-8", "surrogateescape")
         return self._prefix + text
 
     async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
-        observer, begun = self._common.observer, monotonic()
+        error: Optional[BaseException] = None
+        begun = monotonic()
         if terms.mode[:1] == ("LIMIT",):
             task = None  # each permit is an owner of its own
         grant = task.grants.get(key) if task else None
@@ -117,12 +116,12 @@ class Locking:
             else:
                 grant = await self._claimed(key, terms, task)
                 await grant._acquire()
-        except BaseException as error:
-            if observer:
-                safely(observer.acquired, key, monotonic() - begun, error)
+        except BaseException as raised:
+            error = raised
             raise
-        if observer:
-            safely(observer.acquired, key, monotonic() - begun, None)
+        finally:
+            if self._common.observer:
+                safely(self._common.observer.acquired, key, monotonic() - begun, error)
         if task:
             task.grants[key] = grant
         return grant

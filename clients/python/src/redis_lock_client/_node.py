@@ -15,12 +15,11 @@ from .servers import Server, Servers
 from .state import Claim, Fault, State
 from .state.claims import milliseconds
 from .state.faults import Command
-from .state.session import Due
+from .state.session import Plan
 
 T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
 UNSENT = Fault("the connection was lost before", sent=False)
-NO_SESSION = Fault("there is no session yet", sent=False)
 OLD_PRIMARY = ("READONLY", "UNBLOCKED", "MASTERDOWN")  # an address may lead to a new one
 
 
@@ -58,28 +57,22 @@ class Common:
                 node = self.nodes.get(server) or self.nodes.setdefault(server, Node(self, server))
         return node
 
-    async def repeat(self, key: str, command: Union[Command, Callable[[Node], Optional[Command]]],
-                     server: Optional[Server] = None, end: Optional[float] = None,
-                     ) -> tuple[Optional[Node], float, Any, bool]:
-        """Sends a command about a key until it is answered, for two reply timeouts. A function makes the command for
-        the node; None: it has no session yet. Returns where and when it was sent last, the last reply, and whether an
-        earlier try had none."""
+    async def repeat(self, key: str, command: Command, server: Optional[Server] = None,
+                     end: Optional[float] = None) -> tuple[float, Any, bool]:
+        """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
+        last reply, and whether an earlier try had none."""
         end = end or monotonic() + 2 * self.reply
         server = to = server or self.servers.only
         tries, asking, was_open = pauses(), False, False
         while True:
             node, sent = None, monotonic()
-            found = to or await self.servers.find(key)
-            reply: Any = found
-            if isinstance(found, Server):
-                node = self.node(found)
-                words = command if isinstance(command, tuple) else command(node)
-                reply = await node.call(min(self.reply, end - sent), words, asking) if words else NO_SESSION
-            if reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION":
-                return node, sent, reply, was_open
-            rest = next(tries)
-            if monotonic() + rest >= end:
-                return node, sent, reply, was_open
+            reply: Any = to or await self.servers.find(key)
+            if isinstance(reply, Server):
+                node = self.node(reply)
+                reply = await node.call(min(self.reply, end - sent), command, asking)
+            is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
+            if is_final or monotonic() + (rest := next(tries)) >= end:
+                return sent, reply, was_open
             was_open = was_open or reply.no_reply
             to, asking = self.redirected(node, reply)
             if to is None:
@@ -103,7 +96,7 @@ class Node:
         opening = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(common.silence), "NAME", common.name)
         self.state = State(server.address, common.lease, common.reply, common.servers.is_cluster, opening)
         self.wire = self.world.wire(server)
-        self.poller = self.world.wire(server)  # the connection of the session: no other call uses it
+        self.poller = self.world.wire(server)  # the connection of the session
         self.is_running = False  # its loop
         self._loop: Any = None
         self._is_down = False  # the connection of the session, to the observer
@@ -119,7 +112,7 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.releases:
+                if state.changed or state.releases or state.unfinished:
                     self._flush(state)
 
     def _flush(self, state: State) -> None:
@@ -129,13 +122,24 @@ class Node:
             claim.caller._wake()
         for command in releases:
             self.world.spawn(self.common.repeat(command[1], command))
+        if state.unfinished and not self.is_running:
+            self.run()
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
-        """Sends a command once. Returns the reply or a Fault."""
-        reply = (await self.wire.send(limit, *((("ASKING",), command) if asking else (command,))))[-1]
+        """Sends a command once. Returns the reply or a Fault. Between two POLLs it goes together with the next one, which
+        spares the server most of its cost. For that both connections must be idle: then they are known to work."""
+        is_held = self.poller.has_room and self.wire.has_room and not self.common.is_closed
+        wire = self.poller if is_held else self._open_wire()
+        reply = (await wire.send(limit, *((("ASKING",), command) if asking else (command,)), is_held=is_held))[-1]
         if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
-            self.wire.renew()
+            wire.retire()
         return reply
+
+    def _open_wire(self) -> Any:
+        """The connection for calls that do not go with a POLL."""
+        if self.wire.is_over:
+            self.wire = self.world.wire(self.server)
+        return self.wire
 
     # The loop.
 
@@ -148,12 +152,14 @@ class Node:
                 self._loop = self.world.spawn(self.loop())
 
     async def loop(self) -> None:
-        """Polls the session. It alone uses the session's connection, and runs no code of the user."""
+        """Polls the session. Other calls go with its POLLs, or over another connection. It runs no code of the user."""
         try:
             fault: Optional[Fault] = None
             while plan := self.do(self._plan, fault):
                 began = monotonic()
-                fault = await self._send(*plan)
+                if self.poller.is_over:
+                    self.poller = self.world.wire(self.server)
+                fault = await self._send(self.poller, plan)
                 if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
                     if not self._is_over(fault):
@@ -161,6 +167,7 @@ class Node:
                 else:
                     fault = None
                     self._observe(None)
+                    await self.world.pause()  # what they send now goes together with the next POLL
         except BaseException:  # its event loop ends
             self.is_running = False
             self.poller.close()
@@ -170,7 +177,7 @@ class Node:
         """Whether the loop ends. One that has failed starts again when it is needed."""
         return self.common.is_closed or bool(fault) and self.state.is_idle
 
-    def _plan(self, fault: Optional[Fault]) -> Optional[tuple[float, list[Due]]]:
+    def _plan(self, fault: Optional[Fault]) -> Optional[Plan]:
         """What to send next, if anything."""
         if not self._is_over(fault):
             return self.state.plan()
@@ -179,17 +186,21 @@ class Node:
         self.is_running = False
         return None
 
-    async def _send(self, limit: float, plan: list[Due]) -> Optional[Fault]:
+    async def hurry(self) -> None:
+        """Sends what is due while the loop polls."""
+        if self.state.session:
+            await self._send(self._open_wire(), Plan(self.common.reply, self.do(self.state.due), is_due=True))
+
+    async def _send(self, wire: Any, plan: Plan) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
         fault: Optional[Fault] = None
-        is_due = self.state.polls_next  # an error reply is an answer
-        for begin in range(0, len(plan), PART):
-            part = plan[begin:begin + PART]
+        for begin in range(0, len(plan.commands), PART):
+            part = plan.commands[begin:begin + PART]
             sent, replies = monotonic(), [UNSENT] * len(part)
             if not fault:
-                replies = await self.poller.send(limit, *(command for command, _ in part))
-                fault = next((it for it in replies if it.__class__ is Fault and not (is_due and it.word)), None)
-            if is_due or not fault:
+                replies = await wire.send(plan.limit, *(command for command, _ in part))
+                fault = next((it for it in replies if it.__class__ is Fault and not (plan.is_due and it.word)), None)
+            if plan.is_due or not fault:
                 self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
         return fault
 
@@ -229,8 +240,12 @@ class Node:
     def time(self, claim: Claim, max_hold: Optional[float]) -> None:
         """A grant was handed over, which ends by time. The mutex is held."""
         if self.state.time(claim, max_hold):
-            self._rewind.set()
-            self._clock = self._clock or self.world.spawn(self._tick())
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Looks again when the next grant ends by time. The mutex is held."""
+        self._rewind.set()
+        self._clock = self._clock or self.world.spawn(self._tick())
 
     async def _tick(self) -> None:
         """Ends grants by time."""
@@ -246,7 +261,7 @@ class Node:
         self._rewind.set()
         closed = set()
         for session in sessions:
-            _, _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
+            _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
             if not isinstance(reply, Fault):
                 closed.add(session)
         for claim in grants:

@@ -8,7 +8,7 @@ import inspect
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from .observer import safely
 from .resp import Parser, pack
@@ -17,7 +17,6 @@ from .state import Fault
 from .state.faults import Command
 
 DAY = 86_400.0  # the longest timer
-FEW = 2  # calls under way, each of which is sent at once
 
 
 class Signal:
@@ -38,20 +37,13 @@ class Signal:
             self._event.clear()
 
 
-class Batch(NamedTuple):
-    """Commands that were sent together."""
-
-    size: int
-    end: float
-    replies: asyncio.Future[list[Any]]
-
-    def fail(self, fault: Fault) -> None:
-        """The replies will not come."""
-        if not self.replies.done():
-            self.replies.set_result([fault] * self.size)
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    """Gives a result to a caller that may have been cancelled."""
+    if not future.done():
+        future.set_result(result)
 
 
-class Line(asyncio.Protocol):
+class Wire(asyncio.Protocol):
     """A connection of the library, used directly. All calls share it: the replies come in the order of the calls."""
 
     def __init__(self, server: Server) -> None:
@@ -59,41 +51,47 @@ class Line(asyncio.Protocol):
         self._connection: Any = None
         self._transport: Any = None
         self._parser = Parser()
-        self._batches: deque[Batch] = deque()
+        self._calls: deque[tuple[int, asyncio.Future[Any]]] = deque()  # how many replies each lacks, and where to
         self._out: list[bytes] = []
-        self._timer: Optional[asyncio.TimerHandle] = None
+        self.is_idle = False  # all that was sent has been answered
         self.is_over = False  # it takes no more calls
-        self._connecting = asyncio.ensure_future(self._connect())
+        self._connecting: Optional[asyncio.Task[Optional[Fault]]] = None
 
-    async def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
-        """Sends commands, and returns the reply to each, or a Fault."""
-        end = self._loop.time() + limit
-        if self._transport is None:
-            await asyncio.wait({self._connecting}, timeout=limit)
-            late = Fault(f"{self._server.address} could not be reached in time", sent=False)
-            fault = self._connecting.result() if self._connecting.done() and not self._connecting.cancelled() else late
-            if fault or self.is_over or self._loop.time() >= end:
-                self.is_over = True
-                return [fault or late] * len(commands)
-        batch = Batch(len(commands), end, self._loop.create_future())
-        self._batches.append(batch)
-        if len(self._batches) <= FEW and not self._out:
-            self._write(pack(commands))
-        else:  # what comes together is sent together
-            if not self._out:
-                self._loop.call_soon(self._send)
-            self._out.append(pack(commands))
-        if self._timer is None or end < self._timer.when():
-            self._expire()
-        return await batch.replies
+    @property
+    def has_room(self) -> bool:
+        """Whether calls can be sent together with the next ones of the loop."""
+        return self.is_idle and not self.is_over
+
+    async def send(self, limit: float, *commands: Command, is_held: bool = False) -> list[Any]:
+        """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault.
+        is_held: sends them together with what is sent next."""
+        end, fault = self._loop.time() + limit, None
+        if self._transport is None and limit > 0:
+            connecting = self._connecting = self._connecting or self._loop.create_task(self._connect())
+            await asyncio.wait({connecting}, timeout=limit)
+            fault = connecting.result() if connecting.done() and not connecting.cancelled() else None
+            self.is_over = self.is_over or bool(fault) or self._loop.time() >= end
+        if self.is_over or limit <= 0:
+            return [fault or Fault(f"{self._server.address} could not be reached in time", sent=False)] * len(commands)
+        future = self._loop.create_future()
+        self._calls.append((len(commands), future))
+        self._out.append(pack(commands))
+        if self.is_idle and not is_held:
+            self._send()
+        elif not self.is_idle and len(self._out) == 1:  # what comes together is sent together
+            self._loop.call_soon(self._send)
+        timer = self._loop.call_at(end, self._expire, future)
+        try:
+            replies = await future
+        finally:
+            timer.cancel()
+        return [replies] * len(commands) if replies.__class__ is Fault else replies
 
     def _send(self) -> None:
-        out, self._out = self._out, []
-        self._write(b"".join(out))
-
-    def _write(self, data: bytes) -> None:
+        self.is_idle = False
         if self._transport:
-            self._transport.write(data)
+            self._transport.write(b"".join(self._out))
+        self._out.clear()
 
     async def _connect(self) -> Optional[Fault]:
         try:
@@ -106,7 +104,7 @@ class Line(asyncio.Protocol):
             transport.set_protocol(self)
             self._transport = transport
             if self._server.has_sentinels:
-                require_primary((await self.exchange(1.0, (("ROLE",),)))[0])
+                require_primary((await self.send(1.0, ("ROLE",)))[0])
         except Exception as error:
             self.close()
             return fault_of(error, sent=False)
@@ -116,12 +114,11 @@ class Line(asyncio.Protocol):
         """Gives the replies to the calls."""
         self._parser.feed(data)
         try:
-            while self._batches and (replies := self._parser.replies(self._batches[0].size)):
-                batch = self._batches.popleft()
-                if not batch.replies.done():
-                    batch.replies.set_result(replies)
+            while self._calls and (replies := self._parser.replies(self._calls[0][0])):
+                settle(self._calls.popleft()[1], replies)
         except ValueError as error:
             self._fail(error)
+        self.is_idle = not self._calls
         if self.is_over:
             self.retire()
 
@@ -129,36 +126,24 @@ class Line(asyncio.Protocol):
         """Ends the calls that wait for a reply."""
         self._fail(exc or ConnectionError("the connection was closed"))
 
-    def _expire(self) -> None:
-        """Ends the calls whose time is over, and looks again at the next one's."""
-        if self._timer:
-            self._timer.cancel()
-        now = self._loop.time()
-        late = [batch for batch in self._batches if batch.end <= now]
-        for batch in late:
-            batch.fail(Fault("no reply in time"))
-        ends = [batch.end for batch in self._batches if batch.end > now]
-        self._timer = self._loop.call_at(min(ends), self._expire) if ends else None
-        if late:
-            self.retire()
+    def _expire(self, future: asyncio.Future[Any]) -> None:
+        settle(future, Fault("no reply in time"))
+        self.retire()
 
     def _fail(self, error: Exception) -> None:
-        batches, self._batches = self._batches, deque()
-        for batch in batches:
-            batch.fail(fault_of(error, sent=True))
+        for _, future in self._calls:
+            settle(future, fault_of(error, sent=not self.is_idle))
         self.retire()
 
     def retire(self) -> None:
         """Takes no more calls. The connection is closed when all that were made have been answered."""
         self.is_over = True
-        if not all(batch.replies.done() for batch in self._batches):
+        if not all(future.done() for _, future in self._calls):
             return
-        self._batches.clear()
+        self._calls.clear()
         connection, self._connection, transport, self._transport = self._connection, None, self._transport, None
-        if self._connecting is not asyncio.current_task():
+        if self._connecting and self._connecting is not asyncio.current_task():
             self._connecting.cancel()
-        if self._timer:
-            self._timer.cancel()
         if transport:
             transport.abort()
         if connection:
@@ -177,37 +162,6 @@ class Line(asyncio.Protocol):
             os.dup2(nothing, own.fileno())
             os.close(nothing)
             connection._reader = connection._writer = None
-
-
-class Wire:
-    """The connection to one server."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._line: Optional[Line] = None
-
-    async def send(self, limit: float, *commands: Command) -> list[Any]:
-        """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault."""
-        if limit <= 0:
-            return [Fault("no time was left", sent=False)] * len(commands)
-        if self._line is None or self._line.is_over:
-            self._line = Line(self._server)
-        return await self._line.exchange(limit, commands)
-
-    def renew(self) -> None:
-        """Has the next calls use a new connection."""
-        if self._line:
-            self._line.retire()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        if self._line:
-            self._line.close()
-
-    def abandon(self) -> None:
-        """Forgets the connection."""
-        if self._line:
-            self._line.abandon()
 
 
 class Tasks:
@@ -236,6 +190,10 @@ class Tasks:
         """Waits until code in the background has ended, for no longer than this."""
         if task is not asyncio.current_task():
             await asyncio.wait({task}, timeout=seconds)
+
+    async def pause(self) -> None:
+        """Lets the callers run that have been woken."""
+        await asyncio.sleep(0)
 
     def notify(self, calls: list[Callable[[], object]]) -> None:
         """Calls what the user gave, in the event loop."""

@@ -154,6 +154,8 @@ class Line:
 class Wire:
     """Connections to one server. A call takes milliseconds, so few connections serve many threads."""
 
+    is_over = has_room = False  # see asyncio
+
     def __init__(self, server: Server) -> None:
         self._server = server
         self._free: SimpleQueue[Line] = SimpleQueue()
@@ -161,7 +163,7 @@ class Wire:
         self._adding = threading.Lock()
         self._age = 0
 
-    async def send(self, limit: float, *commands: Command) -> list[Any]:
+    async def send(self, limit: float, *commands: Command, is_held: bool = False) -> list[Any]:
         """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault."""
         line = self._take(limit)
         if line is None:
@@ -174,7 +176,7 @@ class Wire:
         finally:
             self._free.put(line)
         if replies[-1].__class__ is Fault and not replies[-1].word:
-            self.renew()  # the other connections may be dead, too
+            self.retire()  # the other connections may be dead, too
         return replies
 
     def _take(self, limit: float) -> Optional[Line]:
@@ -192,7 +194,7 @@ class Wire:
             return self._free.get(timeout=limit)
         return None
 
-    def renew(self) -> None:
+    def retire(self) -> None:
         """Has the next calls use new connections."""
         self._age += 1
 
@@ -222,6 +224,9 @@ class Threads:
         """Waits until code in the background has ended, for no longer than this."""
         if thread.ident != _thread.get_ident():
             thread.join(seconds)
+
+    async def pause(self) -> None:
+        """The callers that have been woken run beside."""
 
     def notify(self, calls: list[Callable[[], object]]) -> None:
         """Calls what the user gave, on a thread of its own."""

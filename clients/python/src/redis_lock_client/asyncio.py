@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from types import TracebackType
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Optional, TypeVar
 
 from ._holding import Holding, release_all
@@ -82,9 +82,8 @@ class Grant(Holding):
         self._begin_work()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
-        await self._exit(error)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._exit(error[1])
 
     def _begin_work(self) -> None:
         if self._claim.phase is LOST:
@@ -117,7 +116,7 @@ class Grant(Holding):
         await super()._exit(error)
 
 
-class Grants(list[Grant]):
+class Grants(list[Grant], AbstractAsyncContextManager["Grants"]):
     """Several locks that were acquired together, sorted by key. A context manager: the end of the block releases
     them."""
 
@@ -125,12 +124,8 @@ class Grants(list[Grant]):
         """Gives all back, the last one first. Raises the first error, after all have been tried."""
         await release_all(self, None)
 
-    async def __aenter__(self) -> Grants:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
-        await release_all(self, error)
+    async def __aexit__(self, *error: Any) -> None:
+        await release_all(self, error[1])
 
 
 class Acquiring(Generic[T]):
@@ -150,12 +145,11 @@ class Acquiring(Generic[T]):
             grant._begin_work()
         return self._got  # type: ignore[no-any-return]
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
-        await self._got.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._got.__aexit__(*error)
 
 
-class Locks(Locking):
+class Locks(Locking, AbstractAsyncContextManager["Locks"]):
     """The locks of one program on one server or cluster, for any number of tasks of one event loop. It opens no
     connection yet, and closes no client. After a fork, and in another event loop once the first one is closed, it has
     no grants, and can acquire locks of its own. A context manager: the end of the block calls `close`.
@@ -276,9 +270,5 @@ class Locks(Locking):
         self._bind()
         await self._close()
 
-    async def __aenter__(self) -> Locks:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         await self.close()

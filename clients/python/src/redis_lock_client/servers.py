@@ -82,14 +82,12 @@ class Servers:
             raise LockMisuse("redis_lock_client.asyncio takes a client of redis.asyncio, redis_lock_client one of redis")
         self._client, self._is_async, self._reply = client, is_async, reply
         self.is_cluster = hasattr(client, "nodes_manager")
-        self.encoding = "utf-8"
         self._nodes: dict[tuple[str, int], Server] = {}
         self._is_reading = False
         self.only = None if self.is_cluster else self._single(client.connection_pool)
 
     def _single(self, pool: Any) -> Server:
         settings, kind = pool.connection_kwargs, pool.connection_class
-        self.encoding = settings.get("encoding", "utf-8")
         sentinels = getattr(pool, "service_name", None)
         address = sentinels or settings.get("path") or joined(settings.get("host", "localhost"), settings.get("port", 6379))
         return Server(str(address), lambda: self._connection(kind, settings), bool(sentinels), pool.max_connections)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ._holding import Holding, release_all
@@ -15,7 +15,7 @@ from .state import Task
 __all__ = ["Grant", "Grants", "Locks", "Task"]
 
 
-class Grant(Holding):
+class Grant(Holding, AbstractContextManager["Grant"]):
     """A lock that is held, until its release or its loss. A context manager: the end of the block releases it.
 
     If the block raises, its error is raised as it is, whatever becomes of the release.
@@ -60,15 +60,11 @@ class Grant(Holding):
         LockUnavailable; LockMisuse for a lease below 0.001."""
         run(self._detach(lease))
 
-    def __enter__(self) -> Grant:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        run(self._exit(error))
+    def __exit__(self, *error: Any) -> None:
+        run(self._exit(error[1]))
 
 
-class Grants(list[Grant]):
+class Grants(list[Grant], AbstractContextManager["Grants"]):
     """Several locks that were acquired together, sorted by key. A context manager: the end of the block releases
     them."""
 
@@ -76,15 +72,11 @@ class Grants(list[Grant]):
         """Gives all back, the last one first. Raises the first error, after all have been tried."""
         run(release_all(self, None))
 
-    def __enter__(self) -> Grants:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        run(release_all(self, error))
+    def __exit__(self, *error: Any) -> None:
+        run(release_all(self, error[1]))
 
 
-class Locks(Locking):
+class Locks(Locking, AbstractContextManager["Locks"]):
     """The locks of one program on one server or cluster, for any number of threads. It opens no connection yet, and
     closes no client. After a fork the child has no grants, and can acquire locks of its own. A context manager: the end
     of the block calls `close`.
@@ -180,9 +172,5 @@ class Locks(Locking):
         later. It raises nothing, and a second call does nothing."""
         run(self._close())
 
-    def __enter__(self) -> Locks:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.close()

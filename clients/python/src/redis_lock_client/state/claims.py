@@ -69,7 +69,8 @@ class Claim:
         self.sure = 0.0  # see State.sure
         self.joined = 0.0  # no POLL counts up to this one: it was sent before the grant, or its lease, was known
         self.reason = ""  # of the loss
-        self.doubt = ""  # another cluster node may have it: the reason of its loss if not; or "moved"
+        self.doubt = ""  # another cluster node may have the grant: the reason of its loss if not
+        self.asking = False  # that node takes it only after ASKING
         self.cut_at = FAR  # when its maximum time is over
 
     @property

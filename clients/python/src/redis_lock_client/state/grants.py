@@ -10,6 +10,10 @@ from .faults import Command, Fault, made
 
 Release = tuple[str, str, int]  # key, owner and token; without a token, it cancels a wait too
 
+# The calls about a grant. A grant with a fixed lease leaves the session once it is granted.
+CHECK, EXTEND, ENTER, LEAVE, DETACH, RELEASE = "check", "extend", "enter", "leave", "detach", "release"
+LEAVES, ENDS = (LEAVE, DETACH), (DETACH, RELEASE)
+
 
 class Ask(NamedTuple):
     """An ACQUIRE to send, with the time for its reply."""
@@ -18,14 +22,6 @@ class Ask(NamedTuple):
     session: int
     limit: float
     command: Command
-
-
-class Unfinished(NamedTuple):
-    """A release that the loop repeats."""
-
-    words: Command
-    session: int  # when it was begun
-    till: float  # without that session, nothing is left to release then
 
 
 class Grants:
@@ -43,7 +39,7 @@ class Grants:
         self.timed: set[Claim] = set()  # grants that end by time
         self.next_end = FAR  # of those
         self.releases: list[Command] = []  # to send at once, until they are answered
-        self.unfinished: dict[Release, Unfinished] = {}
+        self.unfinished: dict[Release, Command] = {}  # that the loop repeats, and their options
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
         self.last_call = 0
@@ -78,12 +74,10 @@ class Grants:
             task.owner = ""
         return task.owner
 
-    def finish_later(self, name: Name, token: int = 0, words: Command = (), lease: float = 0.0) -> None:
+    def finish_later(self, name: Name, token: int = 0, words: Command = ()) -> None:
         """The loop sends this release until it is answered. Without words it is not the user's own: it ends all holds of
         this token; without a token, it cancels a wait too."""
-        words = words or ("ALL", "TOKEN", token) if token else ("ALL",)
-        till = self.at + max(lease, self.lease) + self.reply
-        self.unfinished[name[0], name[1], token] = Unfinished(words, self.session, till)
+        self.unfinished[name[0], name[1], token] = words or ("ALL", "TOKEN", token) if token else ("ALL",)
 
     def finished(self, release: Release, reply: object) -> None:
         """Applies the reply to an unfinished release."""
@@ -122,8 +116,8 @@ class Grants:
             raise wait.failure or made(LockMisuse, wait.key, "it was given up")
         if phase is LOST or phase is RELEASED:
             self.require_held(wait)
-        if phase is HELD and self.sure(wait) > self.at:
-            wait.handed_over = not wait.fixed or not wait.session  # else after `taken_out`
+        if phase is HELD and self.remaining(wait) > 0:
+            wait.handed_over = not wait.fixed or not wait.session  # else after it has left
             return None
         session = self.session if wait.needs_session else 0
         if wait.needs_session and not session and self.refused:
@@ -176,13 +170,13 @@ class Grants:
             self.forget(wait, OVER)
         if not is_open or wait.adopts:
             return None
-        self.finish_later(wait.name)
         wait.renounce_owner()  # an event of this wait may arrive after the cancel
         return self.begin_call(wait.name)
 
     def cancel_answered(self, wait: Claim, call: int, reply: object) -> None:
         """Applies the reply to the cancel of a wait that was given up."""
-        self.finished((*wait.name, 0), reply)
+        if isinstance(reply, Fault) and reply.passing:
+            self.finish_later(wait.name)
         self.end_call(call)
 
     def end_wait(self, wait: Claim, failure: LockError) -> None:
@@ -236,7 +230,7 @@ class Grants:
 
     def remaining(self, claim: Claim) -> float:
         """For how long nobody else has the lock, by the clock alone."""
-        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD else 0.0
+        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD and not claim.doubt else 0.0
 
     def require_held(self, claim: Claim) -> None:
         """Raises if the grant has ended."""
@@ -276,116 +270,76 @@ class Grants:
     def gone(self, claim: Claim, fault: Fault) -> LockLost:
         """A reply shows that the grant is lost: the reason is what the server reported, or else that reply."""
         loss = self.losses.get(claim.token)
-        self.lose(claim, loss[0] if loss else f"gone ({fault.word})")
+        self.lose(claim, loss[0] if loss else claim.doubt or f"gone ({fault.word})")
         return self.lost_error(claim)
 
-    def begin(self, claim: Claim) -> int:
-        """Registers a call about a grant that is held. Its owner is used again only after `end_call`."""
+    def begin(self, claim: Claim, what: str, lease: float = 0.0) -> int:
+        """Registers a call about a grant that is held, before it is sent. Its owner is used again only after `end_call`.
+        A release takes a hold away, and a detached grant is let go of: from here on it is not held. lease: the new one."""
         self.require_held(claim)
-        return self.begin_call(claim.name)
-
-    def begin_leave(self, claim: Claim) -> int:
-        """Registers a RENEW that takes a grant out of its session. Until its `taken`, events of the grant say nothing."""
-        call = self.begin(claim)
-        if claim.session and claim.session == self.session:
+        if what is DETACH and claim.holds > 1:
+            raise made(LockMisuse, claim.key, "its owner holds it more than once")
+        if what in LEAVES and claim.session and claim.session == self.session:
             self.leaves.append((*claim.name, claim.token))
-        return call
-
-    def end_leave(self, claim: Claim, reply: object) -> None:
-        """Ends the leave of a grant if this reply refuses it."""
-        grant = (*claim.name, claim.token)
-        if isinstance(reply, Fault) and not reply.no_reply and grant in self.leaves:
-            self.leaves.remove(grant)
-
-    def begin_extend(self, claim: Claim, lease: float) -> int:
-        """Registers a RENEW with this lease. Before one that shortens, no POLL counts until it is answered."""
-        call = self.begin(claim)
-        if lease < claim.lease:
+        if what is EXTEND and lease < claim.lease:  # until it is answered no POLL counts
             claim.sure, claim.joined = min(self.sure(claim), self.at + lease), FAR
             self.soonest = min(self.soonest, claim.sure)
-        return call
+        claim.holds -= what in ENDS
+        if not claim.holds:
+            self.forget(claim)
+        return self.begin_call(claim.name)
 
-    def confirmed(self, claim: Claim, sent: float, reply: object, was_open: bool = False, *, renewal: bool = False,
-                  entry: bool = False) -> Optional[LockError]:
-        """Applies the last reply to a check, an extension or a re-entry that was sent at this time. Returns the error to
-        raise. `was_open`: an earlier try had no reply."""
+    def answered(self, claim: Claim, what: str, sent: float, reply: object, was_open: bool = False) -> Optional[LockError]:
+        """Applies the last reply to a call about a grant, which was sent at this time. `was_open`: an earlier try had no
+        reply. Returns the error to raise."""
         fault = reply if isinstance(reply, Fault) else None
-        if fault and fault.no_reply:
+        is_open = fault is not None and fault.no_reply
+        if is_open or what is DETACH or what is RELEASE and was_open:
             claim.renounce_owner()
-        if fault and fault.gone and claim.phase is HELD:
-            return self.gone(claim, fault)
+        if fault and not is_open and what in LEAVES and (*claim.name, claim.token) in self.leaves:
+            self.leaves.remove((*claim.name, claim.token))
+        if fault and fault.gone and (what in ENDS or claim.phase is HELD):
+            is_done = what is RELEASE and not claim.holds and was_open and claim.token not in self.losses
+            return None if is_done else self.gone(claim, fault)
+        if what in ENDS:
+            if fault and what is RELEASE and not claim.holds:
+                self._release_later(claim, fault)
+            return self.error(claim.key, fault) if fault else None
         try:
             self.require_held(claim)
         except LockError as error:
             return error
-        if renewal and not (fault and fault.no_reply):
+        if what is EXTEND and not is_open:
             claim.sure = self.sure(claim)
             self.polls += 1  # a POLL that is under way does not count
             claim.joined = self.polls
         if fault:
             return self.error(claim.key, fault)
+        return self._renewed(claim, what, sent, reply)
+
+    def _release_later(self, claim: Claim, fault: Fault) -> None:
+        """The release of the last hold had no success. (That of an inner one is not repeated: a re-entry may have come
+        between.)"""
+        if fault.passing:
+            self.finish_later(claim.name, claim.token, claim.release_words())
+        elif claim.session and claim.session == self.session:
+            self.leaving = True  # the server would go on to renew the grant
+
+    def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):
+            if what is LEAVE and reply[0] != claim.token:
+                return self.unavailable(claim.key, Fault("it was granted twice"))
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])
                 return self.lost_error(claim)
             claim.sure = max(self.sure(claim), sent + claim.lease)
-        claim.holds += entry
-        return None
-
-    def begin_release(self, claim: Claim) -> int:
-        """Takes a hold away before the release is sent: from here on it is not held."""
-        call = self.begin(claim)
-        claim.holds -= 1
-        if not claim.holds:
-            self.forget(claim)
-        return call
-
-    def released(self, claim: Claim, _: float, reply: object, was_open: bool) -> Optional[LockError]:
-        """Applies the last reply to a release. `was_open`: an earlier try had no reply. Returns the error to raise."""
-        if was_open or isinstance(reply, Fault) and reply.no_reply:
-            claim.renounce_owner()
-        if not isinstance(reply, Fault):
-            return None
-        if reply.gone:
-            if not claim.holds and was_open and claim.token not in self.losses:
-                return None
-            return self.gone(claim, reply)
-        if not claim.holds and reply.passing:
-            # The release of an inner hold is not repeated: a re-entry may have come between.
-            self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
-        elif not claim.holds and claim.session and claim.session == self.session:
-            self.leaving = True  # the server would go on to renew the grant
-        return self.error(claim.key, reply)
-
-    def taken_out(self, claim: Claim, sent: float, reply: object, _: bool) -> Optional[LockError]:
-        """Applies the reply to the RENEW that takes a grant with a fixed lease out of its session."""
-        self.end_leave(claim, reply)
-        if isinstance(reply, list) and reply[0] != claim.token:
-            return self.unavailable(claim.key, Fault("it was granted twice"))
-        error = self.confirmed(claim, sent, reply)
-        if not error:
+        if what is LEAVE:
             self.grants.pop(claim.name, None)
             self.fixed[claim.name] = claim
             claim.session, claim.sure, claim.handed_over = 0, sent + claim.lease, True
-        return error
-
-    def begin_detach(self, claim: Claim) -> int:
-        """Lets go of a grant, which stays on the server for its lease."""
-        self.require_held(claim)
-        if claim.holds > 1:
-            raise made(LockMisuse, claim.key, "its owner holds it more than once")
-        call = self.begin_leave(claim)
-        self.forget(claim)
-        claim.renounce_owner()
-        return call
-
-    def detached(self, claim: Claim, _: float, reply: object, __: bool) -> Optional[LockError]:
-        """Applies the reply to the RENEW that took a grant out of its session."""
-        self.end_leave(claim, reply)
-        if not isinstance(reply, Fault):
-            return None
-        return self.gone(claim, reply) if reply.gone else self.error(claim.key, reply)
+        claim.holds += what is ENTER
+        return None
 
     # Grants that end by time.
 
@@ -410,6 +364,6 @@ class Grants:
             claim.holds = 0
             self.releases.append(claim.release_command())
             if claim.session:  # else its lease ends it
-                self.finish_later(claim.name, claim.token, claim.release_words(), claim.lease)
+                self.finish_later(claim.name, claim.token, claim.release_words())
             self.lose(claim, "its maximum time is over")
         self.next_end = min(map(self.ends_at, self.timed), default=FAR)

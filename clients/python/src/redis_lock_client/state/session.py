@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
-from .grants import Ask, Grants, Release, Unfinished
+from .grants import Ask, Grants, Release
 
 # A command of the loop, and what its reply, to a sending at this time, changes.
 Due = tuple[Command, Callable[[float, Any], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
+
+
+class Plan(NamedTuple):
+    """Commands to send together."""
+
+    limit: float  # the time for each reply
+    commands: list[Due]
+    is_due: bool = False  # an error reply is an answer
 
 
 def fields(reply: list[Any]) -> dict[str, Any]:
@@ -41,16 +49,16 @@ class State(Grants):
         """Whether nothing depends on the session."""
         return not (self.waits or self.grants or self.unfinished or self.calls or self.left)
 
-    def plan(self) -> tuple[float, list[Due]]:
-        """What the loop sends next, and the time for each reply: an OPEN, the calls that are due, or a POLL."""
+    def plan(self) -> Plan:
+        """What the loop sends next: an OPEN, the calls that are due, or a POLL."""
         if self.leaving:
             self._leave()
         if not self.session:
             self.polls_next = False
-            return self.reply, [(self.open_command, self.opened)]
+            return Plan(self.reply, [(self.open_command, self.opened)])
         due = [] if self.polls_next else self.due()
         self.polls_next = bool(due)
-        return (self.reply, due) if due else self.begin_poll()
+        return Plan(self.reply, due, is_due=True) if due else self.begin_poll()
 
     def opened(self, _: float, session: int) -> None:
         """Begins a session."""
@@ -79,7 +87,9 @@ class State(Grants):
         if self.outside:
             self.outside = False
             for claim in self.grants.values():
-                if claim.session != session and not claim.doubt:
+                if claim.session != session:
+                    if claim.asking:
+                        due.append((("ASKING",), lambda *_: None))
                     apply = partial(self._moved, claim, session, claim.joined)
                     due.append((claim.renew_command("SESSION", session), apply))
             for wait in self.waits.values():
@@ -101,11 +111,12 @@ class State(Grants):
         if isinstance(reply, list):
             if joined == claim.joined < FAR:  # its lease is not shortened meanwhile
                 claim.sure, claim.joined = max(self.sure(claim), sent + reply[3] / 1000), self.polls
-            claim.session = session
+            claim.session, claim.doubt, claim.asking = session, "", False
         elif isinstance(reply, Fault) and reply.gone:
             self.gone(claim, reply)
-        elif self.is_cluster and isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
-            self.doubtful(claim, "moved")
+        elif isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
+            claim.cause = reply
+            self.relocate(claim)
         else:
             self.outside = True
 
@@ -114,15 +125,12 @@ class State(Grants):
         self.outside = self.outside or isinstance(reply, Fault)
 
     def _releases(self) -> Iterable[Due]:
-        for release, how in list(self.unfinished.items()):
-            if how.session != self.session and self.at > how.till:
-                del self.unfinished[release]
-            else:
-                command = ("LOCK.RELEASE", *release[:2], *how.words)
-                yield command, partial(self._finished, release, how, command)
+        for release, words in self.unfinished.items():
+            command = ("LOCK.RELEASE", *release[:2], *words)
+            yield command, partial(self._finished, release, words, command)
 
-    def _finished(self, release: Release, how: Unfinished, command: Command, _: float, reply: object) -> None:
-        if self.unfinished.get(release) is not how:
+    def _finished(self, release: Release, words: Command, command: Command, _: float, reply: object) -> None:
+        if self.unfinished.get(release) is not words:
             return
         if isinstance(reply, Fault) and reply.word == "MOVED":
             del self.unfinished[release]
@@ -145,12 +153,12 @@ class State(Grants):
 
     # The POLL.
 
-    def begin_poll(self) -> tuple[float, list[Due]]:
+    def begin_poll(self) -> Plan:
         """A POLL that is sent now."""
         self.polls += 1
         block = BRIEF if self.is_unsure() else self.lease / 3
         command = ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block))
-        return self.reply + block, [(command, partial(self.polled, self.polls))]
+        return Plan(self.reply + block, [(command, partial(self.polled, self.polls))])
 
     def is_unsure(self) -> bool:
         """Whether the time of a grant has passed, so that the next reply decides."""
@@ -196,7 +204,7 @@ class State(Grants):
             claim = self.find(name)
             is_held = claim is not None and claim.token == detail
             if claim and is_held and claim.fixed and kind == "taken" and more[0] == 0:
-                return  # by this client: see `taken_out`
+                return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
             if self.calls:
                 self.losses[detail] = reason, self.last_call
@@ -204,7 +212,7 @@ class State(Grants):
             if not claim or not is_held or claim.doubt:
                 return
             if self.is_cluster and reason == "deleted":
-                self.doubtful(claim, reason)
+                self.relocate(claim, reason)
             else:
                 self.lose(claim, reason)
 
@@ -246,9 +254,9 @@ class State(Grants):
         self.soonest = FAR
         for claim in list(self.grants.values()):
             till = self.sure(claim)
-            if till < since and not claim.doubt:
-                self.finish_later(claim.name, claim.token, lease=claim.lease)
-                self.lose(claim, "silence")
+            if till < since:
+                self.finish_later(claim.name, claim.token)
+                self.lose(claim, claim.doubt or "silence")
                 continue
             self.soonest = min(self.soonest, till)
             if not claim.handed_over:
@@ -268,55 +276,36 @@ class State(Grants):
 
     # Clusters: a claim may be on another node.
 
-    def doubtful(self, claim: Claim, reason: str) -> None:
-        """Another node of the cluster may have this grant. It is unsure until `resolve`."""
-        claim.sure = self.sure(claim)
-        if reason != "moved":
-            claim.sure = min(claim.sure, self.at)
-        claim.doubt, claim.session = reason, 0
-        self.changed.append(claim)
-
     def claims(self) -> list[Claim]:
         """The grants of the session and the places in line."""
         return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
 
-    def relocate(self, claim: Claim) -> None:
-        """Has a claim asked for again, because another node of the cluster has its key now."""
-        if self.grants.get(claim.name) is claim and not claim.doubt:
-            self.doubtful(claim, "moved")
-        elif self.waits.get(claim.name) is claim:
+    def relocate(self, claim: Claim, reason: str = "moved to another node, and gone") -> None:
+        """Has a claim asked for again, because another node of the cluster may have its key now. A grant is unsure
+        until that node has answered; this is the reason of its loss if it is gone there."""
+        if self.waits.get(claim.name) is claim:
             self.set(claim, ASKED)
+        elif self.grants.get(claim.name) is claim:
+            claim.sure = self.sure(claim)
+            claim.doubt, claim.session, self.outside = claim.doubt or reason, 0, True
+            self.changed.append(claim)
 
-    def move(self, wait: Claim, to: State) -> bool:
-        """Hands a wait that has no place to the state of another node. Returns false if it stays."""
-        if wait.phase is not ASKED or self.waits.get(wait.name) is not wait:
-            return False  # it has ended, or has been granted
-        del self.waits[wait.name]
-        if wait.open:
-            self.finish_later(wait.name)
-        wait.session, wait.open, wait.no_session = 0, 0, -1
-        to.waits[wait.name] = wait
-        return True
-
-    def resolve(self, claim: Claim, to: State, session: int, sent: float, reply: object) -> bool:
-        """Applies the reply of another node, whose state is `to`, about a grant that may be there, in its session.
-        Returns true if the grant is there."""
-        if self.grants.get(claim.name) is not claim or not claim.doubt:
-            return False  # it was released meanwhile
-        if isinstance(reply, list) and claim.token not in to.losses:
+    def move(self, claim: Claim, to: State) -> bool:
+        """Hands a grant, or a wait that has no place, to the state of another node. Returns false if it stays."""
+        if self.grants.get(claim.name) is claim:
             del self.grants[claim.name]
             to.grants[claim.name] = claim
+            to.soonest, to.outside = min(to.soonest, claim.sure), True
             if claim in self.timed:
                 self.timed.discard(claim)
                 to.timed.add(claim)
-            claim.doubt, claim.session, claim.joined = "", session, to.polls
-            claim.sure = max(claim.sure, sent + reply[3] / 1000)
-            to.soonest, to.outside = min(to.soonest, claim.sure), True
-            return True
-        if claim.doubt != "moved":
-            self.lose(claim, claim.doubt)
-        elif isinstance(reply, Fault) and not reply.gone:
-            claim.doubt, self.outside = "", True  # it is asked for again
+                to.next_end = min(to.next_end, to.ends_at(claim))
+        elif claim.phase is ASKED and self.waits.get(claim.name) is claim:
+            del self.waits[claim.name]
+            to.waits[claim.name] = claim
+            if claim.open:
+                self.finish_later(claim.name)
         else:
-            self.lose(claim, "moved to another node, and gone")
-        return False
+            return False  # it has ended, or has been granted
+        claim.session, claim.open, claim.no_session = 0, 0, -1
+        return True
