@@ -6,6 +6,7 @@ use crate::locks::Locks;
 use crate::observer::Observer;
 use crate::quorum::Quorum;
 use crate::server::{Server, Servers};
+use crate::state::claim::LEAST_LEASE;
 use crate::testing::StandIn;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
@@ -67,17 +68,15 @@ impl Builder {
         self
     }
 
-    /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1. With less, each
-    /// acquire fails with [`Misuse`](crate::ErrorKind::Misuse).
+    /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease;
+        self.options.lease = lease.max(LEAST_LEASE);
         self
     }
 
-    /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1, as
-    /// [`lease`](Self::lease).
+    /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1.
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.options.silence = silence;
+        self.options.silence = silence.max(LEAST_LEASE);
         self
     }
 

@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::{Server, Servers};
-use crate::state::{Answer, Ended, Node, Reply, State, Time};
+use crate::state::{Answer, Displaced, Node, Reply, State, Time};
+use futures_util::future::join_all;
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -48,10 +49,9 @@ pub(crate) struct Known {
 /// The loop of a node.
 pub(crate) struct Loop {
     pub(crate) server: Arc<Server>,
-    pub(crate) is_running: bool,
     /// To the observer.
     pub(crate) is_down: bool,
-    /// A call needs the loop.
+    /// A call needs the loop: it ends its pause.
     pub(crate) needed: Arc<Notify>,
 }
 
@@ -173,19 +173,26 @@ impl Core {
         server.call(limit, to.is_asking, command).await
     }
 
-    /// Follows what a node of the cluster has redirected.
-    async fn redirect(self: Arc<Self>, ended: Ended, node: usize, fault: Error) {
+    /// Looks for what was displaced.
+    async fn follow(self: Arc<Self>, displaced: Vec<Displaced>) {
         const PAUSE: Duration = Duration::from_millis(20); // nodes may disagree for a while
-        let routed = self.route(&ended.0.key, Some((node, &fault))).await;
         sleep(PAUSE).await;
-        let to = routed.unwrap_or(Target {
-            node,
-            is_asking: false,
-        });
+        self.servers.refresh();
+        join_all(displaced.into_iter().map(|it| self.relocate(it))).await;
+    }
+
+    async fn relocate(self: &Arc<Self>, (ended, from, fault): Displaced) {
+        let key = &ended.0.key;
+        let Ok(to) = self.route(key, Some((from, &fault))).await else {
+            return;
+        };
         let (id, call, session, renew) = {
             let mut known = self.lock();
-            let id = known.state.redirect(&ended, to.node, to.is_asking);
-            known.run(to.node);
+            if to.node == from && fault.redirection().is_none() {
+                return;
+            }
+            let id = known.state.relocate(&ended, to.node, to.is_asking);
+            known.loops[to.node].needed.notify_one();
             let session = known.state.nodes[to.node].session;
             let Some(id) = id.filter(|_| session != 0) else {
                 return; // the loop will ask
@@ -225,30 +232,22 @@ impl Locked<'_> {
         format!("{}{:x}", self.core.process, self.owners).into()
     }
 
+    /// The node of a server. Its loop starts when the node is used first.
     fn node_of(&mut self, server: &Arc<Server>) -> usize {
         let is_it = |it: &Loop| Arc::ptr_eq(&it.server, server);
-        self.loops.iter().position(is_it).unwrap_or_else(|| {
-            self.state.nodes.push(Node::new(&server.address));
-            self.loops.push(Loop {
-                server: Arc::clone(server),
-                is_running: false,
-                is_down: false,
-                needed: Arc::default(),
-            });
-            self.loops.len() - 1
-        })
-    }
-
-    /// Starts the loop of a node if it is not running, and ends its pause.
-    pub(crate) fn run(&mut self, node: usize) {
-        let core = Arc::clone(self.core);
-        self.loops[node].needed.notify_one();
-        if !self.loops[node].is_running && !self.state.is_closed {
-            self.loops[node].is_running = true;
-            let running = crate::session::run(Arc::clone(&core), node);
-            let running = core.loops.track_future(running);
-            background().spawn(running);
+        if let Some(known) = self.loops.iter().position(is_it) {
+            return known;
         }
+        let node = self.loops.len();
+        self.state.nodes.push(Node::new(&server.address));
+        self.loops.push(Loop {
+            server: Arc::clone(server),
+            is_down: false,
+            needed: Arc::default(),
+        });
+        let running = crate::session::run(Arc::clone(self.core), node);
+        background().spawn(self.core.loops.track_future(running));
+        node
     }
 }
 
@@ -262,7 +261,7 @@ impl Drop for Locked<'_> {
             .iter()
             .filter_map(|id| known.state.notice(*id))
             .collect();
-        let redirected = std::mem::take(&mut known.state.redirected);
+        let displaced = std::mem::take(&mut known.state.displaced);
         drop(known); // first, so that a caller who is woken does not wait for it
         for (caller, loss) in changed {
             caller.changed.notify_one();
@@ -271,8 +270,8 @@ impl Drop for Locked<'_> {
                 report_loss(self.core.options.observer.as_ref(), error);
             }
         }
-        for (ended, node, fault) in redirected {
-            background().spawn(Arc::clone(self.core).redirect(ended, node, fault));
+        if !displaced.is_empty() {
+            background().spawn(Arc::clone(self.core).follow(displaced));
         }
     }
 }

@@ -1,19 +1,17 @@
 //! A lock, before it is acquired.
 
-use crate::acquire::{Terms, acquire};
+use crate::acquire::{acquiring, take};
 use crate::background::sleep;
 use crate::error::{Error, ErrorKind};
 use crate::guard::{Guard, enter};
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 use crate::state::Mode;
-use crate::state::claim::LEAST_LEASE;
 use crate::task::Task;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// How a lock will be acquired. It can be used any number of times.
 ///
@@ -34,58 +32,50 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct Lock {
-    locks: Locks,
-    key: Arc<[u8]>,
-    terms: Terms,
+    pub(crate) locks: Locks,
+    pub(crate) task: Option<Task>,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) mode: Mode,
+    /// A lease that is not renewed.
+    pub(crate) fixed: Option<Duration>,
+    pub(crate) at_most: Option<Duration>,
+    /// None: without a limit.
+    pub(crate) wait: Option<Duration>,
+    /// The owner and the token of a grant to adopt.
+    pub(crate) adopts: Option<(Arc<str>, u64)>,
 }
 
 impl Lock {
     pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], mode: Mode) -> Self {
-        let options = &locks.core().options;
-        let is_short = options.lease.min(options.silence) < LEAST_LEASE;
-        let permits = 1..=i32::MAX.unsigned_abs();
-        let wrong = match mode {
-            _ if is_short => Some("the lease and the silence of a client are at least 1 second"),
-            Mode::Permits(most) if !permits.contains(&most) => {
-                Some("a semaphore must have 1 to 2^31 - 1 permits")
-            }
-            _ => None,
-        };
-        let (key, task) = (locks.core().key(key), task.cloned());
-        let terms = Terms {
+        Self {
+            locks: locks.clone(),
+            task: task.cloned(),
+            key: locks.core().key(key),
             mode,
-            task,
-            wrong,
-            ..Terms::default()
-        };
-        let locks = locks.clone();
-        Self { locks, key, terms }
+            fixed: None,
+            at_most: None,
+            wait: None,
+            adopts: None,
+        }
     }
 
     /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy). Zero does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
+        self.wait = Some(wait);
         self
     }
 
-    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it. With less than a millisecond an
-    /// acquire fails with [`Misuse`](ErrorKind::Misuse).
+    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it. With zero an acquire fails with
+    /// [`Misuse`](ErrorKind::Misuse).
     pub fn fixed(mut self, lease: Duration) -> Self {
-        self.terms.fixed = Some(lease);
-        if lease < Duration::from_millis(1) {
-            self.terms.wrong = Some("a lease must be at least 1 millisecond");
-        }
+        self.fixed = Some(lease);
         self
     }
 
     /// Ends the grant after this time: then it is lost.
     pub fn at_most(mut self, most: Duration) -> Self {
-        self.terms.at_most = Some(most);
+        self.at_most = Some(most);
         self
-    }
-
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
     }
 
     /// The same lock of another client.
@@ -98,7 +88,7 @@ impl Lock {
 
     /// The same lock without a maximum time.
     pub(crate) fn endless(mut self) -> Self {
-        self.terms.at_most = None;
+        self.at_most = None;
         self
     }
 
@@ -114,7 +104,16 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.acquire_until(&CancellationToken::new()).await
+        let held = self.task.as_ref().and_then(|task| task.held(&self.key));
+        if let Some(held) = held {
+            return enter(&held, self.mode).await;
+        }
+        let options = &self.locks.core().options;
+        let guard = acquiring(options, &self.key, |stop| take(self.clone(), stop)).await?;
+        if let Some(task) = &self.task {
+            task.remember(guard.hold());
+        }
+        Ok(guard)
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy).
@@ -123,53 +122,6 @@ impl Lock {
     /// Every [`ErrorKind`].
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
         self.clone().wait(Duration::ZERO).acquire().await
-    }
-
-    /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
-    ///
-    /// ```
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
-    /// let held = locks.lock("lock:orders:42").acquire().await?;
-    /// let shutdown = async {}; // tokio::signal::ctrl_c(), for example
-    /// let guard = locks.lock("lock:orders:42").acquire_unless(shutdown).await?;
-    /// assert!(guard.is_none());
-    /// held.release().await?;
-    /// # Ok::<_, redis_lock_client::Error>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// Every [`ErrorKind`].
-    pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
-        let given_up = CancellationToken::new();
-        let stopping = async {
-            stop.await;
-            given_up.cancel();
-            std::future::pending().await
-        };
-        let acquired = tokio::select! {
-            biased;
-            acquired = self.acquire_until(&given_up) => acquired,
-            never = stopping => never,
-        };
-        match acquired {
-            Err(_) if given_up.is_cancelled() => Ok(None),
-            acquired => acquired.map(Some),
-        }
-    }
-
-    /// Acquires the lock unless it is given up.
-    pub(crate) async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
-        let task = self.terms.task.as_ref();
-        if let Some(held) = task.and_then(|task| task.held(&self.key)) {
-            return enter(&held, self.terms.mode).await;
-        }
-        let guard = acquire(&self.locks, &self.key, self.terms.clone(), given_up).await?;
-        if let Some(task) = task {
-            task.remember(guard.hold());
-        }
-        Ok(guard)
     }
 
     /// Takes over a grant that another process has [detached](Guard::detach), by its owner and token. Without
@@ -196,8 +148,8 @@ impl Lock {
     /// [`Refused`](ErrorKind::Refused) by the server.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
         let mut lock = self.clone().wait(Duration::ZERO);
-        lock.terms.task = None;
-        lock.terms.adopts = Some((owner.into().into(), token));
+        lock.task = None;
+        lock.adopts = Some((owner.into().into(), token));
         lock.acquire().await
     }
 
@@ -313,9 +265,7 @@ pub(crate) async fn work_under<G, T, E: From<Error>>(
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(&self.key);
-        f.debug_struct("Lock")
-            .field("key", &key)
-            .field("terms", &self.terms)
-            .finish_non_exhaustive()
+        let mut debug = f.debug_struct("Lock");
+        debug.field("key", &key).finish_non_exhaustive()
     }
 }

@@ -8,19 +8,17 @@ use crate::pauses::Pauses;
 use crate::server::{Link, Server};
 use crate::state::reply::number;
 use crate::state::time::millis;
-use crate::state::{Reply, Time, command};
+use crate::state::{Reply, command};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polls until nothing depends on the session, or the client is closed.
+/// Polls until the client is closed.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let polling = poll(&core, node);
-    if core.closing.run_until_cancelled(polling).await.is_none() {
-        observe(&core, &mut core.lock(), node, None);
-    }
+    core.closing.run_until_cancelled(polling).await;
+    observe(&core, &mut core.lock(), node, None);
 }
 
-/// Polls until nothing depends on the session.
 async fn poll(core: &Arc<Core>, node: usize) {
     let server = Arc::clone(&core.lock().loops[node].server);
     let mut link = Link::default();
@@ -29,41 +27,31 @@ async fn poll(core: &Arc<Core>, node: usize) {
         let began = crate::core::now();
         let fault = round(core, node, &server, &link).await.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
-        if fault.is_some() && !is_unknown {
+        let broken = fault.as_ref().filter(|_| !is_unknown);
+        let is_unsure = {
+            let mut known = core.lock();
+            if known.state.is_closed {
+                return;
+            }
+            if let Some(fault) = broken {
+                known.state.failed(node, began, fault);
+            } else if is_unknown {
+                known.state.session_ended(node);
+            }
+            observe(core, &mut known, node, broken);
+            known.state.is_unsure(node)
+        };
+        if broken.is_some() {
             link = Link::default();
         }
-        let Some(is_unsure) = judge(core, node, began, fault.as_ref()) else {
-            return;
-        };
         if fault.is_none() || is_unknown && !was_unknown {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
-        }
-        if !is_unknown && core.servers.is_cluster() {
-            let _ = timeout(core.options.reply, relocate(core, node)).await;
         }
         // Grants that are unsure are about to be judged.
         let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });
         rest(core, node, pauses.next().min(most)).await;
     }
-}
-
-/// Applies the end of a round. It returns whether the time of a grant has passed; none: the loop has ended.
-fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Error>) -> Option<bool> {
-    let mut known = core.lock();
-    let broken = fault.filter(|fault| !fault.is("NOSESSION"));
-    if let Some(broken) = broken {
-        known.state.failed(node, began, broken);
-    } else if fault.is_some() {
-        known.state.session_ended(node);
-    }
-    if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
-        known.loops[node].is_running = false; // until it is needed
-        observe(core, &mut known, node, None);
-        return None;
-    }
-    observe(core, &mut known, node, broken);
-    Some(known.state.is_unsure(node))
 }
 
 /// Pauses; but a call that needs a session is not kept waiting.
@@ -137,19 +125,6 @@ async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Err
     match number(&replies.pop().expect("a reply")?) {
         0 => Err(Error::unsent("OPEN returned no session id")),
         session => Ok(session),
-    }
-}
-
-/// Has what a node of the cluster that does not answer may have lost to another one asked for there.
-async fn relocate(core: &Arc<Core>, node: usize) {
-    let claims = core.lock().state.claims_on(node);
-    core.servers.refresh();
-    for (id, name) in claims {
-        if let Ok(to) = core.route(&name.key, None).await
-            && to.node != node
-        {
-            core.lock().state.follow(id, node, to.node);
-        }
     }
 }
 

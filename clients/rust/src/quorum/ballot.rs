@@ -122,7 +122,7 @@ impl Ballot {
     /// Acquires the lock of all servers that have neither granted it nor are being asked.
     pub(super) async fn ask_rest(&mut self, wait: Duration) {
         // Nobody renews what it has with a fixed lease.
-        let fixed = self.lock.terms().fixed;
+        let fixed = self.lock.fixed;
         let wait = fixed.map_or(wait, |lease| wait.min(lease / 2));
         for place in 0..self.votes.len() {
             let vote = &self.votes[place];
@@ -152,7 +152,11 @@ impl Ballot {
         let vote = &mut self.votes[place];
         (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());
         self.calls.push(Box::pin(async move {
-            let result = lock.acquire_until(&leave).await;
+            let result = tokio::select! {
+                biased;
+                result = lock.acquire() => result,
+                () = leave.cancelled() => Err(Error::unsent("given up")),
+            };
             Reply::Asked(place, leave, result)
         }));
     }

@@ -17,7 +17,6 @@ use crate::observer::Observer;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
 /// from being acquired, or loses one. See `docs/quorum.md` of redis-lock.
@@ -162,8 +161,7 @@ impl QuorumLock {
     pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
         let (shared, lock) = (&self.quorum.shared, &self.lock);
         let take = |stop| acquire::take(Arc::clone(shared), lock.clone(), stop);
-        let never = CancellationToken::new();
-        acquiring(&shared.options, &lock.key().into(), &never, take).await
+        acquiring(&shared.options, lock.key(), take).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at

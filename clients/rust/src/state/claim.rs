@@ -106,6 +106,8 @@ pub(crate) struct Claim {
     pub(crate) adopts: Option<u64>,
     pub(crate) task: Option<Arc<TaskOwner>>,
     pub(crate) caller: Arc<Caller>,
+    /// Its caller has dropped the acquire.
+    pub(crate) given_up: CancellationToken,
     /// The server that has the lock.
     pub(crate) node: usize,
     /// ASK led there.

@@ -1,6 +1,6 @@
 //! The rules of grants.
 
-use super::claim::{Caller, Mode, Name, Phase};
+use super::claim::{Caller, Mode, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Id, Reply, State, Time};
@@ -235,51 +235,6 @@ impl State {
         (claim.sure, claim.session, claim.reason) = (sure.min(at), 0, reason);
         let node = claim.node;
         self.nodes[node].is_outside = true;
-    }
-
-    /// Has a claim asked for at another node of the cluster, which has its key now.
-    pub(crate) fn relocate(&mut self, id: Id, to: usize, is_asking: bool) {
-        if !self.claims.contains_key(&id) {
-            return;
-        }
-        let sure = self.sure(id).max(self.at); // a POLL that began before does not judge it
-        let claim = self.claims.get_mut(&id).expect("known");
-        let from = std::mem::replace(&mut claim.node, to);
-        claim.is_asking = is_asking;
-        match claim.phase {
-            Phase::InLine if from != to => self.set(id, Phase::Asked),
-            Phase::Held => {
-                (claim.sure, claim.session) = (sure, 0);
-                self.nodes[from].grants.remove(&id);
-                let node = &mut self.nodes[to];
-                node.grants.insert(id);
-                (node.soonest, node.is_outside) = (node.soonest.min(sure), true);
-            }
-            _ => {}
-        }
-    }
-
-    /// Has a claim of a node of the cluster that does not answer asked for at the node that has its key now: a grant at
-    /// once, as if it were redirected.
-    pub(crate) fn follow(&mut self, id: Id, from: usize, to: usize) {
-        let phase = self.claims.get(&id).map(|claim| claim.phase);
-        if phase == Some(Phase::Held) {
-            self.nodes[from].grants.remove(&id);
-            let fault = Error::unsent("its node does not answer");
-            self.redirected.push((self.ended_of(id), from, fault));
-        } else {
-            self.relocate(id, to, false);
-        }
-    }
-
-    /// The grants in the session of a node, and the waits there.
-    pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Name)> {
-        let claims = self.names.iter().map(|(name, id)| (*id, name.clone()));
-        let is_there = |(id, _): &(Id, Name)| {
-            let claim = &self.claims[id];
-            claim.node == node && (claim.is_waiting() || self.nodes[node].grants.contains(id))
-        };
-        claims.filter(is_there).collect()
     }
 
     /// Follows the reply that has lifted the token of a grant. Its loss may have been reported before.

@@ -37,6 +37,7 @@ use redis::Cmd;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Identifies a claim, in the order of asking.
 pub(crate) type Id = u64;
@@ -50,8 +51,8 @@ pub(crate) struct State {
     pub(crate) claims: HashMap<Id, Claim>,
     /// Claims whose callers have to look again.
     pub(crate) changed: Vec<Id>,
-    /// Grants and unfinished releases that a node of the cluster has redirected: that node, and its error.
-    pub(crate) redirected: Vec<(Ended, usize, Error)>,
+    /// What another node of the cluster may have now: waits, grants and unfinished releases.
+    pub(crate) displaced: Vec<Displaced>,
     pub(crate) is_closed: bool,
     lease: Duration,
     reply: Duration,
@@ -68,6 +69,9 @@ pub(crate) struct State {
 
 /// A grant, by its token; without a token, all that its owner has, a wait too.
 pub(crate) type Ended = (Name, u64);
+
+/// What another node of the cluster may have now: the node that it was at, and what has become of a call there.
+pub(crate) type Displaced = (Ended, usize, Error);
 
 struct Loss {
     reason: String,
@@ -104,12 +108,18 @@ impl State {
         self.calls.values().any(|called| called == name)
     }
 
-    /// The owner that the task may use for another call; none: it needs a fresh one.
-    pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
+    /// The owner that the task may use for another acquire; none: it needs a fresh one.
+    pub(crate) fn usable_owner(&self, task: &TaskOwner, key: &Arc<[u8]>) -> Option<Arc<str>> {
         let owner = task.get()?;
+        let name = Name {
+            key: Arc::clone(key),
+            owner: Arc::clone(&owner),
+        };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut names = self.calls.values().chain(unfinished);
-        let is_used = names.any(|name| name.owner == owner);
+        let given_up = self.names.get(&name).map(|id| &self.claims[id].given_up);
+        let is_used = names.any(|name| name.owner == owner)
+            || given_up.is_some_and(CancellationToken::is_cancelled);
         if is_used {
             task.set(None);
         }
@@ -158,7 +168,7 @@ impl State {
         if let Some(fault) = fault.filter(|fault| fault.redirection().is_some())
             && self.is_cluster
         {
-            self.redirected.push((ended.clone(), node, fault.clone()));
+            self.displaced.push((ended.clone(), node, fault.clone()));
         }
         if fault.is_some_and(Error::is_passing) {
             return;
@@ -168,15 +178,41 @@ impl State {
         self.nodes[node].is_leaving |= ended.1 != 0 && is_refused;
     }
 
-    /// Has another node of the cluster asked about what was redirected. It returns a grant that is to be moved there.
-    pub(crate) fn redirect(&mut self, ended: &Ended, node: usize, is_asking: bool) -> Option<Id> {
+    /// Has all that is at a node looked for at the others.
+    pub(super) fn displace(&mut self, node: usize, fault: &Error) {
+        for id in self.names.values() {
+            let claim = &self.claims[id];
+            let is_there = claim.is_waiting() || self.nodes[node].grants.contains(id);
+            if claim.node == node && is_there {
+                let ended = (claim.name.clone(), claim.token);
+                self.displaced.push((ended, node, fault.clone()));
+            }
+        }
+    }
+
+    /// Has another node of the cluster asked about what was displaced. It returns a grant that is to be moved there.
+    pub(crate) fn relocate(&mut self, ended: &Ended, node: usize, is_asking: bool) -> Option<Id> {
         if let Some(how) = self.unfinished.get_mut(ended) {
             how.0 = node;
             return None;
         }
-        let id = self.names.get(&ended.0).copied();
-        let id = id.filter(|id| self.claims[id].token == ended.1)?;
-        self.relocate(id, node, is_asking);
-        Some(id)
+        let id = *self.names.get(&ended.0)?;
+        let sure = self.sure(id).max(self.at); // a POLL that began before does not judge it
+        let claim = self.claims.get_mut(&id);
+        let claim = claim.filter(|claim| claim.token == ended.1)?;
+        let from = std::mem::replace(&mut claim.node, node);
+        claim.is_asking = is_asking;
+        if claim.phase == Phase::Held {
+            (claim.sure, claim.session) = (sure, 0);
+            self.nodes[from].grants.remove(&id);
+            let to = &mut self.nodes[node];
+            to.grants.insert(id);
+            (to.soonest, to.is_outside) = (to.soonest.min(sure), true);
+            return Some(id);
+        }
+        if from != node {
+            self.set(id, Phase::Asked);
+        }
+        None
     }
 }

@@ -136,6 +136,9 @@ impl State {
         let it = &mut self.nodes[node];
         it.tries.push(began);
         it.fault = Some(fault.clone());
+        if self.is_cluster {
+            self.displace(node, fault);
+        }
         while let Some(&first) = self.nodes[node].tries.first()
             && self.at >= first + self.reply
         {

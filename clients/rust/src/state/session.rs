@@ -66,18 +66,6 @@ impl Node {
 pub(crate) type Due = (Cmd, Box<dyn FnOnce(&mut State, Time, &Reply) + Send>);
 
 impl State {
-    /// Nothing depends on the session.
-    pub(crate) fn is_idle(&self, node: usize) -> bool {
-        let needs = |id: &Id| {
-            let claim = &self.claims[id];
-            claim.node == node && !(claim.is_fixed && claim.is_handed_over)
-        };
-        !self.names.values().any(needs)
-            && !self.unfinished.values().any(|(at, _)| *at == node)
-            && self.nodes[node].left.is_empty()
-            && self.calls.is_empty()
-    }
-
     /// Begins a session.
     pub(crate) fn opened(&mut self, node: usize, session: u64) {
         let it = &mut self.nodes[node];
@@ -197,8 +185,8 @@ impl State {
         match reply {
             Err(fault) if fault.is_gone() => self.gone(id, fault),
             Err(fault) if self.is_cluster && fault.redirection().is_some() => {
-                self.nodes[node].grants.remove(&id); // until it is redirected
-                self.redirected
+                self.nodes[node].grants.remove(&id); // until it is relocated
+                self.displaced
                     .push((self.ended_of(id), node, fault.clone()));
             }
             Err(_) => self.nodes[node].is_outside = true,

@@ -96,8 +96,8 @@ fn a_grant_that_moved_to_another_node() {
         assert_eq!(sent, ["LOCK.RENEW k o SESSION 7 TOKEN 50"]);
         rig.at(101.0).poll(-1, 0, vec![]);
         rig.is(id, Phase::Held, "deleted");
-        let (ended, ..) = rig.state.redirected.remove(0);
-        rig.state.redirect(&ended, 1, true);
+        let (ended, ..) = rig.state.displaced.remove(0);
+        rig.state.relocate(&ended, 1, true);
         rig.is_due(&[]);
         let mut due = rig.state.due(1);
         assert_eq!(line(&due[0].0), "ASKING");

@@ -140,9 +140,9 @@ fn a_misplaced_release() {
     rig.state.nodes.push(Node::new("other"));
     rig.state.give_back(0, name("k"), 50);
     rig.apply(&[says("MOVED 1 b:1")]);
-    let (ended, node, fault) = rig.state.redirected.remove(0);
+    let (ended, node, fault) = rig.state.displaced.remove(0);
     assert_eq!((node, fault.redirection()), (0, Some("b:1")));
-    rig.state.redirect(&ended, 1, false);
+    rig.state.relocate(&ended, 1, false);
     rig.is_due(&[]);
     let due = rig.state.due(1);
     assert_eq!(line(&due[0].0), "LOCK.RELEASE k o ALL TOKEN 50");
