@@ -67,21 +67,21 @@ impl Hold {
     /// Registers a wait.
     fn begin(lock: &Lock, given_up: &CancellationToken, to: Target) -> Result<Self, Error> {
         let core = lock.locks.core();
-        let mut known = core.lock();
+        let mut state = core.lock();
         let task = lock.task.as_ref().map(|task| &task.owner);
         let owner = match (&lock.adopts, task) {
             (Some((owner, _)), _) => Arc::clone(owner),
             (None, Some(task)) => {
-                let usable = known.state.usable_owner(task, &lock.key);
-                let owner = usable.unwrap_or_else(|| known.owner());
+                let usable = state.usable_owner(task, &lock.key);
+                let owner = usable.unwrap_or_else(|| state.owner());
                 task.set(Some(Arc::clone(&owner)));
                 owner
             }
-            (None, None) => known.owner(),
+            (None, None) => state.owner(),
         };
         let key = Arc::clone(&lock.key);
         let name = Name { key, owner };
-        let at = known.state.at;
+        let at = state.at;
         let mut claim = Claim::new(name.clone(), lock.wait, core.options.reply, at);
         claim.mode = lock.mode;
         claim.lease = lock.fixed.unwrap_or(core.options.lease);
@@ -90,8 +90,8 @@ impl Hold {
         (claim.task, claim.given_up) = (task.cloned(), given_up.clone());
         (claim.node, claim.is_asking) = (to.node, to.is_asking);
         let caller = Arc::clone(&claim.caller);
-        let id = known.state.ask(claim)?;
-        drop(known);
+        let id = state.ask(claim)?;
+        drop(state);
         Ok(Self::new(&lock.locks, id, name, caller))
     }
 
@@ -103,13 +103,13 @@ impl Hold {
             match self.next()? {
                 Step::Done => return Ok(()),
                 Step::Send(asked) => {
-                    let (node, is_asking) = (asked.node, core.lock().state.claim(id).is_asking);
+                    let (node, is_asking) = (asked.node, core.lock().claim(id).is_asking);
                     let to = Target { node, is_asking };
                     let reply = core.send(to, asked.limit, &asked.command).await;
                     let is_asked = {
-                        let mut known = core.lock();
-                        known.state.answered(&asked, &reply);
-                        known.state.claim(id).phase == Phase::Asked
+                        let mut state = core.lock();
+                        state.answered(&asked, &reply);
+                        state.claim(id).phase == Phase::Asked
                     };
                     if let Some(fault) = reply.err().filter(|it| is_asked && it.is_passing()) {
                         self.ask_again(to, &fault, pauses.next()).await;
@@ -131,9 +131,9 @@ impl Hold {
             .core()
             .route(&self.name().key, Some((asked.node, fault)))
             .await;
-        let mut known = self.core().lock();
-        let resume = known.state.at + pause;
-        let claim = known.state.claim(self.id);
+        let mut state = self.core().lock();
+        let resume = state.at + pause;
+        let claim = state.claim(self.id);
         claim.resume = resume;
         if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
             (claim.node, claim.is_asking) = (to.node, to.is_asking);
@@ -142,11 +142,11 @@ impl Hold {
 
     /// The next step.
     fn next(&self) -> Result<Step, Error> {
-        let mut known = self.core().lock();
-        let step = known.state.next_step(self.id)?;
+        let mut state = self.core().lock();
+        let step = state.next_step(self.id)?;
         if matches!(step, Step::Rest(_)) {
-            let node = known.state.claim(self.id).node;
-            known.loops[node].needed.notify_one(); // ends its pause
+            let node = state.claim(self.id).node;
+            state.nodes[node].needed.notify_one(); // ends its pause
         }
         Ok(step)
     }
@@ -155,20 +155,20 @@ impl Hold {
     pub(crate) async fn give_up(&self) {
         let core: &Arc<Core> = self.core();
         let (call, to, left) = {
-            let mut known = core.lock();
-            let claim = known.state.claim(self.id);
+            let mut state = core.lock();
+            let claim = state.claim(self.id);
             let (node, is_asking, last) = (claim.node, claim.is_asking, claim.last);
-            if !known.state.give_up(self.id) {
+            if !state.give_up(self.id) {
                 return;
             }
-            let left = last.saturating_sub(known.state.at);
-            let call = known.state.begin_call(self.name().clone());
+            let left = last.saturating_sub(state.at);
+            let call = state.begin_call(self.name().clone());
             (call, Target { node, is_asking }, left)
         };
         let cancel = command!["LOCK.RELEASE", self.name(), "ALL"];
         let reply = core.send(to, left, &cancel).await;
-        let mut known = core.lock();
-        known.state.finished(&(self.name().clone(), 0), &reply);
-        known.state.end_call(call);
+        let mut state = core.lock();
+        state.finished(&(self.name().clone(), 0), &reply);
+        state.end_call(call);
     }
 }

@@ -96,7 +96,7 @@ impl Builder {
     #[must_use]
     pub fn client(self, client: &Client) -> Locks {
         let server = Server::one(client.clone(), self.options.reply);
-        self.on(Servers::One(Arc::new(server)))
+        self.on(Servers::one(server))
     }
 
     /// Locks on one server.
@@ -144,7 +144,7 @@ impl Builder {
         };
         let client = build().map_err(|error| unusable(&error))?;
         let server = Server::of_sentinels(client, &master, self.options.reply);
-        Ok(self.on(Servers::One(Arc::new(server))))
+        Ok(self.on(Servers::one(server)))
     }
 
     /// Locks on a cluster. Some of its nodes are enough; the others are found, and logged in to like the first of these.
@@ -164,7 +164,7 @@ impl Builder {
         nodes: impl IntoIterator<Item = S>,
     ) -> Result<Locks, Error> {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
-        let servers = Servers::cluster(nodes, self.options.reply);
+        let servers = Servers::cluster(&nodes, self.options.reply);
         servers
             .map(|servers| self.on(servers))
             .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
@@ -174,7 +174,7 @@ impl Builder {
     #[must_use]
     pub fn stand_in(self, stand_in: &StandIn) -> Locks {
         let server = Server::stand_in(stand_in, self.options.reply);
-        self.on(Servers::One(Arc::new(server)))
+        self.on(Servers::one(server))
     }
 
     /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All

@@ -4,14 +4,13 @@ use crate::background::{background, sleep};
 use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
-use crate::server::{Server, Servers};
+use crate::server::Servers;
 use crate::state::{Answer, Displaced, Node, Reply, State, Time};
 use futures_util::future::join_all;
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -36,23 +35,7 @@ pub(crate) struct Core {
     pub(crate) closing: CancellationToken,
     /// Begins each owner.
     process: String,
-    known: Mutex<Known>,
-}
-
-/// What is known: the state, and the servers and loops of its nodes.
-pub(crate) struct Known {
-    pub(crate) state: State,
-    pub(crate) loops: Vec<Loop>,
-    owners: u64,
-}
-
-/// The loop of a node.
-pub(crate) struct Loop {
-    pub(crate) server: Arc<Server>,
-    /// To the observer.
-    pub(crate) is_down: bool,
-    /// A call needs the loop: it ends its pause.
-    pub(crate) needed: Arc<Notify>,
+    state: Mutex<State>,
 }
 
 /// Where the next command about a key goes.
@@ -66,7 +49,7 @@ pub(crate) struct Target {
 /// The state, until the end of the borrow: then the callers of what has changed are woken.
 pub(crate) struct Locked<'a> {
     core: &'a Arc<Core>,
-    known: Option<MutexGuard<'a, Known>>,
+    state: Option<MutexGuard<'a, State>>,
 }
 
 /// The time of a monotonic clock.
@@ -88,11 +71,7 @@ impl Core {
             servers,
             loops: TaskTracker::new(),
             closing: CancellationToken::new(),
-            known: Mutex::new(Known {
-                state,
-                loops: Vec::new(),
-                owners: 0,
-            }),
+            state: Mutex::new(state),
         })
     }
 
@@ -103,11 +82,11 @@ impl Core {
 
     /// The state, at this time.
     pub(crate) fn lock(self: &Arc<Self>) -> Locked<'_> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.state.at = now().max(known.state.at + Duration::from_nanos(1));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.at = now().max(state.at + Duration::from_nanos(1));
         Locked {
             core: self,
-            known: Some(known),
+            state: Some(state),
         }
     }
 
@@ -117,16 +96,13 @@ impl Core {
         key: &[u8],
         last: Option<(usize, &Error)>,
     ) -> Result<Target, Error> {
-        let redirected = last.and_then(|(node, fault)| {
-            let from = Arc::clone(&self.lock().loops[node].server);
-            self.servers.redirected(&from, fault)
-        });
+        let redirected = last.and_then(|(node, fault)| self.servers.redirected(node, fault));
         let is_asking = redirected.is_some() && last.is_some_and(|(_, fault)| fault.is("ASK"));
-        let server = match redirected {
-            Some(server) => server,
-            None => self.servers.find(key, self.options.reply).await?,
+        let node = match redirected {
+            Some(node) => node,
+            None => self.servers.find(key).await?,
         };
-        let node = self.lock().node_of(&server);
+        self.lock().start(node);
         Ok(Target { node, is_asking })
     }
 
@@ -168,8 +144,8 @@ impl Core {
 
     /// Sends a command once.
     pub(crate) async fn send(self: &Arc<Self>, to: Target, left: Duration, command: &Cmd) -> Reply {
-        let server = Arc::clone(&self.lock().loops[to.node].server);
         let limit = self.options.reply.min(left);
+        let server = self.servers.server(to.node);
         server.call(limit, to.is_asking, command).await
     }
 
@@ -187,25 +163,25 @@ impl Core {
             return;
         };
         let (id, call, session, renew) = {
-            let mut known = self.lock();
+            let mut state = self.lock();
             if to.node == from && fault.redirection().is_none() {
                 return;
             }
-            let id = known.state.relocate(&ended, to.node, to.is_asking);
-            known.loops[to.node].needed.notify_one();
-            let session = known.state.nodes[to.node].session;
+            let id = state.relocate(&ended, to.node, to.is_asking);
+            state.nodes[to.node].needed.notify_one();
+            let session = state.nodes[to.node].session;
             let Some(id) = id.filter(|_| session != 0) else {
                 return; // the loop will ask
             };
-            let renew = known.state.claims[&id].renew_command(session);
-            (id, known.state.begin_call(ended.0), session, renew)
+            let renew = state.claims[&id].renew_command(session);
+            (id, state.begin_call(ended.0), session, renew)
         };
         // A POLL that waits would keep the loop from asking for long.
         let sent = now();
         let reply = self.send(to, self.options.reply, &renew).await;
-        let mut known = self.lock();
-        known.state.moved(to.node, id, session, sent, &reply);
-        known.state.end_call(call);
+        let mut state = self.lock();
+        state.moved(to.node, id, session, sent, &reply);
+        state.end_call(call);
     }
 }
 
@@ -232,37 +208,28 @@ impl Locked<'_> {
         format!("{}{:x}", self.core.process, self.owners).into()
     }
 
-    /// The node of a server. Its loop starts when the node is used first.
-    fn node_of(&mut self, server: &Arc<Server>) -> usize {
-        let is_it = |it: &Loop| Arc::ptr_eq(&it.server, server);
-        if let Some(known) = self.loops.iter().position(is_it) {
-            return known;
+    /// Starts the loop of a node that is used for the first time.
+    fn start(&mut self, node: usize) {
+        while self.nodes.len() <= node {
+            let server = self.core.servers.server(self.nodes.len());
+            self.nodes.push(Node::new(&server.address));
         }
-        let node = self.loops.len();
-        self.state.nodes.push(Node::new(&server.address));
-        self.loops.push(Loop {
-            server: Arc::clone(server),
-            is_down: false,
-            needed: Arc::default(),
-        });
-        let running = crate::session::run(Arc::clone(self.core), node);
-        background().spawn(self.core.loops.track_future(running));
-        node
+        if !std::mem::replace(&mut self.nodes[node].is_started, true) {
+            let running = crate::session::run(Arc::clone(self.core), node);
+            background().spawn(self.core.loops.track_future(running));
+        }
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let Some(mut known) = self.known.take() else {
+        let Some(mut state) = self.state.take() else {
             return;
         };
-        let changed = std::mem::take(&mut known.state.changed);
-        let changed: Vec<_> = changed
-            .iter()
-            .filter_map(|id| known.state.notice(*id))
-            .collect();
-        let displaced = std::mem::take(&mut known.state.displaced);
-        drop(known); // first, so that a caller who is woken does not wait for it
+        let changed = std::mem::take(&mut state.changed);
+        let changed: Vec<_> = changed.iter().filter_map(|id| state.notice(*id)).collect();
+        let displaced = std::mem::take(&mut state.displaced);
+        drop(state); // first, so that a caller who is woken does not wait for it
         for (caller, loss) in changed {
             caller.changed.notify_one();
             if let Some(error) = loss {
@@ -277,15 +244,15 @@ impl Drop for Locked<'_> {
 }
 
 impl Deref for Locked<'_> {
-    type Target = Known;
+    type Target = State;
 
-    fn deref(&self) -> &Known {
-        self.known.as_ref().expect("until the end")
+    fn deref(&self) -> &State {
+        self.state.as_ref().expect("until the end")
     }
 }
 
 impl DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut Known {
-        self.known.as_mut().expect("until the end")
+    fn deref_mut(&mut self) -> &mut State {
+        self.state.as_mut().expect("until the end")
     }
 }

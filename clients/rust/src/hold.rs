@@ -52,7 +52,7 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> u64 {
-        self.core().lock().state.claim(self.id).token
+        self.core().lock().claim(self.id).token
     }
 
     fn misuse(&self, operation: &'static str, why: &'static str) -> Error {
@@ -61,20 +61,20 @@ impl Hold {
 
     /// Fails if the grant is lost or released.
     pub(crate) fn status(&self) -> Result<(), Error> {
-        let status = self.core().lock().state.require_held(self.id);
+        let status = self.core().lock().require_held(self.id);
         status.map_err(|failure| failure.of("hold", &self.name.key))
     }
 
     /// How long it is sure that nobody else has the lock.
     pub(crate) fn remaining(&self) -> Duration {
-        let known = self.core().lock();
-        let is_held = known.state.require_held(self.id).is_ok();
+        let state = self.core().lock();
+        let is_held = state.require_held(self.id).is_ok();
         let sure = if is_held {
-            known.state.sure(self.id)
+            state.sure(self.id)
         } else {
             Time::ZERO
         };
-        sure.saturating_sub(known.state.at)
+        sure.saturating_sub(state.at)
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
@@ -86,13 +86,13 @@ impl Hold {
         background().spawn(async move {
             while let Some(hold) = weak.upgrade() {
                 let (lasts, release) = {
-                    let mut known = hold.core().lock();
-                    let Some((end, reason)) = known.state.end_of(hold.id, hold.most) else {
+                    let mut state = hold.core().lock();
+                    let Some((end, reason)) = state.end_of(hold.id, hold.most) else {
                         return;
                     };
-                    let lasts = end.saturating_sub(known.state.at);
+                    let lasts = end.saturating_sub(state.at);
                     let is_over = lasts.is_zero();
-                    (lasts, is_over.then(|| known.state.end(hold.id, reason)))
+                    (lasts, is_over.then(|| state.end(hold.id, reason)))
                 };
                 if let Some(release) = release {
                     let released = hold.call("release", |_, _| Ok(release), State::released);
@@ -118,16 +118,16 @@ impl Hold {
         let _turn = self.turn.lock().await;
         let failed = |failure: Error| failure.of(operation, &self.name.key);
         let (command, call, node) = {
-            let mut known = self.core().lock();
-            let command = before(&mut known.state, self.id).map_err(failed)?;
-            let call = known.state.begin_call(self.name.clone());
-            (command, call, known.state.claim(self.id).node)
+            let mut state = self.core().lock();
+            let command = before(&mut state, self.id).map_err(failed)?;
+            let call = state.begin_call(self.name.clone());
+            (command, call, state.claim(self.id).node)
         };
         let key = Some(&*self.name.key);
         let answer = self.core().call(key, node, &command).await;
-        let mut known = self.core().lock();
-        let result = after(&mut known.state, self.id, &answer);
-        known.state.end_call(call);
+        let mut state = self.core().lock();
+        let result = after(&mut state, self.id, &answer);
+        state.end_call(call);
         result.map_err(failed)
     }
 
@@ -169,7 +169,7 @@ impl Hold {
 
     /// Gives the grant another lease, from now on.
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_fixed = self.core().lock().state.claim(self.id).is_fixed;
+        let is_fixed = self.core().lock().claim(self.id).is_fixed;
         if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
             let why =
                 "a lease must be at least 1 millisecond, and 1 second where the session renews it";
@@ -180,7 +180,7 @@ impl Hold {
 
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_entered = self.core().lock().state.claim(self.id).holds > 1;
+        let is_entered = self.core().lock().claim(self.id).holds > 1;
         if is_entered || lease < Duration::from_millis(1) {
             let why =
                 "a lease must be at least 1 millisecond, and the task must have one hold only";
@@ -236,6 +236,6 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.core().lock().state.remove(self.id);
+        self.core().lock().remove(self.id);
     }
 }

@@ -44,7 +44,7 @@ struct Owned(Arc<Core>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.0.lock().state.close();
+        self.0.lock().close();
         self.0.closing.cancel();
     }
 }
@@ -120,13 +120,13 @@ impl Locks {
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let end = now() + 2 * core.options.reply;
     let (grants, sessions) = {
-        let mut known = core.lock();
-        if known.state.is_closed {
+        let mut state = core.lock();
+        if state.is_closed {
             return Ok(());
         }
-        let needed = known.loops.iter().map(|it| &it.needed);
+        let needed = state.nodes.iter().map(|it| &it.needed);
         needed.for_each(|needed| needed.notify_one()); // ends their pauses
-        (known.state.close(), known.state.sessions())
+        (state.close(), state.sessions())
     };
     let closing = sessions.into_iter().map(|(node, session)| async move {
         let close = command!["LOCK.SESSION", "CLOSE", session];
@@ -135,8 +135,8 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
     let releases: Vec<_> = {
-        let known = core.lock();
-        let claims = grants.iter().filter_map(|id| known.state.claims.get(id));
+        let state = core.lock();
+        let claims = grants.iter().filter_map(|id| state.claims.get(id));
         let left = claims.filter(|claim| !closed.contains(&claim.session));
         left.map(|claim| {
             (
@@ -152,7 +152,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         let error = match timeout(end.saturating_sub(now()), calling).await {
             Ok(answer) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
-                fault.at(&core.lock().state.nodes[node].address)
+                fault.at(&core.lock().nodes[node].address)
             }
             Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
         };

@@ -61,7 +61,7 @@ struct Member {
 impl Member {
     /// The connection of its session has broken.
     fn is_down(&self) -> bool {
-        self.locks.core().lock().loops.iter().any(|it| it.is_down)
+        self.locks.core().lock().nodes.iter().any(|it| it.is_down)
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) struct State {
     /// Waits, and grants that are held.
     names: HashMap<Name, Id>,
     last_id: Id,
+    pub(crate) owners: u64,
     /// Releases that the loop of this node repeats.
     unfinished: HashMap<Ended, (usize, Cmd)>,
     calls: BTreeMap<u64, Name>,

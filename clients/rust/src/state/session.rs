@@ -7,12 +7,21 @@ use super::{Ended, Id, Name, Reply, State};
 use crate::error::Error;
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// What is known of one server: its session.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) address: String,
+    /// Its loop runs.
+    pub(crate) is_started: bool,
+    /// To the observer.
+    pub(crate) is_down: bool,
+    /// A call needs the session: it ends a pause of the loop.
+    pub(crate) needed: Arc<Notify>,
     /// 0: none.
     pub(crate) session: u64,
     /// That the session renews, or will.
