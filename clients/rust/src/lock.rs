@@ -78,20 +78,6 @@ impl Lock {
         self
     }
 
-    /// The same lock of another client.
-    pub(crate) fn on(&self, locks: &Locks) -> Self {
-        Self {
-            locks: locks.clone(),
-            ..self.clone()
-        }
-    }
-
-    /// The same lock without a maximum time.
-    pub(crate) fn endless(mut self) -> Self {
-        self.at_most = None;
-        self
-    }
-
     /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {

@@ -124,8 +124,6 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         if state.is_closed {
             return Ok(());
         }
-        let needed = state.nodes.iter().map(|it| &it.needed);
-        needed.for_each(|needed| needed.notify_one()); // ends their pauses
         (state.close(), state.sessions())
     };
     let closing = sessions.into_iter().map(|(node, session)| async move {
@@ -134,21 +132,10 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         answer.reply.is_ok().then_some(session)
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
-    let releases: Vec<_> = {
-        let state = core.lock();
-        let claims = grants.iter().filter_map(|id| state.claims.get(id));
-        let left = claims.filter(|claim| !closed.contains(&claim.session));
-        left.map(|claim| {
-            (
-                Arc::clone(&claim.name.key),
-                claim.node,
-                claim.release_command(),
-            )
-        })
-        .collect()
-    };
-    let releasing = releases.into_iter().map(|(key, node, command)| async move {
-        let calling = core.call(Some(&key), node, &command);
+    let left = grants.into_iter();
+    let left = left.filter(|(_, _, session, _)| !closed.contains(session));
+    let releasing = left.map(|(name, node, _, release)| async move {
+        let calling = core.call(Some(&name.key), node, &release);
         let error = match timeout(end.saturating_sub(now()), calling).await {
             Ok(answer) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
@@ -156,7 +143,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
             }
             Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
         };
-        Some(error.of("close", &key))
+        Some(error.of("close", &name.key))
     });
     let failures = join_all(releasing).await;
     core.loops.close();

@@ -74,11 +74,9 @@ impl State {
     /// A reply shows that the grant is lost: for the reason that the server reported, or else by that reply.
     pub(super) fn gone(&mut self, id: Id, fault: &Error) {
         let reported = self.losses.get(&self.ended_of(id));
-        let reason = reported.map(|loss| loss.reason.clone());
-        self.lose(
-            id,
-            reason.unwrap_or_else(|| format!("gone ({})", fault.word())),
-        );
+        let reason = reported.map(|(reason, _)| reason.clone());
+        let reason = reason.unwrap_or_else(|| format!("gone ({})", fault.word()));
+        self.lose(id, reason);
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
@@ -240,9 +238,8 @@ impl State {
     /// Follows the reply that has lifted the token of a grant. Its loss may have been reported before.
     pub(crate) fn raised(&mut self, id: Id, token: u64) {
         self.claim(id).token = token;
-        if let Some(loss) = self.losses.get(&self.ended_of(id)) {
-            let reason = loss.reason.clone();
-            self.lose(id, reason);
+        if let Some((reason, _)) = self.losses.get(&self.ended_of(id)) {
+            self.lose(id, reason.clone());
         }
     }
 }

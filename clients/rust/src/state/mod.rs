@@ -65,7 +65,8 @@ pub(crate) struct State {
     unfinished: HashMap<Ended, (usize, Cmd)>,
     calls: BTreeMap<u64, Name>,
     last_call: u64,
-    losses: HashMap<Ended, Loss>,
+    /// Why grants were lost that a reply may still name, and the last call that was then under way.
+    losses: HashMap<Ended, (String, u64)>,
 }
 
 /// A grant, by its token; without a token, all that its owner has, a wait too.
@@ -73,12 +74,6 @@ pub(crate) type Ended = (Name, u64);
 
 /// What another node of the cluster may have now: the node that it was at, and what has become of a call there.
 pub(crate) type Displaced = (Ended, usize, Error);
-
-struct Loss {
-    reason: String,
-    /// The last call then under way.
-    call: u64,
-}
 
 impl State {
     /// `lease` is that of the sessions, `reply` how long a reply may take.
@@ -102,7 +97,7 @@ impl State {
     pub(crate) fn end_call(&mut self, call: u64) {
         self.calls.remove(&call);
         let first = self.calls.keys().next().copied().unwrap_or(u64::MAX);
-        self.losses.retain(|_, loss| loss.call >= first); // no later reply can name the others
+        self.losses.retain(|_, (_, call)| *call >= first); // no later reply can name the others
     }
 
     fn is_called(&self, name: &Name) -> bool {

@@ -4,7 +4,7 @@ use super::claim::Phase;
 use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
-use super::{Id, Loss, Name, State};
+use super::{Id, Name, State};
 use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
@@ -104,8 +104,7 @@ impl State {
         let (id, ended) = (known.map(|(id, _)| id), (name, token));
         self.unfinished.remove(&ended); // nothing is left to release
         if !self.calls.is_empty() {
-            let (reason, call) = (reason.clone(), self.last_call);
-            self.losses.insert(ended, Loss { reason, call });
+            self.losses.insert(ended, (reason.clone(), self.last_call));
         }
         if let Some(id) = id {
             self.lose(id, reason);

@@ -238,9 +238,11 @@ impl State {
         all.filter(|(_, session)| *session != 0).collect()
     }
 
-    /// Ends all waits and grants. It returns the grants.
-    pub(crate) fn close(&mut self) -> Vec<Id> {
+    /// Ends all waits and grants. It returns the grants: their names, nodes and sessions, and the commands that release
+    /// them.
+    pub(crate) fn close(&mut self) -> Vec<(Name, usize, u64, Cmd)> {
         self.is_closed = true;
+        self.nodes.iter().for_each(|node| node.needed.notify_one()); // ends their pauses
         let mut grants = Vec::new();
         for id in self.names.values().copied().collect::<Vec<_>>() {
             if self.claims[&id].phase != Phase::Held {
@@ -248,10 +250,11 @@ impl State {
                 continue;
             }
             self.forget(id);
+            self.changed.push(id);
             let claim = self.claim(id);
             (claim.phase, claim.holds) = (Phase::Released, 0);
-            self.changed.push(id);
-            grants.push(id);
+            let (name, release) = (claim.name.clone(), claim.release_command());
+            grants.push((name, claim.node, claim.session, release));
         }
         grants
     }
