@@ -1,28 +1,29 @@
 //! Asks for a lock until there is a grant or an error.
 
 use crate::background::{run, sleep};
-use crate::core::{Core, Options, Target};
+use crate::core::{Core, Options};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::pauses::Pauses;
-use crate::state::{Claim, Mode, Name, Phase, Step, command};
+use crate::state::{Claim, Mode, Name, Phase, Step, Target, command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Runs an acquire to its end, and reports that. It is told when this future is dropped.
+/// Runs an acquire to its end, and reports that. It is told when it is given up, or when this future is dropped.
 pub(crate) async fn acquiring<T: Send + 'static, F>(
     options: &Options,
     key: &[u8],
+    given_up: &CancellationToken,
     acquire: impl FnOnce(CancellationToken) -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>> + Send + 'static,
 {
     let (key, observer, begun) = (key.to_vec(), options.observer.clone(), Instant::now());
-    let stopped = CancellationToken::new();
+    let stopped = given_up.child_token();
     let acquiring = acquire(stopped.clone());
     let _dropped = stopped.clone().drop_guard();
     run(async move {
@@ -88,7 +89,7 @@ impl Hold {
         claim.is_fixed = lock.fixed.is_some();
         claim.adopts = lock.adopts.as_ref().map(|(_, token)| *token);
         (claim.task, claim.given_up) = (task.cloned(), given_up.clone());
-        (claim.node, claim.is_asking) = (to.node, to.is_asking);
+        claim.to = to;
         let caller = Arc::clone(&claim.caller);
         let id = state.ask(claim)?;
         drop(state);
@@ -103,16 +104,14 @@ impl Hold {
             match self.next()? {
                 Step::Done => return Ok(()),
                 Step::Send(asked) => {
-                    let (node, is_asking) = (asked.node, core.lock().claim(id).is_asking);
-                    let to = Target { node, is_asking };
-                    let reply = core.send(to, asked.limit, &asked.command).await;
+                    let reply = core.send(asked.to, asked.limit, &asked.command).await;
                     let is_asked = {
                         let mut state = core.lock();
                         state.answered(&asked, &reply);
                         state.claim(id).phase == Phase::Asked
                     };
                     if let Some(fault) = reply.err().filter(|it| is_asked && it.is_passing()) {
-                        self.ask_again(to, &fault, pauses.next()).await;
+                        self.ask_again(asked.to, &fault, pauses.next()).await;
                     }
                 }
                 Step::Rest(rest) => tokio::select! {
@@ -136,7 +135,7 @@ impl Hold {
         let claim = state.claim(self.id);
         claim.resume = resume;
         if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
-            (claim.node, claim.is_asking) = (to.node, to.is_asking);
+            claim.to = to;
         }
     }
 
@@ -145,7 +144,7 @@ impl Hold {
         let mut state = self.core().lock();
         let step = state.next_step(self.id)?;
         if matches!(step, Step::Rest(_)) {
-            let node = state.claim(self.id).node;
+            let node = state.claim(self.id).to.node;
             state.nodes[node].needed.notify_one(); // ends its pause
         }
         Ok(step)
@@ -157,13 +156,13 @@ impl Hold {
         let (call, to, left) = {
             let mut state = core.lock();
             let claim = state.claim(self.id);
-            let (node, is_asking, last) = (claim.node, claim.is_asking, claim.last);
+            let (to, last) = (claim.to, claim.last);
             if !state.give_up(self.id) {
                 return;
             }
             let left = last.saturating_sub(state.at);
             let call = state.begin_call(self.name().clone());
-            (call, Target { node, is_asking }, left)
+            (call, to, left)
         };
         let cancel = command!["LOCK.RELEASE", self.name(), "ALL"];
         let reply = core.send(to, left, &cancel).await;

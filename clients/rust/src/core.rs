@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::Servers;
-use crate::state::{Answer, Displaced, Node, Reply, State, Time};
+use crate::state::{Answer, Displaced, Node, Reply, State, Target, Time};
 use futures_util::future::join_all;
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
@@ -36,14 +36,6 @@ pub(crate) struct Core {
     /// Begins each owner.
     process: String,
     state: Mutex<State>,
-}
-
-/// Where the next command about a key goes.
-#[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) node: usize,
-    /// ASK led there.
-    pub(crate) is_asking: bool,
 }
 
 /// The state, until the end of the borrow: then the callers of what has changed are woken.
@@ -97,28 +89,26 @@ impl Core {
         last: Option<(usize, &Error)>,
     ) -> Result<Target, Error> {
         let redirected = last.and_then(|(node, fault)| self.servers.redirected(node, fault));
-        let is_asking = redirected.is_some() && last.is_some_and(|(_, fault)| fault.is("ASK"));
-        let node = match redirected {
-            Some(node) => node,
-            None => self.servers.find(key).await?,
+        let to = match redirected {
+            Some(to) => to,
+            None => Target {
+                node: self.servers.find(key).await?,
+                is_asking: false,
+            },
         };
-        self.lock().start(node);
-        Ok(Target { node, is_asking })
+        self.lock().start(to.node);
+        Ok(to)
     }
 
     /// Sends a command to a node until it is answered, for two reply timeouts. It follows the key, if it is about one.
     pub(crate) async fn call(
         self: &Arc<Self>,
         key: Option<&[u8]>,
-        node: usize,
+        mut to: Target,
         command: &Cmd,
     ) -> Answer {
         let end = now() + 2 * self.options.reply;
         let (mut pauses, mut was_open) = (Pauses::default(), false);
-        let mut to = Target {
-            node,
-            is_asking: false,
-        };
         loop {
             let sent = now();
             let reply = self.send(to, end.saturating_sub(sent), command).await;
@@ -167,7 +157,7 @@ impl Core {
             if to.node == from && fault.redirection().is_none() {
                 return;
             }
-            let id = state.relocate(&ended, to.node, to.is_asking);
+            let id = state.relocate(&ended, to);
             state.nodes[to.node].needed.notify_one();
             let session = state.nodes[to.node].session;
             let Some(id) = id.filter(|_| session != 0) else {

@@ -117,14 +117,14 @@ impl Hold {
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
         let failed = |failure: Error| failure.of(operation, &self.name.key);
-        let (command, call, node) = {
+        let (command, call, to) = {
             let mut state = self.core().lock();
             let command = before(&mut state, self.id).map_err(failed)?;
             let call = state.begin_call(self.name.clone());
-            (command, call, state.claim(self.id).node)
+            (command, call, state.claim(self.id).to)
         };
         let key = Some(&*self.name.key);
-        let answer = self.core().call(key, node, &command).await;
+        let answer = self.core().call(key, to, &command).await;
         let mut state = self.core().lock();
         let result = after(&mut state, self.id, &answer);
         state.end_call(call);

@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// How a lock will be acquired. It can be used any number of times.
 ///
@@ -90,16 +91,7 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        let held = self.task.as_ref().and_then(|task| task.held(&self.key));
-        if let Some(held) = held {
-            return enter(&held, self.mode).await;
-        }
-        let options = &self.locks.core().options;
-        let guard = acquiring(options, &self.key, |stop| take(self.clone(), stop)).await?;
-        if let Some(task) = &self.task {
-            task.remember(guard.hold());
-        }
-        Ok(guard)
+        self.acquire_until(&CancellationToken::new()).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy).
@@ -108,6 +100,55 @@ impl Lock {
     /// Every [`ErrorKind`].
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
         self.clone().wait(Duration::ZERO).acquire().await
+    }
+
+    /// Acquires the lock unless `stop` ends first: then the result is none, after the wait has been given up.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let locks = redis_lock_client::testing::StandIn::new().locks();
+    /// let held = locks.lock("lock:orders:42").acquire().await?;
+    /// let shutdown = async {}; // tokio::signal::ctrl_c(), for example
+    /// let guard = locks.lock("lock:orders:42").acquire_unless(shutdown).await?;
+    /// assert!(guard.is_none());
+    /// held.release().await?;
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Every [`ErrorKind`].
+    pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
+        let given_up = CancellationToken::new();
+        let stopping = async {
+            stop.await;
+            given_up.cancel();
+            std::future::pending().await
+        };
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.acquire_until(&given_up) => acquired,
+            never = stopping => never,
+        };
+        match acquired {
+            Err(_) if given_up.is_cancelled() => Ok(None),
+            acquired => acquired.map(Some),
+        }
+    }
+
+    /// Acquires the lock unless it is given up.
+    pub(crate) async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
+        let held = self.task.as_ref().and_then(|task| task.held(&self.key));
+        if let Some(held) = held {
+            return enter(&held, self.mode).await;
+        }
+        let options = &self.locks.core().options;
+        let take = |stop| take(self.clone(), stop);
+        let guard = acquiring(options, &self.key, given_up, take).await?;
+        if let Some(task) = &self.task {
+            task.remember(guard.hold());
+        }
+        Ok(guard)
     }
 
     /// Takes over a grant that another process has [detached](Guard::detach), by its owner and token. Without

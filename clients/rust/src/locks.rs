@@ -126,20 +126,20 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
         }
         (state.close(), state.sessions())
     };
-    let closing = sessions.into_iter().map(|(node, session)| async move {
+    let closing = sessions.into_iter().map(|(to, session)| async move {
         let close = command!["LOCK.SESSION", "CLOSE", session];
-        let answer = core.call(None, node, &close).await;
+        let answer = core.call(None, to, &close).await;
         answer.reply.is_ok().then_some(session)
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
     let left = grants.into_iter();
     let left = left.filter(|(_, _, session, _)| !closed.contains(session));
-    let releasing = left.map(|(name, node, _, release)| async move {
-        let calling = core.call(Some(&name.key), node, &release);
+    let releasing = left.map(|(name, to, _, release)| async move {
+        let calling = core.call(Some(&name.key), to, &release);
         let error = match timeout(end.saturating_sub(now()), calling).await {
             Ok(answer) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
-                fault.at(&core.lock().nodes[node].address)
+                fault.at(&core.lock().nodes[to.node].address)
             }
             Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
         };

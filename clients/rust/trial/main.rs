@@ -206,12 +206,11 @@ fn lock(worker: &Shared, request: &Value) -> Result<Lock, (&'static str, String)
 
 async fn acquire(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
     let lock = lock(worker, request)?;
-    let acquired = tokio::select! {
-        biased;
-        acquired = lock.acquire() => acquired.map_err(|error| told(&error))?,
-        () = cancelled.cancelled() => return Err(("cancelled", String::new())),
-    };
-    let guard = Arc::new(acquired);
+    let acquired = lock
+        .acquire_unless(cancelled.cancelled())
+        .await
+        .map_err(|error| told(&error))?;
+    let guard = Arc::new(acquired.ok_or(("cancelled", String::new()))?);
     let (token, owner, lost) = (
         guard.token(),
         guard.owner().to_owned(),

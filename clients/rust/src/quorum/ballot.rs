@@ -154,11 +154,7 @@ impl Ballot {
         let vote = &mut self.votes[place];
         (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());
         self.calls.push(Box::pin(async move {
-            let result = tokio::select! {
-                biased;
-                result = lock.acquire() => result,
-                () = leave.cancelled() => Err(Error::unsent("given up")),
-            };
+            let result = lock.acquire_until(&leave).await;
             Reply::Asked(place, leave, result)
         }));
     }

@@ -17,6 +17,7 @@ use crate::observer::Observer;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
 /// from being acquired, or loses one. See `docs/quorum.md` of redis-lock.
@@ -161,7 +162,8 @@ impl QuorumLock {
     pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
         let (shared, lock) = (&self.quorum.shared, &self.lock);
         let take = |stop| acquire::take(Arc::clone(shared), lock.clone(), stop);
-        acquiring(&shared.options, lock.key(), take).await
+        let never = CancellationToken::new();
+        acquiring(&shared.options, lock.key(), &never, take).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at

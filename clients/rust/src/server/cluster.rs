@@ -3,8 +3,8 @@
 use super::Server;
 use crate::background::timeout;
 use crate::error::Error;
-use crate::state::command;
 use crate::state::reply::{list, number, text};
+use crate::state::{Target, command};
 use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
@@ -88,14 +88,13 @@ impl Servers {
     }
 
     /// Where a reply of this server leads; none: nowhere else.
-    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<usize> {
+    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Target> {
         let address = fault.redirection().filter(|_| self.is_cluster())?;
         self.refresh();
-        if address.starts_with(':') {
-            let host = host_of(&self.server(from));
-            return Some(self.node(&format!("{host}{address}")));
-        }
-        Some(self.node(address))
+        let host = Some(host_of(&self.server(from))).filter(|_| address.starts_with(':'));
+        let node = self.node(&(host.unwrap_or_default() + address));
+        let is_asking = fault.is("ASK");
+        Some(Target { node, is_asking })
     }
 
     /// Has the map of the cluster read again with the next question.

@@ -22,7 +22,7 @@ impl State {
     /// Until when nobody else has the lock.
     pub(crate) fn sure(&self, id: Id) -> Time {
         let claim = &self.claims[&id];
-        let node = &self.nodes[claim.node];
+        let node = &self.nodes[claim.to.node];
         let polled = || node.sures.iter().find(|sure| sure.sent > claim.from); // the grant was known then
         let is_in_session = claim.session != 0 && claim.session == node.session;
         let polled = if is_in_session { polled() } else { None };
@@ -102,7 +102,7 @@ impl State {
         let sure = self.sure(id).min(self.at + lease);
         let ended = self.ended_of(id);
         let claim = self.claims.get_mut(&id).expect("held");
-        let node = &mut self.nodes[claim.node];
+        let node = &mut self.nodes[claim.to.node];
         let is_repeated = claim.from == FAR && node.leaving.contains(&ended);
         if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
@@ -131,7 +131,7 @@ impl State {
         let sure = self.sure(id);
         let claim = self.claims.get_mut(&id).expect("held");
         if let Some(fault) = fault {
-            return Err(fault.clone().at(&self.nodes[claim.node].address));
+            return Err(fault.clone().at(&self.nodes[claim.to.node].address));
         }
         if let Some((_, lease)) = grant_in(&answer.reply) {
             claim.lease = lease;
@@ -142,7 +142,7 @@ impl State {
 
     /// Applies what became of a renewal that takes the grant out of its session.
     pub(crate) fn left(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
-        let (ended, node) = (self.ended_of(id), self.claims[&id].node);
+        let (ended, node) = (self.ended_of(id), self.claims[&id].to.node);
         if answer
             .reply
             .as_ref()
@@ -185,7 +185,7 @@ impl State {
             claim.renounce_owner();
         }
         let Some(fault) = fault else { return Ok(()) };
-        let (ended, holds, node) = (self.ended_of(id), claim.holds, claim.node);
+        let (ended, holds, node) = (self.ended_of(id), claim.holds, claim.to.node);
         if fault.is_gone() {
             if holds == 0 && answer.was_open && !self.losses.contains_key(&ended) {
                 return Ok(());
@@ -231,7 +231,7 @@ impl State {
         let (at, sure) = (self.at, self.sure(id));
         let claim = self.claim(id);
         (claim.sure, claim.session, claim.reason) = (sure.min(at), 0, reason);
-        let node = claim.node;
+        let node = claim.to.node;
         self.nodes[node].is_outside = true;
     }
 

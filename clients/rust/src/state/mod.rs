@@ -23,7 +23,7 @@ mod tests;
 pub(crate) mod time;
 mod waits;
 
-pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
+pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, Target, TaskOwner};
 pub(crate) use grants::Answer;
 pub(crate) use reply::Reply;
 pub(crate) use session::Node;
@@ -139,7 +139,7 @@ impl State {
         };
         if self.names.get(&claim.name) == Some(&id) {
             self.names.remove(&claim.name);
-            self.nodes[claim.node].grants.remove(&id);
+            self.nodes[claim.to.node].grants.remove(&id);
         }
     }
 
@@ -179,7 +179,7 @@ impl State {
         for id in self.names.values() {
             let claim = &self.claims[id];
             let is_there = claim.is_waiting() || self.nodes[node].grants.contains(id);
-            if claim.node == node && is_there {
+            if claim.to.node == node && is_there {
                 let ended = (claim.name.clone(), claim.token);
                 self.displaced.push((ended, node, fault.clone()));
             }
@@ -187,26 +187,25 @@ impl State {
     }
 
     /// Has another node of the cluster asked about what was displaced. It returns a grant that is to be moved there.
-    pub(crate) fn relocate(&mut self, ended: &Ended, node: usize, is_asking: bool) -> Option<Id> {
+    pub(crate) fn relocate(&mut self, ended: &Ended, to: Target) -> Option<Id> {
         if let Some(how) = self.unfinished.get_mut(ended) {
-            how.0 = node;
+            how.0 = to.node;
             return None;
         }
         let id = *self.names.get(&ended.0)?;
         let sure = self.sure(id).max(self.at); // a POLL that began before does not judge it
         let claim = self.claims.get_mut(&id);
         let claim = claim.filter(|claim| claim.token == ended.1)?;
-        let from = std::mem::replace(&mut claim.node, node);
-        claim.is_asking = is_asking;
+        let from = std::mem::replace(&mut claim.to, to).node;
         if claim.phase == Phase::Held {
             (claim.sure, claim.session) = (sure, 0);
             self.nodes[from].grants.remove(&id);
-            let to = &mut self.nodes[node];
-            to.grants.insert(id);
-            (to.soonest, to.is_outside) = (to.soonest.min(sure), true);
+            let node = &mut self.nodes[to.node];
+            node.grants.insert(id);
+            (node.soonest, node.is_outside) = (node.soonest.min(sure), true);
             return Some(id);
         }
-        if from != node {
+        if from != to.node {
             self.set(id, Phase::Asked);
         }
         None

@@ -92,7 +92,7 @@ impl State {
     fn lost(&mut self, node: usize, name: Name, token: u64, reason: String) {
         let known = self.names.get(&name).map(|id| (*id, &self.claims[id]));
         let known = known.filter(|(_, claim)| {
-            (claim.phase, claim.token, claim.node) == (Phase::Held, token, node)
+            (claim.phase, claim.token, claim.to.node) == (Phase::Held, token, node)
         });
         if let Some((id, claim)) = known
             && self.is_cluster
@@ -114,7 +114,7 @@ impl State {
     /// Applies the end of a wait without a grant.
     fn wait_ended(&mut self, id: Id, why: &str) {
         let fault = Error::reply(why);
-        let node = &self.nodes[self.claims[&id].node];
+        let node = &self.nodes[self.claims[&id].to.node];
         if why == "timeout" || why == "cancelled" {
             let ended = format!("the wait has ended: {why}");
             self.end_wait(id, Error::new(ErrorKind::Busy, ended));

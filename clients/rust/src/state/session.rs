@@ -1,6 +1,6 @@
 //! The rules of the session: its beginning and end, and what is due before a POLL.
 
-use super::claim::Phase;
+use super::claim::{Phase, Target};
 use super::reply::{field, grant_in, list, number};
 use super::time::{FAR, Time};
 use super::{Ended, Id, Name, Reply, State};
@@ -84,7 +84,7 @@ impl State {
     }
 
     pub(super) fn wake_waits(&mut self, node: usize) {
-        let is_there = |id: &&Id| self.claims[id].node == node && self.claims[id].is_waiting();
+        let is_there = |id: &&Id| self.claims[id].to.node == node && self.claims[id].is_waiting();
         self.changed.extend(self.names.values().filter(is_there));
     }
 
@@ -119,7 +119,7 @@ impl State {
                 if claim.session == session {
                     continue;
                 }
-                if claim.is_asking {
+                if claim.to.is_asking {
                     due.push((redis::cmd("ASKING"), Box::new(|_, _, _| {})));
                 }
                 let moved = move |state: &mut Self, sent: Time, reply: &Reply| {
@@ -167,7 +167,7 @@ impl State {
         let session = self.nodes[node].session;
         let is_out = |id: &Id| {
             let claim = &self.claims[id];
-            claim.node == node
+            claim.to.node == node
                 && claim.phase == Phase::InLine
                 && claim.session != session
                 && claim.end > self.at
@@ -229,18 +229,20 @@ impl State {
     }
 
     /// The sessions of all nodes, those that were left too.
-    pub(crate) fn sessions(&self) -> Vec<(usize, u64)> {
+    pub(crate) fn sessions(&self) -> Vec<(Target, u64)> {
         let of_node = |(node, it): (usize, &Node)| {
             let all: Vec<u64> = it.left.keys().copied().chain([it.session]).collect();
-            all.into_iter().map(move |session| (node, session))
+            let is_asking = false;
+            let to = Target { node, is_asking };
+            all.into_iter().map(move |session| (to, session))
         };
         let all = self.nodes.iter().enumerate().flat_map(of_node);
         all.filter(|(_, session)| *session != 0).collect()
     }
 
-    /// Ends all waits and grants. It returns the grants: their names, nodes and sessions, and the commands that release
+    /// Ends all waits and grants. It returns the grants: their names, servers and sessions, and the commands that release
     /// them.
-    pub(crate) fn close(&mut self) -> Vec<(Name, usize, u64, Cmd)> {
+    pub(crate) fn close(&mut self) -> Vec<(Name, Target, u64, Cmd)> {
         self.is_closed = true;
         self.nodes.iter().for_each(|node| node.needed.notify_one()); // ends their pauses
         let mut grants = Vec::new();
@@ -254,7 +256,7 @@ impl State {
             let claim = self.claim(id);
             (claim.phase, claim.holds) = (Phase::Released, 0);
             let (name, release) = (claim.name.clone(), claim.release_command());
-            grants.push((name, claim.node, claim.session, release));
+            grants.push((name, claim.to, claim.session, release));
         }
         grants
     }

@@ -142,7 +142,7 @@ fn a_misplaced_release() {
     rig.apply(&[says("MOVED 1 b:1")]);
     let (ended, node, fault) = rig.state.displaced.remove(0);
     assert_eq!((node, fault.redirection()), (0, Some("b:1")));
-    rig.state.relocate(&ended, 1, false);
+    rig.state.relocate(&ended, to(1, false));
     rig.is_due(&[]);
     let due = rig.state.due(1);
     assert_eq!(line(&due[0].0), "LOCK.RELEASE k o ALL TOKEN 50");
@@ -153,7 +153,7 @@ fn close_ends_waits_and_grants() {
     let mut rig = Rig::open();
     let (wait, id) = (rig.in_line("k"), rig.held("held"));
     rig.state.changed.clear();
-    let [(of, 0, 7, release)] = &rig.state.close()[..] else {
+    let [(of, _, 7, release)] = &rig.state.close()[..] else {
         panic!("one grant of the session");
     };
     assert_eq!(
@@ -163,7 +163,7 @@ fn close_ends_waits_and_grants() {
             "LOCK.RELEASE held o HOLDS 0 TOKEN 50 SESSION 7"
         )
     );
-    assert_eq!(rig.state.sessions(), [(0, 7)]);
+    assert!(matches!(rig.state.sessions()[..], [(_, 7)]));
     assert_eq!(rig.state.changed.len(), 2);
     let claim = rig.claim("other", S);
     for failure in [
