@@ -1,15 +1,17 @@
 //! Asks for a lock until there is a grant or an error.
 
 use crate::background::{run, sleep};
-use crate::core::{Core, Options};
+use crate::core::{Core, Options, now};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::pauses::Pauses;
+use crate::state::time::FAR;
 use crate::state::{Claim, Mode, Name, Phase, Step, Target, command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Runs an acquire to its end, and reports that. It is told when it is given up, or when this future is dropped.
@@ -52,7 +54,8 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
         hold.give_up().await;
         return Err(failed(failure));
     }
-    hold.granted(lock.at_most);
+    hold.taken = Instant::now();
+    hold.most = lock.at_most.map_or(FAR, |most| now() + most);
     let hold = Arc::new(hold);
     if let Some(lease) = lock.fixed
         && let Err(error) = hold.renew("acquire", lease, true).await
@@ -93,7 +96,15 @@ impl Hold {
         let caller = Arc::clone(&claim.caller);
         let id = state.ask(claim)?;
         drop(state);
-        Ok(Self::new(&lock.locks, id, name, caller))
+        Ok(Self {
+            locks: lock.locks.clone(),
+            id,
+            name,
+            caller,
+            turn: Mutex::default(),
+            taken: Instant::now(),
+            most: FAR,
+        })
     }
 
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.

@@ -1,7 +1,7 @@
 //! What is done with a grant.
 
 use crate::background::{background, sleep};
-use crate::core::{Core, now};
+use crate::core::Core;
 use crate::error::Error;
 use crate::locks::Locks;
 use crate::state::claim::LEAST_LEASE;
@@ -14,35 +14,19 @@ use tokio::sync::Mutex;
 
 /// A wait, and then a grant that some guards share.
 pub(crate) struct Hold {
-    locks: Locks,
+    pub(crate) locks: Locks,
     pub(crate) id: u64,
-    name: Name,
+    pub(crate) name: Name,
     pub(crate) caller: Arc<Caller>,
     /// Of the calls about the grant.
-    turn: Mutex<()>,
-    taken: Instant,
-    most: Time,
+    pub(crate) turn: Mutex<()>,
+    /// When it was granted.
+    pub(crate) taken: Instant,
+    /// When it ends at the latest.
+    pub(crate) most: Time,
 }
 
 impl Hold {
-    pub(crate) fn new(locks: &Locks, id: u64, name: Name, caller: Arc<Caller>) -> Self {
-        Self {
-            locks: locks.clone(),
-            id,
-            name,
-            caller,
-            turn: Mutex::default(),
-            taken: Instant::now(),
-            most: FAR,
-        }
-    }
-
-    /// The time of the grant begins.
-    pub(crate) fn granted(&mut self, at_most: Option<Duration>) {
-        self.taken = Instant::now();
-        self.most = at_most.map_or(FAR, |most| now() + most);
-    }
-
     pub(crate) fn core(&self) -> &Arc<Core> {
         self.locks.core()
     }
