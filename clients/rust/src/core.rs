@@ -88,6 +88,9 @@ impl Core {
         key: &[u8],
         last: Option<(usize, &Error)>,
     ) -> Result<Target, Error> {
+        if last.is_some_and(|(_, fault)| fault.is_broken()) {
+            self.servers.refresh(); // another node may have taken over
+        }
         let redirected = last.and_then(|(node, fault)| self.servers.redirected(node, fault));
         let to = match redirected {
             Some(to) => to,
@@ -143,7 +146,6 @@ impl Core {
     async fn follow(self: Arc<Self>, displaced: Vec<Displaced>) {
         const PAUSE: Duration = Duration::from_millis(20); // nodes may disagree for a while
         sleep(PAUSE).await;
-        self.servers.refresh();
         join_all(displaced.into_iter().map(|it| self.relocate(it))).await;
     }
 
