@@ -1,49 +1,33 @@
 //! Asks for a lock until there is a grant or an error.
 
 use crate::background::{run, sleep};
-use crate::core::{Core, Options, Target};
+use crate::core::{Core, Options, now};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::hold::Hold;
-use crate::locks::Locks;
+use crate::lock::Lock;
 use crate::pauses::Pauses;
-use crate::state::{Claim, Mode, Name, Phase, Step, command};
-use crate::task::Task;
+use crate::state::time::FAR;
+use crate::state::{Claim, Mode, Name, Phase, Step, Target, command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-
-/// How a lock is acquired.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Terms {
-    pub(crate) mode: Mode,
-    /// A lease that is not renewed.
-    pub(crate) fixed: Option<Duration>,
-    pub(crate) at_most: Option<Duration>,
-    /// None: without a limit.
-    pub(crate) wait: Option<Duration>,
-    /// None: a fresh owner.
-    pub(crate) task: Option<Task>,
-    /// The owner and the token of a grant to adopt.
-    pub(crate) adopts: Option<(Arc<str>, u64)>,
-    /// The reason why these terms are misuse.
-    pub(crate) wrong: Option<&'static str>,
-}
 
 /// Runs an acquire to its end, and reports that. It is told when it is given up, or when this future is dropped.
 pub(crate) async fn acquiring<T: Send + 'static, F>(
     options: &Options,
-    key: &Arc<[u8]>,
+    key: &[u8],
     given_up: &CancellationToken,
     acquire: impl FnOnce(CancellationToken) -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>> + Send + 'static,
 {
-    let (key, observer, begun) = (Arc::clone(key), options.observer.clone(), Instant::now());
-    let stop = given_up.child_token();
-    let (acquiring, stopped) = (acquire(stop.clone()), stop.clone());
-    let _dropped = stop.drop_guard();
+    let (key, observer, begun) = (key.to_vec(), options.observer.clone(), Instant::now());
+    let stopped = given_up.child_token();
+    let acquiring = acquire(stopped.clone());
+    let _dropped = stopped.clone().drop_guard();
     run(async move {
         let acquired = acquiring.await;
         if let Some(observer) = observer {
@@ -57,77 +41,72 @@ where
     .await
 }
 
-/// Acquires a lock, until it is given up or dropped.
-pub(crate) async fn acquire(
-    locks: &Locks,
-    key: &Arc<[u8]>,
-    terms: Terms,
-    given_up: &CancellationToken,
-) -> Result<Guard, Error> {
-    let take = |stop| take(locks.clone(), Arc::clone(key), terms, stop);
-    acquiring(&locks.core().options, key, given_up, take).await
-}
-
-async fn take(
-    locks: Locks,
-    key: Arc<[u8]>,
-    terms: Terms,
-    given_up: CancellationToken,
-) -> Result<Guard, Error> {
-    let core = locks.core();
-    let failed = |failure: Error| failure.of("acquire", &key);
-    if let Some(wrong) = terms.wrong {
-        return Err(failed(Error::misuse(wrong)));
+/// Acquires a lock, until it is given up.
+pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guard, Error> {
+    let failed = |failure: Error| failure.of("acquire", &lock.key);
+    if lock.mode == Mode::Permits(0) {
+        return Err(failed(Error::misuse("a semaphore has at least one permit")));
     }
-    let routed = core.route(&key, None).await;
+    let routed = lock.locks.core().route(&lock.key, None).await;
     let to = routed.map_err(|error| failed(error.at("cluster")))?;
-    let mut hold = begin(&locks, &key, &terms, to).map_err(failed)?;
+    let mut hold = Hold::begin(&lock, &given_up, to).map_err(failed)?;
     if let Err(failure) = hold.ask(&given_up).await {
         hold.give_up().await;
         return Err(failed(failure));
     }
-    hold.granted(terms.at_most);
+    hold.taken = Instant::now();
+    hold.most = lock.at_most.map_or(FAR, |most| now() + most);
     let hold = Arc::new(hold);
-    if let Some(lease) = terms.fixed
+    if let Some(lease) = lock.fixed
         && let Err(error) = hold.renew("acquire", lease, true).await
     {
         hold.give_up().await;
         return Err(error);
     }
-    hold.start(terms.fixed.is_some());
+    hold.start(lock.fixed.is_some());
     Ok(Guard::new(hold))
 }
 
-/// Registers a wait.
-fn begin(locks: &Locks, key: &Arc<[u8]>, terms: &Terms, to: Target) -> Result<Hold, Error> {
-    let core = locks.core();
-    let mut known = core.lock();
-    let task = terms.task.as_ref().map(|task| Arc::clone(&task.owner));
-    let adopts = terms.adopts.clone();
-    let adopted = adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
-    let used = || task.as_ref().and_then(|it| known.state.usable_owner(it));
-    let owner = adopted.or_else(used);
-    let owner = owner.unwrap_or_else(|| known.owner());
-    if let Some(task) = &task {
-        task.set(Some(Arc::clone(&owner)));
-    }
-    let name = Name {
-        key: Arc::clone(key),
-        owner,
-    };
-    let mut claim = Claim::new(name.clone(), terms.wait, core.options.reply, known.state.at);
-    claim.mode = terms.mode;
-    claim.lease = terms.fixed.unwrap_or(core.options.lease);
-    claim.is_fixed = terms.fixed.is_some();
-    claim.adopts = adopts.map(|(_, token)| token);
-    (claim.task, claim.node, claim.is_asking) = (task, to.node, to.is_asking);
-    let caller = Arc::clone(&claim.caller);
-    let id = known.state.ask(claim)?;
-    drop(known);
-    Ok(Hold::new(locks, id, name, caller))
-}
-
 impl Hold {
+    /// Registers a wait.
+    fn begin(lock: &Lock, given_up: &CancellationToken, to: Target) -> Result<Self, Error> {
+        let core = lock.locks.core();
+        let mut state = core.lock();
+        let task = lock.task.as_ref().map(|task| &task.owner);
+        let owner = match (&lock.adopts, task) {
+            (Some((owner, _)), _) => Arc::clone(owner),
+            (None, Some(task)) => {
+                let usable = state.usable_owner(task, &lock.key);
+                let owner = usable.unwrap_or_else(|| state.owner());
+                task.set(Some(Arc::clone(&owner)));
+                owner
+            }
+            (None, None) => state.owner(),
+        };
+        let key = Arc::clone(&lock.key);
+        let name = Name { key, owner };
+        let at = state.at;
+        let mut claim = Claim::new(name.clone(), lock.wait, core.options.reply, at);
+        claim.mode = lock.mode;
+        claim.lease = lock.fixed.unwrap_or(core.options.lease);
+        claim.is_fixed = lock.fixed.is_some();
+        claim.adopts = lock.adopts.as_ref().map(|(_, token)| *token);
+        (claim.task, claim.given_up) = (task.cloned(), given_up.clone());
+        claim.to = to;
+        let caller = Arc::clone(&claim.caller);
+        let id = state.ask(claim)?;
+        drop(state);
+        Ok(Self {
+            locks: lock.locks.clone(),
+            id,
+            name,
+            caller,
+            turn: Mutex::default(),
+            taken: Instant::now(),
+            most: FAR,
+        })
+    }
+
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
     async fn ask(&self, given_up: &CancellationToken) -> Result<(), Error> {
         let (core, id) = (self.core(), self.id);
@@ -136,16 +115,14 @@ impl Hold {
             match self.next()? {
                 Step::Done => return Ok(()),
                 Step::Send(asked) => {
-                    let (node, is_asking) = (asked.node, core.lock().state.claim(id).is_asking);
-                    let to = Target { node, is_asking };
-                    let reply = core.send(to, asked.limit, &asked.command).await;
+                    let reply = core.send(asked.to, asked.limit, &asked.command).await;
                     let is_asked = {
-                        let mut known = core.lock();
-                        known.state.answered(&asked, &reply);
-                        known.state.claim(id).phase == Phase::Asked
+                        let mut state = core.lock();
+                        state.answered(&asked, &reply);
+                        state.claim(id).phase == Phase::Asked
                     };
                     if let Some(fault) = reply.err().filter(|it| is_asked && it.is_passing()) {
-                        self.ask_again(to, &fault, pauses.next()).await;
+                        self.ask_again(asked.to, &fault, pauses.next()).await;
                     }
                 }
                 Step::Rest(rest) => tokio::select! {
@@ -164,23 +141,22 @@ impl Hold {
             .core()
             .route(&self.name().key, Some((asked.node, fault)))
             .await;
-        let mut known = self.core().lock();
-        let resume = known.state.at + pause;
-        let claim = known.state.claim(self.id);
+        let mut state = self.core().lock();
+        let resume = state.at + pause;
+        let claim = state.claim(self.id);
         claim.resume = resume;
         if let (Phase::Asked, Ok(to)) = (claim.phase, routed) {
-            (claim.node, claim.is_asking) = (to.node, to.is_asking);
+            claim.to = to;
         }
     }
 
     /// The next step.
     fn next(&self) -> Result<Step, Error> {
-        let mut known = self.core().lock();
-        let step = known.state.next_step(self.id)?;
-        let claim = known.state.claim(self.id);
-        let node = claim.node;
-        if matches!(step, Step::Rest(_)) || !known.loops[node].is_running {
-            known.run(node);
+        let mut state = self.core().lock();
+        let step = state.next_step(self.id)?;
+        if matches!(step, Step::Rest(_)) {
+            let node = state.claim(self.id).to.node;
+            state.nodes[node].needed.notify_one(); // ends its pause
         }
         Ok(step)
     }
@@ -189,20 +165,20 @@ impl Hold {
     pub(crate) async fn give_up(&self) {
         let core: &Arc<Core> = self.core();
         let (call, to, left) = {
-            let mut known = core.lock();
-            let claim = known.state.claim(self.id);
-            let (node, is_asking, last) = (claim.node, claim.is_asking, claim.last);
-            if !known.state.give_up(self.id) {
+            let mut state = core.lock();
+            let claim = state.claim(self.id);
+            let (to, last) = (claim.to, claim.last);
+            if !state.give_up(self.id) {
                 return;
             }
-            let left = last.saturating_sub(known.state.at);
-            let call = known.state.begin_call(self.name().clone());
-            (call, Target { node, is_asking }, left)
+            let left = last.saturating_sub(state.at);
+            let call = state.begin_call(self.name().clone());
+            (call, to, left)
         };
         let cancel = command!["LOCK.RELEASE", self.name(), "ALL"];
         let reply = core.send(to, left, &cancel).await;
-        let mut known = core.lock();
-        known.state.finished(&(self.name().clone(), 0), &reply);
-        known.state.end_call(call);
+        let mut state = core.lock();
+        state.finished(&(self.name().clone(), 0), &reply);
+        state.end_call(call);
     }
 }

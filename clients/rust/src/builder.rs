@@ -6,6 +6,7 @@ use crate::locks::Locks;
 use crate::observer::Observer;
 use crate::quorum::Quorum;
 use crate::server::{Server, Servers};
+use crate::state::claim::LEAST_LEASE;
 use crate::testing::StandIn;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
@@ -67,17 +68,15 @@ impl Builder {
         self
     }
 
-    /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1. With less, each
-    /// acquire fails with [`Misuse`](crate::ErrorKind::Misuse).
+    /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease;
+        self.options.lease = lease.max(LEAST_LEASE);
         self
     }
 
-    /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1, as
-    /// [`lease`](Self::lease).
+    /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1.
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.options.silence = silence;
+        self.options.silence = silence.max(LEAST_LEASE);
         self
     }
 
@@ -97,7 +96,7 @@ impl Builder {
     #[must_use]
     pub fn client(self, client: &Client) -> Locks {
         let server = Server::one(client.clone(), self.options.reply);
-        self.on(Servers::One(Arc::new(server)))
+        self.on(Servers::one(server))
     }
 
     /// Locks on one server.
@@ -145,7 +144,7 @@ impl Builder {
         };
         let client = build().map_err(|error| unusable(&error))?;
         let server = Server::of_sentinels(client, &master, self.options.reply);
-        Ok(self.on(Servers::One(Arc::new(server))))
+        Ok(self.on(Servers::one(server)))
     }
 
     /// Locks on a cluster. Some of its nodes are enough; the others are found, and logged in to like the first of these.
@@ -165,7 +164,7 @@ impl Builder {
         nodes: impl IntoIterator<Item = S>,
     ) -> Result<Locks, Error> {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
-        let servers = Servers::cluster(nodes, self.options.reply);
+        let servers = Servers::cluster(&nodes, self.options.reply);
         servers
             .map(|servers| self.on(servers))
             .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
@@ -175,7 +174,7 @@ impl Builder {
     #[must_use]
     pub fn stand_in(self, stand_in: &StandIn) -> Locks {
         let server = Server::stand_in(stand_in, self.options.reply);
-        self.on(Servers::One(Arc::new(server)))
+        self.on(Servers::one(server))
     }
 
     /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All

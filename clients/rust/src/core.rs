@@ -4,13 +4,13 @@ use crate::background::{background, sleep};
 use crate::error::Error;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
-use crate::server::{Server, Servers};
-use crate::state::{Answer, Ended, Node, Reply, State, Time};
+use crate::server::Servers;
+use crate::state::{Answer, Displaced, Node, Reply, State, Target, Time};
+use futures_util::future::join_all;
 use redis::Cmd;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -35,38 +35,13 @@ pub(crate) struct Core {
     pub(crate) closing: CancellationToken,
     /// Begins each owner.
     process: String,
-    known: Mutex<Known>,
-}
-
-/// What is known: the state, and the servers and loops of its nodes.
-pub(crate) struct Known {
-    pub(crate) state: State,
-    pub(crate) loops: Vec<Loop>,
-    owners: u64,
-}
-
-/// The loop of a node.
-pub(crate) struct Loop {
-    pub(crate) server: Arc<Server>,
-    pub(crate) is_running: bool,
-    /// To the observer.
-    pub(crate) is_down: bool,
-    /// A call needs the loop.
-    pub(crate) needed: Arc<Notify>,
-}
-
-/// Where the next command about a key goes.
-#[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) node: usize,
-    /// ASK led there.
-    pub(crate) is_asking: bool,
+    state: Mutex<State>,
 }
 
 /// The state, until the end of the borrow: then the callers of what has changed are woken.
 pub(crate) struct Locked<'a> {
     core: &'a Arc<Core>,
-    known: Option<MutexGuard<'a, Known>>,
+    state: Option<MutexGuard<'a, State>>,
 }
 
 /// The time of a monotonic clock.
@@ -88,11 +63,7 @@ impl Core {
             servers,
             loops: TaskTracker::new(),
             closing: CancellationToken::new(),
-            known: Mutex::new(Known {
-                state,
-                loops: Vec::new(),
-                owners: 0,
-            }),
+            state: Mutex::new(state),
         })
     }
 
@@ -103,11 +74,11 @@ impl Core {
 
     /// The state, at this time.
     pub(crate) fn lock(self: &Arc<Self>) -> Locked<'_> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.state.at = now().max(known.state.at + Duration::from_nanos(1));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.at = now().max(state.at + Duration::from_nanos(1));
         Locked {
             core: self,
-            known: Some(known),
+            state: Some(state),
         }
     }
 
@@ -117,32 +88,30 @@ impl Core {
         key: &[u8],
         last: Option<(usize, &Error)>,
     ) -> Result<Target, Error> {
-        let redirected = last.and_then(|(node, fault)| {
-            let from = Arc::clone(&self.lock().loops[node].server);
-            self.servers.redirected(&from, fault)
-        });
-        let is_asking = redirected.is_some() && last.is_some_and(|(_, fault)| fault.is("ASK"));
-        let server = match redirected {
-            Some(server) => server,
-            None => self.servers.find(key, self.options.reply).await?,
+        if last.is_some_and(|(_, fault)| fault.is_broken()) {
+            self.servers.refresh(); // another node may have taken over
+        }
+        let redirected = last.and_then(|(node, fault)| self.servers.redirected(node, fault));
+        let to = match redirected {
+            Some(to) => to,
+            None => Target {
+                node: self.servers.find(key).await?,
+                is_asking: false,
+            },
         };
-        let node = self.lock().node_of(&server);
-        Ok(Target { node, is_asking })
+        self.lock().start(to.node);
+        Ok(to)
     }
 
     /// Sends a command to a node until it is answered, for two reply timeouts. It follows the key, if it is about one.
     pub(crate) async fn call(
         self: &Arc<Self>,
         key: Option<&[u8]>,
-        node: usize,
+        mut to: Target,
         command: &Cmd,
     ) -> Answer {
         let end = now() + 2 * self.options.reply;
         let (mut pauses, mut was_open) = (Pauses::default(), false);
-        let mut to = Target {
-            node,
-            is_asking: false,
-        };
         loop {
             let sent = now();
             let reply = self.send(to, end.saturating_sub(sent), command).await;
@@ -168,37 +137,43 @@ impl Core {
 
     /// Sends a command once.
     pub(crate) async fn send(self: &Arc<Self>, to: Target, left: Duration, command: &Cmd) -> Reply {
-        let server = Arc::clone(&self.lock().loops[to.node].server);
         let limit = self.options.reply.min(left);
+        let server = self.servers.server(to.node);
         server.call(limit, to.is_asking, command).await
     }
 
-    /// Follows what a node of the cluster has redirected.
-    async fn redirect(self: Arc<Self>, ended: Ended, node: usize, fault: Error) {
+    /// Looks for what was displaced.
+    async fn follow(self: Arc<Self>, displaced: Vec<Displaced>) {
         const PAUSE: Duration = Duration::from_millis(20); // nodes may disagree for a while
-        let routed = self.route(&ended.0.key, Some((node, &fault))).await;
         sleep(PAUSE).await;
-        let to = routed.unwrap_or(Target {
-            node,
-            is_asking: false,
-        });
+        join_all(displaced.into_iter().map(|it| self.relocate(it))).await;
+    }
+
+    async fn relocate(self: &Arc<Self>, (ended, from, fault): Displaced) {
+        let key = &ended.0.key;
+        let Ok(to) = self.route(key, Some((from, &fault))).await else {
+            return;
+        };
         let (id, call, session, renew) = {
-            let mut known = self.lock();
-            let id = known.state.redirect(&ended, to.node, to.is_asking);
-            known.run(to.node);
-            let session = known.state.nodes[to.node].session;
+            let mut state = self.lock();
+            if to.node == from && fault.redirection().is_none() {
+                return;
+            }
+            let id = state.relocate(&ended, to);
+            state.nodes[to.node].needed.notify_one();
+            let session = state.nodes[to.node].session;
             let Some(id) = id.filter(|_| session != 0) else {
                 return; // the loop will ask
             };
-            let renew = known.state.claims[&id].renew_command(session);
-            (id, known.state.begin_call(ended.0), session, renew)
+            let renew = state.claims[&id].renew_command(session);
+            (id, state.begin_call(ended.0), session, renew)
         };
         // A POLL that waits would keep the loop from asking for long.
         let sent = now();
         let reply = self.send(to, self.options.reply, &renew).await;
-        let mut known = self.lock();
-        known.state.moved(to.node, id, session, sent, &reply);
-        known.state.end_call(call);
+        let mut state = self.lock();
+        state.moved(to.node, id, session, sent, &reply);
+        state.end_call(call);
     }
 }
 
@@ -225,45 +200,28 @@ impl Locked<'_> {
         format!("{}{:x}", self.core.process, self.owners).into()
     }
 
-    fn node_of(&mut self, server: &Arc<Server>) -> usize {
-        let is_it = |it: &Loop| Arc::ptr_eq(&it.server, server);
-        self.loops.iter().position(is_it).unwrap_or_else(|| {
-            self.state.nodes.push(Node::new(&server.address));
-            self.loops.push(Loop {
-                server: Arc::clone(server),
-                is_running: false,
-                is_down: false,
-                needed: Arc::default(),
-            });
-            self.loops.len() - 1
-        })
-    }
-
-    /// Starts the loop of a node if it is not running, and ends its pause.
-    pub(crate) fn run(&mut self, node: usize) {
-        let core = Arc::clone(self.core);
-        self.loops[node].needed.notify_one();
-        if !self.loops[node].is_running && !self.state.is_closed {
-            self.loops[node].is_running = true;
-            let running = crate::session::run(Arc::clone(&core), node);
-            let running = core.loops.track_future(running);
-            background().spawn(running);
+    /// Starts the loop of a node that is used for the first time.
+    fn start(&mut self, node: usize) {
+        while self.nodes.len() <= node {
+            let server = self.core.servers.server(self.nodes.len());
+            self.nodes.push(Node::new(&server.address));
+        }
+        if !std::mem::replace(&mut self.nodes[node].is_started, true) {
+            let running = crate::session::run(Arc::clone(self.core), node);
+            background().spawn(self.core.loops.track_future(running));
         }
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let Some(mut known) = self.known.take() else {
+        let Some(mut state) = self.state.take() else {
             return;
         };
-        let changed = std::mem::take(&mut known.state.changed);
-        let changed: Vec<_> = changed
-            .iter()
-            .filter_map(|id| known.state.notice(*id))
-            .collect();
-        let redirected = std::mem::take(&mut known.state.redirected);
-        drop(known); // first, so that a caller who is woken does not wait for it
+        let changed = std::mem::take(&mut state.changed);
+        let changed: Vec<_> = changed.iter().filter_map(|id| state.notice(*id)).collect();
+        let displaced = std::mem::take(&mut state.displaced);
+        drop(state); // first, so that a caller who is woken does not wait for it
         for (caller, loss) in changed {
             caller.changed.notify_one();
             if let Some(error) = loss {
@@ -271,22 +229,22 @@ impl Drop for Locked<'_> {
                 report_loss(self.core.options.observer.as_ref(), error);
             }
         }
-        for (ended, node, fault) in redirected {
-            background().spawn(Arc::clone(self.core).redirect(ended, node, fault));
+        if !displaced.is_empty() {
+            background().spawn(Arc::clone(self.core).follow(displaced));
         }
     }
 }
 
 impl Deref for Locked<'_> {
-    type Target = Known;
+    type Target = State;
 
-    fn deref(&self) -> &Known {
-        self.known.as_ref().expect("until the end")
+    fn deref(&self) -> &State {
+        self.state.as_ref().expect("until the end")
     }
 }
 
 impl DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut Known {
-        self.known.as_mut().expect("until the end")
+    fn deref_mut(&mut self) -> &mut State {
+        self.state.as_mut().expect("until the end")
     }
 }

@@ -1,7 +1,7 @@
 //! What is done with a grant.
 
 use crate::background::{background, sleep};
-use crate::core::{Core, now};
+use crate::core::Core;
 use crate::error::Error;
 use crate::locks::Locks;
 use crate::state::claim::LEAST_LEASE;
@@ -14,35 +14,19 @@ use tokio::sync::Mutex;
 
 /// A wait, and then a grant that some guards share.
 pub(crate) struct Hold {
-    locks: Locks,
+    pub(crate) locks: Locks,
     pub(crate) id: u64,
-    name: Name,
+    pub(crate) name: Name,
     pub(crate) caller: Arc<Caller>,
     /// Of the calls about the grant.
-    turn: Mutex<()>,
-    taken: Instant,
-    most: Time,
+    pub(crate) turn: Mutex<()>,
+    /// When it was granted.
+    pub(crate) taken: Instant,
+    /// When it ends at the latest.
+    pub(crate) most: Time,
 }
 
 impl Hold {
-    pub(crate) fn new(locks: &Locks, id: u64, name: Name, caller: Arc<Caller>) -> Self {
-        Self {
-            locks: locks.clone(),
-            id,
-            name,
-            caller,
-            turn: Mutex::default(),
-            taken: Instant::now(),
-            most: FAR,
-        }
-    }
-
-    /// The time of the grant begins.
-    pub(crate) fn granted(&mut self, at_most: Option<Duration>) {
-        self.taken = Instant::now();
-        self.most = at_most.map_or(FAR, |most| now() + most);
-    }
-
     pub(crate) fn core(&self) -> &Arc<Core> {
         self.locks.core()
     }
@@ -52,7 +36,7 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> u64 {
-        self.core().lock().state.claim(self.id).token
+        self.core().lock().claim(self.id).token
     }
 
     fn misuse(&self, operation: &'static str, why: &'static str) -> Error {
@@ -61,20 +45,20 @@ impl Hold {
 
     /// Fails if the grant is lost or released.
     pub(crate) fn status(&self) -> Result<(), Error> {
-        let status = self.core().lock().state.require_held(self.id);
+        let status = self.core().lock().require_held(self.id);
         status.map_err(|failure| failure.of("hold", &self.name.key))
     }
 
     /// How long it is sure that nobody else has the lock.
     pub(crate) fn remaining(&self) -> Duration {
-        let known = self.core().lock();
-        let is_held = known.state.require_held(self.id).is_ok();
+        let state = self.core().lock();
+        let is_held = state.require_held(self.id).is_ok();
         let sure = if is_held {
-            known.state.sure(self.id)
+            state.sure(self.id)
         } else {
             Time::ZERO
         };
-        sure.saturating_sub(known.state.at)
+        sure.saturating_sub(state.at)
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
@@ -86,13 +70,13 @@ impl Hold {
         background().spawn(async move {
             while let Some(hold) = weak.upgrade() {
                 let (lasts, release) = {
-                    let mut known = hold.core().lock();
-                    let Some((end, reason)) = known.state.end_of(hold.id, hold.most) else {
+                    let mut state = hold.core().lock();
+                    let Some((end, reason)) = state.end_of(hold.id, hold.most) else {
                         return;
                     };
-                    let lasts = end.saturating_sub(known.state.at);
+                    let lasts = end.saturating_sub(state.at);
                     let is_over = lasts.is_zero();
-                    (lasts, is_over.then(|| known.state.end(hold.id, reason)))
+                    (lasts, is_over.then(|| state.end(hold.id, reason)))
                 };
                 if let Some(release) = release {
                     let released = hold.call("release", |_, _| Ok(release), State::released);
@@ -117,17 +101,17 @@ impl Hold {
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
         let failed = |failure: Error| failure.of(operation, &self.name.key);
-        let (command, call, node) = {
-            let mut known = self.core().lock();
-            let command = before(&mut known.state, self.id).map_err(failed)?;
-            let call = known.state.begin_call(self.name.clone());
-            (command, call, known.state.claim(self.id).node)
+        let (command, call, to) = {
+            let mut state = self.core().lock();
+            let command = before(&mut state, self.id).map_err(failed)?;
+            let call = state.begin_call(self.name.clone());
+            (command, call, state.claim(self.id).to)
         };
         let key = Some(&*self.name.key);
-        let answer = self.core().call(key, node, &command).await;
-        let mut known = self.core().lock();
-        let result = after(&mut known.state, self.id, &answer);
-        known.state.end_call(call);
+        let answer = self.core().call(key, to, &command).await;
+        let mut state = self.core().lock();
+        let result = after(&mut state, self.id, &answer);
+        state.end_call(call);
         result.map_err(failed)
     }
 
@@ -169,7 +153,7 @@ impl Hold {
 
     /// Gives the grant another lease, from now on.
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_fixed = self.core().lock().state.claim(self.id).is_fixed;
+        let is_fixed = self.core().lock().claim(self.id).is_fixed;
         if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
             let why =
                 "a lease must be at least 1 millisecond, and 1 second where the session renews it";
@@ -180,7 +164,7 @@ impl Hold {
 
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_entered = self.core().lock().state.claim(self.id).holds > 1;
+        let is_entered = self.core().lock().claim(self.id).holds > 1;
         if is_entered || lease < Duration::from_millis(1) {
             let why =
                 "a lease must be at least 1 millisecond, and the task must have one hold only";
@@ -236,6 +220,6 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.core().lock().state.remove(self.id);
+        self.core().lock().remove(self.id);
     }
 }

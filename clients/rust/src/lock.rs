@@ -1,13 +1,12 @@
 //! A lock, before it is acquired.
 
-use crate::acquire::{Terms, acquire};
+use crate::acquire::{acquiring, take};
 use crate::background::sleep;
 use crate::error::{Error, ErrorKind};
 use crate::guard::{Guard, enter};
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 use crate::state::Mode;
-use crate::state::claim::LEAST_LEASE;
 use crate::task::Task;
 use std::convert::Infallible;
 use std::fmt;
@@ -34,71 +33,49 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 #[must_use = "nothing is acquired before a call of acquire"]
 pub struct Lock {
-    locks: Locks,
-    key: Arc<[u8]>,
-    terms: Terms,
+    pub(crate) locks: Locks,
+    pub(crate) task: Option<Task>,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) mode: Mode,
+    /// A lease that is not renewed.
+    pub(crate) fixed: Option<Duration>,
+    pub(crate) at_most: Option<Duration>,
+    /// None: without a limit.
+    pub(crate) wait: Option<Duration>,
+    /// The owner and the token of a grant to adopt.
+    pub(crate) adopts: Option<(Arc<str>, u64)>,
 }
 
 impl Lock {
     pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], mode: Mode) -> Self {
-        let options = &locks.core().options;
-        let is_short = options.lease.min(options.silence) < LEAST_LEASE;
-        let permits = 1..=i32::MAX.unsigned_abs();
-        let wrong = match mode {
-            _ if is_short => Some("the lease and the silence of a client are at least 1 second"),
-            Mode::Permits(most) if !permits.contains(&most) => {
-                Some("a semaphore must have 1 to 2^31 - 1 permits")
-            }
-            _ => None,
-        };
-        let (key, task) = (locks.core().key(key), task.cloned());
-        let terms = Terms {
+        Self {
+            locks: locks.clone(),
+            task: task.cloned(),
+            key: locks.core().key(key),
             mode,
-            task,
-            wrong,
-            ..Terms::default()
-        };
-        let locks = locks.clone();
-        Self { locks, key, terms }
+            fixed: None,
+            at_most: None,
+            wait: None,
+            adopts: None,
+        }
     }
 
     /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy). Zero does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
+        self.wait = Some(wait);
         self
     }
 
-    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it. With less than a millisecond an
-    /// acquire fails with [`Misuse`](ErrorKind::Misuse).
+    /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it. With zero an acquire fails with
+    /// [`Misuse`](ErrorKind::Misuse).
     pub fn fixed(mut self, lease: Duration) -> Self {
-        self.terms.fixed = Some(lease);
-        if lease < Duration::from_millis(1) {
-            self.terms.wrong = Some("a lease must be at least 1 millisecond");
-        }
+        self.fixed = Some(lease);
         self
     }
 
     /// Ends the grant after this time: then it is lost.
     pub fn at_most(mut self, most: Duration) -> Self {
-        self.terms.at_most = Some(most);
-        self
-    }
-
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    /// The same lock of another client.
-    pub(crate) fn on(&self, locks: &Locks) -> Self {
-        Self {
-            locks: locks.clone(),
-            ..self.clone()
-        }
-    }
-
-    /// The same lock without a maximum time.
-    pub(crate) fn endless(mut self) -> Self {
-        self.terms.at_most = None;
+        self.at_most = Some(most);
         self
     }
 
@@ -161,12 +138,14 @@ impl Lock {
 
     /// Acquires the lock unless it is given up.
     pub(crate) async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
-        let task = self.terms.task.as_ref();
-        if let Some(held) = task.and_then(|task| task.held(&self.key)) {
-            return enter(&held, self.terms.mode).await;
+        let held = self.task.as_ref().and_then(|task| task.held(&self.key));
+        if let Some(held) = held {
+            return enter(&held, self.mode).await;
         }
-        let guard = acquire(&self.locks, &self.key, self.terms.clone(), given_up).await?;
-        if let Some(task) = task {
+        let options = &self.locks.core().options;
+        let take = |stop| take(self.clone(), stop);
+        let guard = acquiring(options, &self.key, given_up, take).await?;
+        if let Some(task) = &self.task {
             task.remember(guard.hold());
         }
         Ok(guard)
@@ -196,8 +175,8 @@ impl Lock {
     /// [`Refused`](ErrorKind::Refused) by the server.
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
         let mut lock = self.clone().wait(Duration::ZERO);
-        lock.terms.task = None;
-        lock.terms.adopts = Some((owner.into().into(), token));
+        lock.task = None;
+        lock.adopts = Some((owner.into().into(), token));
         lock.acquire().await
     }
 
@@ -313,9 +292,7 @@ pub(crate) async fn work_under<G, T, E: From<Error>>(
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(&self.key);
-        f.debug_struct("Lock")
-            .field("key", &key)
-            .field("terms", &self.terms)
-            .finish_non_exhaustive()
+        let mut debug = f.debug_struct("Lock");
+        debug.field("key", &key).finish_non_exhaustive()
     }
 }

@@ -44,7 +44,7 @@ struct Owned(Arc<Core>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.0.lock().state.close();
+        self.0.lock().close();
         self.0.closing.cancel();
     }
 }
@@ -120,43 +120,30 @@ impl Locks {
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let end = now() + 2 * core.options.reply;
     let (grants, sessions) = {
-        let mut known = core.lock();
-        if known.state.is_closed {
+        let mut state = core.lock();
+        if state.is_closed {
             return Ok(());
         }
-        let needed = known.loops.iter().map(|it| &it.needed);
-        needed.for_each(|needed| needed.notify_one()); // ends their pauses
-        (known.state.close(), known.state.sessions())
+        (state.close(), state.sessions())
     };
-    let closing = sessions.into_iter().map(|(node, session)| async move {
+    let closing = sessions.into_iter().map(|(to, session)| async move {
         let close = command!["LOCK.SESSION", "CLOSE", session];
-        let answer = core.call(None, node, &close).await;
+        let answer = core.call(None, to, &close).await;
         answer.reply.is_ok().then_some(session)
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
-    let releases: Vec<_> = {
-        let known = core.lock();
-        let claims = grants.iter().filter_map(|id| known.state.claims.get(id));
-        let left = claims.filter(|claim| !closed.contains(&claim.session));
-        left.map(|claim| {
-            (
-                Arc::clone(&claim.name.key),
-                claim.node,
-                claim.release_command(),
-            )
-        })
-        .collect()
-    };
-    let releasing = releases.into_iter().map(|(key, node, command)| async move {
-        let calling = core.call(Some(&key), node, &command);
+    let left = grants.into_iter();
+    let left = left.filter(|(_, _, session, _)| !closed.contains(session));
+    let releasing = left.map(|(name, to, _, release)| async move {
+        let calling = core.call(Some(&name.key), to, &release);
         let error = match timeout(end.saturating_sub(now()), calling).await {
             Ok(answer) => {
                 let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
-                fault.at(&core.lock().state.nodes[node].address)
+                fault.at(&core.lock().nodes[to.node].address)
             }
             Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
         };
-        Some(error.of("close", &key))
+        Some(error.of("close", &name.key))
     });
     let failures = join_all(releasing).await;
     core.loops.close();

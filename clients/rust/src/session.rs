@@ -8,39 +8,45 @@ use crate::pauses::Pauses;
 use crate::server::{Link, Server};
 use crate::state::reply::number;
 use crate::state::time::millis;
-use crate::state::{Reply, Time, command};
+use crate::state::{Reply, command};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polls until nothing depends on the session, or the client is closed.
+/// Polls until the client is closed.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let polling = poll(&core, node);
-    if core.closing.run_until_cancelled(polling).await.is_none() {
-        observe(&core, &mut core.lock(), node, None);
-    }
+    core.closing.run_until_cancelled(polling).await;
+    observe(&core, &mut core.lock(), node, None);
 }
 
-/// Polls until nothing depends on the session.
 async fn poll(core: &Arc<Core>, node: usize) {
-    let server = Arc::clone(&core.lock().loops[node].server);
+    let server = core.servers.server(node);
     let mut link = Link::default();
     let (mut pauses, mut was_unknown) = (Pauses::default(), false);
     loop {
         let began = crate::core::now();
         let fault = round(core, node, &server, &link).await.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
-        if fault.is_some() && !is_unknown {
+        let broken = fault.as_ref().filter(|_| !is_unknown);
+        let is_unsure = {
+            let mut state = core.lock();
+            if state.is_closed {
+                return;
+            }
+            if let Some(fault) = broken {
+                state.failed(node, began, fault);
+            } else if is_unknown {
+                state.session_ended(node);
+            }
+            observe(core, &mut state, node, broken);
+            state.is_unsure(node)
+        };
+        if broken.is_some() {
             link = Link::default();
         }
-        let Some(is_unsure) = judge(core, node, began, fault.as_ref()) else {
-            return;
-        };
         if fault.is_none() || is_unknown && !was_unknown {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
-        }
-        if !is_unknown && core.servers.is_cluster() {
-            let _ = timeout(core.options.reply, relocate(core, node)).await;
         }
         // Grants that are unsure are about to be judged.
         let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });
@@ -48,28 +54,10 @@ async fn poll(core: &Arc<Core>, node: usize) {
     }
 }
 
-/// Applies the end of a round. It returns whether the time of a grant has passed; none: the loop has ended.
-fn judge(core: &Arc<Core>, node: usize, began: Time, fault: Option<&Error>) -> Option<bool> {
-    let mut known = core.lock();
-    let broken = fault.filter(|fault| !fault.is("NOSESSION"));
-    if let Some(broken) = broken {
-        known.state.failed(node, began, broken);
-    } else if fault.is_some() {
-        known.state.session_ended(node);
-    }
-    if known.state.is_closed || broken.is_some() && known.state.is_idle(node) {
-        known.loops[node].is_running = false; // until it is needed
-        observe(core, &mut known, node, None);
-        return None;
-    }
-    observe(core, &mut known, node, broken);
-    Some(known.state.is_unsure(node))
-}
-
 /// Pauses; but a call that needs a session is not kept waiting.
 async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     const LEAST: Duration = Duration::from_millis(50);
-    let needed = Arc::clone(&core.lock().loops[node].needed);
+    let needed = Arc::clone(&core.lock().nodes[node].needed);
     sleep(pause.min(LEAST)).await;
     let _ = timeout(pause.saturating_sub(LEAST), needed.notified()).await;
 }
@@ -78,16 +66,16 @@ async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
 async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> Result<(), Error> {
     let limit = core.options.reply;
     let mut session = {
-        let mut known = core.lock();
-        known.state.leave_session(node);
-        known.state.nodes[node].session
+        let mut state = core.lock();
+        state.leave_session(node);
+        state.nodes[node].session
     };
     if session == 0 {
         session = open(core, server, link).await?;
         let is_closed = {
-            let mut known = core.lock();
-            known.state.opened(node, session);
-            known.state.is_closed
+            let mut state = core.lock();
+            state.opened(node, session);
+            state.is_closed
         };
         if is_closed {
             let close = command!["LOCK.SESSION", "CLOSE", session];
@@ -96,31 +84,31 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
         }
     }
     let (sent, due) = {
-        let mut known = core.lock();
-        (known.state.at, known.state.due(node))
+        let mut state = core.lock();
+        (state.at, state.due(node))
     };
     let (commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
     if !commands.is_empty() {
         let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
         let replies = server.send(link, limit * many, commands).await;
-        let mut known = core.lock();
+        let mut state = core.lock();
         for (apply, reply) in applies.into_iter().zip(&replies) {
-            apply(&mut known.state, sent, reply);
+            apply(&mut state, sent, reply);
         }
         if let Some(Err(fault)) = replies.into_iter().find(is_broken) {
             return Err(fault);
         }
     }
     let (sent, block) = {
-        let mut known = core.lock();
-        (known.state.at, known.state.block(node))
+        let mut state = core.lock();
+        (state.at, state.block(node))
     };
     let poll = command!["LOCK.SESSION", "POLL", session, "BLOCK", millis(block)];
     let mut replies = server.send(link, limit + block, vec![poll]).await;
     let reply = replies.pop().expect("a reply")?;
-    let mut known = core.lock();
-    if known.state.nodes[node].session == session {
-        known.state.polled(node, sent, &reply);
+    let mut state = core.lock();
+    if state.nodes[node].session == session {
+        state.polled(node, sent, &reply);
     }
     Ok(())
 }
@@ -140,28 +128,15 @@ async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Err
     }
 }
 
-/// Has what a node of the cluster that does not answer may have lost to another one asked for there.
-async fn relocate(core: &Arc<Core>, node: usize) {
-    let claims = core.lock().state.claims_on(node);
-    core.servers.refresh();
-    for (id, name) in claims {
-        if let Ok(to) = core.route(&name.key, None).await
-            && to.node != node
-        {
-            core.lock().state.follow(id, node, to.node);
-        }
-    }
-}
-
 /// Reports that the connection has broken or is back.
-fn observe(core: &Arc<Core>, known: &mut Locked<'_>, node: usize, fault: Option<&Error>) {
-    let it = &mut known.loops[node];
+fn observe(core: &Arc<Core>, state: &mut Locked<'_>, node: usize, fault: Option<&Error>) {
+    let it = &mut state.nodes[node];
     if it.is_down == fault.is_some() {
         return;
     }
     it.is_down = fault.is_some();
     let (server, cause) = (
-        it.server.address.clone(),
+        it.address.clone(),
         fault.map(|fault| fault.cause().to_owned()),
     );
     crate::core::observe(core.options.observer.as_ref(), move |observer| {

@@ -33,13 +33,10 @@ pub async fn acquire(locks: &[Lock], wait: Option<Duration>) -> Result<Vec<Guard
     order.sort_by_key(|place| locks[*place].key());
     let mut taken: Vec<(usize, Guard)> = Vec::new();
     for place in order {
-        let lock = locks[place].clone();
-        let left = wait.map(|wait| wait.saturating_sub(begun.elapsed()));
-        let lock = if let Some(left) = left {
-            lock.wait(left)
-        } else {
-            lock
-        };
+        let mut lock = locks[place].clone();
+        if let Some(wait) = wait {
+            lock = lock.wait(wait.saturating_sub(begun.elapsed()));
+        }
         match lock.acquire().await {
             Ok(guard) => taken.push((place, guard)),
             Err(error) => {

@@ -16,9 +16,6 @@ pub(super) async fn take(
     lock: Lock,
     given_up: CancellationToken,
 ) -> Result<QuorumGuard, Error> {
-    if let Some(wrong) = lock.terms().wrong {
-        return Err(Error::misuse(wrong).of("acquire", lock.key()));
-    }
     let mut ballot = Ballot::new(quorum, lock, given_up.clone());
     let taken = acquire(&mut ballot, &given_up).await;
     ballot.finish(taken.as_ref().ok().cloned());
@@ -32,7 +29,7 @@ async fn acquire(
     ballot: &mut Ballot,
     given_up: &CancellationToken,
 ) -> Result<Arc<Together>, Error> {
-    let (begun, wait) = (Instant::now(), ballot.lock.terms().wait);
+    let (begun, wait) = (Instant::now(), ballot.lock.wait);
     let wait = wait.unwrap_or(Duration::MAX);
     let left = || wait.saturating_sub(begun.elapsed());
     let (mut pauses, mut is_stuck) = (Pauses::default(), wait.is_zero());

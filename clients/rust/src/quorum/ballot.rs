@@ -122,7 +122,7 @@ impl Ballot {
     /// Acquires the lock of all servers that have neither granted it nor are being asked.
     pub(super) async fn ask_rest(&mut self, wait: Duration) {
         // Nobody renews what it has with a fixed lease.
-        let fixed = self.lock.terms().fixed;
+        let fixed = self.lock.fixed;
         let wait = fixed.map_or(wait, |lease| wait.min(lease / 2));
         for place in 0..self.votes.len() {
             let vote = &self.votes[place];
@@ -144,10 +144,12 @@ impl Ballot {
 
     /// Acquires the lock of one server.
     fn ask(&mut self, place: usize, wait: Duration, is_in_line: bool) {
-        let mut lock = self.lock.on(&self.member(place).locks).wait(wait);
-        if is_in_line {
-            lock = lock.endless(); // the other servers see to it
-        }
+        let lock = Lock {
+            locks: self.member(place).locks.clone(),
+            at_most: self.lock.at_most.filter(|_| !is_in_line), // the other servers see to it
+            wait: Some(wait),
+            ..self.lock.clone()
+        };
         let leave = self.given_up.child_token();
         let vote = &mut self.votes[place];
         (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());

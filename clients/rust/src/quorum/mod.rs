@@ -62,7 +62,7 @@ struct Member {
 impl Member {
     /// The connection of its session has broken.
     fn is_down(&self) -> bool {
-        self.locks.core().lock().loops.iter().any(|it| it.is_down)
+        self.locks.core().lock().nodes.iter().any(|it| it.is_down)
     }
 }
 
@@ -163,7 +163,7 @@ impl QuorumLock {
         let (shared, lock) = (&self.quorum.shared, &self.lock);
         let take = |stop| acquire::take(Arc::clone(shared), lock.clone(), stop);
         let never = CancellationToken::new();
-        acquiring(&shared.options, &lock.key().into(), &never, take).await
+        acquiring(&shared.options, lock.key(), &never, take).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at

@@ -1,27 +1,21 @@
-//! Which server has a key.
+//! Which server has a key: the only one, or a node of a cluster.
 
 use super::Server;
 use crate::background::timeout;
 use crate::error::Error;
-use crate::state::command;
 use crate::state::reply::{list, number, text};
+use crate::state::{Target, command};
 use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
-use redis::{Client, ConnectionAddr, ConnectionInfo, Value};
+use redis::{Client, ConnectionAddr, ConnectionInfo};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The one server, or the nodes of a cluster.
-pub(crate) enum Servers {
-    One(Arc<Server>),
-    Cluster(Box<Cluster>),
-}
-
-/// The nodes of a cluster that are known.
-pub(crate) struct Cluster {
-    /// How to log in.
-    template: ConnectionInfo,
+/// The servers of a client, by their numbers: nodes of a cluster get them when they become known.
+pub(crate) struct Servers {
+    /// How to log in to a node of the cluster; none: there is one server.
+    login: Option<ConnectionInfo>,
     reply: Duration,
     map: Mutex<Map>,
     reading: tokio::sync::Mutex<()>,
@@ -29,46 +23,64 @@ pub(crate) struct Cluster {
 
 #[derive(Default)]
 struct Map {
-    nodes: HashMap<String, Arc<Server>>,
-    slots: HashMap<Slot, Arc<Server>>,
+    nodes: Vec<Arc<Server>>,
+    slots: HashMap<Slot, usize>,
 }
 
 impl Servers {
+    /// One server.
+    pub(crate) fn one(server: Server) -> Self {
+        let servers = Self::new(None, server.reply);
+        servers.map().nodes.push(Arc::new(server));
+        servers
+    }
+
     /// A cluster with these nodes, all with the login of the first.
-    pub(crate) fn cluster(seeds: Vec<ConnectionInfo>, reply: Duration) -> Option<Self> {
-        let template = seeds.first()?.clone();
-        let cluster = Cluster {
-            template,
+    pub(crate) fn cluster(seeds: &[ConnectionInfo], reply: Duration) -> Option<Self> {
+        let servers = Self::new(Some(seeds.first()?.clone()), reply);
+        for seed in seeds {
+            servers.node(&seed.addr().to_string());
+        }
+        Some(servers)
+    }
+
+    fn new(login: Option<ConnectionInfo>, reply: Duration) -> Self {
+        Self {
+            login,
             reply,
             map: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
-        };
-        for seed in seeds {
-            cluster.node(seed.addr().to_string());
         }
-        Some(Self::Cluster(Box::new(cluster)))
     }
 
     /// A lock may move from one server to another.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+        self.login.is_some()
     }
 
-    /// The server that has the key.
-    pub(crate) async fn find(&self, key: &[u8], limit: Duration) -> Result<Arc<Server>, Error> {
-        let cluster = match self {
-            Self::One(server) => return Ok(Arc::clone(server)),
-            Self::Cluster(cluster) => cluster,
-        };
-        let slot = Slot::for_key(key);
-        let known = || cluster.map().slots.get(&slot).cloned();
-        if let Some(server) = known() {
-            return Ok(server);
+    fn map(&self) -> MutexGuard<'_, Map> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server of this number.
+    pub(crate) fn server(&self, node: usize) -> Arc<Server> {
+        Arc::clone(&self.map().nodes[node])
+    }
+
+    /// The number of the server that has the key.
+    pub(crate) async fn find(&self, key: &[u8]) -> Result<usize, Error> {
+        if !self.is_cluster() {
+            return Ok(0);
         }
-        let found = timeout(limit, async {
-            let _reading = cluster.reading.lock().await;
+        let slot = Slot::for_key(key);
+        let known = || self.map().slots.get(&slot).copied();
+        if let Some(node) = known() {
+            return Ok(node);
+        }
+        let found = timeout(self.reply, async {
+            let _reading = self.reading.lock().await;
             if known().is_none() {
-                cluster.read(limit).await?;
+                self.read().await?;
             }
             known().ok_or_else(unknown)
         });
@@ -76,34 +88,73 @@ impl Servers {
     }
 
     /// Where a reply of this server leads; none: nowhere else.
-    pub(crate) fn redirected(&self, from: &Server, fault: &Error) -> Option<Arc<Server>> {
-        let Self::Cluster(cluster) = self else {
-            return None;
-        };
-        let address = fault.redirection()?;
+    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Target> {
+        let address = fault.redirection().filter(|_| self.is_cluster())?;
         self.refresh();
-        if address.starts_with(':') {
-            return Some(cluster.node(format!("{}{address}", host_of(from))));
-        }
-        Some(cluster.node(address.to_owned()))
+        let host = Some(host_of(&self.server(from))).filter(|_| address.starts_with(':'));
+        let node = self.node(&(host.unwrap_or_default() + address));
+        let is_asking = fault.is("ASK");
+        Some(Target { node, is_asking })
     }
 
     /// Has the map of the cluster read again with the next question.
     pub(crate) fn refresh(&self) {
-        if let Self::Cluster(cluster) = self {
-            cluster.map().slots.clear();
-        }
+        self.map().slots.clear();
     }
 
     pub(crate) fn close(&self) {
-        match self {
-            Self::One(server) => server.close(),
-            Self::Cluster(cluster) => cluster
-                .map()
-                .nodes
-                .values()
-                .for_each(|server| server.close()),
+        self.map().nodes.iter().for_each(|server| server.close());
+    }
+
+    /// The node at this address.
+    fn node(&self, address: &str) -> usize {
+        let mut map = self.map();
+        let known = map.nodes.iter().position(|node| node.address == address);
+        known.unwrap_or_else(|| {
+            let login = self.login.clone().expect("a cluster");
+            let (host, port) = address.rsplit_once(':').unwrap_or((address, "6379"));
+            let mut to = login.addr().clone();
+            if let ConnectionAddr::Tcp(its_host, its_port)
+            | ConnectionAddr::TcpTls {
+                host: its_host,
+                port: its_port,
+                ..
+            } = &mut to
+            {
+                host.clone_into(its_host);
+                *its_port = port.parse().unwrap_or(6379);
+            }
+            let client = Client::open(login.set_addr(to)).expect("an address like that of a seed");
+            map.nodes.push(Arc::new(Server::one(client, self.reply)));
+            map.nodes.len() - 1
+        })
+    }
+
+    /// Asks all nodes at once, and reads the map from the first that answers: rows of first slot, last slot, and the
+    /// primary's host and port.
+    async fn read(&self) -> Result<(), Error> {
+        let command = &command!["CLUSTER", "SLOTS"];
+        let nodes = self.map().nodes.clone();
+        let ask = |node: Arc<Server>| {
+            Box::pin(async move {
+                let rows = node.call(self.reply, false, command).await?;
+                Ok::<_, Error>((node, rows))
+            })
+        };
+        let ((from, rows), _) = select_ok(nodes.into_iter().map(ask)).await?;
+        for row in list(&rows) {
+            if let [first, last, primary, ..] = list(row)
+                && let [host, port, ..] = list(primary)
+            {
+                let host = Some(text(host)).filter(|host| !host.is_empty());
+                let host = host.unwrap_or_else(|| host_of(&from));
+                let node = self.node(&format!("{host}:{}", number(port)));
+                let slots = number(first)..=number(last);
+                let slots = slots.filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
+                self.map().slots.extend(slots.map(|slot| (slot, node)));
+            }
         }
+        Ok(())
     }
 }
 
@@ -111,72 +162,7 @@ fn unknown() -> Error {
     Error::unsent("no node of the cluster said in time which node serves the key")
 }
 
-impl Cluster {
-    fn map(&self) -> MutexGuard<'_, Map> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The node at this address.
-    fn node(&self, address: String) -> Arc<Server> {
-        let mut map = self.map();
-        if let Some(known) = map.nodes.get(&address) {
-            return Arc::clone(known);
-        }
-        let (host, port) = address.rsplit_once(':').unwrap_or((&address, "6379"));
-        let mut to = self.template.addr().clone();
-        if let ConnectionAddr::Tcp(its_host, its_port)
-        | ConnectionAddr::TcpTls {
-            host: its_host,
-            port: its_port,
-            ..
-        } = &mut to
-        {
-            host.clone_into(its_host);
-            *its_port = port.parse().unwrap_or(6379);
-        }
-        let client = Client::open(self.template.clone().set_addr(to))
-            .expect("an address like that of a seed");
-        let server = Arc::new(Server::one(client, self.reply));
-        map.nodes.insert(address, Arc::clone(&server));
-        server
-    }
-
-    /// Asks all nodes at once, and reads the map from the first that answers.
-    async fn read(&self, limit: Duration) -> Result<(), Error> {
-        let nodes: Vec<_> = self.map().nodes.values().cloned().collect();
-        let command = &command!["CLUSTER", "SLOTS"];
-        let ask = |node: Arc<Server>| {
-            Box::pin(async move {
-                let rows = node.call(limit, false, command).await?;
-                Ok::<_, Error>((node, rows))
-            })
-        };
-        let ((node, rows), _) = select_ok(nodes.into_iter().map(ask)).await?;
-        self.learn(&node, &rows);
-        Ok(())
-    }
-
-    /// Takes over the map of a node: rows of first slot, last slot, and the primary's host and port.
-    fn learn(&self, from: &Server, rows: &Value) {
-        for row in list(rows) {
-            let [first, last, primary, ..] = list(row) else {
-                continue;
-            };
-            let [named, port, ..] = list(primary) else {
-                continue;
-            };
-            let host = Some(text(named)).filter(|named| !named.is_empty());
-            let host = host.unwrap_or_else(|| host_of(from).to_owned());
-            let server = self.node(format!("{host}:{}", number(port)));
-            let slots = number(first)..=number(last);
-            let slots = slots.filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
-            let slots = slots.map(|slot| (slot, Arc::clone(&server)));
-            self.map().slots.extend(slots);
-        }
-    }
-}
-
-fn host_of(server: &Server) -> &str {
+fn host_of(server: &Server) -> String {
     let address = server.address.rsplit_once(':');
-    address.map_or("", |(host, _)| host)
+    address.map_or("", |(host, _)| host).to_owned()
 }

@@ -52,6 +52,14 @@ impl ToRedisArgs for Mode {
     }
 }
 
+/// Where a command goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) node: usize,
+    /// ASK led there.
+    pub(crate) is_asking: bool,
+}
+
 /// How far a claim has come. A wait is asked for, in line, or over (ended without a grant); a grant is held, lost or released. A grant that is held and whose time has passed is unsure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -93,7 +101,6 @@ pub(crate) struct Caller {
 }
 
 /// One acquire: first a wait, then a grant.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Claim {
     pub(crate) name: Name,
@@ -106,10 +113,10 @@ pub(crate) struct Claim {
     pub(crate) adopts: Option<u64>,
     pub(crate) task: Option<Arc<TaskOwner>>,
     pub(crate) caller: Arc<Caller>,
+    /// Its caller has dropped the acquire.
+    pub(crate) given_up: CancellationToken,
     /// The server that has the lock.
-    pub(crate) node: usize,
-    /// ASK led there.
-    pub(crate) is_asking: bool,
+    pub(crate) to: Target,
     pub(crate) phase: Phase,
     /// The session of the place, or of the grant; 0: none.
     pub(crate) session: u64,

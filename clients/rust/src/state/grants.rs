@@ -1,6 +1,6 @@
 //! The rules of grants.
 
-use super::claim::{Caller, Mode, Name, Phase};
+use super::claim::{Caller, Mode, Phase};
 use super::reply::grant_in;
 use super::time::{FAR, millis};
 use super::{Ended, Id, Reply, State, Time};
@@ -22,7 +22,7 @@ impl State {
     /// Until when nobody else has the lock.
     pub(crate) fn sure(&self, id: Id) -> Time {
         let claim = &self.claims[&id];
-        let node = &self.nodes[claim.node];
+        let node = &self.nodes[claim.to.node];
         let polled = || node.sures.iter().find(|sure| sure.sent > claim.from); // the grant was known then
         let is_in_session = claim.session != 0 && claim.session == node.session;
         let polled = if is_in_session { polled() } else { None };
@@ -74,11 +74,9 @@ impl State {
     /// A reply shows that the grant is lost: for the reason that the server reported, or else by that reply.
     pub(super) fn gone(&mut self, id: Id, fault: &Error) {
         let reported = self.losses.get(&self.ended_of(id));
-        let reason = reported.map(|loss| loss.reason.clone());
-        self.lose(
-            id,
-            reason.unwrap_or_else(|| format!("gone ({})", fault.word())),
-        );
+        let reason = reported.map(|(reason, _)| reason.clone());
+        let reason = reason.unwrap_or_else(|| format!("gone ({})", fault.word()));
+        self.lose(id, reason);
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
@@ -104,7 +102,7 @@ impl State {
         let sure = self.sure(id).min(self.at + lease);
         let ended = self.ended_of(id);
         let claim = self.claims.get_mut(&id).expect("held");
-        let node = &mut self.nodes[claim.node];
+        let node = &mut self.nodes[claim.to.node];
         let is_repeated = claim.from == FAR && node.leaving.contains(&ended);
         if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
@@ -133,7 +131,7 @@ impl State {
         let sure = self.sure(id);
         let claim = self.claims.get_mut(&id).expect("held");
         if let Some(fault) = fault {
-            return Err(fault.clone().at(&self.nodes[claim.node].address));
+            return Err(fault.clone().at(&self.nodes[claim.to.node].address));
         }
         if let Some((_, lease)) = grant_in(&answer.reply) {
             claim.lease = lease;
@@ -144,7 +142,7 @@ impl State {
 
     /// Applies what became of a renewal that takes the grant out of its session.
     pub(crate) fn left(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
-        let (ended, node) = (self.ended_of(id), self.claims[&id].node);
+        let (ended, node) = (self.ended_of(id), self.claims[&id].to.node);
         if answer
             .reply
             .as_ref()
@@ -187,7 +185,7 @@ impl State {
             claim.renounce_owner();
         }
         let Some(fault) = fault else { return Ok(()) };
-        let (ended, holds, node) = (self.ended_of(id), claim.holds, claim.node);
+        let (ended, holds, node) = (self.ended_of(id), claim.holds, claim.to.node);
         if fault.is_gone() {
             if holds == 0 && answer.was_open && !self.losses.contains_key(&ended) {
                 return Ok(());
@@ -233,61 +231,15 @@ impl State {
         let (at, sure) = (self.at, self.sure(id));
         let claim = self.claim(id);
         (claim.sure, claim.session, claim.reason) = (sure.min(at), 0, reason);
-        let node = claim.node;
+        let node = claim.to.node;
         self.nodes[node].is_outside = true;
-    }
-
-    /// Has a claim asked for at another node of the cluster, which has its key now.
-    pub(crate) fn relocate(&mut self, id: Id, to: usize, is_asking: bool) {
-        if !self.claims.contains_key(&id) {
-            return;
-        }
-        let sure = self.sure(id).max(self.at); // a POLL that began before does not judge it
-        let claim = self.claims.get_mut(&id).expect("known");
-        let from = std::mem::replace(&mut claim.node, to);
-        claim.is_asking = is_asking;
-        match claim.phase {
-            Phase::InLine if from != to => self.set(id, Phase::Asked),
-            Phase::Held => {
-                (claim.sure, claim.session) = (sure, 0);
-                self.nodes[from].grants.remove(&id);
-                let node = &mut self.nodes[to];
-                node.grants.insert(id);
-                (node.soonest, node.is_outside) = (node.soonest.min(sure), true);
-            }
-            _ => {}
-        }
-    }
-
-    /// Has a claim of a node of the cluster that does not answer asked for at the node that has its key now: a grant at
-    /// once, as if it were redirected.
-    pub(crate) fn follow(&mut self, id: Id, from: usize, to: usize) {
-        let phase = self.claims.get(&id).map(|claim| claim.phase);
-        if phase == Some(Phase::Held) {
-            self.nodes[from].grants.remove(&id);
-            let fault = Error::unsent("its node does not answer");
-            self.redirected.push((self.ended_of(id), from, fault));
-        } else {
-            self.relocate(id, to, false);
-        }
-    }
-
-    /// The grants in the session of a node, and the waits there.
-    pub(crate) fn claims_on(&self, node: usize) -> Vec<(Id, Name)> {
-        let claims = self.names.iter().map(|(name, id)| (*id, name.clone()));
-        let is_there = |(id, _): &(Id, Name)| {
-            let claim = &self.claims[id];
-            claim.node == node && (claim.is_waiting() || self.nodes[node].grants.contains(id))
-        };
-        claims.filter(is_there).collect()
     }
 
     /// Follows the reply that has lifted the token of a grant. Its loss may have been reported before.
     pub(crate) fn raised(&mut self, id: Id, token: u64) {
         self.claim(id).token = token;
-        if let Some(loss) = self.losses.get(&self.ended_of(id)) {
-            let reason = loss.reason.clone();
-            self.lose(id, reason);
+        if let Some((reason, _)) = self.losses.get(&self.ended_of(id)) {
+            self.lose(id, reason.clone());
         }
     }
 }

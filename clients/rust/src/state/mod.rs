@@ -23,7 +23,7 @@ mod tests;
 pub(crate) mod time;
 mod waits;
 
-pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, TaskOwner};
+pub(crate) use claim::{Caller, Claim, Mode, Name, Phase, Target, TaskOwner};
 pub(crate) use grants::Answer;
 pub(crate) use reply::Reply;
 pub(crate) use session::Node;
@@ -37,6 +37,7 @@ use redis::Cmd;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Identifies a claim, in the order of asking.
 pub(crate) type Id = u64;
@@ -50,8 +51,8 @@ pub(crate) struct State {
     pub(crate) claims: HashMap<Id, Claim>,
     /// Claims whose callers have to look again.
     pub(crate) changed: Vec<Id>,
-    /// Grants and unfinished releases that a node of the cluster has redirected: that node, and its error.
-    pub(crate) redirected: Vec<(Ended, usize, Error)>,
+    /// What another node of the cluster may have now: waits, grants and unfinished releases.
+    pub(crate) displaced: Vec<Displaced>,
     pub(crate) is_closed: bool,
     lease: Duration,
     reply: Duration,
@@ -59,21 +60,20 @@ pub(crate) struct State {
     /// Waits, and grants that are held.
     names: HashMap<Name, Id>,
     last_id: Id,
+    pub(crate) owners: u64,
     /// Releases that the loop of this node repeats.
     unfinished: HashMap<Ended, (usize, Cmd)>,
     calls: BTreeMap<u64, Name>,
     last_call: u64,
-    losses: HashMap<Ended, Loss>,
+    /// Why grants were lost that a reply may still name, and the last call that was then under way.
+    losses: HashMap<Ended, (String, u64)>,
 }
 
 /// A grant, by its token; without a token, all that its owner has, a wait too.
 pub(crate) type Ended = (Name, u64);
 
-struct Loss {
-    reason: String,
-    /// The last call then under way.
-    call: u64,
-}
+/// What another node of the cluster may have now: the node that it was at, and what has become of a call there.
+pub(crate) type Displaced = (Ended, usize, Error);
 
 impl State {
     /// `lease` is that of the sessions, `reply` how long a reply may take.
@@ -97,19 +97,25 @@ impl State {
     pub(crate) fn end_call(&mut self, call: u64) {
         self.calls.remove(&call);
         let first = self.calls.keys().next().copied().unwrap_or(u64::MAX);
-        self.losses.retain(|_, loss| loss.call >= first); // no later reply can name the others
+        self.losses.retain(|_, (_, call)| *call >= first); // no later reply can name the others
     }
 
     fn is_called(&self, name: &Name) -> bool {
         self.calls.values().any(|called| called == name)
     }
 
-    /// The owner that the task may use for another call; none: it needs a fresh one.
-    pub(crate) fn usable_owner(&self, task: &TaskOwner) -> Option<Arc<str>> {
+    /// The owner that the task may use for another acquire; none: it needs a fresh one.
+    pub(crate) fn usable_owner(&self, task: &TaskOwner, key: &Arc<[u8]>) -> Option<Arc<str>> {
         let owner = task.get()?;
+        let name = Name {
+            key: Arc::clone(key),
+            owner: Arc::clone(&owner),
+        };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut names = self.calls.values().chain(unfinished);
-        let is_used = names.any(|name| name.owner == owner);
+        let given_up = self.names.get(&name).map(|id| &self.claims[id].given_up);
+        let is_used = names.any(|name| name.owner == owner)
+            || given_up.is_some_and(CancellationToken::is_cancelled);
         if is_used {
             task.set(None);
         }
@@ -133,7 +139,7 @@ impl State {
         };
         if self.names.get(&claim.name) == Some(&id) {
             self.names.remove(&claim.name);
-            self.nodes[claim.node].grants.remove(&id);
+            self.nodes[claim.to.node].grants.remove(&id);
         }
     }
 
@@ -158,7 +164,7 @@ impl State {
         if let Some(fault) = fault.filter(|fault| fault.redirection().is_some())
             && self.is_cluster
         {
-            self.redirected.push((ended.clone(), node, fault.clone()));
+            self.displaced.push((ended.clone(), node, fault.clone()));
         }
         if fault.is_some_and(Error::is_passing) {
             return;
@@ -168,15 +174,40 @@ impl State {
         self.nodes[node].is_leaving |= ended.1 != 0 && is_refused;
     }
 
-    /// Has another node of the cluster asked about what was redirected. It returns a grant that is to be moved there.
-    pub(crate) fn redirect(&mut self, ended: &Ended, node: usize, is_asking: bool) -> Option<Id> {
+    /// Has all that is at a node looked for at the others.
+    pub(super) fn displace(&mut self, node: usize, fault: &Error) {
+        for id in self.names.values() {
+            let claim = &self.claims[id];
+            let is_there = claim.is_waiting() || self.nodes[node].grants.contains(id);
+            if claim.to.node == node && is_there {
+                let ended = (claim.name.clone(), claim.token);
+                self.displaced.push((ended, node, fault.clone()));
+            }
+        }
+    }
+
+    /// Has another node of the cluster asked about what was displaced. It returns a grant that is to be moved there.
+    pub(crate) fn relocate(&mut self, ended: &Ended, to: Target) -> Option<Id> {
         if let Some(how) = self.unfinished.get_mut(ended) {
-            how.0 = node;
+            how.0 = to.node;
             return None;
         }
-        let id = self.names.get(&ended.0).copied();
-        let id = id.filter(|id| self.claims[id].token == ended.1)?;
-        self.relocate(id, node, is_asking);
-        Some(id)
+        let id = *self.names.get(&ended.0)?;
+        let sure = self.sure(id).max(self.at); // a POLL that began before does not judge it
+        let claim = self.claims.get_mut(&id);
+        let claim = claim.filter(|claim| claim.token == ended.1)?;
+        let from = std::mem::replace(&mut claim.to, to).node;
+        if claim.phase == Phase::Held {
+            (claim.sure, claim.session) = (sure, 0);
+            self.nodes[from].grants.remove(&id);
+            let node = &mut self.nodes[to.node];
+            node.grants.insert(id);
+            (node.soonest, node.is_outside) = (node.soonest.min(sure), true);
+            return Some(id);
+        }
+        if from != to.node {
+            self.set(id, Phase::Asked);
+        }
+        None
     }
 }

@@ -4,7 +4,7 @@ use super::claim::Phase;
 use super::reply::{bytes, field, list, number, text};
 use super::session::Sure;
 use super::time::{FAR, Time};
-use super::{Id, Loss, Name, State};
+use super::{Id, Name, State};
 use crate::error::{Error, ErrorKind};
 use redis::Value;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl State {
     fn lost(&mut self, node: usize, name: Name, token: u64, reason: String) {
         let known = self.names.get(&name).map(|id| (*id, &self.claims[id]));
         let known = known.filter(|(_, claim)| {
-            (claim.phase, claim.token, claim.node) == (Phase::Held, token, node)
+            (claim.phase, claim.token, claim.to.node) == (Phase::Held, token, node)
         });
         if let Some((id, claim)) = known
             && self.is_cluster
@@ -104,8 +104,7 @@ impl State {
         let (id, ended) = (known.map(|(id, _)| id), (name, token));
         self.unfinished.remove(&ended); // nothing is left to release
         if !self.calls.is_empty() {
-            let (reason, call) = (reason.clone(), self.last_call);
-            self.losses.insert(ended, Loss { reason, call });
+            self.losses.insert(ended, (reason.clone(), self.last_call));
         }
         if let Some(id) = id {
             self.lose(id, reason);
@@ -115,7 +114,7 @@ impl State {
     /// Applies the end of a wait without a grant.
     fn wait_ended(&mut self, id: Id, why: &str) {
         let fault = Error::reply(why);
-        let node = &self.nodes[self.claims[&id].node];
+        let node = &self.nodes[self.claims[&id].to.node];
         if why == "timeout" || why == "cancelled" {
             let ended = format!("the wait has ended: {why}");
             self.end_wait(id, Error::new(ErrorKind::Busy, ended));
@@ -136,6 +135,9 @@ impl State {
         let it = &mut self.nodes[node];
         it.tries.push(began);
         it.fault = Some(fault.clone());
+        if self.is_cluster {
+            self.displace(node, fault);
+        }
         while let Some(&first) = self.nodes[node].tries.first()
             && self.at >= first + self.reply
         {

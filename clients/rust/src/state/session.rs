@@ -1,18 +1,27 @@
 //! The rules of the session: its beginning and end, and what is due before a POLL.
 
-use super::claim::Phase;
+use super::claim::{Phase, Target};
 use super::reply::{field, grant_in, list, number};
 use super::time::{FAR, Time};
 use super::{Ended, Id, Name, Reply, State};
 use crate::error::Error;
 use redis::Cmd;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// What is known of one server: its session.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) address: String,
+    /// Its loop runs.
+    pub(crate) is_started: bool,
+    /// To the observer.
+    pub(crate) is_down: bool,
+    /// A call needs the session: it ends a pause of the loop.
+    pub(crate) needed: Arc<Notify>,
     /// 0: none.
     pub(crate) session: u64,
     /// That the session renews, or will.
@@ -66,18 +75,6 @@ impl Node {
 pub(crate) type Due = (Cmd, Box<dyn FnOnce(&mut State, Time, &Reply) + Send>);
 
 impl State {
-    /// Nothing depends on the session.
-    pub(crate) fn is_idle(&self, node: usize) -> bool {
-        let needs = |id: &Id| {
-            let claim = &self.claims[id];
-            claim.node == node && !(claim.is_fixed && claim.is_handed_over)
-        };
-        !self.names.values().any(needs)
-            && !self.unfinished.values().any(|(at, _)| *at == node)
-            && self.nodes[node].left.is_empty()
-            && self.calls.is_empty()
-    }
-
     /// Begins a session.
     pub(crate) fn opened(&mut self, node: usize, session: u64) {
         let it = &mut self.nodes[node];
@@ -87,7 +84,7 @@ impl State {
     }
 
     pub(super) fn wake_waits(&mut self, node: usize) {
-        let is_there = |id: &&Id| self.claims[id].node == node && self.claims[id].is_waiting();
+        let is_there = |id: &&Id| self.claims[id].to.node == node && self.claims[id].is_waiting();
         self.changed.extend(self.names.values().filter(is_there));
     }
 
@@ -122,7 +119,7 @@ impl State {
                 if claim.session == session {
                     continue;
                 }
-                if claim.is_asking {
+                if claim.to.is_asking {
                     due.push((redis::cmd("ASKING"), Box::new(|_, _, _| {})));
                 }
                 let moved = move |state: &mut Self, sent: Time, reply: &Reply| {
@@ -170,7 +167,7 @@ impl State {
         let session = self.nodes[node].session;
         let is_out = |id: &Id| {
             let claim = &self.claims[id];
-            claim.node == node
+            claim.to.node == node
                 && claim.phase == Phase::InLine
                 && claim.session != session
                 && claim.end > self.at
@@ -197,8 +194,8 @@ impl State {
         match reply {
             Err(fault) if fault.is_gone() => self.gone(id, fault),
             Err(fault) if self.is_cluster && fault.redirection().is_some() => {
-                self.nodes[node].grants.remove(&id); // until it is redirected
-                self.redirected
+                self.nodes[node].grants.remove(&id); // until it is relocated
+                self.displaced
                     .push((self.ended_of(id), node, fault.clone()));
             }
             Err(_) => self.nodes[node].is_outside = true,
@@ -232,18 +229,22 @@ impl State {
     }
 
     /// The sessions of all nodes, those that were left too.
-    pub(crate) fn sessions(&self) -> Vec<(usize, u64)> {
+    pub(crate) fn sessions(&self) -> Vec<(Target, u64)> {
         let of_node = |(node, it): (usize, &Node)| {
             let all: Vec<u64> = it.left.keys().copied().chain([it.session]).collect();
-            all.into_iter().map(move |session| (node, session))
+            let is_asking = false;
+            let to = Target { node, is_asking };
+            all.into_iter().map(move |session| (to, session))
         };
         let all = self.nodes.iter().enumerate().flat_map(of_node);
         all.filter(|(_, session)| *session != 0).collect()
     }
 
-    /// Ends all waits and grants. It returns the grants.
-    pub(crate) fn close(&mut self) -> Vec<Id> {
+    /// Ends all waits and grants. It returns the grants: their names, servers and sessions, and the commands that release
+    /// them.
+    pub(crate) fn close(&mut self) -> Vec<(Name, Target, u64, Cmd)> {
         self.is_closed = true;
+        self.nodes.iter().for_each(|node| node.needed.notify_one()); // ends their pauses
         let mut grants = Vec::new();
         for id in self.names.values().copied().collect::<Vec<_>>() {
             if self.claims[&id].phase != Phase::Held {
@@ -251,10 +252,11 @@ impl State {
                 continue;
             }
             self.forget(id);
+            self.changed.push(id);
             let claim = self.claim(id);
             (claim.phase, claim.holds) = (Phase::Released, 0);
-            self.changed.push(id);
-            grants.push(id);
+            let (name, release) = (claim.name.clone(), claim.release_command());
+            grants.push((name, claim.to, claim.session, release));
         }
         grants
     }

@@ -1,6 +1,6 @@
 //! The rules of waits.
 
-use super::claim::{Claim, Name, Phase};
+use super::claim::{Claim, Name, Phase, Target};
 use super::reply::grant_in;
 use super::{Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     pub(crate) id: Id,
     pub(crate) call: u64,
     pub(crate) name: Name,
-    pub(crate) node: usize,
+    pub(crate) to: Target,
     pub(crate) session: u64,
     pub(crate) sent: Time,
     /// The time for the reply.
@@ -55,7 +55,7 @@ impl State {
             .claims
             .get_mut(&id)
             .expect("a claim that its caller has");
-        let node = &self.nodes[wait.node];
+        let node = &self.nodes[wait.to.node];
         let end = match wait.phase {
             Phase::Over => return Err(wait.cause.clone().unwrap_or_else(Error::closed)),
             Phase::Lost | Phase::Released => return self.require_held(id).map(|()| Step::Done),
@@ -98,13 +98,13 @@ impl State {
         let call = self.begin_call(name.clone());
         let wait = self.claims.get_mut(&id).expect("a wait");
         wait.open += 1;
-        let (node, session) = (wait.node, self.nodes[wait.node].session);
+        let (to, session) = (wait.to, self.nodes[wait.to.node].session);
         Asked {
             command: wait.acquire_command(session, sent),
             id,
             call,
             name,
-            node,
+            to,
             session,
             sent,
             limit: wait.limit.min(wait.last.saturating_sub(sent)),
@@ -125,7 +125,7 @@ impl State {
     }
 
     fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
-        let (id, node, session) = (asked.id, asked.node, self.nodes[asked.node].session);
+        let (id, node, session) = (asked.id, asked.to.node, self.nodes[asked.to.node].session);
         let name = asked.name.clone();
         if let Some((token, lease)) = grant_in(reply) {
             if !self.granted(node, &name, token, asked.session, asked.sent + lease) {
@@ -135,7 +135,7 @@ impl State {
         }
         match (reply, self.claims.get_mut(&id)) {
             (Ok(Value::Int(_)), Some(wait)) if wait.is_waiting() => {
-                let is_current = asked.session == session && wait.node == node;
+                let is_current = asked.session == session && wait.to.node == node;
                 let has_ended = asked.sent < wait.from; // the place may be the one that has ended since
                 if is_current && !has_ended {
                     (wait.phase, wait.session) = (Phase::InLine, session);
@@ -176,7 +176,7 @@ impl State {
         if is_known {
             let wait = &self.claims[&id];
             wait.renounce_owner(); // an event of this wait may arrive after the cancel
-            let (node, name) = (wait.node, wait.name.clone());
+            let (node, name) = (wait.to.node, wait.name.clone());
             self.give_back(node, name, 0);
         }
         is_known
@@ -217,16 +217,16 @@ impl State {
         let (at, sure) = (self.at, self.sure(id));
         let claim = self.claims.get_mut(&id).expect("named");
         if claim.phase != Phase::Held || token > claim.token && !claim.is_handed_over {
-            self.nodes[claim.node].grants.remove(&id);
+            self.nodes[claim.to.node].grants.remove(&id);
             claim.phase = Phase::Held;
-            (claim.node, claim.token, claim.session) = (node, token, session);
+            (claim.to.node, claim.token, claim.session) = (node, token, session);
             (claim.sure, claim.from) = (till, at);
             let node = &mut self.nodes[node];
             node.grants.insert(id);
             node.soonest = node.soonest.min(till);
         } else if token > claim.token {
             return false; // the user counts on the earlier one
-        } else if token < claim.token || claim.session == 0 || claim.node != node {
+        } else if token < claim.token || claim.session == 0 || claim.to.node != node {
             return true; // an earlier grant, or one that has left the session since
         } else {
             claim.sure = sure.max(till);

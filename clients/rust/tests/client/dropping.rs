@@ -53,6 +53,21 @@ async fn an_acquire_that_is_dropped_leaves_nothing() {
     await_free(&server, "k");
 }
 
+/// A task may ask again at once, with another owner: the cancel of the wait that it dropped is still on its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_asks_again_after_a_wait_that_it_dropped() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let held = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.task().lock("k");
+    for _ in 0..20 {
+        let waiting = tokio::time::timeout(ms(20), lock.acquire()).await;
+        assert!(waiting.is_err(), "{waiting:?}");
+    }
+    await_waiters(&server, "k", 0);
+    held.release().await.expect("a release");
+}
+
 /// A release whose future is dropped goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_dropped_goes_on() {

@@ -96,8 +96,8 @@ fn a_grant_that_moved_to_another_node() {
         assert_eq!(sent, ["LOCK.RENEW k o SESSION 7 TOKEN 50"]);
         rig.at(101.0).poll(-1, 0, vec![]);
         rig.is(id, Phase::Held, "deleted");
-        let (ended, ..) = rig.state.redirected.remove(0);
-        rig.state.redirect(&ended, 1, true);
+        let (ended, ..) = rig.state.displaced.remove(0);
+        rig.state.relocate(&ended, to(1, true));
         rig.is_due(&[]);
         let mut due = rig.state.due(1);
         assert_eq!(line(&due[0].0), "ASKING");
@@ -106,7 +106,7 @@ fn a_grant_that_moved_to_another_node() {
         moved(&mut rig.state, at(101.0), &reply);
         assert_eq!(rig.state.claims[&id].reason, reason);
         if reason.is_empty() {
-            assert!(rig.state.claims[&id].node == 1 && rig.state.nodes[1].grants.contains(&id));
+            assert!(rig.state.claims[&id].to.node == 1 && rig.state.nodes[1].grants.contains(&id));
             rig.sure_till(id, 111.0);
         }
     }

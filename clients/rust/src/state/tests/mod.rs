@@ -7,7 +7,7 @@ mod losses;
 mod releases;
 mod waits;
 
-use super::claim::{Claim, Name, Phase, TaskOwner};
+use super::claim::{Claim, Name, Phase, Target, TaskOwner};
 use super::{Answer, Asked, Id, Node, Reply, State, Step, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
@@ -48,6 +48,10 @@ fn name(key: &str) -> Name {
         key: key.as_bytes().into(),
         owner: "o".into(),
     }
+}
+
+fn to(node: usize, is_asking: bool) -> Target {
+    Target { node, is_asking }
 }
 
 fn event<const N: usize>(kind: &str, key: &str, about: [Value; N]) -> Vec<Value> {

@@ -140,9 +140,9 @@ fn a_misplaced_release() {
     rig.state.nodes.push(Node::new("other"));
     rig.state.give_back(0, name("k"), 50);
     rig.apply(&[says("MOVED 1 b:1")]);
-    let (ended, node, fault) = rig.state.redirected.remove(0);
+    let (ended, node, fault) = rig.state.displaced.remove(0);
     assert_eq!((node, fault.redirection()), (0, Some("b:1")));
-    rig.state.redirect(&ended, 1, false);
+    rig.state.relocate(&ended, to(1, false));
     rig.is_due(&[]);
     let due = rig.state.due(1);
     assert_eq!(line(&due[0].0), "LOCK.RELEASE k o ALL TOKEN 50");
@@ -153,8 +153,17 @@ fn close_ends_waits_and_grants() {
     let mut rig = Rig::open();
     let (wait, id) = (rig.in_line("k"), rig.held("held"));
     rig.state.changed.clear();
-    assert_eq!(rig.state.close(), [id]);
-    assert_eq!(rig.state.sessions(), [(0, 7)]);
+    let [(of, _, 7, release)] = &rig.state.close()[..] else {
+        panic!("one grant of the session");
+    };
+    assert_eq!(
+        (of, &*line(release)),
+        (
+            &name("held"),
+            "LOCK.RELEASE held o HOLDS 0 TOKEN 50 SESSION 7"
+        )
+    );
+    assert!(matches!(rig.state.sessions()[..], [(_, 7)]));
     assert_eq!(rig.state.changed.len(), 2);
     let claim = rig.claim("other", S);
     for failure in [
@@ -164,7 +173,6 @@ fn close_ends_waits_and_grants() {
     ] {
         assert!(failure.cause.contains("closed"), "{failure}");
     }
-    assert!(line(&rig.state.claims[&id].release_command()).contains("HOLDS 0"));
     let ended = (name("held"), 50);
     assert!(!rig.state.unfinished.contains_key(&ended));
 }

@@ -1,18 +1,25 @@
 use super::*;
 
-/// † Neither during a call nor while a release is unfinished.
+/// † Neither during a call, nor while a release is unfinished, nor for a lock whose wait its caller has just dropped.
 #[test]
 fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     let mut rig = Rig::open();
     let task = TaskOwner::default();
-    task.set(Some("o".into()));
-    assert!(rig.state.usable_owner(&task).is_some());
+    let is_usable = |state: &State| {
+        task.set(Some("o".into()));
+        state.usable_owner(&task, &name("k").key).is_some()
+    };
+    assert!(is_usable(&rig.state));
     let call = rig.state.begin_call(name("other"));
-    assert!(rig.state.usable_owner(&task).is_none());
+    assert!(!is_usable(&rig.state));
     rig.state.end_call(call);
-    task.set(Some("o".into()));
+    let id = rig.in_line("k");
+    assert!(is_usable(&rig.state));
+    rig.state.claims[&id].given_up.cancel();
+    assert!(!is_usable(&rig.state));
+    rig.state.remove(id);
     rig.state.give_back(0, name("other"), 0);
-    assert!(rig.state.usable_owner(&task).is_none());
+    assert!(!is_usable(&rig.state));
 }
 
 /// † After a call without a reply, a reported loss, and giving up a wait. What it holds keeps its owner.
