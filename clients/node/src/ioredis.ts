@@ -117,24 +117,21 @@ export function ofIoredis(client: IoredisClient): Library {
 export function ofIoredisCluster(client: IoredisCluster): Library {
   const { keyPrefix = "", natMap } = optionsOf(client);
   let source: IoredisClient | undefined; // any node: its settings are those of all
-  const nodes = (): readonly IoredisClient[] => {
-    if (client.status === "wait") client.connect().catch(() => {});
-    const all = client.nodes("all");
-    source = all[0] ?? source;
-    return all;
-  };
   return {
     address: "cluster",
     prefix: keyPrefix,
     cluster: {
-      seeds: () => nodes().map(optionsOf).map(({ host = "127.0.0.1", port = 6379 }) => ({ host, port })),
+      seeds() {
+        if (client.status === "wait") client.connect().catch(() => {});
+        const nodes = client.nodes("all");
+        source = nodes[0] ?? source;
+        return nodes.map(optionsOf).map(({ host = "127.0.0.1", port = 6379 }) => ({ host, port }));
+      },
       seen: (address) => (typeof natMap === "function" ? natMap(textOf(address)) : natMap?.[textOf(address)]) ?? address,
     },
     open(at, limit, closed) {
-      nodes();
-      if (source) return openFrom(source, at, limit, closed);
-      const ready = Promise.reject(new Error("the client of the cluster knows no node"));
-      return { ready, send: () => ready, close: () => {} };
+      if (!source) throw new Error("the client of the cluster knows no node"); // it has named the seeds before
+      return openFrom(source, at, limit, closed);
     },
   };
 }

@@ -8,8 +8,8 @@ import type { Library } from "./library.ts";
 import { Lock } from "./lock.ts";
 import { type NodeRedisClient, type NodeRedisCluster, ofFactory, ofNodeRedis, ofNodeRedisCluster } from "./node-redis.ts";
 import { lead } from "./lead.ts";
-import { type LockOptions, type LocksOptions, type Terms, permits, settingsOf } from "./options.ts";
-import type { TaskOwner, Words } from "./state/claim.ts";
+import { type LockOptions, type LocksOptions, permits, settingsOf } from "./options.ts";
+import type { TaskOwner, Terms, Words } from "./state/claim.ts";
 import { misuse } from "./state/claims.ts";
 import type { TestServer } from "./testing.ts";
 import { now } from "./time.ts";
@@ -41,16 +41,10 @@ interface TaskHolds extends TaskOwner {
 
 /** Makes the locks of one owner, or of one for each acquire. */
 abstract class Maker {
-  /** @internal */
-  protected readonly core: Core;
-  /** @internal */
-  protected readonly prefix: string;
   readonly #task: TaskHolds | undefined;
 
   /** @internal */
-  constructor(core: Core, prefix: string, isTask: boolean) {
-    this.core = core;
-    this.prefix = prefix;
+  constructor(protected readonly core: Core, protected readonly prefix: string, isTask: boolean) {
     this.#task = isTask ? { name: "", held: new Map() } : undefined;
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { type Call, type Claim, type SessionState, type Words, nameOf } from "./claim.ts";
-import { Claims, misuse, releaseOf } from "./claims.ts";
+import { Claims, type Release, idOf, misuse } from "./claims.ts";
 import { Fault } from "./fault.ts";
 
 /** A command that is sent before a POLL, and what its reply changes. */
@@ -12,13 +12,12 @@ export interface Due {
   readonly words: Words;
   readonly apply: (reply: unknown) => void;
   /** It is this release, which is unfinished. */
-  readonly release?: string;
+  readonly release?: Release;
 }
 
 /** How long a POLL blocks while a grant is unsure. */
 const BRIEF = 100;
-/** More claims than so many are gone through this often at most. */
-const MANY = 50;
+/** How often the claims are gone through at most, while no grant is unsure. */
 const SWEEP = 50;
 
 /** A field of a map, which RESP2 sends as a flat array. */
@@ -75,8 +74,8 @@ export class State extends Claims {
         due.push(this.#dueCall(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call)));
       }
     }
-    for (const [release, how] of this.unfinished) {
-      if (how.server === server) due.push({ words: how.words, release, apply: (reply) => this.finished(release, reply) });
+    for (const release of this.unfinished.values()) {
+      if (release.server === server) due.push({ words: release.words, release, apply: (reply) => this.finished(release, reply) });
     }
     if (server.excess !== undefined && this.at > server.excess + this.lease) {
       due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, reply) });
@@ -105,7 +104,7 @@ export class State extends Claims {
       const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
       const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
-      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(releaseOf(name, token));
+      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(idOf(name, token));
       if (!isKnown) this.finishLater(server, key, owner, token);
     }
   }
@@ -127,7 +126,7 @@ export class State extends Claims {
     }
     server.fault = undefined;
     server.tries = [];
-    if (this.claims.size > MANY && !server.isUnsure && this.at < server.swept + SWEEP) return;
+    if (!server.isUnsure && this.at < server.swept + SWEEP) return;
     const known = this.#sweep(server, sent, till);
     if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
     else server.excess ??= sent;
@@ -142,7 +141,7 @@ export class State extends Claims {
     }
     const token = Number(detail);
     const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
-    const grant = releaseOf(name, token);
+    const grant = idOf(name, token);
     const leaves = server.leaves.includes(grant); // what follows is the doing of this client
     if (leaves && kind === "taken" && Number(more) === 0) {
       this.endLeave(server, grant);
@@ -167,7 +166,7 @@ export class State extends Claims {
     if (why === "timeout" || why === "cancelled") {
       this.endWait(wait, this.busy(wait, `the wait has ended (${why})`));
     } else if (fault.passing) {
-      this.set(wait, "asked");
+      this.askAgain(wait);
       wait.cause = fault;
       wait.endedAt = this.at;
     } else {
@@ -220,7 +219,7 @@ export class State extends Claims {
 
   /** Has a claim asked for at another node of the cluster, which has its key now. */
   relocate(claim: Claim): void {
-    if (claim.phase === "in line") this.set(claim, "asked");
+    if (claim.phase === "in line") this.askAgain(claim);
     else if (claim.phase === "held" && claim.session && !claim.doubt) this.suspect(claim, "moved");
   }
 
@@ -231,8 +230,8 @@ export class State extends Claims {
     for (const claim of claims) {
       this.endWait(claim, misuse(claim.key, "the locks are closed"));
       if (claim.phase !== "held") continue;
-      this.letGo(claim);
       claim.holds = 0;
+      this.end(claim, "released");
     }
     return claims.filter(({ phase }) => phase === "released");
   }
