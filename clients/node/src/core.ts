@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, processName } from "./options.ts";
-import { type Common, Server } from "./server.ts";
+import { Server } from "./server.ts";
 import type { Call, Words } from "./state/claim.ts";
 import type { Release } from "./state/claims.ts";
 import { Fault } from "./state/fault.ts";
@@ -24,7 +24,7 @@ export function slotOf(key: string): number {
   return crc % SLOTS;
 }
 
-export class Core implements Common {
+export class Core {
   /** The server, unless it is a cluster. */
   readonly only: Server | undefined;
   readonly #state: State;
@@ -37,7 +37,7 @@ export class Core implements Common {
   constructor(readonly library: Library, readonly settings: Settings) {
     this.#state = new State(settings.lease, settings.replyTimeout, library.cluster !== undefined);
     this.#process = processName(settings.service);
-    if (!library.cluster) this.#servers.set("", (this.only = new Server(this)));
+    if (!library.cluster) this.#servers.set("", (this.only = new Server(library, settings.replyTimeout)));
   }
 
   /** An owner that nobody has had before: a late call then meets only its own grant. */
@@ -118,7 +118,7 @@ export class Core implements Common {
   #at(address: Address): Server {
     const seen = this.library.cluster?.seen(address) ?? address;
     const name = textOf(seen);
-    const server = this.#servers.get(name) ?? new Server(this, seen);
+    const server = this.#servers.get(name) ?? new Server(this.library, this.settings.replyTimeout, seen);
     this.#servers.set(name, server);
     return server;
   }

@@ -2,6 +2,7 @@
 
 import type { Core } from "./core.ts";
 import type { LockLost } from "./errors.ts";
+import { run } from "./loop.ts";
 import { guard, time } from "./options.ts";
 import type { Server } from "./server.ts";
 import { type Call, Claim, LEAST_LEASE, type Terms, type Words } from "./state/claim.ts";
@@ -61,7 +62,7 @@ export class Holding extends Claim {
         const step = core.state.step(this);
         if (step === "done") break;
         const { server } = this;
-        if (!server.isRunning || (typeof step === "number" && this.phase === "asked")) server.run();
+        if (!server.loop || (typeof step === "number" && this.phase === "asked")) run(core, server);
         if (typeof step === "number") {
           await (this.#sleeper ??= new Sleeper()).sleep(step, signal);
           continue;
@@ -162,7 +163,7 @@ export class Holding extends Claim {
     const call = this.core.state.beginCall(this);
     await this.core.repeat(this.key, (server) => {
       if (server.session) return this.renewCommand("SESSION", server.session);
-      server.run();
+      run(this.core, server);
       return undefined;
     }, call);
     this.core.state.moved(call);

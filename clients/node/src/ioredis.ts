@@ -16,7 +16,7 @@ import { type Address, type Connection, type Library, textOf } from "./library.t
  */
 export interface IoredisClient {
   readonly options: object;
-  readonly stream?: { cork?(): void; uncork?(): void; destroy?(): void };
+  readonly stream?: { readonly writableCorked?: number; cork?(): void; uncork?(): void; destroy?(): void };
   duplicate(override?: object): IoredisClient;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   connect(): Promise<void>;
@@ -82,19 +82,15 @@ function settings({ sentinels }: Options, at: Address | undefined, limit: number
 function openFrom(source: IoredisClient, at: Address | undefined, limit: number, closed: () => void): Connection {
   const redis = source.duplicate(settings(optionsOf(source), at, limit));
   let last: unknown; // what the library says of why it closes
-  let isCorked = false;
   redis.on("error", (error: unknown) => { last = error; });
   redis.on("end", closed);
   return {
     ready: redis.connect().catch((error: unknown) => { throw last ?? error; }),
     send(words, isTogether) {
-      if (isTogether && !isCorked) {
-        isCorked = true;
-        redis.stream?.cork?.();
-        process.nextTick(() => {
-          isCorked = false;
-          redis.stream?.uncork?.();
-        });
+      const { stream } = redis;
+      if (isTogether && stream?.writableCorked === 0) {
+        stream.cork?.();
+        process.nextTick(() => stream.uncork?.());
       }
       return redis.call(words[0] as string, ...words.slice(1));
     },

@@ -1,6 +1,6 @@
 /** The rules of a claim: of a wait until it is granted, and of the grant that the user has. */
 
-import { LockBusy, type LockError, LockLost, LockMisuse } from "../errors.ts";
+import { type LockError, LockLost, LockMisuse } from "../errors.ts";
 import { type Call, type Claim, type Phase, type SessionState, type TaskOwner, type Words, nameOf } from "./claim.ts";
 import { Fault } from "./fault.ts";
 
@@ -112,7 +112,7 @@ export class Claims {
     if (!server.session && server.fault && !server.fault.passing) throw server.fault.error(wait.key, server.address);
     const end = phase === "asked" ? wait.askedEnd : wait.last;
     if (this.at >= end) {
-      if (phase === "in line" && wait.session === server.session) throw this.busy(wait, "the time to wait is over");
+      if (phase === "in line" && wait.session === server.session) throw Fault.reply("timeout").error(wait.key, server.address);
       throw (wait.cause ?? server.fault ?? Fault.none("no answer in time", false)).error(wait.key, server.address);
     }
     if (phase === "in line" || !server.session) return end - this.at;
@@ -138,7 +138,7 @@ export class Claims {
         this.finishLater(server, wait.key, wait.owner, grant.token);
       }
     } else if (reply === null) {
-      this.endWait(wait, this.busy(wait, "it is not free"));
+      this.endWait(wait, Fault.reply("nil").error(wait.key, server.address));
     } else if (wait.isWaiting) {
       // A call that was sent before the end of a place may name that place.
       if (server === wait.server && session === server.session && sent > wait.endedAt) {
@@ -157,10 +157,6 @@ export class Claims {
     if (!isKnown) return undefined;
     wait.renounceOwner(); // an event of this wait may arrive after the cancel
     return this.finishLater(wait.server, wait.key, wait.owner, 0);
-  }
-
-  protected busy({ key }: Claim, why: string): LockError {
-    return new LockBusy(`${key}: other owners hold it or wait for it: ${why}`, { key });
   }
 
   protected askAgain(wait: Claim): void {

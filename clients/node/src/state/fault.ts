@@ -1,10 +1,10 @@
 /** Replies that are errors, and replies that did not come. */
 
-import { LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable } from "../errors.ts";
+import { LockBusy, LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable } from "../errors.ts";
 
 type Kind = typeof LockError;
 
-/** The kinds of error replies, by how they begin. Others are misuse. */
+/** The kinds of error replies and ends of a wait, by how they begin. Others are misuse. */
 const KINDS: readonly (readonly [Kind, RegExp])[] = [
   [LockUnavailable, new RegExp("^(NOSESSION|LOADING|BUSY|READONLY|MASTERDOWN|NOREPLICAS|MISCONF|UNBLOCKED|CLUSTERDOWN"
     + "|TRYAGAIN|MOVED|ASK|REDIRECT|ERR max number of clients)")],
@@ -13,6 +13,7 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
     + "|ERR unknown (sub)?command|ERR AUTH|ERR invalid password|ERR Protocol error: unauthenticated"
     + "|ERR no fencing token is left|ERR a fault inside the module)")],
   [LockDeadlock, /^DEADLOCK/],
+  [LockBusy, /^(nil|timeout|cancelled)/],
   [LockNotAlone, /^NOTALONE/],
 ];
 
@@ -22,6 +23,8 @@ const HINTS: readonly (readonly [string, string])[] = [
   ["ERR unknown", "is the module lock, 0.3 or later, loaded there?"],
   ["NOPERM", "the user needs permission for this command, LOCK.SESSION and the key"],
   ["DEADLOCK", "release another lock of the task first"],
+  ["nil", "other owners hold it or wait for it"],
+  ["timeout", "other owners hold it or wait for it"],
   ["NOTALONE", "release the lock first, then acquire it"],
 ];
 

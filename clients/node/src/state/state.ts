@@ -31,9 +31,8 @@ const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []
 export class State extends Claims {
   /** Whether nothing depends on the session. */
   isIdle(server: SessionState): boolean {
-    const isHere = (it: { readonly server: SessionState }): boolean => it.server === server;
-    return server.left.size + this.calls.size === 0 && ![...this.unfinished.values()].some(isHere)
-      && ![...this.claims.values()].some((claim) => isHere(claim) && (claim.isWaiting || claim.isRenewed));
+    const isUnfinished = [...this.unfinished.values()].some((release) => release.server === server);
+    return server.left.size + this.calls.size + this.claimsOn(server).length === 0 && !isUnfinished;
   }
 
   /** Begins a session. */
@@ -44,7 +43,7 @@ export class State extends Claims {
     server.fault = undefined;
     server.isMoving = true;
     server.leaves = [];
-    this.#wakeWaits(server);
+    for (const claim of this.claimsOn(server)) claim.changed();
   }
 
   /** Leaves a session with a grant whose release was refused, so that the grant is not renewed forever. */
@@ -60,18 +59,21 @@ export class State extends Claims {
   due(server: SessionState): Due[] {
     const due: Due[] = [];
     const { session } = server;
-    const claims = server.isMoving ? this.claimsOn(server) : [];
+    const claims = server.isMoving ? this.claimsOn(server).filter((claim) => claim.session !== session) : [];
     server.isMoving = false;
+    const move = (claim: Claim, words: Words, answered: (call: Call) => void): void => {
+      const call = this.beginCall(claim);
+      due.push({ words, apply: (reply) => answered(Object.assign(call, { reply })) });
+    };
     for (const claim of claims) {
-      if (claim.session === session) continue;
       if (claim.phase === "in line" && claim.end > this.at) { // its place went with the earlier session
         claim.open += 1;
-        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => {
+        move(claim, claim.acquireCommand(session, this.at), (call) => {
           this.answered(call);
           server.isMoving = true;
-        }));
+        });
       } else if (claim.isRenewed && !claim.doubt) {
-        due.push(this.#dueCall(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call)));
+        move(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call));
       }
     }
     for (const release of this.unfinished.values()) {
@@ -87,14 +89,6 @@ export class State extends Claims {
       } });
     }
     return due;
-  }
-
-  #dueCall(claim: Claim, words: Words, apply: (call: Call) => void): Due {
-    const call = this.beginCall(claim);
-    return { words, apply: (reply) => {
-      call.reply = reply;
-      apply(call);
-    } };
   }
 
   /** Releases the grants of the session that nobody knows. A grant that was released meanwhile is not harmed. */
@@ -163,15 +157,13 @@ export class State extends Claims {
   /** A wait has ended without a grant. */
   #ended(wait: Claim, why: string): void {
     const fault = Fault.reply(why);
-    if (why === "timeout" || why === "cancelled") {
-      this.endWait(wait, this.busy(wait, `the wait has ended (${why})`));
-    } else if (fault.passing) {
-      this.askAgain(wait);
-      wait.cause = fault;
-      wait.endedAt = this.at;
-    } else {
+    if (!fault.passing) {
       this.endWait(wait, fault.error(wait.key, wait.server.address));
+      return;
     }
+    this.askAgain(wait);
+    wait.cause = fault;
+    wait.endedAt = this.at;
   }
 
   /** A try to connect or to poll that began at this time failed. One that failed at once counts after a reply timeout of tries. */
@@ -181,11 +173,7 @@ export class State extends Claims {
     const [old] = server.tries.filter((since) => this.at >= since + this.reply).slice(-1);
     server.tries = server.tries.filter((since) => this.at < since + this.reply);
     this.#sweep(server, old ?? 0, 0);
-    if (!fault.passing) this.#wakeWaits(server);
-  }
-
-  #wakeWaits(server: SessionState): void {
-    for (const claim of this.claims.values()) if (claim.server === server && claim.isWaiting) claim.changed();
+    if (!fault.passing) for (const claim of this.claimsOn(server)) claim.changed();
   }
 
   /**
@@ -212,9 +200,9 @@ export class State extends Claims {
     return known;
   }
 
-  /** The grants in the session of a server, and the places in line there. */
+  /** The waits at a server, and the grants in its session. */
   claimsOn(server: SessionState): Claim[] {
-    return [...this.claims.values()].filter((it) => it.server === server && (it.phase === "in line" || it.isRenewed));
+    return [...this.claims.values()].filter((it) => it.server === server && (it.isWaiting || it.isRenewed));
   }
 
   /** Has a claim asked for at another node of the cluster, which has its key now. */
