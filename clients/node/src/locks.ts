@@ -41,10 +41,16 @@ interface TaskHolds extends TaskOwner {
 
 /** Makes the locks of one owner, or of one for each acquire. */
 abstract class Maker {
+  /** @internal */
+  protected readonly core: Core;
+  /** @internal */
+  protected readonly prefix: string;
   readonly #task: TaskHolds | undefined;
 
   /** @internal */
-  constructor(protected readonly core: Core, protected readonly prefix: string, isTask: boolean) {
+  constructor(core: Core, prefix: string, isTask: boolean) {
+    this.core = core;
+    this.prefix = prefix;
     this.#task = isTask ? { name: "", held: new Map() } : undefined;
   }
 

@@ -138,7 +138,7 @@ export class Claims {
         this.finishLater(server, wait.key, wait.owner, grant.token);
       }
     } else if (reply === null) {
-      this.endWait(wait, Fault.reply("nil").error(wait.key, server.address));
+      this.endWait(wait, Fault.reply("not free").error(wait.key, server.address));
     } else if (wait.isWaiting) {
       // A call that was sent before the end of a place may name that place.
       if (server === wait.server && session === server.session && sent > wait.endedAt) {

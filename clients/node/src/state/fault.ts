@@ -13,7 +13,7 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
     + "|ERR unknown (sub)?command|ERR AUTH|ERR invalid password|ERR Protocol error: unauthenticated"
     + "|ERR no fencing token is left|ERR a fault inside the module)")],
   [LockDeadlock, /^DEADLOCK/],
-  [LockBusy, /^(nil|timeout|cancelled)/],
+  [LockBusy, /^(not free|timeout|cancelled)/],
   [LockNotAlone, /^NOTALONE/],
 ];
 
@@ -23,8 +23,9 @@ const HINTS: readonly (readonly [string, string])[] = [
   ["ERR unknown", "is the module lock, 0.3 or later, loaded there?"],
   ["NOPERM", "the user needs permission for this command, LOCK.SESSION and the key"],
   ["DEADLOCK", "release another lock of the task first"],
-  ["nil", "other owners hold it or wait for it"],
+  ["not free", "other owners hold it or wait for it"],
   ["timeout", "other owners hold it or wait for it"],
+  ["cancelled", "another call in the name of its owner has ended the wait"],
   ["NOTALONE", "release the lock first, then acquire it"],
 ];
 

@@ -12,11 +12,12 @@ import {
 
 test("events are applied once", () => {
   const claim = taken();
-  s.polled(server, s.at, { "sure-ms": 9000, grants: 1, events: [[1, ...lost("k", 40)]] });
-  s.polled(server, s.at, new Map<string, unknown>([["sure-ms", 9000], ["grants", 1],
+  s.polled(server, s.at, { "sure-ms": 20 * S, grants: 1, events: [[1, ...lost("k", 40)]] });
+  s.polled(server, s.at, new Map<string, unknown>([["sure-ms", 30 * S], ["grants", 1],
     ["events", [[1, ...lost("k", 50)], [2, ...lost("x", 1)]]]]));
   assert.equal(claim.phase, "held");
   assert.equal(server.seen, 2);
+  assert.equal(sure(claim), 120); // the grants are gone through once for both
 });
 
 test("strays are released †", () => {

@@ -137,7 +137,7 @@ test("a reply that ends a wait", () => {
   for (const [reply, kind] of [[null, LockBusy], [Fault.reply("OOM x"), LockRefused]] as const) {
     const claim = underWay();
     answer(claim, reply);
-    assert.throws(() => s.step(claim), (error) => error instanceof kind && error.message.startsWith("k: "));
+    assert.throws(() => s.step(claim), (error) => error instanceof kind && error.message.startsWith("k: server: "));
     assert(!s.giveUp(claim));
     assert(s.isIdle(server));
   }
