@@ -3,8 +3,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, processName } from "./options.ts";
-import { type Common, Server } from "./server.ts";
+import { Server } from "./server.ts";
 import type { Call, Words } from "./state/claim.ts";
+import type { Release } from "./state/claims.ts";
 import { Fault } from "./state/fault.ts";
 import { State } from "./state/state.ts";
 import { now, pauseAfter } from "./time.ts";
@@ -23,9 +24,7 @@ export function slotOf(key: string): number {
   return crc % SLOTS;
 }
 
-export class Core implements Common {
-  readonly library: Library;
-  readonly settings: Settings;
+export class Core {
   /** The server, unless it is a cluster. */
   readonly only: Server | undefined;
   readonly #state: State;
@@ -35,12 +34,10 @@ export class Core implements Common {
   #reading: Promise<Fault | undefined> | undefined;
   #owners = 0;
 
-  constructor(library: Library, settings: Settings) {
-    this.library = library;
-    this.settings = settings;
+  constructor(readonly library: Library, readonly settings: Settings) {
     this.#state = new State(settings.lease, settings.replyTimeout, library.cluster !== undefined);
     this.#process = processName(settings.service);
-    if (!library.cluster) this.#servers.set("", (this.only = new Server(this)));
+    if (!library.cluster) this.#servers.set("", (this.only = new Server(library, settings.replyTimeout)));
   }
 
   /** An owner that nobody has had before: a late call then meets only its own grant. */
@@ -64,7 +61,7 @@ export class Core implements Common {
     if (last && reply instanceof Fault && reply.redirects) {
       const [word, slot, address = ""] = reply.text.split(" ");
       const colon = address.lastIndexOf(":");
-      const to = this.#at({ host: address.slice(0, colon) || last.host, port: Number(address.slice(colon + 1)) });
+      const to = this.#at({ host: address.slice(0, colon) || (last.at?.host ?? ""), port: Number(address.slice(colon + 1)) });
       void this.#refresh();
       if (word === "MOVED") this.#slots[Number(slot)] = to;
       return to;
@@ -103,8 +100,8 @@ export class Core implements Common {
   }
 
   /** Sends a release that is unfinished to where its key is. */
-  async finish(release: string, words: Words, end?: number): Promise<void> {
-    const reply = await this.repeat(String(words[1]), () => words, {}, end);
+  async finish(release: Release, end?: number): Promise<void> {
+    const reply = await this.repeat(String(release.words[1]), () => release.words, {}, end);
     this.state.finished(release, reply);
   }
 
@@ -121,7 +118,7 @@ export class Core implements Common {
   #at(address: Address): Server {
     const seen = this.library.cluster?.seen(address) ?? address;
     const name = textOf(seen);
-    const server = this.#servers.get(name) ?? new Server(this, seen);
+    const server = this.#servers.get(name) ?? new Server(this.library, this.settings.replyTimeout, seen);
     this.#servers.set(name, server);
     return server;
   }
@@ -140,17 +137,16 @@ export class Core implements Common {
       if (this.#servers.size > 0 || now() >= end) break;
       await pause(10); // the user's client is about to learn its first nodes
     }
-    const ask = async (server: Server): Promise<void> => {
-      const reply = await server.call(limit, ["CLUSTER", "SLOTS"]);
-      if (!Array.isArray(reply)) throw reply;
-      const slots = new Array<Server | undefined>(SLOTS);
-      for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {
-        slots.fill(this.#at({ host: host || server.host, port: Number(port) }), Number(first), Number(last) + 1);
-      }
-      this.#slots = slots;
-    };
     try {
-      await Promise.any(this.servers.map(ask));
+      await Promise.any(this.servers.map(async (server) => {
+        const reply = await server.call(limit, ["CLUSTER", "SLOTS"]);
+        if (!Array.isArray(reply)) throw reply;
+        const slots = new Array<Server | undefined>(SLOTS);
+        for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {
+          slots.fill(this.#at({ host: host || (server.at?.host ?? ""), port: Number(port) }), Number(first), Number(last) + 1);
+        }
+        this.#slots = slots;
+      }));
       return undefined;
     } catch (error) {
       const [fault] = (error as AggregateError).errors;
@@ -164,12 +160,10 @@ export class Core implements Common {
     const end = now() + 2 * this.settings.replyTimeout;
     const grants = this.state.close();
     const closed = new Set<number>();
-    const closeSession = async (server: Server, session: number): Promise<void> => {
-      const reply = await this.repeat("", () => ["LOCK.SESSION", "CLOSE", session], {}, end, server);
-      if (!(reply instanceof Fault)) closed.add(session);
-    };
-    await Promise.all(this.servers.flatMap((server) => [...server.left.keys(), server.session]
-      .filter((session) => session > 0).map((session) => closeSession(server, session))));
+    await Promise.all(this.servers.flatMap((server) => [...server.left.keys(), server.session].map(async (session) => {
+      const reply = session && await this.repeat("", () => ["LOCK.SESSION", "CLOSE", session], {}, end, server);
+      if (session && !(reply instanceof Fault)) closed.add(session);
+    })));
     const left = grants.filter(({ session }) => !closed.has(session));
     await Promise.all(left.map((claim) => this.repeat(claim.key, () => claim.releaseCommand(), {}, end)));
     await Promise.all(this.servers.map((server) => server.close()));

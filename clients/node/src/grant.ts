@@ -1,23 +1,14 @@
 /** What an acquire returns: one hold of a lock. */
 
 import type { LockLost } from "./errors.ts";
+import type { Holding } from "./holding.ts";
 import { type Observer, guard } from "./options.ts";
 import { misuse } from "./state/claims.ts";
 import { now } from "./time.ts";
 
 /** What an owner holds: on one server, or on a majority of several. */
-export interface Held {
-  readonly key: string;
-  readonly owner: string;
-  readonly token: number;
-  readonly remaining: number;
-  readonly loss: LockLost | undefined;
-  onLost(listener: (loss: LockLost) => void): () => void;
-  check(): Promise<void>;
-  extend(lease: number): Promise<void>;
-  detach(lease: number): Promise<void>;
-  release(): Promise<void>;
-}
+export type Held = Pick<Holding, "key" | "owner" | "token" | "remaining" | "loss" | "onLost" | "check" | "extend" | "detach"
+  | "release">;
 
 /**
  * A hold of a lock, until its release or the loss of the lock.

@@ -2,19 +2,17 @@
 
 import type { Core } from "./core.ts";
 import type { LockLost } from "./errors.ts";
-import type { Held } from "./grant.ts";
-import { type Terms, guard, time } from "./options.ts";
+import { run } from "./loop.ts";
+import { guard, time } from "./options.ts";
 import type { Server } from "./server.ts";
-import { type Call, Claim, LEAST_LEASE, type Words } from "./state/claim.ts";
-import { misuse, releaseOf } from "./state/claims.ts";
+import { type Call, Claim, LEAST_LEASE, type Terms, type Words } from "./state/claim.ts";
+import { misuse } from "./state/claims.ts";
 import { Fault } from "./state/fault.ts";
 import type { State } from "./state/state.ts";
 import { Sleeper, later, now, pauseAfter } from "./time.ts";
 
-export class Holding extends Claim implements Held {
-  declare readonly terms: Terms;
+export class Holding extends Claim {
   declare server: Server;
-  readonly #core: Core;
   #sleeper: Sleeper | undefined;
   /** When the user got it. */
   #taken = 0;
@@ -25,10 +23,9 @@ export class Holding extends Claim implements Held {
   /** The loss that was reported. */
   loss: LockLost | undefined;
 
-  /** Registers a wait at the server of the key. */
-  constructor(core: Core, server: Server, key: string, owner: string, terms: Terms) {
+  /** `server` has the key. */
+  constructor(private readonly core: Core, server: Server, key: string, owner: string, terms: Terms) {
     super(key, owner, terms, server, core.settings.replyTimeout, now());
-    this.#core = core;
   }
 
   /** For how long nobody else has the lock, by the clock alone. */
@@ -46,7 +43,7 @@ export class Holding extends Claim implements Held {
     this.#sleeper?.wake();
     if (this.phase !== "lost" || !this.isHandedOver || this.loss) return;
     const loss = (this.loss = this.failure as LockLost);
-    const { observer } = this.#core.settings;
+    const { observer } = this.core.settings;
     clearTimeout(this.#timer);
     queueMicrotask(() => { // the loop runs no code of the user
       for (const listener of this.#listeners ?? []) guard(() => listener(loss));
@@ -56,8 +53,7 @@ export class Holding extends Claim implements Held {
 
   /** Acquires the lock, or rejects having neither a hold nor a place in line. */
   async acquire(): Promise<this> {
-    const { signal, isFixed, lease, maxHold } = this.terms;
-    const core = this.#core;
+    const { core, terms: { signal, isFixed, lease, maxHold } } = this;
     core.state.ask(this);
     try {
       let last: unknown; // the reply that led to the server
@@ -66,7 +62,7 @@ export class Holding extends Claim implements Held {
         const step = core.state.step(this);
         if (step === "done") break;
         const { server } = this;
-        if (!server.isRunning || (typeof step === "number" && this.phase === "asked")) server.run();
+        if (!server.loop || (typeof step === "number" && this.phase === "asked")) run(core, server);
         if (typeof step === "number") {
           await (this.#sleeper ??= new Sleeper()).sleep(step, signal);
           continue;
@@ -94,21 +90,21 @@ export class Holding extends Claim implements Held {
 
   /** Makes sure that the owner neither holds the lock nor waits for it. Not for a grant that the user has. */
   async giveUp(): Promise<void> {
-    const { state, settings: { replyTimeout } } = this.#core;
-    const words = state.giveUp(this);
-    if (words) await this.#core.finish(releaseOf(this.name, 0), words, Math.min(now() + replyTimeout, this.last));
+    const { state, settings: { replyTimeout } } = this.core;
+    const cancel = state.giveUp(this);
+    if (cancel) await this.core.finish(cancel, Math.min(now() + replyTimeout, this.last));
   }
 
   /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the reply. */
   async #call(before: (state: State) => Words, after = (state: State, call: Call): void => state.confirmed(call)): Promise<void> {
     while (this.#busy) await this.#busy;
-    const { state } = this.#core;
+    const { state } = this.core;
     state.requireHeld(this);
     const call = state.beginCall(this);
     const words = before(state);
-    await (this.#busy = this.#core.repeat(this.key, () => words, call));
+    await (this.#busy = this.core.repeat(this.key, () => words, call));
     this.#busy = undefined;
-    after(this.#core.state, call);
+    after(this.core.state, call);
   }
 
   check(): Promise<void> {
@@ -131,8 +127,7 @@ export class Holding extends Claim implements Held {
 
   /** Gives the grant this lease. `leaves`: it also takes the grant out of its session. */
   #renew(lease: number, leaves = this.terms.isFixed): Promise<void> {
-    return this.#call((state) => state.renew(this, lease, leaves),
-      (state, call) => (leaves ? state.left(call) : state.confirmed(call)));
+    return this.#call((state) => state.renew(this, lease, leaves), (state, call) => state.confirmed(call, leaves));
   }
 
   async extend(lease: number): Promise<void> {
@@ -143,7 +138,7 @@ export class Holding extends Claim implements Held {
   async detach(lease: number): Promise<void> {
     if (this.holds > 1) throw misuse(this.key, "its owner holds it more than once");
     await this.#renew(time("a lease", lease, 1), true);
-    this.#core.state.letGo(this);
+    this.core.state.end(this, "released");
     this.renounceOwner();
     clearTimeout(this.#timer);
   }
@@ -158,26 +153,28 @@ export class Holding extends Claim implements Held {
   /** Ends the grant at its maximum time, and at the end of a fixed lease. */
   #end(): void {
     clearTimeout(this.#timer);
-    const next = this.#core.state.endByTime(this, this.#taken + this.terms.maxHold);
-    if (typeof next !== "number") void this.#core.finish(releaseOf(this.name, this.token), next);
+    const next = this.core.state.endByTime(this, this.#taken + this.terms.maxHold);
+    if (typeof next !== "number") void this.core.finish(next);
     else if (next < Infinity) this.#timer = later(next, () => this.#end()).unref();
   }
 
   /** Asks for the grant where its key is now: a node of the cluster has deleted or redirected it. */
   async seek(): Promise<void> {
-    const call = this.#core.state.beginCall(this);
-    await this.#core.repeat(this.key, (server) => {
+    const call = this.core.state.beginCall(this);
+    await this.core.repeat(this.key, (server) => {
       if (server.session) return this.renewCommand("SESSION", server.session);
-      server.run();
+      run(this.core, server);
       return undefined;
     }, call);
-    this.#core.state.moved(call);
+    this.core.state.moved(call);
   }
 }
 
 /** Acquires a lock for an owner; by default for a fresh one. */
-export async function hold(core: Core, key: string, terms: Terms, owner = ""): Promise<Holding> {
-  const server = core.only ?? await core.route(key);
-  if (server instanceof Fault) throw server.error(key, core.library.address);
-  return new Holding(core, server, key, owner || core.freshOwner(), terms).acquire();
+export function hold(core: Core, key: string, terms: Terms, owner = ""): Promise<Holding> {
+  const ask = (server: Server | Fault): Promise<Holding> => {
+    if (server instanceof Fault) throw server.error(key, core.library.address);
+    return new Holding(core, server, key, owner || core.freshOwner(), terms).acquire();
+  };
+  return core.only ? ask(core.only) : core.route(key).then(ask);
 }

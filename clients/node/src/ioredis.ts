@@ -16,7 +16,7 @@ import { type Address, type Connection, type Library, textOf } from "./library.t
  */
 export interface IoredisClient {
   readonly options: object;
-  readonly stream?: { cork?(): void; uncork?(): void; destroy?(): void };
+  readonly stream?: { readonly writableCorked?: number; cork?(): void; uncork?(): void; destroy?(): void };
   duplicate(override?: object): IoredisClient;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   connect(): Promise<void>;
@@ -82,19 +82,15 @@ function settings({ sentinels }: Options, at: Address | undefined, limit: number
 function openFrom(source: IoredisClient, at: Address | undefined, limit: number, closed: () => void): Connection {
   const redis = source.duplicate(settings(optionsOf(source), at, limit));
   let last: unknown; // what the library says of why it closes
-  let isCorked = false;
   redis.on("error", (error: unknown) => { last = error; });
   redis.on("end", closed);
   return {
     ready: redis.connect().catch((error: unknown) => { throw last ?? error; }),
     send(words, isTogether) {
-      if (isTogether && !isCorked) {
-        isCorked = true;
-        redis.stream?.cork?.();
-        process.nextTick(() => {
-          isCorked = false;
-          redis.stream?.uncork?.();
-        });
+      const { stream } = redis;
+      if (isTogether && stream?.writableCorked === 0) {
+        stream.cork?.();
+        process.nextTick(() => stream.uncork?.());
       }
       return redis.call(words[0] as string, ...words.slice(1));
     },
@@ -117,24 +113,21 @@ export function ofIoredis(client: IoredisClient): Library {
 export function ofIoredisCluster(client: IoredisCluster): Library {
   const { keyPrefix = "", natMap } = optionsOf(client);
   let source: IoredisClient | undefined; // any node: its settings are those of all
-  const nodes = (): readonly IoredisClient[] => {
-    if (client.status === "wait") client.connect().catch(() => {});
-    const all = client.nodes("all");
-    source = all[0] ?? source;
-    return all;
-  };
   return {
     address: "cluster",
     prefix: keyPrefix,
     cluster: {
-      seeds: () => nodes().map(optionsOf).map(({ host = "127.0.0.1", port = 6379 }) => ({ host, port })),
+      seeds() {
+        if (client.status === "wait") client.connect().catch(() => {});
+        const nodes = client.nodes("all");
+        source = nodes[0] ?? source;
+        return nodes.map(optionsOf).map(({ host = "127.0.0.1", port = 6379 }) => ({ host, port }));
+      },
       seen: (address) => (typeof natMap === "function" ? natMap(textOf(address)) : natMap?.[textOf(address)]) ?? address,
     },
     open(at, limit, closed) {
-      nodes();
-      if (source) return openFrom(source, at, limit, closed);
-      const ready = Promise.reject(new Error("the client of the cluster knows no node"));
-      return { ready, send: () => ready, close: () => {} };
+      if (!source) throw new Error("the client of the cluster knows no node"); // it has named the seeds before
+      return openFrom(source, at, limit, closed);
     },
   };
 }

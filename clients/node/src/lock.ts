@@ -2,8 +2,8 @@
 
 import { LockBusy, attach } from "./errors.ts";
 import { Grant, type Held } from "./grant.ts";
-import { type LockOptions, type Settings, type Terms, checkKey, guard, termsOf } from "./options.ts";
-import type { Words } from "./state/claim.ts";
+import { type LockOptions, type Settings, checkKey, guard, termsOf } from "./options.ts";
+import type { Terms, Words } from "./state/claim.ts";
 import { now } from "./time.ts";
 
 /**
@@ -37,8 +37,6 @@ import { now } from "./time.ts";
 export class Lock {
   /** The key, with the prefix. */
   readonly key: string;
-  readonly #mode: Words;
-  readonly #options: LockOptions;
   readonly #settings: Settings;
   readonly #terms: Terms;
   readonly #hold: (key: string, terms: Terms) => Promise<Held>;
@@ -47,10 +45,9 @@ export class Lock {
   constructor(prefix: string, key: string, mode: Words, options: LockOptions, settings: Settings,
     hold: (key: string, terms: Terms) => Promise<Held>) {
     this.key = prefix + checkKey(key);
-    this.#mode = mode;
-    this.#options = options;
     this.#settings = settings;
-    this.#terms = termsOf(options, mode, settings.lease);
+    const { lease } = settings;
+    this.#terms = termsOf({ mode, lease, isFixed: false, wait: Infinity, maxHold: Infinity }, options);
     this.#hold = hold;
   }
 
@@ -61,8 +58,8 @@ export class Lock {
    * @throws {@link LockBusy} if the time is over; the reason of the signal if that is aborted
    */
   async acquire(options?: LockOptions): Promise<Grant> {
-    const { observer, lease } = this.#settings;
-    const terms = options ? termsOf({ ...this.#options, ...options }, this.#mode, lease) : this.#terms;
+    const { observer } = this.#settings;
+    const terms = options ? termsOf(this.#terms, options) : this.#terms;
     terms.signal?.throwIfAborted();
     const begun = now();
     const ended = (error?: unknown): void => guard(() => observer?.acquired?.(this.key, now() - begun, error));

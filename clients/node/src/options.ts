@@ -3,7 +3,7 @@
 import { hostname } from "node:os";
 import { basename } from "node:path";
 import { type LockLost, LockMisuse } from "./errors.ts";
-import { type ClaimTerms, LEAST_LEASE, type Words } from "./state/claim.ts";
+import { LEAST_LEASE, type Terms, type Words } from "./state/claim.ts";
 
 /**
  * How a lock is acquired. All times are in milliseconds. A wrong value throws {@link LockMisuse}.
@@ -87,11 +87,6 @@ export interface Observer {
   connection?(server: string, error?: unknown): void;
 }
 
-/** How a lock is acquired, in full. */
-export interface Terms extends ClaimTerms, Pick<LockOptions, "signal"> {
-  readonly maxHold: number;
-}
-
 /** Throws unless the value is a time of at least so many ms. */
 export function time(name: string, value: number, least: number): number {
   if (typeof value === "number" && value >= least) return value;
@@ -109,12 +104,13 @@ export function permits(of: unknown): Words {
   throw new LockMisuse(`of takes 1 to 2^31 - 1, not ${String(of)}`);
 }
 
-export function termsOf(options: LockOptions, mode: Words, lease: number): Terms {
-  const { wait = Infinity, fixed, maxHold = Infinity, signal } = options;
+/** The terms with these options instead. */
+export function termsOf(terms: Terms, options: LockOptions): Terms {
+  const { wait = terms.wait, fixed, maxHold = terms.maxHold, signal = terms.signal } = options;
   time("wait", wait, 0);
-  time("fixed", fixed ?? lease, 1);
+  time("fixed", fixed ?? terms.lease, 1);
   time("maxHold", maxHold, 1);
-  return { mode, wait, lease: fixed ?? lease, isFixed: fixed !== undefined, maxHold, signal };
+  return { ...terms, wait, maxHold, signal, ...(fixed !== undefined && { lease: fixed, isFixed: true }) };
 }
 
 /** The options of a `Locks`, in full. */
@@ -142,7 +138,7 @@ export function processName(service: string): string {
 /** Calls what the user gave, whose errors concern nobody here. */
 export function guard(call: () => unknown): void {
   try {
-    Promise.resolve(call()).catch(() => {});
+    (call() as Partial<Promise<unknown>> | undefined)?.catch?.(() => {});
   } catch {
     // Its author is to be told by other means.
   }

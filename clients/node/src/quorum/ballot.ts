@@ -3,7 +3,7 @@
 import type { Core } from "../core.ts";
 import { LockBusy, LockError, LockLost, LockRefused, LockUnavailable } from "../errors.ts";
 import { type Holding, hold } from "../holding.ts";
-import type { Terms } from "../options.ts";
+import type { Terms } from "../state/claim.ts";
 import { Sleeper, now } from "../time.ts";
 
 /** How long replies are waited for at least when a majority has answered. */

@@ -22,7 +22,7 @@ export interface TaskOwner {
 }
 
 /** What a claim is for. All times are in ms. */
-export interface ClaimTerms {
+export interface Terms {
   /** The words SHARED or LIMIT n. */
   readonly mode: Words;
   readonly lease: number;
@@ -30,6 +30,9 @@ export interface ClaimTerms {
   readonly isFixed: boolean;
   /** 0: it does not wait; Infinity: without a limit. */
   readonly wait: number;
+  /** The user's limit of holding it. */
+  readonly maxHold: number;
+  readonly signal?: AbortSignal | undefined;
   readonly task?: TaskOwner | undefined;
   /** The token of a grant to adopt, instead of a new one. */
   readonly adopted?: number | undefined;
@@ -37,12 +40,7 @@ export interface ClaimTerms {
 
 /** One acquire. The fields are changed by `State`, `server` and `holds` by its `Holding` too. */
 export abstract class Claim {
-  readonly key: string;
-  readonly owner: string;
   readonly name: string;
-  readonly terms: ClaimTerms;
-  /** The server that has the lock. */
-  server: SessionState;
   phase: Phase = "asked";
   /** Of the place, or of the grant; 0: it is outside of sessions; -1: it is to be moved into one. */
   session = 0;
@@ -74,12 +72,10 @@ export abstract class Claim {
   /** Another node of the cluster may have it: the reason of its loss if not. */
   doubt = "";
 
-  constructor(key: string, owner: string, terms: ClaimTerms, server: SessionState, reply: number, at: number) {
-    this.key = key;
-    this.owner = owner;
+  /** `server` has the lock. */
+  constructor(readonly key: string, readonly owner: string, readonly terms: Terms, public server: SessionState, reply: number,
+    at: number) {
     this.name = nameOf(key, owner);
-    this.terms = terms;
-    this.server = server;
     this.lease = terms.lease;
     const asking = Math.max(terms.wait, reply);
     this.limit = Math.min(reply, asking / 2);
@@ -148,8 +144,6 @@ export interface Call {
 
 /** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */
 export class SessionState {
-  /** How errors name the server. */
-  readonly address: string;
   /** 0: there is none. */
   session = 0;
   /** The number of the last event that was applied. */
@@ -173,7 +167,6 @@ export class SessionState {
   /** Sessions that were left, and when. */
   readonly left = new Map<number, number>();
 
-  constructor(address: string) {
-    this.address = address;
-  }
+  /** `address`: how errors name the server. */
+  constructor(readonly address: string) {}
 }

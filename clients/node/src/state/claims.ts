@@ -1,11 +1,12 @@
 /** The rules of a claim: of a wait until it is granted, and of the grant that the user has. */
 
-import { LockBusy, type LockError, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
+import { type LockError, LockLost, LockMisuse } from "../errors.ts";
 import { type Call, type Claim, type Phase, type SessionState, type TaskOwner, type Words, nameOf } from "./claim.ts";
 import { Fault } from "./fault.ts";
 
 /** A release that the loop repeats until it is answered. Without a token, it cancels a wait too. */
-interface Unfinished {
+export interface Release {
+  readonly id: string;
   readonly server: SessionState;
   readonly owner: string;
   readonly token: number;
@@ -13,47 +14,52 @@ interface Unfinished {
 }
 
 /** Names a grant, or with token 0 all that its owner has, a wait too. */
-export const releaseOf = (name: string, token: number): string => `${token} ${name}`;
+export const idOf = (name: string, token: number): string => `${token} ${name}`;
 
 /** The error of a wrong call. */
 export const misuse = (key: string, what: string): LockMisuse => new LockMisuse(`${key}: ${what}`, { key });
 
-/** The token and the lease of a reply that is a grant. */
-function grantOf(reply: unknown): { readonly token: number; readonly lease: number } | undefined {
-  return Array.isArray(reply) && reply.length > 3 ? { token: Number(reply[0]), lease: Number(reply[3]) } : undefined;
+/** What a reply means. */
+interface Outcome {
+  readonly fault: Fault | undefined;
+  /** The token and the lease of a reply that is a grant. */
+  readonly grant: { readonly token: number; readonly lease: number } | undefined;
+  /** Why the grant is lost: the server has reported it meanwhile, or does so now. */
+  readonly loss: string | undefined;
 }
-
-const faultOf = (reply: unknown): Fault | undefined => (reply instanceof Fault ? reply : undefined);
-
-/** Why a grant is lost: what the server has reported, or else its reply. */
-const reasonOf = ({ claim, losses }: Call, fault: Fault): string => losses?.get(claim.token) ?? `gone (${fault.word})`;
 
 export class Claims {
   /** The time of this call, in ms of a monotonic clock: the caller sets it, each time later. */
   at = 0;
   isClosed = false;
-  readonly lease: number;
-  readonly reply: number;
-  readonly isCluster: boolean;
   /** Waits, and grants that are held, in the order of their asking. */
   protected readonly claims = new Map<string, Claim>();
-  protected readonly unfinished = new Map<string, Unfinished>();
+  protected readonly unfinished = new Map<string, Release>();
   /** Those under way. */
   protected readonly calls = new Set<Call>();
 
   /** `lease` is that of the sessions, `reply` how long a reply may take. */
-  constructor(lease: number, reply: number, isCluster: boolean) {
-    this.lease = lease;
-    this.reply = reply;
-    this.isCluster = isCluster;
-  }
+  constructor(readonly lease: number, readonly reply: number, readonly isCluster: boolean) {}
 
   /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
   beginCall(claim: Claim): Call {
     const { server } = claim;
-    const call: Call = { claim, server, session: server.session, sent: this.at, reply: undefined, wasOpen: false, losses: undefined };
+    const { session } = server;
+    const call: Call = { claim, server, session, sent: this.at, reply: undefined, wasOpen: false, losses: undefined };
     this.calls.add(call);
     return call;
+  }
+
+  /** The call is not under way any more. */
+  #endCall(call: Call): Outcome {
+    const { claim, reply, wasOpen, losses } = call;
+    const fault = reply instanceof Fault ? reply : undefined;
+    const grant = Array.isArray(reply) && reply.length > 3 ? { token: Number(reply[0]), lease: Number(reply[3]) } : undefined;
+    const reported = losses?.get(grant?.token ?? claim.token);
+    this.calls.delete(call);
+    if (wasOpen || fault?.noReply) claim.renounceOwner();
+    if (fault) return { fault, grant, loss: fault.gone ? (reported ?? `gone (${fault.word})`) : undefined };
+    return { fault, grant, loss: grant && reported };
   }
 
   protected isCalled(name: string): boolean {
@@ -67,19 +73,19 @@ export class Claims {
     return task.name;
   }
 
-  /** The loop repeats this release; by default of all holds, and without the session. Returns it. */
+  /** The loop repeats this release; by default of all holds, and without the session. */
   protected finishLater(server: SessionState, key: string, owner: string, token: number,
-    words: Words = ["LOCK.RELEASE", key, owner, "ALL", ...(token ? ["TOKEN", token] : [])]): Words {
-    this.unfinished.set(releaseOf(nameOf(key, owner), token), { server, owner, token, words });
-    return words;
+    words: Words = ["LOCK.RELEASE", key, owner, "ALL", ...(token ? ["TOKEN", token] : [])]): Release {
+    const release = { id: idOf(nameOf(key, owner), token), server, owner, token, words };
+    this.unfinished.set(release.id, release);
+    return release;
   }
 
   /** Applies the reply to a release that is unfinished. */
-  finished(release: string, reply: unknown): void {
-    const how = this.unfinished.get(release);
-    if (!how || (reply instanceof Fault && reply.passing)) return;
-    this.unfinished.delete(release);
-    how.server.isLeaving ||= how.token > 0 && reply instanceof Fault && !reply.gone;
+  finished({ id, server, token }: Release, reply: unknown): void {
+    const fault = reply instanceof Fault ? reply : undefined;
+    if (fault?.passing || !this.unfinished.delete(id)) return;
+    server.isLeaving ||= token > 0 && fault !== undefined && !fault.gone;
   }
 
   /** Registers a wait before its call is sent: its event may arrive before its reply. */
@@ -106,9 +112,8 @@ export class Claims {
     if (!server.session && server.fault && !server.fault.passing) throw server.fault.error(wait.key, server.address);
     const end = phase === "asked" ? wait.askedEnd : wait.last;
     if (this.at >= end) {
-      if (phase === "in line" && wait.session === server.session) throw this.busy(wait, "the time to wait is over");
-      const fault = wait.cause ?? server.fault ?? Fault.none("no answer in time", false);
-      throw new LockUnavailable(`${wait.key}: ${server.address}: ${fault.text}`, { key: wait.key, cause: fault.cause });
+      if (phase === "in line" && wait.session === server.session) throw Fault.reply("timeout").error(wait.key, server.address);
+      throw (wait.cause ?? server.fault ?? Fault.none("no answer in time", false)).error(wait.key, server.address);
     }
     if (phase === "in line" || !server.session) return end - this.at;
     wait.open += 1;
@@ -118,20 +123,22 @@ export class Claims {
   /** Applies the reply to an ACQUIRE. */
   answered(call: Call): void {
     const { claim: wait, server, session, sent, reply } = call;
-    const fault = faultOf(reply);
-    const grant = grantOf(reply);
-    this.calls.delete(call);
+    const { fault, grant, loss } = this.#endCall(call);
     if (!fault?.noReply) wait.open -= 1;
-    if (fault) {
-      this.#failed(call, fault);
+    if (fault && !fault.passing) {
+      this.endWait(wait, fault.error(wait.key, server.address));
+    } else if (fault) {
+      wait.cause = fault;
+      if (fault.word === "NOSESSION" && session === server.session) server.session = 0;
+      if (fault.redirects && wait.phase === "in line" && wait.session !== server.session) this.askAgain(wait);
     } else if (grant) {
-      if (call.losses?.has(grant.token)) { // its loss was reported before: it is no grant
-        if (wait.isWaiting) this.set(wait, "asked");
+      if (loss !== undefined) { // reported before: it is no grant
+        if (wait.isWaiting) this.askAgain(wait);
       } else if (!this.granted(server, wait.name, grant.token, session, sent + grant.lease)) {
         this.finishLater(server, wait.key, wait.owner, grant.token);
       }
     } else if (reply === null) {
-      this.endWait(wait, this.busy(wait, "it is not free"));
+      this.endWait(wait, Fault.reply("not free").error(wait.key, server.address));
     } else if (wait.isWaiting) {
       // A call that was sent before the end of a place may name that place.
       if (server === wait.server && session === server.session && sent > wait.endedAt) {
@@ -143,45 +150,41 @@ export class Claims {
     }
   }
 
-  #failed({ claim: wait, server, session }: Call, fault: Fault): void {
-    if (!fault.passing) {
-      this.endWait(wait, fault.error(wait.key, server.address));
-      return;
-    }
-    wait.cause = fault;
-    if (fault.noReply) wait.renounceOwner();
-    if (fault.word === "NOSESSION" && session === server.session) server.session = 0;
-    if (fault.redirects && wait.phase === "in line" && wait.session !== server.session) this.set(wait, "asked");
-  }
-
-  /** Forgets a wait. If the server may know it, returns its cancel, for `finished`. */
-  giveUp(wait: Claim): Words | undefined {
+  /** Forgets a wait. If the server may know it, returns its cancel, to be sent. */
+  giveUp(wait: Claim): Release | undefined {
     const isKnown = wait.open > 0 || wait.phase === "in line" || wait.phase === "held";
-    if (wait.phase !== "lost" && wait.phase !== "released") {
-      this.forget(wait);
-      wait.phase = "over";
-    }
+    if (wait.phase !== "lost" && wait.phase !== "released") this.end(wait, "over", wait.failure);
     if (!isKnown) return undefined;
     wait.renounceOwner(); // an event of this wait may arrive after the cancel
     return this.finishLater(wait.server, wait.key, wait.owner, 0);
   }
 
-  protected busy({ key }: Claim, why: string): LockError {
-    return new LockBusy(`${key}: other owners hold it or wait for it: ${why}`, { key });
+  protected askAgain(wait: Claim): void {
+    wait.phase = "asked";
+    wait.session = 0;
+    wait.changed();
   }
 
   /** The wait is over without a grant. */
   protected endWait(wait: Claim, failure: LockError): void {
-    if (!wait.isWaiting) return;
-    this.forget(wait);
-    wait.failure = failure;
-    this.set(wait, "over");
+    if (wait.isWaiting) this.end(wait, "over", failure);
   }
 
-  protected set(wait: Claim, phase: Phase): void {
-    wait.phase = phase;
-    wait.session = 0;
-    wait.changed();
+  /** The wait or grant does not count any more. */
+  end(claim: Claim, phase: Phase, failure?: LockError): void {
+    if (this.claims.get(claim.name) === claim) this.claims.delete(claim.name);
+    claim.phase = phase;
+    claim.failure = failure;
+    claim.changed();
+  }
+
+  /** The grant ended otherwise than by its release. That is reported once. */
+  protected lose(claim: Claim, reason: string): void {
+    if (claim.phase === "lost") return;
+    const { key } = claim;
+    claim.renounceOwner();
+    claim.doubt = "";
+    this.end(claim, "lost", new LockLost(`${key}: the lock was lost: ${reason}. Stop the work under it`, { key, reason }));
   }
 
   /** Applies a grant. Returns false if it has to be given back. */
@@ -220,40 +223,30 @@ export class Claims {
    */
   renew(claim: Claim, lease: number, leaves: boolean): Words {
     const { server, session } = claim;
-    if (leaves && session && session === server.session) server.leaves.push(releaseOf(claim.name, claim.token));
+    if (leaves && session && session === server.session) server.leaves.push(idOf(claim.name, claim.token));
     claim.sure = Math.min(claim.sure, this.at + lease);
     claim.from = Infinity;
     return claim.renewCommand("PX", Math.ceil(lease), ...(leaves ? ["SESSION", 0] : []));
   }
 
   /** Applies what became of a check, a re-entry, a renewal or a raise. Throws unless it succeeded. */
-  confirmed(call: Call): void {
-    const { claim, sent, reply } = call;
-    const fault = faultOf(reply);
-    const grant = grantOf(reply);
-    this.calls.delete(call);
-    if (fault?.noReply) claim.renounceOwner();
-    else if (claim.from === Infinity) claim.from = this.at;
-    if (fault?.gone) this.lose(claim, reasonOf(call, fault));
+  confirmed(call: Call, leaves = false): void {
+    const { claim, sent } = call;
+    const { fault, grant, loss } = this.#endCall(call);
+    if (leaves && fault && !fault.noReply) this.endLeave(claim.server, idOf(claim.name, claim.token));
+    if (!fault?.noReply && claim.from === Infinity) claim.from = this.at;
+    if (loss !== undefined) this.lose(claim, loss);
     this.requireHeld(claim);
     if (fault) throw fault.error(claim.key, claim.server.address);
     if (grant) {
       claim.lease = grant.lease;
       claim.token = grant.token;
       claim.sure = Math.max(claim.sure, sent + grant.lease);
-      const loss = call.losses?.get(grant.token); // of a raised token, reported before the reply
-      if (loss) this.lose(claim, loss);
-      this.requireHeld(claim);
     }
-  }
-
-  /** Applies what became of a RENEW that takes a grant out of its session. Throws unless it succeeded. */
-  left(call: Call): void {
-    const { claim, reply } = call;
-    if (reply instanceof Fault && !reply.noReply) this.endLeave(claim.server, releaseOf(claim.name, claim.token));
-    this.confirmed(call);
-    claim.session = 0;
-    claim.isHandedOver = true;
+    if (leaves) {
+      claim.session = 0;
+      claim.isHandedOver = true;
+    }
   }
 
   /** Ends the leave of a grant: it has happened, or was refused. */
@@ -266,41 +259,31 @@ export class Claims {
   release(claim: Claim): Words {
     this.requireHeld(claim);
     claim.holds -= 1;
-    if (claim.holds === 0) this.letGo(claim);
+    if (claim.holds === 0) this.end(claim, "released");
     return claim.releaseCommand();
-  }
-
-  /** Forgets a grant that is released, or left to others. */
-  letGo(claim: Claim): void {
-    this.forget(claim);
-    claim.phase = "released";
   }
 
   /** Applies what became of a release. Throws unless it succeeded. */
   released(call: Call): void {
-    const { claim, reply, wasOpen } = call;
-    const fault = faultOf(reply);
-    this.calls.delete(call);
-    if (wasOpen || fault?.noReply) claim.renounceOwner();
+    const { claim, wasOpen, losses } = call;
+    const { server, session, holds } = claim;
+    const { fault, loss } = this.#endCall(call);
     if (!fault) return;
-    if (fault.gone) {
-      if (claim.holds === 0 && wasOpen && !call.losses?.has(claim.token)) return;
-      this.lose(claim, reasonOf(call, fault));
+    if (loss !== undefined) {
+      if (holds === 0 && wasOpen && !losses?.has(claim.token)) return;
+      this.lose(claim, loss);
       throw claim.failure;
     }
-    if (claim.holds === 0) { // an inner hold's release is not repeated: a re-entry may have come between
+    if (holds === 0) { // an inner hold's release is not repeated: a re-entry may have come between
       // If it was refused, the server would go on to renew the grant: leave its session.
-      if (!fault.passing) claim.server.isLeaving ||= claim.session !== 0 && claim.session === claim.server.session;
-      else this.finishLater(claim.server, claim.key, claim.owner, claim.token, claim.releaseCommand());
+      if (!fault.passing) server.isLeaving ||= session !== 0 && session === server.session;
+      else this.finishLater(server, claim.key, claim.owner, claim.token, claim.releaseCommand());
     }
-    throw fault.error(claim.key, claim.server.address);
+    throw fault.error(claim.key, server.address);
   }
 
-  /**
-   * Ends a grant whose maximum time, or fixed lease, is over. Returns the release to send, for `finished`, or how long the
-   * grant lasts.
-   */
-  endByTime(claim: Claim, most: number): Words | number {
+  /** Ends a grant whose maximum time, or fixed lease, is over. Returns the release to send, or how long the grant lasts. */
+  endByTime(claim: Claim, most: number): Release | number {
     const sure = claim.terms.isFixed ? claim.sure : Infinity;
     const end = Math.min(most, sure);
     if (claim.phase !== "held") return Infinity;
@@ -320,15 +303,13 @@ export class Claims {
 
   /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. */
   moved(call: Call): void {
-    const { claim, server, session, sent, reply, losses } = call;
+    const { claim, server, session, sent } = call;
     const { doubt } = claim;
-    const fault = faultOf(reply);
-    const grant = grantOf(reply);
-    this.calls.delete(call);
+    const { fault, grant, loss } = this.#endCall(call);
     if (!claim.isRenewed || (claim.server !== server && !doubt)) return; // it was released or moved meanwhile
     claim.doubt = "";
-    if (fault?.gone || losses?.has(claim.token) || (doubt === "deleted" && !grant)) {
-      this.lose(claim, doubt || losses?.get(claim.token) || `gone (${fault?.word ?? ""})`);
+    if (loss !== undefined || (doubt === "deleted" && !grant)) {
+      this.lose(claim, doubt || (loss ?? ""));
     } else if (grant) {
       claim.server = server;
       claim.session = session;
@@ -340,22 +321,5 @@ export class Claims {
       this.suspect(claim, "moved");
     }
     claim.server.isMoving = true; // unless it is in the session, it is asked for again before the next POLL
-  }
-
-  /** The grant or wait does not count any more. */
-  protected forget(claim: Claim): void {
-    if (this.claims.get(claim.name) === claim) this.claims.delete(claim.name);
-  }
-
-  /** The grant ended otherwise than by its release. That is reported once. */
-  protected lose(claim: Claim, reason: string): void {
-    if (claim.phase === "lost") return;
-    const { key } = claim;
-    this.forget(claim);
-    claim.phase = "lost";
-    claim.failure = new LockLost(`${key}: the lock was lost: ${reason}. Stop the work under it`, { key, reason });
-    claim.doubt = "";
-    claim.renounceOwner();
-    claim.changed();
   }
 }

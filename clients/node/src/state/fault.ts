@@ -1,10 +1,10 @@
 /** Replies that are errors, and replies that did not come. */
 
-import { LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable } from "../errors.ts";
+import { LockBusy, LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable } from "../errors.ts";
 
 type Kind = typeof LockError;
 
-/** The kinds of error replies, by how they begin. Others are misuse. */
+/** The kinds of error replies and ends of a wait, by how they begin. Others are misuse. */
 const KINDS: readonly (readonly [Kind, RegExp])[] = [
   [LockUnavailable, new RegExp("^(NOSESSION|LOADING|BUSY|READONLY|MASTERDOWN|NOREPLICAS|MISCONF|UNBLOCKED|CLUSTERDOWN"
     + "|TRYAGAIN|MOVED|ASK|REDIRECT|ERR max number of clients)")],
@@ -13,6 +13,7 @@ const KINDS: readonly (readonly [Kind, RegExp])[] = [
     + "|ERR unknown (sub)?command|ERR AUTH|ERR invalid password|ERR Protocol error: unauthenticated"
     + "|ERR no fencing token is left|ERR a fault inside the module)")],
   [LockDeadlock, /^DEADLOCK/],
+  [LockBusy, /^(not free|timeout|cancelled)/],
   [LockNotAlone, /^NOTALONE/],
 ];
 
@@ -22,57 +23,45 @@ const HINTS: readonly (readonly [string, string])[] = [
   ["ERR unknown", "is the module lock, 0.3 or later, loaded there?"],
   ["NOPERM", "the user needs permission for this command, LOCK.SESSION and the key"],
   ["DEADLOCK", "release another lock of the task first"],
+  ["not free", "other owners hold it or wait for it"],
+  ["timeout", "other owners hold it or wait for it"],
+  ["cancelled", "another call in the name of its owner has ended the wait"],
   ["NOTALONE", "release the lock first, then acquire it"],
 ];
 
 /** An error reply of the server, or a reply that did not come. */
 export class Fault {
-  readonly text: string;
-  readonly cause: unknown;
-  /** The first word of an error reply; empty without a reply. */
-  readonly word: string;
-  readonly #kind: Kind | undefined;
-  /** Without a reply: the server may still carry out the call. */
-  readonly noReply: boolean;
+  /** The same call may succeed later. */
+  readonly passing: boolean;
+  /** The grant that the call was about is over. */
+  readonly gone: boolean;
+  /** The key is at another node of the cluster. */
+  readonly redirects: boolean;
 
-  private constructor(text: string, cause: unknown, kind: Kind | undefined, noReply: boolean) {
-    this.text = text;
-    this.cause = cause;
-    this.word = kind ? (text.split(" ", 1)[0] || "ERR") : "";
-    this.#kind = kind;
-    this.noReply = noReply;
+  /** `word`: the first one of an error reply. `noReply`: the server may still carry out the call. */
+  private constructor(readonly text: string, readonly cause: unknown, private readonly kind: Kind, readonly word: string,
+    readonly noReply: boolean) {
+    this.passing = kind === LockUnavailable;
+    this.gone = kind === LockLost || word === "WRONGTYPE";
+    this.redirects = word === "MOVED" || word === "ASK";
   }
 
   /** An error reply. */
   static reply(text: string, cause?: unknown): Fault {
-    return new Fault(text, cause, KINDS.find(([, begins]) => begins.test(text))?.[0] ?? LockMisuse, false);
+    const kind = KINDS.find(([, begins]) => begins.test(text))?.[0] ?? LockMisuse;
+    return new Fault(text, cause, kind, text.split(" ", 1)[0] || "ERR", false);
   }
 
   /** No reply. `isSent`: the server may have received the call, or may yet. */
   static none(text: string, isSent: boolean, cause?: unknown): Fault {
-    return new Fault(text, cause, undefined, isSent);
-  }
-
-  /** Whether the same call may succeed later. */
-  get passing(): boolean {
-    return this.#kind === undefined || this.#kind === LockUnavailable;
-  }
-
-  /** Whether the grant that the call was about is over. */
-  get gone(): boolean {
-    return this.#kind === LockLost || this.word === "WRONGTYPE";
-  }
-
-  /** Whether the key is at another node of the cluster. */
-  get redirects(): boolean {
-    return this.word === "MOVED" || this.word === "ASK";
+    return new Fault(text, cause, LockUnavailable, "", isSent);
   }
 
   /** What it means to the user. */
   error(key: string, server: string): LockError {
     const hint = HINTS.find(([begins]) => this.text.startsWith(begins))?.[1];
     const message = `${key}: ${server}: ${this.text}${hint === undefined ? "" : ` (${hint})`}`;
-    return new (this.#kind ?? LockUnavailable)(message, { key, cause: this.cause });
+    return new this.kind(message, { key, cause: this.cause });
   }
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { type Call, type Claim, type SessionState, type Words, nameOf } from "./claim.ts";
-import { Claims, misuse, releaseOf } from "./claims.ts";
+import { Claims, type Release, idOf, misuse } from "./claims.ts";
 import { Fault } from "./fault.ts";
 
 /** A command that is sent before a POLL, and what its reply changes. */
@@ -12,13 +12,12 @@ export interface Due {
   readonly words: Words;
   readonly apply: (reply: unknown) => void;
   /** It is this release, which is unfinished. */
-  readonly release?: string;
+  readonly release?: Release;
 }
 
 /** How long a POLL blocks while a grant is unsure. */
 const BRIEF = 100;
-/** More claims than so many are gone through this often at most. */
-const MANY = 50;
+/** How often the claims are gone through at most, while no grant is unsure. */
 const SWEEP = 50;
 
 /** A field of a map, which RESP2 sends as a flat array. */
@@ -32,9 +31,8 @@ const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []
 export class State extends Claims {
   /** Whether nothing depends on the session. */
   isIdle(server: SessionState): boolean {
-    const isHere = (it: { readonly server: SessionState }): boolean => it.server === server;
-    return server.left.size + this.calls.size === 0 && ![...this.unfinished.values()].some(isHere)
-      && ![...this.claims.values()].some((claim) => isHere(claim) && (claim.isWaiting || claim.isRenewed));
+    const isUnfinished = [...this.unfinished.values()].some((release) => release.server === server);
+    return server.left.size + this.calls.size + this.claimsOn(server).length === 0 && !isUnfinished;
   }
 
   /** Begins a session. */
@@ -45,7 +43,7 @@ export class State extends Claims {
     server.fault = undefined;
     server.isMoving = true;
     server.leaves = [];
-    this.#wakeWaits(server);
+    for (const claim of this.claimsOn(server)) claim.changed();
   }
 
   /** Leaves a session with a grant whose release was refused, so that the grant is not renewed forever. */
@@ -61,22 +59,25 @@ export class State extends Claims {
   due(server: SessionState): Due[] {
     const due: Due[] = [];
     const { session } = server;
-    const claims = server.isMoving ? this.claimsOn(server) : [];
+    const claims = server.isMoving ? this.claimsOn(server).filter((claim) => claim.session !== session) : [];
     server.isMoving = false;
+    const move = (claim: Claim, words: Words, answered: (call: Call) => void): void => {
+      const call = this.beginCall(claim);
+      due.push({ words, apply: (reply) => answered(Object.assign(call, { reply })) });
+    };
     for (const claim of claims) {
-      if (claim.session === session) continue;
       if (claim.phase === "in line" && claim.end > this.at) { // its place went with the earlier session
         claim.open += 1;
-        due.push(this.#dueCall(claim, claim.acquireCommand(session, this.at), (call) => {
+        move(claim, claim.acquireCommand(session, this.at), (call) => {
           this.answered(call);
           server.isMoving = true;
-        }));
+        });
       } else if (claim.isRenewed && !claim.doubt) {
-        due.push(this.#dueCall(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call)));
+        move(claim, claim.renewCommand("SESSION", session), (call) => this.moved(call));
       }
     }
-    for (const [release, how] of this.unfinished) {
-      if (how.server === server) due.push({ words: how.words, release, apply: (reply) => this.finished(release, reply) });
+    for (const release of this.unfinished.values()) {
+      if (release.server === server) due.push({ words: release.words, release, apply: (reply) => this.finished(release, reply) });
     }
     if (server.excess !== undefined && this.at > server.excess + this.lease) {
       due.push({ words: ["LOCK.SESSION", "GRANTS", session], apply: (reply) => this.#listed(server, reply) });
@@ -90,14 +91,6 @@ export class State extends Claims {
     return due;
   }
 
-  #dueCall(claim: Claim, words: Words, apply: (call: Call) => void): Due {
-    const call = this.beginCall(claim);
-    return { words, apply: (reply) => {
-      call.reply = reply;
-      apply(call);
-    } };
-  }
-
   /** Releases the grants of the session that nobody knows. A grant that was released meanwhile is not harmed. */
   #listed(server: SessionState, reply: unknown): void {
     server.excess = undefined;
@@ -105,7 +98,7 @@ export class State extends Claims {
       const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
       const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
-      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(releaseOf(name, token));
+      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(idOf(name, token));
       if (!isKnown) this.finishLater(server, key, owner, token);
     }
   }
@@ -127,7 +120,7 @@ export class State extends Claims {
     }
     server.fault = undefined;
     server.tries = [];
-    if (this.claims.size > MANY && !server.isUnsure && this.at < server.swept + SWEEP) return;
+    if (!server.isUnsure && this.at < server.swept + SWEEP) return;
     const known = this.#sweep(server, sent, till);
     if (Number(fieldOf(reply, "grants")) <= known + this.unfinished.size) server.excess = undefined;
     else server.excess ??= sent;
@@ -142,7 +135,7 @@ export class State extends Claims {
     }
     const token = Number(detail);
     const known = claim?.phase === "held" && claim.token === token ? claim : undefined;
-    const grant = releaseOf(name, token);
+    const grant = idOf(name, token);
     const leaves = server.leaves.includes(grant); // what follows is the doing of this client
     if (leaves && kind === "taken" && Number(more) === 0) {
       this.endLeave(server, grant);
@@ -164,15 +157,13 @@ export class State extends Claims {
   /** A wait has ended without a grant. */
   #ended(wait: Claim, why: string): void {
     const fault = Fault.reply(why);
-    if (why === "timeout" || why === "cancelled") {
-      this.endWait(wait, this.busy(wait, `the wait has ended (${why})`));
-    } else if (fault.passing) {
-      this.set(wait, "asked");
-      wait.cause = fault;
-      wait.endedAt = this.at;
-    } else {
+    if (!fault.passing) {
       this.endWait(wait, fault.error(wait.key, wait.server.address));
+      return;
     }
+    this.askAgain(wait);
+    wait.cause = fault;
+    wait.endedAt = this.at;
   }
 
   /** A try to connect or to poll that began at this time failed. One that failed at once counts after a reply timeout of tries. */
@@ -182,11 +173,7 @@ export class State extends Claims {
     const [old] = server.tries.filter((since) => this.at >= since + this.reply).slice(-1);
     server.tries = server.tries.filter((since) => this.at < since + this.reply);
     this.#sweep(server, old ?? 0, 0);
-    if (!fault.passing) this.#wakeWaits(server);
-  }
-
-  #wakeWaits(server: SessionState): void {
-    for (const claim of this.claims.values()) if (claim.server === server && claim.isWaiting) claim.changed();
+    if (!fault.passing) for (const claim of this.claimsOn(server)) claim.changed();
   }
 
   /**
@@ -213,14 +200,14 @@ export class State extends Claims {
     return known;
   }
 
-  /** The grants in the session of a server, and the places in line there. */
+  /** The waits at a server, and the grants in its session. */
   claimsOn(server: SessionState): Claim[] {
-    return [...this.claims.values()].filter((it) => it.server === server && (it.phase === "in line" || it.isRenewed));
+    return [...this.claims.values()].filter((it) => it.server === server && (it.isWaiting || it.isRenewed));
   }
 
   /** Has a claim asked for at another node of the cluster, which has its key now. */
   relocate(claim: Claim): void {
-    if (claim.phase === "in line") this.set(claim, "asked");
+    if (claim.phase === "in line") this.askAgain(claim);
     else if (claim.phase === "held" && claim.session && !claim.doubt) this.suspect(claim, "moved");
   }
 
@@ -231,8 +218,8 @@ export class State extends Claims {
     for (const claim of claims) {
       this.endWait(claim, misuse(claim.key, "the locks are closed"));
       if (claim.phase !== "held") continue;
-      this.letGo(claim);
       claim.holds = 0;
+      this.end(claim, "released");
     }
     return claims.filter(({ phase }) => phase === "released");
   }

@@ -6,8 +6,7 @@
 import assert from "node:assert/strict";
 import { beforeEach } from "node:test";
 import type { LockLost } from "../../src/errors.ts";
-import { type Call, Claim, type ClaimTerms, SessionState } from "../../src/state/claim.ts";
-import { releaseOf } from "../../src/state/claims.ts";
+import { type Call, Claim, type Terms, SessionState } from "../../src/state/claim.ts";
 import { Fault } from "../../src/state/fault.ts";
 import { State } from "../../src/state/state.ts";
 
@@ -49,7 +48,7 @@ class TestClaim extends Claim {
   override seek(): void { sought.push(this); }
 }
 
-interface Words extends Partial<ClaimTerms> {
+interface Words extends Partial<Terms> {
   readonly owner?: string;
 }
 
@@ -57,7 +56,7 @@ interface Words extends Partial<ClaimTerms> {
 export const tick = (): void => { s.at += 0.001; };
 
 export function claimOf(key: string, { owner = "o", ...terms }: Words = {}): Claim {
-  const all = { mode: [], lease: 10 * S, isFixed: false, wait: 5 * S, ...terms };
+  const all = { mode: [], lease: 10 * S, isFixed: false, wait: 5 * S, maxHold: Infinity, ...terms };
   const claim = new TestClaim(key, owner, all, server, s.reply, s.at);
   s.ask(claim);
   return claim;
@@ -108,6 +107,7 @@ export function polling(): (sure: number, grants?: number, ...events: unknown[][
   tick();
   return (sure, grants = s.claimsOn(server).filter((it) => it.isRenewed).length, ...events) => {
     const numbered = events.map((event, i) => [server.seen + 1 + i, ...event]);
+    server.swept = 0;
     s.polled(server, sent, ["sure-ms", sure, "grants", grants, "events", numbered]);
     tick();
   };
@@ -130,6 +130,5 @@ export const reason = ({ failure }: Claim): string => (failure as LockLost).reas
 export const called = (claim: Claim, reply: unknown, more: Partial<Call> = {}): Call =>
   Object.assign(s.beginCall(claim), { reply, ...more });
 export const about = (claim: Claim, reply: unknown, sent = s.at): void => s.confirmed(called(claim, reply, { sent }));
-export const left = (claim: Claim, reply: unknown, sent = s.at): void => s.left(called(claim, reply, { sent }));
+export const left = (claim: Claim, reply: unknown, sent = s.at): void => s.confirmed(called(claim, reply, { sent }), true);
 export const released = (claim: Claim, reply: unknown, wasOpen = false): void => s.released(called(claim, reply, { wasOpen }));
-export const canceled = (claim: Claim): void => s.finished(releaseOf(claim.name, 0), 0);

@@ -10,7 +10,7 @@ import {
 import type { TaskOwner } from "../../src/state/claim.ts";
 import { Fault } from "../../src/state/fault.ts";
 import {
-  NO_REPLY, S, about, answer, asked, canceled, changed, claimOf, ended, grant, granted, inLine, lost, poll, polling, released, reopen, s,
+  NO_REPLY, S, about, answer, asked, changed, claimOf, ended, grant, granted, inLine, lost, poll, polling, released, reopen, s,
   sendDue, sends, server, sure, taken, tick, underWay,
 } from "./support.ts";
 
@@ -36,7 +36,7 @@ const renouncing: Record<string, (task: TaskOwner) => void> = {
   "gave up"(task) {
     const claim = inLine("k", { task });
     assert(s.giveUp(claim));
-    canceled(claim);
+    sendDue(0);
   },
   unfinished(task) {
     const claim = taken("k", 50, { task });
@@ -137,7 +137,7 @@ test("a reply that ends a wait", () => {
   for (const [reply, kind] of [[null, LockBusy], [Fault.reply("OOM x"), LockRefused]] as const) {
     const claim = underWay();
     answer(claim, reply);
-    assert.throws(() => s.step(claim), (error) => error instanceof kind && error.message.startsWith("k: "));
+    assert.throws(() => s.step(claim), (error) => error instanceof kind && error.message.startsWith("k: server: "));
     assert(!s.giveUp(claim));
     assert(s.isIdle(server));
   }
@@ -169,8 +169,7 @@ test("the end of a place may come before its reply", () => {
 test("a wait that is over", () => {
   const claim = underWay();
   assert(s.giveUp(claim));
-  assert.deepEqual(sendDue(), ["LOCK.RELEASE k o ALL"]);
-  canceled(claim);
+  assert.deepEqual(sendDue(0), ["LOCK.RELEASE k o ALL"]);
   assert.deepEqual(sendDue(), []);
   answer(claim, 3); // a place: the cancel came before
   assert.deepEqual(sendDue(Fault.reply("NOTHELD x")), ["LOCK.RELEASE k o ALL"]);
