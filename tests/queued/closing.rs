@@ -71,14 +71,19 @@ fn nothing_is_left_of_many_calls() {
     assert_eq!(waiters(&mut c, "own2500"), [""; 0]);
 }
 
-/// Its calls held back others, who are granted inside the command.
+/// Its calls held back others, of whom the first are granted inside the command, however many calls it has.
 #[test]
 fn those_behind_its_calls_are_granted_inside_the_command() {
     for word in ["CLOSE", "KILL"] {
         let (server, mut c) = started();
-        hold(&mut c, &["k a SHARED"]);
+        hold(&mut c, &["k a SHARED", "other a"]);
         let mut session = Session::open(&server);
         session.queue(&mut c, "k b");
+        let calls: Vec<_> = (0..5000)
+            .map(|n| session.call(&format!("other b{n}")))
+            .collect();
+        let calls: Vec<_> = calls.iter().map(String::as_str).collect();
+        at_once(&mut c, &calls);
         session.stay(&server);
         let mut behind = wait(&server, "k c SHARED PX 600000 BLOCK 0");
         let close = session.line(&format!("LOCK.SESSION {word} ID"));
