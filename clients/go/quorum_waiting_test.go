@@ -118,7 +118,7 @@ func TestQuorumWaitThatIsGivenUpLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	three[0].waiting("k", 0)
-	soon, cancel := context.WithTimeout(background, 100*time.Millisecond)
+	soon, cancel := context.WithTimeout(background, time.Second)
 	defer cancel()
 	_, err := quorum.Acquire(soon, "k")
 	is(t, err, context.DeadlineExceeded)
