@@ -87,16 +87,17 @@ fn a_poll_that_waits_is_answered_at_once() {
 #[test]
 fn the_grant_belongs_to_the_session_which_renews_it() {
     let (server, mut c, mut session) = Session::held();
-    let words = session.line("LOCK.ACQUIRE k b PX 1000 QUEUE 0 SESSION ID HOLDS 1");
+    let words = session.line("LOCK.ACQUIRE k b PX 3000 QUEUE 0 SESSION ID HOLDS 1");
     run(&mut c, &words).int();
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
     let token = cmd!(c, "LOCK.FENCE", "k").int();
-    assert_eq!(session.told(), [format!("1 granted k b {token} 1 1000 1")]);
+    assert_eq!(session.told(), [format!("1 granted k b {token} 1 3000 1")]);
     assert_eq!(sessions_of(&mut c, "k"), [session.id]);
     let grants = run(&mut c, &session.line("LOCK.SESSION GRANTS ID")).items();
     let fields = grants.into_iter().next().expect("a grant").fields();
     assert_eq!(fields["token"], Value::Int(token));
+    // Each is a second after the one before: a machine that stands still for two seconds ends no lease.
     await_renewals(&server, 4);
     cmd!(c, "LOCK.FENCE", "k", token).okay();
     run(&mut c, "DEL k").int();

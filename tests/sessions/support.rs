@@ -180,8 +180,12 @@ pub(crate) fn end_of_lease(c: &mut Connection, key: &str) -> i64 {
 #[track_caller]
 pub(crate) fn await_renewals(server: &Server, more: i64) {
     let before = count(server, "session_renewals");
+    let lost = count(server, "session_losses");
     eventually(
-        || count(server, "session_renewals") >= before + more,
+        || {
+            assert_eq!(count(server, "session_losses"), lost, "no grant is lost");
+            count(server, "session_renewals") >= before + more
+        },
         "renewals",
     );
 }
