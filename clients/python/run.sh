@@ -8,7 +8,7 @@ cd "$(dirname -- "$0")"
 ../../scripts/building.sh .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 .venv/bin/mypy
 if [ "${FORM:-}" = short ]; then
-    set -- tests/test_state.py tests/test_threads.py tests/test_asyncio.py tests/test_readme.py tests/test_testing.py tests/test_examples.py
+    set -- tests/test_state_*.py tests/test_threads.py tests/test_asyncio.py tests/test_readme.py tests/test_testing.py tests/test_examples.py
 elif command -v node >/dev/null; then
     .venv/bin/pyright
 else

@@ -86,3 +86,10 @@ def event_loop_of_this_thread():
     import asyncio
 
     asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+@pytest.fixture
+def s():
+    """The state of a server."""
+    from state_rig import Rig
+    return Rig()
