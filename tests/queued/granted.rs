@@ -97,7 +97,7 @@ fn the_grant_belongs_to_the_session_which_renews_it() {
     let grants = run(&mut c, &session.line("LOCK.SESSION GRANTS ID")).items();
     let fields = grants.into_iter().next().expect("a grant").fields();
     assert_eq!(fields["token"], Value::Int(token));
-    // Each is a second after the one before: a machine that stands still for two seconds ends no lease.
+    // One renewal a second: the lease of three seconds outlasts a machine that stands still for two.
     await_renewals(&server, 4);
     cmd!(c, "LOCK.FENCE", "k", token).okay();
     run(&mut c, "DEL k").int();

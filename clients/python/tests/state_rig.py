@@ -1,6 +1,7 @@
 """What the tests of the state share: they try the rules of docs/client-protocol.md by plain calls, without a server.
 
-† marks a rule that its model cannot do without. The clock starts at 100 s, the client's lease is 10 s, a reply takes at most 1 s, and session 7 is open.
+† marks a rule that its model cannot do without. The clock starts at 100 s, the client's lease is 10 s, a reply takes at
+most 1 s, and session 7 is open.
 """
 
 from redis_lock_client.state import Claim, Fault, State, Terms

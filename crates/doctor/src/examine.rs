@@ -126,7 +126,7 @@ fn slowest(reply: &Value) -> Vec<(String, u64)> {
         let name = items(arguments).first().map(text).unwrap_or_default();
         let name = name.chars().take(64).collect::<String>().to_uppercase();
         let most = found.entry(name).or_default();
-        *most = u64::max(*most, micros.unsigned_abs() / 1000);
+        *most = u64::max(*most, u64::try_from(*micros).unwrap_or(0) / 1000);
     }
     found.into_iter().collect()
 }
@@ -134,7 +134,7 @@ fn slowest(reply: &Value) -> Vec<(String, u64)> {
 /// The longest time of each event in `LATENCY LATEST`.
 fn longest(reply: &Value) -> Vec<(String, u64)> {
     let events = items(reply).iter().filter_map(|entry| match items(entry) {
-        [event, _, _, Value::Int(ms), ..] => Some((text(event), ms.unsigned_abs())),
+        [event, _, _, Value::Int(ms), ..] => Some((text(event), u64::try_from(*ms).unwrap_or(0))),
         _ => None,
     });
     events.collect()

@@ -80,7 +80,7 @@ pub(crate) struct Finding {
     pub(crate) source: &'static str,
 }
 
-/// What a check finds on a server: it does not say yet which check, and which server.
+/// The findings of a check on a server. They do not name the check and the server yet.
 pub(crate) type Judged = Seen<Vec<Finding>>;
 
 impl Severity {

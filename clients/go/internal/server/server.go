@@ -135,8 +135,8 @@ func (p *Pool) sendAll(calls []*call) {
 	}
 }
 
-// Poll polls a session. What the callers that the last reply has woken call at once goes along: then the POLL does not
-// block.
+// Poll polls a session. The last reply may have woken callers: the calls that they make at once go along, and the POLL
+// does not block then.
 func (s *Server) Poll(limit, block time.Duration, session int64) state.Reply {
 	poll := newCall(limit, []any{"LOCK.SESSION", "POLL", session})
 	s.mu.Lock()

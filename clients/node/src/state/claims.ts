@@ -19,7 +19,7 @@ export const idOf = (name: string, token: number): string => `${token} ${name}`;
 /** The error of a wrong call. */
 export const misuse = (key: string, what: string): LockMisuse => new LockMisuse(`${key}: ${what}`, { key });
 
-/** What a reply means. */
+/** A reply that has been read: it is a fault, a grant, or neither. */
 interface Outcome {
   readonly fault: Fault | undefined;
   /** The token and the lease of a reply that is a grant. */

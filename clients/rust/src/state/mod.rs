@@ -51,7 +51,7 @@ pub(crate) struct State {
     pub(crate) claims: HashMap<Id, Claim>,
     /// Claims whose callers have to look again.
     pub(crate) changed: Vec<Id>,
-    /// What another node of the cluster may have now: waits, grants and unfinished releases.
+    /// Waits, grants and unfinished releases that another node of the cluster may have now.
     pub(crate) displaced: Vec<Displaced>,
     pub(crate) is_closed: bool,
     lease: Duration,
@@ -72,7 +72,8 @@ pub(crate) struct State {
 /// A grant, by its token; without a token, all that its owner has, a wait too.
 pub(crate) type Ended = (Name, u64);
 
-/// What another node of the cluster may have now: the node that it was at, and what has become of a call there.
+/// A wait, grant or release that another node of the cluster may have now; the node that it was at; and the error of a
+/// call there.
 pub(crate) type Displaced = (Ended, usize, Error);
 
 impl State {

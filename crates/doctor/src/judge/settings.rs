@@ -62,7 +62,7 @@ const RULES: [Rule; 20] = [
     ("lock.default-lease-ms", Warning, Above(600_000), "30000", "others wait that long when an owner dies"),
 ];
 
-/// What the rules say of a setting of a server.
+/// Judges a setting of a server by the rules.
 pub(super) fn value(node: &Node, name: &str) -> Judged {
     let value = node.setting(name)?;
     let is_found = |rule: &&Rule| rule.0 == name && rule.2.holds(value);

@@ -58,3 +58,19 @@ fn a_frozen_and_a_detached_program_with_their_locks() {
     }
     Doctor::of(&server).gone("programs");
 }
+
+#[test]
+fn a_program_whose_user_is_deleted() {
+    let server = healthy().start();
+    let mut c = server.connection();
+    run(&mut c, "ACL SETUSER shop on >secret ~lock:* +@all").okay();
+    let mut shop = server.connection();
+    run(&mut shop, "AUTH shop secret").okay();
+    let session = cmd!(shop, "LOCK.SESSION", "OPEN", "NAME", "shop").int();
+    cmd!(shop, "LOCK.ACQUIRE", "lock:a", "a", "SESSION", session).grant();
+    run(&mut c, "ACL DELUSER shop").int();
+    Doctor::of(&server)
+        .comes("programs", "user shop) is detached")
+        .says("holds 1 (lock:a)")
+        .says("Its user may not acquire locks here");
+}
