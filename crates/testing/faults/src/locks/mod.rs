@@ -133,9 +133,8 @@ fn play(stage: &Stage, setup: &Setup) -> History {
                 scope.spawn(move || program.poll(node));
             }
         }
-        let played = with_clients(CLIENTS, client, meanwhile);
-        programs.iter().for_each(Program::end);
-        played
+        let _ending = Ending(&programs);
+        with_clients(CLIENTS, client, meanwhile)
     });
     history.polls = programs.into_iter().flat_map(Program::into_polls).collect();
     for record in records {
@@ -144,6 +143,15 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         history.renewed.extend(record.renewed);
     }
     history
+}
+
+/// Ends these programs, even when a client or a fault panics: they would poll forever.
+struct Ending<'p, 's>(&'p [Program<'s>]);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Program::end);
+    }
 }
 
 /// Who holds what when all clients have ended: the history says whether anybody may.

@@ -182,8 +182,17 @@ impl Client<'_> {
     fn enter(&mut self, key: &str, owner: &str, limit: Option<Limit>, lease: u64) -> Option<Held> {
         let holds = self.random.random_ratio(1, 2).then_some(1);
         let mut outcome = self.acquire(key, owner, limit, lease, holds);
-        if outcome == Outcome::Lost && holds.is_some() && self.random.random_ratio(2, 3) {
-            outcome = self.acquire(key, owner, limit, lease, holds); // it does not add up
+        let repeats = match outcome {
+            Outcome::Lost => self.random.random_ratio(2, 3),
+            Outcome::Grant { .. } => self.random.random_ratio(1, 8),
+            _ => false,
+        };
+        if repeats && holds.is_some() {
+            // It does not add up.
+            let again = self.acquire(key, owner, limit, lease, holds);
+            if matches!(again, Outcome::Grant { .. } | Outcome::Lost) {
+                outcome = again;
+            }
         }
         match outcome {
             Outcome::Grant {
