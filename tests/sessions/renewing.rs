@@ -21,6 +21,15 @@ fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
     assert_eq!(session.poll().grants, 1);
 }
 
+/// When a third of the shorter lease has passed, not when it was due before.
+#[test]
+fn a_shortened_lease_is_renewed_in_time() {
+    let (server, mut c, mut session) = Session::opened();
+    session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
+    run(&mut c, "LOCK.RENEW k a PX 3000").grant();
+    await_renewals(&server, 2);
+}
+
 #[test]
 fn while_it_is_detached_nothing_is_renewed() {
     let (server, mut c, mut session) = Session::opened();
