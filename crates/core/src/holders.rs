@@ -1,8 +1,7 @@
 //! The holders of a lock as a key has them: what the rules judge.
 //!
 //! **Two forms.** An exclusive lock has one holder with limit 1, and the expiry of its key is the end of its lease.
-//! Every other lock is a [`HolderSet`], also with one holder that has a wider limit, and each holder has its own
-//! end.
+//! Every other lock is a [`HolderSet`], even with a single holder of a wider limit, and each holder has its own end.
 //!
 //! **The end of a lease** in a set. The expiry of the key is the latest end. An earlier expiry was set by hand
 //! (`PEXPIRE`), and every lease ends with the key. The next change first applies such a cap to the holders
@@ -30,7 +29,7 @@ pub struct SharedLock<'a> {
 }
 
 impl<'a> Holders<'a> {
-    /// The holder of this name. It counts until it is removed, also when its lease has ended.
+    /// The holder of this name. It counts until it is removed, even if its lease has ended.
     #[must_use]
     #[inline]
     pub fn find(&self, owner: Owner<'_>) -> Option<Holder<'a>> {
@@ -40,7 +39,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The holder with this token. It counts until it is removed, also when its lease has ended.
+    /// The holder with this token. It counts until it is removed, even if its lease has ended.
     #[must_use]
     pub fn find_token(&self, token: Token) -> Option<Holder<'a>> {
         match self {
@@ -177,7 +176,7 @@ impl<'a> Holders<'a> {
     pub(crate) fn replace<'o>(&self, before: &Holder<'_>, after: Holder<'o>) -> LockChange<'o> {
         let is_settled = match self {
             Self::Exclusive(_) => true,
-            // The expiry of the key is as each change leaves it.
+            // Each change leaves the key with this expiry.
             Self::Shared(lock) => lock.expiry == lock.set.latest_end(),
         };
         if after == *before && is_settled {

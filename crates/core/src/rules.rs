@@ -1,10 +1,10 @@
 //! The rules: what an acquire, a release, a renewal and a fence do to the holders of a lock.
 //!
-//! A rule takes the holders, the call and the time, and changes no lock; only the token clock that it is given moves
-//! on. It returns a [`LockChange`] for the caller to apply.
+//! A rule takes the holders, the call and the time, and changes no lock. It advances only the token clock that it is
+//! given. It returns a [`LockChange`] for the caller to apply.
 //!
 //! An exclusive lock differs from a shared one in three points: its end is the expiry of its key
-//! (`holders.rs`), only its token can be raised, and nobody has room beside its holder.
+//! (`holders.rs`), only its token can be raised, and no other caller has room.
 //!
 //! **The order of a command**, all at one time:
 //!
@@ -70,7 +70,7 @@ pub fn acquire<'a>(
     if !Holders::has_room(holders, call.limit, rules.max_holders) {
         return Ok(None);
     }
-    // On a copy: when no tokens are left, a call that others go before is refused too, but it uses up no token.
+    // On a copy: when no tokens are left, a call behind other waiters is refused too, but it must not use up a token.
     let mut next = *clock;
     let token = next.issue(now).ok_or(Refusal::TokensUsedUp)?;
     if in_line {

@@ -2,8 +2,8 @@
 //! milliseconds at a hundred thousand entries.
 //!
 //! The parts are as many as the entries need, and all of about the same size. When there are too many entries, one part
-//! is split; when there are too few, the last one goes back into that it was split from (linear hashing). So no call
-//! moves more than some hundred entries, and the parts do not all grow at the same time.
+//! is split; when there are too few, the last one is merged into the part that it was split from (linear hashing). So
+//! no call moves more than some hundred entries, and the parts do not all grow at the same time.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -22,7 +22,7 @@ type Part<K, V> = HashTable<(K, V)>;
 /// A map in parts.
 #[derive(Debug)]
 pub(crate) struct Shards<K, V> {
-    /// One at least, once there was an entry.
+    /// At least one, once there was an entry.
     parts: Vec<Part<K, V>>,
     hasher: RandomState,
     len: usize,

@@ -166,7 +166,7 @@ impl HolderSet {
     ///
     /// # Errors
     ///
-    /// [`StoredError`] when the holder cannot stand beside the others.
+    /// [`StoredError`] when the holder conflicts with the others.
     pub fn add_stored(set: &mut Option<Self>, holder: &Holder<'_>) -> Result<(), StoredError> {
         let token = holder.grant.token;
         match set {

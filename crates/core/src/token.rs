@@ -31,7 +31,7 @@ impl Token {
 /// Issues tokens that are higher than every token seen.
 ///
 /// A new token is the highest token seen plus one, or the wall clock in microseconds if that is higher. So
-/// tokens rise after a restart without data, and also when the wall clock is set back.
+/// tokens rise after a restart without data, and even if the wall clock is set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenClock {
     last: Option<Token>,

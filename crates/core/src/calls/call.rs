@@ -32,7 +32,7 @@ pub struct Waiter {
     pub limit: Limit,
     /// The session that the grant is to belong to, if any.
     pub session: Option<SessionId>,
-    /// The caller named the limit, and its reply tells the one in force.
+    /// The caller named a limit, so its reply includes the limit in force.
     pub names_limit: bool,
     /// The blocked client. A queued call has none: its session gets an event instead.
     pub client_id: Option<u64>,
@@ -53,7 +53,7 @@ pub struct Call<A> {
     pub attached: A,
     /// How many calls stood before it when it joined.
     pub(super) place: usize,
-    /// Its program may be dead or frozen: it keeps its place, and those behind it are granted first.
+    /// Its program may be dead or frozen: the call keeps its place, but calls behind it are granted first.
     pub(super) is_passed_over: bool,
     pub(super) stage: Stage,
 }
@@ -80,7 +80,7 @@ pub(super) enum Amount {
     Hold,
     /// The grant.
     Grant,
-    /// The grant, unless it has changed: whoever changed it has it.
+    /// The grant, unless it has changed: the client that changed it knows of it.
     UnchangedGrant,
 }
 
@@ -104,7 +104,7 @@ impl<A> Call<A> {
         matches!(self.stage, Stage::Waiting)
     }
 
-    /// True while those behind it are granted first.
+    /// True while calls behind this one are granted first.
     #[must_use]
     pub const fn is_passed_over(&self) -> bool {
         self.is_passed_over
@@ -126,6 +126,6 @@ pub struct QueueWaits {
     pub count: usize,
     /// The sum of the times when they began, in microseconds.
     pub since_sum: u128,
-    /// When that of the first in line began.
+    /// When the wait of the first call in line began.
     pub first_since: Monotonic,
 }

@@ -74,7 +74,7 @@ impl<A> Calls<A> {
         self.get(id).expect("a call")
     }
 
-    /// Panics unless the calls of limit 1 that are found are those of a look at each call before.
+    /// Panics unless the index finds the same call with limit 1 as a search through all calls.
     fn check_exclusive(&self, line: &Line, all: &[CallId]) {
         let (database, key) = (line.lock_id.database, &line.lock_id.key);
         let limit = |id: &CallId| self.call(*id).waiter.limit;
@@ -129,7 +129,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// Panics unless each pending call is listed, and what is given back.
+    /// Panics unless each pending call and each give-back is listed.
     fn check_grants(&self) {
         let mut pending = Vec::new();
         for (id, call) in self.all() {
@@ -231,7 +231,7 @@ impl<A> Calls<A> {
 }
 
 impl Waiter {
-    /// A call that wants the lock exclusively and waits for as long as it takes.
+    /// A call that wants the lock exclusively and waits without a time limit.
     pub(crate) fn of(owner: &[u8], client_id: u64) -> Self {
         Self {
             owner: OwnerBuf::from(Owner::new(owner).expect("an owner")),

@@ -21,7 +21,8 @@ impl GiveBack {
         self.taken.token
     }
 
-    /// How many holds to release; `None` when nothing is to be given back. A narrower limit is not given back.
+    /// How many holds to release; `None` when nothing is to be given back. A limit that the call has narrowed stays
+    /// narrow.
     #[must_use]
     pub fn amount_to_release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
         let holder = holders?.uncapped(self.taken.token)?;
@@ -30,7 +31,7 @@ impl GiveBack {
         match self.amount {
             Amount::Grant => Some(ReleaseAmount::All),
             Amount::UnchangedGrant => is_unchanged.then_some(ReleaseAmount::All),
-            // The one hold that is left is that of the call that was answered.
+            // The last hold belongs to the call that was answered.
             Amount::Hold if holds == Holds::ONE => None,
             Amount::Hold => self.taken.took_hold.then_some(ReleaseAmount::One),
         }

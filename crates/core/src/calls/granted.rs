@@ -44,7 +44,7 @@ fn of_grant<'a, A>(
 }
 
 impl<A: Default> Calls<A> {
-    /// A waiting call is granted the lock; `is_new` when that is no re-entry. Returns the call.
+    /// A waiting call is granted the lock; `is_new` is false for a re-entry. Returns the call.
     pub fn grant(&mut self, id: CallId, taken: Taken, is_new: bool) -> Option<&mut Call<A>> {
         self.leave_line(id)?;
         let lock = &self.table.get(&id)?.lock_id;
@@ -90,8 +90,8 @@ impl<A: Default> Calls<A> {
         granted.chain(waiting.filter(|id| matches!(self.stage(*id), Some(Stage::Waiting))))
     }
 
-    /// The reply of the call that blocked this client is written to it. The server may drop the reply: it also
-    /// lets one be written to a client that it is about to close.
+    /// The reply of the call that blocked this client is written to it. The server may drop the reply, because it has
+    /// replies written even to a client that it is about to close.
     pub fn reply_written(&mut self, client: u64) {
         let Some(calls) = self.clients.get_mut(&client) else {
             return;
@@ -241,7 +241,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The server has renewed a grant, which is not reported to anybody: calls that took it have taken the later end.
+    /// The server has renewed a grant, without notifying any client. Calls that took this grant get its new deadline.
     pub fn renewed(
         &mut self,
         (database, key): (i32, &[u8]),
@@ -274,7 +274,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The call gives back so much of what it took, before the next command on its lock.
+    /// Has the call give back `amount` of what it took, before the next command on its lock.
     fn give_back(&mut self, id: CallId, taken: Taken, amount: Amount) {
         if let Some(call) = self.table.get_mut(&id) {
             call.stage = Stage::GivesBack(taken, amount);
@@ -289,7 +289,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// Takes what is given back of a lock, oldest first.
+    /// Takes the give-backs of a lock, oldest first.
     pub fn take_give_backs(&mut self, database: i32, key: &[u8]) -> Vec<GiveBack> {
         let line = self.lines.get_mut(database, key);
         let calls = line.map_or_else(Vec::new, |line| std::mem::take(&mut line.give_backs));
@@ -309,10 +309,10 @@ impl<A: Default> Calls<A> {
         give_backs
     }
 
-    /// True when something is given back of this lock.
+    /// True when this lock has give-backs.
     #[must_use]
     pub fn gives_back(&self, database: i32, key: &[u8]) -> bool {
-        // Every command asks for its lock.
+        // Every command asks this about its lock.
         let is_given_back = |line: &Line| !line.give_backs.is_empty();
         self.giving_back > 0 && self.lines.get(database, key).is_some_and(is_given_back)
     }

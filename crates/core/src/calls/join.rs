@@ -16,7 +16,7 @@ impl<A> Calls<A> {
         if line.waiting == 0 {
             self.turns.insert(line.id, line.lock_id.clone());
             if self.all_ready > 0 {
-                // Its turn may come before that of one that is ready.
+                // Its turn may come before that of a ready lock.
                 self.all_ready += 1;
             }
         }
@@ -35,8 +35,8 @@ impl<A> Calls<A> {
             self.exclusive.insert((line.id, id));
         }
         if is_first || line.lease_end.is_none() {
-            // The next look at the lock tells when the lease ends. A known end may be that of an earlier holder, if all
-            // before this call are passed over.
+            // The next look at the lock finds when the lease ends. A known end may be an earlier holder's, if all calls
+            // before this one are passed over.
             line.make_ready(&mut self.ready_keys);
         }
         let (line_id, lock_id) = (line.id, line.lock_id.clone());
@@ -67,7 +67,7 @@ impl<A> Calls<A> {
         id
     }
 
-    /// Takes a waiting call out of the table. Those behind it may have room then.
+    /// Takes a waiting call out of the table. Calls behind it may then have room.
     pub fn remove(&mut self, id: CallId) -> Option<Call<A>> {
         let was_first = self.leave_line(id)?;
         let call = *self.table.remove(&id)?;
@@ -135,7 +135,7 @@ impl<A> Calls<A> {
         Some(was_first)
     }
 
-    /// A call is no longer that of its client, if it has one.
+    /// Detaches a call from its client, if it has one.
     pub(super) fn forget_client(&mut self, client: Option<u64>, id: CallId) {
         let Some(client) = client else { return };
         let Some(calls) = self.clients.get_mut(&client) else {
@@ -149,7 +149,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// Forgets a line of which nothing is left to know.
+    /// Forgets a line that is no longer needed.
     pub(super) fn forget_unused_line(&mut self, database: i32, key: &[u8]) {
         self.lines.remove_unused(database, key);
         if self.lines.is_empty() {

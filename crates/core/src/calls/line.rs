@@ -34,7 +34,7 @@ pub(super) struct Line {
     /// The end of the lease that the waiting calls wait for, as it was last seen; `None` when nobody has
     /// looked yet.
     pub(super) lease_end: Option<Deadline>,
-    /// Somebody is to look at the lock: there may be room, or something is given back.
+    /// The lock is to be looked at: there may be room, or a call gives something back.
     pub(super) is_ready: bool,
     /// The calls that give something back, oldest first.
     pub(super) give_backs: Vec<CallId>,
@@ -82,7 +82,7 @@ impl Lines {
         })
     }
 
-    /// Removes a line of which nothing is left to know.
+    /// Removes a line that is no longer needed.
     pub(super) fn remove_unused(&mut self, database: i32, key: &[u8]) {
         let name = LockName(database, key);
         self.by_lock.remove_if(&name, |line| line.is_unused());

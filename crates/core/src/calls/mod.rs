@@ -54,7 +54,7 @@ pub struct Calls<A = ()> {
     lengths: Lengths,
     /// The waiting calls that are not passed over, line by line in the order of joining.
     in_line: BTreeSet<(LineId, CallId)>,
-    /// Those that are.
+    /// The waiting calls that are passed over.
     passed_over: BTreeSet<(LineId, CallId)>,
     /// The calls in line whose owner may hold the lock already: they were not judged with its grant.
     unjudged: BTreeSet<(LineId, CallId)>,
@@ -65,7 +65,7 @@ pub struct Calls<A = ()> {
     clients: Shards<u64, OfClient>,
     /// The waiting calls of each session, line by line.
     of_sessions: BTreeSet<(SessionId, LineId, CallId)>,
-    /// How many that are.
+    /// How many waiting calls each session has.
     session_counts: Shards<SessionId, usize>,
     /// The granted calls whose reply is not known to be sent.
     pending: Vec<Pending>,
@@ -79,7 +79,7 @@ pub struct Calls<A = ()> {
     turns: BTreeMap<LineId, LockId>,
     last_turn: LineId,
     round_end: LineId,
-    /// The ready locks, in the order of their events, and some that are ready no more.
+    /// The ready locks, in the order of their events, and some that are no longer ready.
     ready_keys: VecDeque<LockId>,
     /// After those, this many locks are ready, in the order of their turns.
     all_ready: usize,

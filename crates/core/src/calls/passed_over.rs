@@ -10,7 +10,7 @@ pub struct PassOverPlace(LineId, CallId);
 
 impl<A> Calls<A> {
     /// The waiting calls of a session from `from` on, at most `max` of them, are passed over from now on, or no
-    /// longer. Locks in whose line another call is first now become ready. Returns where to continue, if any is
+    /// longer. A lock becomes ready when another call is now first in its line. Returns where to continue, if any is
     /// left.
     ///
     /// Update all calls of a session before any of their locks is served: while one program has calls of both
@@ -61,7 +61,7 @@ impl<A> Calls<A> {
             self.unjudged.insert((line.id, id));
             line.first_eligible = Some(line.first_eligible.map_or(id, |first| first.min(id)));
         }
-        // Its owner may hold the lock: then it may be granted wherever it stands.
+        // If its owner holds the lock, it can be granted from any place in the line.
         if line.first_eligible != first_before || !is_passed_over {
             line.make_ready(&mut self.ready_keys);
         }

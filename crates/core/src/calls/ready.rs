@@ -1,9 +1,9 @@
 //! Which locks are to be looked at, because there may be room for those who wait.
 //!
 //! * A **ready** lock is looked at in the next tick: an event may have made room, or a call gives something
-//!   back. One that was looked at meanwhile stays in the order, and is skipped there.
-//! * A lock **whose lease ends** becomes ready then. The end is remembered as it was last seen. A renewal that
-//!   puts it off does not update it: the lock is looked at when the remembered end has passed.
+//!   back. A lock that was looked at meanwhile stays in the order, and is skipped there.
+//! * A lock **whose lease ends** becomes ready then. The end is remembered as it was last seen. A renewal that moves
+//!   the end does not update the remembered one: the lock is looked at when the remembered end has passed.
 //! * A module gets no event for a changed expiry, so every lock that somebody waits for is **checked in turn**.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -13,7 +13,7 @@ use super::{Calls, LineId};
 use crate::{Deadline, LockId};
 
 impl<A> Calls<A> {
-    /// Notes that there may be room for those who wait for this lock; false when nobody waits.
+    /// Notes that the waiters of this lock may have room; false when nobody waits.
     pub fn make_ready(&mut self, database: i32, key: &[u8]) -> bool {
         match self.lines.get_mut(database, key) {
             Some(line) if line.waiting > 0 => {
@@ -24,14 +24,14 @@ impl<A> Calls<A> {
         }
     }
 
-    /// As [`Calls::make_ready`], for every lock that somebody waits for. It costs the same for one and for a million,
-    /// because each is ready when it has its turn.
+    /// As [`Calls::make_ready`], for every lock that somebody waits for. The cost does not depend on their number,
+    /// because each becomes ready when its turn comes.
     pub fn make_all_ready(&mut self) -> bool {
         self.all_ready = self.turns.len();
         !self.turns.is_empty()
     }
 
-    /// As [`Calls::make_ready`], for the locks whose remembered end has passed: so many at most.
+    /// As [`Calls::make_ready`], for the locks whose remembered end has passed, at most `max` of them.
     pub fn make_ended_ready(&mut self, now_ms: u64, max: usize) {
         for _ in 0..max {
             let first = self.lease_ends.first().filter(|(end, _)| *end < now_ms);
@@ -62,14 +62,14 @@ impl<A> Calls<A> {
         std::mem::take(&mut line.is_ready).then_some(lock_id)
     }
 
-    /// The lock is looked at now. One of which something is given back stays ready.
+    /// The lock is looked at now. A lock with give-backs stays ready.
     pub fn looked_at(&mut self, database: i32, key: &[u8]) {
         if let Some(line) = self.lines.get_mut(database, key) {
             line.is_ready = !line.give_backs.is_empty();
         }
     }
 
-    /// The lease that the calls in this line wait for ends then.
+    /// Records when the lease that the calls in this line wait for ends.
     pub fn set_lease_end(&mut self, database: i32, key: &[u8], end: Deadline) {
         if let Some(line) = self.lines.get_mut(database, key)
             && line.waiting > 0
@@ -79,7 +79,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// The lease ends then at the latest; true when its remembered end was later.
+    /// Records that the lease ends at `end` at the latest; true when the remembered end was later.
     pub fn cut_lease_end(&mut self, database: i32, key: &[u8], end: Deadline) -> bool {
         let before = self
             .lines
@@ -104,7 +104,8 @@ impl<A> Calls<A> {
         self.turns.len()
     }
 
-    /// The next lock to check in turn. Those that somebody began to wait for in this round come in the next one.
+    /// The next lock to check in turn. A lock that somebody began to wait for in this round has its turn in the next
+    /// one.
     pub fn next_turn(&mut self) -> Option<LockId> {
         let mut rest = self.turns.range(self.last_turn.next()..);
         let next = rest.next().filter(|(line, _)| **line <= self.round_end);
@@ -120,7 +121,7 @@ impl<A> Calls<A> {
 }
 
 impl Line {
-    /// Notes that somebody is to look at the lock.
+    /// Notes that the lock is to be looked at.
     pub(super) fn make_ready(&mut self, ready_keys: &mut VecDeque<LockId>) {
         if !std::mem::replace(&mut self.is_ready, true) {
             ready_keys.push_back(self.lock_id.clone());

@@ -1,8 +1,8 @@
 //! Calls that may be re-entries, because they were not judged together with their owner's grant.
 //!
-//! An owner's waiting calls are judged together with its grant. That leaves out a call that was passed over then, and
-//! those for which there was no time. They are judged before the next in line, when the lock is served again. The
-//! holder of an exclusive lock has its calls found by name; a shared lock may have too many holders for that.
+//! An owner's waiting calls are judged together with its grant. This leaves out calls that were passed over at that
+//! time, and calls for which there was no time. They are judged before the next in line, when the lock is served again.
+//! The holder of an exclusive lock has its calls found by name; a shared lock may have too many holders for that.
 
 use super::{CallId, Calls, of_line};
 use crate::Holders;
@@ -42,7 +42,7 @@ impl<A> Calls<A> {
             }
             self.unjudged.remove(&(line, id));
         }
-        // The next look continues.
+        // The search continues at the next look.
         self.make_ready(database, key);
         None
     }

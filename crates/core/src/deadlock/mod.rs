@@ -13,13 +13,12 @@
 //! **The search** follows the waits breadth first, so the shortest cycle is found. The holders of a lock
 //! are in its key, which the server opens, and opening a key may call back into the calls. So the search
 //! is done in steps; [`Search`] keeps the state between them. [`Search::begin`] looks at the lock that is
-//! open already. Most searches end there, with nothing allocated, because its holders wait for nothing.
-//! Otherwise [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each
-//! borrows the calls for itself, and checks again what it has seen before: a call that no longer waits is
-//! skipped.
+//! open already. Most searches end there, with nothing allocated, because no holder is waiting. Otherwise
+//! [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each of these functions borrows
+//! the calls separately, and checks again what an earlier one has seen: a call that no longer waits is skipped.
 //!
 //! If the owner whose call counts holds that lock itself, the search does not follow the lock: the call is about to be
-//! judged as a re-entry. (Only a key that was restored or renamed gets so.)
+//! judged as a re-entry. (Only a restored or renamed key gets into this state.)
 
 mod cycle;
 mod search;

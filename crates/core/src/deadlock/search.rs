@@ -21,7 +21,7 @@ pub struct Search<'a> {
     seen: Set<CallId>,
     /// The locks whose holders were looked at, by line.
     looked_at: Map<LineId, MustGo>,
-    /// The one to look at now, and the wait that is followed there.
+    /// The wait in `found` whose lock is to be looked at now, and which holders matter there.
     current: Option<(usize, WaitReason)>,
     steps: usize,
 }
@@ -52,8 +52,8 @@ struct WaitReason {
 }
 
 impl<'a> Search<'a> {
-    /// Begins the search for a call that finds no room, with the holders of its lock. `None` when it may wait:
-    /// no cycle can be closed.
+    /// Begins the search for a call that finds no room, with the holders of its lock. `None` when it may wait, because
+    /// it cannot close a cycle.
     #[must_use]
     pub fn begin<A>(
         calls: &Calls<A>,
@@ -64,7 +64,7 @@ impl<'a> Search<'a> {
         now: UnixTime,
     ) -> Option<Self> {
         let holders = holders?;
-        // Nearly always all that is to be known.
+        // This nearly always decides it.
         if let Holders::Exclusive(holder) = holders
             && calls.waits_of(holder.owner.bytes()) == OwnerWaits::None
         {
@@ -128,7 +128,7 @@ impl<'a> Search<'a> {
     ) -> Option<Cycle> {
         let (index, reason) = self.current.take()?;
         let holders = holders?;
-        // Then the call of that owner is about to be judged as a re-entry.
+        // If one of these owners holds the lock, its call is about to be judged as a re-entry.
         let mut owners = reason.owners.iter().flatten().map(OwnerBuf::as_owner);
         if owners.any(|owner| holds(holders, owner, now)) {
             return None;
@@ -168,8 +168,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at a holder: true for the caller, `None` when the search is over. A lease that has ended
-    /// counts as a step, though nobody holds the lock by it.
+    /// Looks at a holder: true for the caller, `None` when the search is over. A holder whose lease has ended counts as
+    /// a step, though it no longer holds the lock.
     fn step<A>(
         &mut self,
         calls: &Calls<A>,
@@ -199,7 +199,7 @@ impl<'a> Search<'a> {
         Some(false)
     }
 
-    /// The waits from the caller's to this one, if they all still are.
+    /// The waits from the caller's to this one, if all of them still exist.
     fn cycle<A>(&self, calls: &Calls<A>, last: usize) -> Option<Cycle> {
         let mut waits = Vec::new();
         let mut next = Some(last);

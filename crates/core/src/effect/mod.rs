@@ -40,12 +40,12 @@ const fn version_byte(version: u8, is_quiet: bool) -> u8 {
     if is_quiet { version | QUIET } else { version }
 }
 
-/// Room for any effect.
+/// A buffer for any effect.
 #[derive(Debug)]
 pub struct EffectBuffer([u8; MAX_EFFECT]);
 
 impl EffectBuffer {
-    /// Empty room.
+    /// An empty buffer.
     #[must_use]
     pub const fn new() -> Self {
         Self([0; MAX_EFFECT])

@@ -176,7 +176,7 @@ impl Many {
         }
     }
 
-    /// The memory beside this value, estimated: nodes of trees are three quarters full.
+    /// The memory outside this value, estimated: nodes of trees are three quarters full.
     pub(super) fn bytes(&self) -> usize {
         let holder = size_of::<(Token, Entry)>() + size_of::<(u64, Token)>();
         let owners: usize = match self.holders.len() {

@@ -124,7 +124,7 @@ impl HolderSet {
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
-    /// The memory that the holders take beside this value.
+    /// The memory that the holders take outside this value.
     #[must_use]
     pub fn memory(&self) -> usize {
         match &self.0 {

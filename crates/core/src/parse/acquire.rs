@@ -39,7 +39,7 @@ pub const ACQUIRE: &[Argument] = &[
     TOKEN,
 ];
 
-/// How a call waits, and how long in milliseconds: 0 without end.
+/// How a call waits, and how long in milliseconds; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Its client is blocked.
@@ -68,7 +68,7 @@ pub struct Acquire<'a> {
 }
 
 impl Acquire<'_> {
-    /// By what a queued call is known when it is repeated, beside its lock and its owner.
+    /// What identifies a repeated queued call, in addition to its lock and its owner.
     #[must_use]
     pub const fn repeats(&self) -> Option<(SessionId, Holds)> {
         match (self.wait, self.session, self.holds) {

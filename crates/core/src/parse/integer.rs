@@ -8,11 +8,11 @@ pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
     };
     match digits {
         [b'0'] if !negative => return Some(0),
-        // So many digits are no more than 2^64.
+        // Up to 19 digits fit into 64 bits.
         [b'1'..=b'9', ..] if digits.len() < 20 => {}
         _ => return None,
     }
-    // Tokens and ids of sessions have sixteen.
+    // Tokens and ids of sessions have sixteen digits.
     let (eights, rest) = digits.as_chunks();
     let number = eights.iter().try_fold(0_u64, |number, eight| {
         Some(number * 100_000_000 + eight_digits(*eight)?)
@@ -31,7 +31,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
 /// The number of eight digits, which are added up in parallel: by pairs, by fours, and all.
 fn eight_digits(bytes: [u8; 8]) -> Option<u64> {
     let text = u64::from_le_bytes(bytes);
-    // The high bit of a byte tells that it is above 9, or below 0.
+    // The high bit of a byte is set if the digit is above 9, or below 0.
     let above = text.wrapping_add(0x4646_4646_4646_4646);
     let values = text.wrapping_sub(0x3030_3030_3030_3030);
     if (above | values) & 0x8080_8080_8080_8080 != 0 {

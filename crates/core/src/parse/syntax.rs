@@ -1,4 +1,4 @@
-//! How `COMMAND DOCS` describes the words of a command. Each description stands beside its parser.
+//! How `COMMAND DOCS` describes the words of a command. Each description is next to its parser.
 
 use std::ffi::CStr;
 

@@ -39,7 +39,7 @@ pub enum EventKind {
     },
     /// A queued call left the line without a grant: `timeout`, `cancelled`, or an error's text.
     Ended(Cow<'static, str>),
-    /// A grant ended otherwise than by its program.
+    /// A grant ended before its program released it.
     Lost {
         /// The grant's token.
         token: Token,
@@ -90,7 +90,7 @@ pub(super) struct Events {
     /// By number. There may be a million, and a list would move them all when it grows.
     list: BTreeMap<u64, Event>,
     last_number: u64,
-    /// How many of the first were answered on the connection that polls.
+    /// How many events, from the oldest on, were sent on the connection that polls.
     answered: usize,
 }
 
@@ -110,14 +110,14 @@ impl Events {
         self.list.insert(event.number, event);
     }
 
-    /// Drops what the polling connection was answered: it polls again.
+    /// Drops the events that were sent on the polling connection, because it polls again.
     pub(super) fn acknowledge(&mut self) {
         for _ in 0..std::mem::take(&mut self.answered) {
             self.list.pop_first();
         }
     }
 
-    /// Another connection polls from now on, or the last reply was dropped. Everything is answered again.
+    /// Another connection polls from now on, or the last reply was dropped. All events are sent again.
     pub(super) fn answer_again(&mut self) {
         self.answered = 0;
     }

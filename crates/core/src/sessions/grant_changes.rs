@@ -73,7 +73,7 @@ impl Sessions {
         }
     }
 
-    /// Ends all leases of this lock at `end` at the latest: a PEXPIRE by hand is made lasting. O(h).
+    /// Ends all leases of this lock at `end` at the latest: a PEXPIRE by hand becomes permanent. O(h).
     pub fn cap_ends(&mut self, database: i32, key: &[u8], end: u64) {
         for id in self.grants.of_lock(database, key) {
             if let Some(node) = self.grants.get(id)
@@ -98,7 +98,7 @@ impl Sessions {
         }
     }
 
-    /// Removes a grant that a blocked call gave back because its client has disconnected. That is no event.
+    /// Removes a grant that a blocked call gave back because its client has disconnected. This raises no event.
     pub fn given_back(&mut self, name: GrantName<'_>) {
         if let Some((id, _)) = self.find(name) {
             self.remove(id);
@@ -162,7 +162,7 @@ impl Sessions {
         }
         let due = match (before, deadline) {
             (_, Deadline::Never) => now.plus(again(lease)),
-            // A PERSIST is lifted: the third is counted anew.
+            // A PERSIST was undone: a third of the lease is counted from now.
             (Deadline::Never, Deadline::At(_)) => now.plus(third(lease)),
             (Deadline::At(_), Deadline::At(_)) => due,
         };

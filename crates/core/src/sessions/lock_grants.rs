@@ -49,7 +49,7 @@ impl LockGrants {
         }
     }
 
-    /// Adds a grant that is not the only one already.
+    /// Adds a grant, unless it is already the only one.
     pub(super) fn insert(&mut self, entry: Entry) {
         if let Self::One(one) = *self {
             if one.id == entry.id {
@@ -77,7 +77,7 @@ impl LockGrants {
         }
     }
 
-    /// A grant is due at another time than `before`.
+    /// Moves a grant that was due at `before`.
     pub(super) fn set_due(&mut self, id: GrantId, before: Monotonic, due: Monotonic) {
         match self {
             Self::One(one) => one.due = due,
@@ -97,8 +97,7 @@ impl LockGrants {
         first.filter(|(due, _)| *due <= now)
     }
 
-    /// Takes a grant out of the order of what is due, until it gets another time. True when others may follow
-    /// it.
+    /// Takes a grant out of the order of due grants, until it gets another time. True when others may follow it.
     pub(super) fn park(&mut self, due: Monotonic, id: GrantId) -> bool {
         match self {
             Self::One(_) => false,

@@ -2,8 +2,8 @@
 //!
 //! [`Sessions`] knows which sessions are open and which connection polls each, which grants belong to them,
 //! when each grant is renewed and when its lease ends, and which events a session has yet to acknowledge. It
-//! has no clock and opens no keys: the caller passes the time, reports what changes in the locks, and asks what
-//! is due.
+//! has no clock and opens no keys: the caller passes the time, reports what changes in the locks, and asks which
+//! grants, sessions and POLLs are due.
 //!
 //! **A grant** is named by its lock and its token ([`GrantName`]). A lock may have many holders, each in
 //! another session or in none.
@@ -13,14 +13,14 @@
 //! sessions (`orders.rs`) give the next renewal, the next end of a lease, the next timeout and the next POLL to answer of
 //! the whole server. A session that is detached or ends leaves these orders in O(log n), however many grants it has.
 //!
-//! **Endings in slices.** A session that ends is unknown at once. Its grants are removed little by little:
+//! **Endings in slices.** A session that ends is unknown immediately. Its grants are removed little by little:
 //! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
 //!
 //! **Flushes in slices.** [`Sessions::flushed`] only notes which grants are lost, and [`Sessions::report_flushed`] reports
 //! them.
 //!
-//! **No long pauses.** The tables grow in parts (`shards.rs` of the crate), and no call costs more than O(log n) beside what
-//! it returns.
+//! **No long pauses.** The tables grow in parts (`shards.rs` of the crate), and no call costs more than O(log n), plus
+//! the cost of what it returns.
 
 #[cfg(test)]
 mod checks;

@@ -12,7 +12,7 @@ pub(super) struct Filed {
     pub(super) due: Option<Monotonic>,
     /// The next end of a lease.
     pub(super) end: Option<u64>,
-    /// When it counts as away, or ends by silence, without stalls.
+    /// When it counts as away, or ends by silence, on the clock without stalls.
     pub(super) timeout: Option<Monotonic>,
     /// When to answer its POLL.
     pub(super) poll: Option<Monotonic>,

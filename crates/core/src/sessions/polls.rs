@@ -1,8 +1,8 @@
-//! POLL: who may poll, when a POLL is answered, and what it is answered.
+//! POLL: who may poll, when a POLL is answered, and with what.
 //!
-//! A POLL arrives by [`poll`](Sessions::poll). The caller renews what is due in the session
-//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or
-//! lets the POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
+//! A POLL arrives by [`poll`](Sessions::poll). The caller renews the due grants of the session
+//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
+//! POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::registry::Sessions;
 use super::session::{Session, SessionId};
 use crate::Monotonic;
 
-/// No reply has more events.
+/// The maximum number of events in a reply.
 const MOST_EVENTS: usize = 1000;
-/// No POLL waits longer.
+/// The longest wait of a POLL.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// A short lease ends no wait earlier than this.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 pub enum Block {
     /// Not at all.
     No,
-    /// At most so long.
+    /// At most this long.
     For(Duration),
     /// As long as the server lets it.
     Forever,
@@ -43,7 +43,7 @@ pub enum PollRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Polled {
-    /// The connection whose waiting POLL the caller answers `UNBLOCKED`: an older one.
+    /// An older connection, whose waiting POLL the caller answers with `UNBLOCKED`.
     pub displaced: Option<u64>,
     /// The session was away: all its calls are eligible again.
     pub was_away: bool,
@@ -75,7 +75,7 @@ pub(super) struct Poll {
 }
 
 impl Poll {
-    /// A grant that is due then has joined, or its lease was shortened: the wait ends by then.
+    /// A grant that is due at this time has joined, or its lease was shortened: the wait ends by then.
     pub(super) fn hurry(&mut self, due: Monotonic) {
         self.until = self.until.min(due);
     }
@@ -154,7 +154,7 @@ impl Sessions {
             let was_attached = std::mem::replace(&mut session.is_attached, true);
             let was_away = std::mem::replace(&mut session.is_away, false);
             let displaced = session.poll.replace(poll).map(|_| older);
-            // What is to be renewed comes first.
+            // Due grants are renewed first.
             let has_due = session.first_due().is_some_and(|due| due <= now.monotonic);
             let waits = !has_due && judge(session, now) == Some(true);
             (
@@ -176,8 +176,8 @@ impl Sessions {
         Ok(polled)
     }
 
-    /// Judges the POLL of a session. The caller has renewed what is due. `None` while the POLL waits, or if
-    /// there is none.
+    /// Judges the POLL of a session. The caller has renewed the due grants. `None` while the POLL waits, or if there is
+    /// none.
     #[must_use]
     pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
         self.file_grants();
@@ -209,8 +209,8 @@ impl Sessions {
         }
     }
 
-    /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the
-    /// session and calls [`answer`](Sessions::answer). If that takes too long it calls
+    /// A session whose POLL is to be judged, the longest overdue first. The caller renews the due grants of the session
+    /// and calls [`answer`](Sessions::answer). If that takes too long it calls
     /// [`answer_later`](Sessions::answer_later).
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<SessionId> {
@@ -223,7 +223,7 @@ impl Sessions {
         self.update_poll(id, |poll| poll.awake = Some(now.monotonic));
     }
 
-    /// When [`next_poll`](Sessions::next_poll) has one, if nothing happens until then.
+    /// When [`next_poll`](Sessions::next_poll) returns a session, if nothing happens until then.
     #[must_use]
     pub fn next_poll_at(&self) -> Option<Monotonic> {
         self.orders.polls.first().map(|(at, _)| *at)
@@ -271,8 +271,8 @@ fn judge(session: &mut Session, now: Now) -> Option<bool> {
     Some(true)
 }
 
-/// How long after the POLL was sent no lease of the session ends, in milliseconds; -1 when none ends by time. `waited`
-/// is how long the POLL has waited.
+/// For how long after the POLL was sent no lease of the session ends, in milliseconds; -1 when none ends by time.
+/// `waited` is how long the POLL has waited.
 ///
 /// After the wall clock was set back a lease may have more left than its length. The next renewal sets its end to one
 /// lease from then, which is earlier. So no more than the length of the shortest lease is promised.

@@ -59,8 +59,8 @@ impl Sessions {
         ids
     }
 
-    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were
-    /// not away before. They stay attached until [`disconnected`](Sessions::disconnected).
+    /// A client has closed its connection, but the server has not read that yet. Returns the sessions that were not
+    /// away before. They stay attached until [`disconnected`](Sessions::disconnected).
     pub fn closing(&mut self, client_id: u64) -> Vec<SessionId> {
         let ids = self.polled_by(client_id).into_iter();
         ids.filter(|id| self.set_away(*id)).collect()
@@ -209,7 +209,7 @@ impl Sessions {
         Some(closed)
     }
 
-    /// The sessions that have ended so and may have grants.
+    /// The sessions that ended with this state and may still have grants.
     fn ended(&mut self, state: State) -> &mut VecDeque<SessionId> {
         match state {
             State::Forgotten => &mut self.forgotten,
@@ -217,7 +217,7 @@ impl Sessions {
         }
     }
 
-    /// A grant of a session that has ended so. Sessions without grants are dropped on the way.
+    /// A grant of a session that ended with this state. Sessions without grants are dropped on the way.
     fn next_of(&mut self, state: State) -> Option<GrantId> {
         while let Some(id) = self.ended(state).front().copied() {
             let session = self.table.get(&id);

@@ -185,7 +185,7 @@ impl Sessions {
         self.find(name).map(|(_, session)| session)
     }
 
-    /// The next grant of a session behind `place`, which moves to it, for GRANTS.
+    /// For GRANTS: the next grant of a session after `place`, which moves to that grant.
     #[must_use]
     pub fn next_grant(&self, id: SessionId, place: &mut GrantPlace) -> Option<SessionGrant> {
         let behind = (Bound::Excluded(place.0), Bound::Unbounded);
@@ -311,7 +311,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a grant out of everything.
+    /// Removes a grant from all tables and orders.
     pub(super) fn remove(&mut self, id: GrantId) -> Option<SessionGrant> {
         let Node { grant, due } = self.grants.remove(id)?;
         let session = self.table.get_mut(&grant.session)?;

@@ -14,12 +14,13 @@ use crate::{Deadline, Lease, Monotonic};
 
 /// When a grant is later than this, the nearest end comes first.
 const LATE: Duration = Duration::from_millis(50);
-/// How long the grants are taken by their ends before the search starts again with what came due meanwhile.
+/// How long late grants are taken in the order of their ends, before a new search includes those that became due
+/// meanwhile.
 const ROUND: Duration = Duration::from_millis(200);
 /// How many grants one search looks at.
 const AT_A_TIME: usize = 1024;
 
-/// True for a lease that a session can have: a second or more.
+/// True for a lease that a grant in a session can have: a second or more.
 #[must_use]
 pub const fn can_renew(lease: Lease) -> bool {
     lease.millis() >= 1000
@@ -29,7 +30,7 @@ pub(super) fn third(lease: Lease) -> Duration {
     Duration::from_millis(lease.millis()) / 3
 }
 
-/// When to look again at a lease without an end, or after a renewal that came to nothing.
+/// When to look again at a lease without an end, or after a failed renewal.
 pub(super) fn again(lease: Lease) -> Duration {
     let often = Duration::from_millis(lease.millis()) / 30;
     often.clamp(Duration::from_millis(10), Duration::from_secs(1))

@@ -95,9 +95,9 @@ pub(super) struct Session {
     /// The connection that polls is open, and has the session's user and database.
     pub(super) is_attached: bool,
     pub(super) poll: Option<Poll>,
-    /// The last sign of life, without stalls.
+    /// The last sign of life, on the clock without stalls.
     pub(super) heard: Monotonic,
-    /// When OPEN, or a POLL, was answered last, without stalls.
+    /// When OPEN, or a POLL, was answered last, on the clock without stalls.
     pub(super) replied: Monotonic,
     /// The program may be dead or frozen: its calls are passed over.
     pub(super) is_away: bool,

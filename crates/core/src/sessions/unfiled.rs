@@ -9,17 +9,17 @@ use super::grants::{GrantId, Node};
 use super::registry::Sessions;
 use crate::Monotonic;
 
-/// No more grants than these are in no order.
+/// The maximum number of grants that are in no order.
 const MOST: usize = 1000;
 
-/// Which grants are in no order. Ids rise, so it is all from one on.
+/// Which grants are in no order. Ids rise, so these are all grants after `filed`.
 #[derive(Debug, Default)]
 pub(super) struct Unfiled {
     /// The last grant that is in the orders, or was when it was removed.
     filed: GrantId,
     /// Whether those after it still exist.
     exist: VecDeque<bool>,
-    /// None of them is due earlier.
+    /// None of them is due before this time.
     due: Option<Monotonic>,
 }
 
@@ -42,15 +42,15 @@ impl Unfiled {
         }
     }
 
-    /// One of them is due then.
+    /// One of them is due at this time.
     pub(super) fn due_at(&mut self, due: Monotonic) {
         self.due = Some(self.due.map_or(due, |first| first.min(due)));
     }
 }
 
 impl Sessions {
-    /// Takes the grants that have joined lately into the orders. It changes no answer, but those that do not take a
-    /// `&mut self` cost less afterwards.
+    /// Takes the grants that have joined lately into the orders. It changes no answer, but the methods that take
+    /// `&self` cost less afterwards.
     pub fn file_grants(&mut self) {
         while !self.unfiled.exist.is_empty() {
             self.file_next();
