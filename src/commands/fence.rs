@@ -13,7 +13,7 @@ pub(super) struct Fence;
 impl Command for Fence {
     const SPEC: Spec = Spec {
         name: c"lock.fence",
-        // It changes nothing, but only a primary knows the current grant; a write is not sent to replicas.
+        // It changes nothing, but only a primary knows the current grant. Clients do not send a write to replicas.
         flags: c"write fast",
         categories: c"write fast",
         arity: -2,

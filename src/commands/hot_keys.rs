@@ -11,7 +11,7 @@ use crate::statistics::{self, KeyStats};
 use crate::waiting;
 
 const DEFAULT_COUNT: usize = 10;
-/// Stands before a key where the server is asked whether the caller may use the command with it.
+/// Precedes a key when the server is asked whether the caller may use the command with that key.
 const KEYWORD: &CStr = c"KEY";
 
 pub(super) struct HotKeys;

@@ -1,8 +1,8 @@
 //! The server's token clock and how it is persisted, the wall clock and the monotonic clock.
 //!
-//! Every token that this server grants, receives from its primary or loads raises the token clock. An RDB file
-//! stores it beside the keys. An append-only file that is rewritten without preamble holds only keys, and would lose
-//! the tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
+//! Every token that this server grants, receives from its primary or loads raises the token clock. An RDB file stores
+//! it along with the keys. An append-only file that is rewritten without preamble holds only keys, and would lose the
+//! tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -72,8 +72,8 @@ pub(super) fn replicate_free(context: Context<'_>, key: Text<'_>) {
 
 /// The command that is running is a release that frees its lock.
 pub(super) fn replicate_release(context: Context<'_>) {
-    // As it was given, which takes some servers less than another command (docs/hot-path.md). The lock is
-    // free afterwards, however often it is applied.
+    // As it was given, which costs some servers less than another command (docs/hot-path.md). The lock is free
+    // afterwards, however often it is applied.
     context.replicate_verbatim();
 }
 

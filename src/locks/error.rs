@@ -151,7 +151,7 @@ pub(crate) fn reply_grant(
 pub(crate) struct Primary<'call>(Context<'call>);
 
 impl<'call> Primary<'call> {
-    /// The error on a replica, also on a writable one.
+    /// The error on a replica, even on a writable one.
     pub(crate) fn check(context: Context<'call>) -> Result<Self, CommandError> {
         if context.flags().replica() {
             Err(CommandError::ReadOnly)

@@ -22,7 +22,7 @@ fn check(context: Context<'_>) {
     }
 }
 
-/// The warning, also without a memory limit: one can be set at any time.
+/// The warning. It is given even without a memory limit, because one can be set at any time.
 fn warning(MemoryLimit { bytes, policy }: &MemoryLimit) -> String {
     format!(
         "held locks may be evicted, and then granted to others: maxmemory-policy is {policy} \

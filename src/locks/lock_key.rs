@@ -116,7 +116,7 @@ impl<'call> LockView<'call> {
         self.0.holders().map(|_| ())
     }
 
-    /// The holders of the lock; `None` when it is free, also when every lease has ended.
+    /// The holders of the lock; `None` when it is free, or when every lease has ended.
     pub(crate) fn holders(&self, now: UnixTime) -> Result<Option<Holders<'_>>, WrongType> {
         let holders = self.0.holders()?;
         Ok(holders.filter(|holders| holders.live_count(now) > 0))
@@ -257,8 +257,8 @@ impl<'call> LockKey<'call> {
 /// Makes a change that comes from the primary, from a file, or from a user with the rights of `RESTORE`. The caller
 /// replicates it. A quiet change is not announced.
 ///
-/// The error is that the change was made for another lock. A user's command is tried on a copy first, so that its error
-/// leaves the lock as it was. In the stream the caller removes the lock.
+/// Fails if the change was made for another lock. A user's command is tried on a copy first, so that its error leaves
+/// the lock as it was. In the stream the caller removes the lock.
 pub(crate) fn apply(
     context: Context<'_>,
     name: Text<'_>,

@@ -1,7 +1,7 @@
 //! The data type `RedisLock`: saving, loading, rewriting, loss.
 //!
-//! This is version 1 of the stored form. The core's `stored.rs` describes the fields of a lock. The token clock is stored
-//! beside the keys, as one number.
+//! This is version 1 of the stored form. The core's `stored.rs` describes the fields of a lock. The token clock is
+//! stored along with the keys, as one number.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
@@ -194,8 +194,8 @@ fn read_shared(stored: &mut RdbReader) -> Result<Value<HolderSet>, String> {
     Ok(Value::large(set))
 }
 
-/// Reads the fields after the token, and uses the holder. Its token counts as seen, also when its lease has ended
-/// and it never becomes a key.
+/// Reads the fields after the token, and uses the holder. Its token counts as seen, even if its lease has ended and it
+/// never becomes a key.
 fn read_holder<T>(
     stored: &mut RdbReader,
     limit: u64,

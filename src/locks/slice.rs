@@ -6,8 +6,8 @@ use redis_lock_core::Monotonic;
 
 use super::monotonic;
 
-/// How long each part of the work in the event loop, and the service of one lock, takes before it leaves the rest to the
-/// next time, so that the server serves its other clients in between.
+/// The time limit for each part of the work in the event loop, and for serving one lock. The rest is left for the next
+/// time, so that the server serves its other clients in between.
 pub(crate) const SLICE: Duration = Duration::from_millis(1);
 
 /// The time of a part of the work. Each part does at least one step, so that it always makes progress.

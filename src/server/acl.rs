@@ -29,8 +29,8 @@ impl Rights {
         Self::of(&name_of_client(context)?)
     }
 
-    /// Those of the user that the running command runs for, in a script too; `None` when another module runs it for
-    /// nobody.
+    /// Those of the user that the running command runs for, in a script too; `None` when another module runs it for no
+    /// user.
     pub(crate) fn of_caller(context: Context<'_>) -> Option<Self> {
         Self::of(&context.user_name()?)
     }
@@ -75,7 +75,7 @@ type CheckInDatabase = unsafe extern "C" fn(
 ) -> c_int;
 
 /// The check of a command in a database (Valkey from 9.1, where a user may be limited to some databases):
-/// the other check refuses such users every command.
+/// the other check denies such users every command.
 // SAFETY: the type is that of the function: user, words and their number, database, and where to put
 // the reason of a refusal, if anywhere.
 static CHECK_IN_DATABASE: Optional<CheckInDatabase> =
@@ -108,8 +108,8 @@ const CHECKS_AGAIN: i32 = 0x0007_0200;
 pub(crate) struct User(Arc<OwnedText>);
 
 impl User {
-    /// The user that the command runs for; `None` when another module runs it for no user, and on a server
-    /// that does not check again either.
+    /// The user that the command runs for; `None` when another module runs it for no user, or when the server does not
+    /// check again.
     pub(crate) fn to_check_again(context: Context<'_>) -> Option<Self> {
         // SAFETY: takes no argument.
         let version = unsafe { api!(RedisModule_GetServerVersion)() };
@@ -119,8 +119,7 @@ impl User {
         Some(Self(Arc::new(context.user_name()?)))
     }
 
-    /// True when the user may run this command now, in the database of `context`; false also when the user
-    /// was deleted.
+    /// True when the user may run this command now, in the database of `context`; false if the user was deleted.
     pub(crate) fn may_run(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
         Rights::of(&self.0).is_some_and(|rights| rights.allow(context, command))
     }

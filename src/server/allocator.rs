@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// A block in a larger one that `alloc` gives. How far it is from the start stands before it.
+/// A block in a larger one that `alloc` gives. Its distance from the start is stored just before it.
 ///
 /// # Safety
 ///
@@ -97,7 +97,7 @@ unsafe fn alloc_aligned(layout: Layout, alloc: impl FnOnce(usize) -> *mut u8) ->
 /// `block` is from [`alloc_aligned`].
 #[allow(clippy::cast_ptr_alignment)] // as above
 const unsafe fn start_of(block: *mut u8) -> *mut u8 {
-    // SAFETY: by the caller's promise the distance stands before the block.
+    // SAFETY: by the caller's promise the distance is stored before the block.
     unsafe { block.sub(block.cast::<usize>().sub(1).read()) }
 }
 

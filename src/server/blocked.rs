@@ -5,11 +5,11 @@
 //! * by the module: [`Blocked::answer`] passes the answer to the server, which calls
 //!   [`BlockedCallbacks::reply`] from the event loop;
 //! * by a disconnect, or by an error from the server: the server calls [`BlockedCallbacks::disconnected`],
-//!   also when an answer was passed already;
+//!   even if an answer was passed already;
 //! * by `CLIENT UNBLOCK … TIMEOUT`, on servers that do that safely: [`BlockedCallbacks::unblocked`].
 //!
-//! To unblock a client twice would free it twice. So [`Blocked::answer`] takes the handle by value, and the
-//! two callbacks return it only if no answer was passed.
+//! Unblocking a client twice would free it twice. So [`Blocked::answer`] takes the handle by value, and the two
+//! callbacks return it only if no answer was passed.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;

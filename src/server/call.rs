@@ -1,5 +1,5 @@
-//! Calls of the server's commands, for what its API does not tell: rights, whether a write would be
-//! allowed, clients, modules, settings.
+//! Calls of the server's commands, for what its API does not provide: rights, whether a write would be allowed,
+//! clients, modules, settings.
 
 use std::ffi::{CStr, c_int};
 use std::io;

@@ -7,8 +7,8 @@ use super::api::{OK, api};
 use super::{Context, OwnedText};
 
 impl Context<'_> {
-    /// The name of the user that the running command runs for, in a script too; `None` when another module runs
-    /// it for nobody.
+    /// The name of the user that the running command runs for, in a script too; `None` when another module runs it for
+    /// no user.
     pub(crate) fn user_name(self) -> Option<OwnedText> {
         if !self.flags().is_of_client_or_script() {
             return name_of_caller(self);

@@ -11,8 +11,8 @@ use super::api::{OK, api};
 pub(crate) struct Socket(c_int);
 
 impl Socket {
-    /// True when the other end has closed or the connection is broken, also when the server has not read
-    /// that yet. In doubt false.
+    /// True when the other end has closed or the connection is broken, even if the server has not read that yet. False
+    /// in doubt.
     pub(crate) fn peer_has_closed(self) -> bool {
         // Other systems have no such flag, and report only a connection that is closed both ways.
         #[cfg(target_os = "linux")]
@@ -39,7 +39,7 @@ impl Socket {
 const MORE_THAN_REPLIES: [char; 5] = ['P', 't', 'O', 'x', 'b'];
 
 impl Context<'_> {
-    /// The sockets of those of these clients that are connected.
+    /// The sockets of these clients, as far as they are connected.
     pub(crate) fn sockets(self, clients: &[u64]) -> Vec<(u64, Socket)> {
         let lines = self.client_lines(clients).unwrap_or_default();
         lines.lines().filter_map(socket).collect()

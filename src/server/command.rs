@@ -50,8 +50,8 @@ pub(crate) enum KeyUse {
     Overwrite,
     /// Reads the value, replies something of it and may delete the key.
     Delete,
-    /// Replies something of keys that no argument names. The right to each of them is that to run the command
-    /// with this keyword and the key, which is for the check alone.
+    /// Replies something of keys that no argument names. A caller may see a key if it may run the command with this
+    /// keyword and the key. The keyword exists only for that check.
     ReadUnnamed(&'static CStr),
 }
 

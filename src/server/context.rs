@@ -10,7 +10,7 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 
-/// A transaction or script that has run for so long sees time pass, in microseconds; a shorter one does not, as with
+/// In microseconds: a transaction or script that has run for this long sees time pass. A shorter one does not, as with
 /// the server's own commands.
 const LONG: u64 = 10_000;
 
@@ -67,8 +67,8 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
     }
 
-    /// The command is not one of a script or function, nor of another module: in a transaction alone a client
-    /// cannot be blocked.
+    /// The command is not one of a script or function, nor of another module: it may block its client, unless it is in
+    /// a transaction.
     pub(super) fn is_of_client(self) -> bool {
         !self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
             && (self.may_block() || self.has(raw::REDISMODULE_CTX_FLAGS_MULTI))
@@ -181,8 +181,8 @@ impl Context<'_> {
         self.time_by(|| self.unix_micros_now()) / 1000
     }
 
-    /// The time at the start of the command; where the server does not tell it, what `wall_clock` tells. A transaction
-    /// or script that has run for so long that it sees time pass asks the server's own clock. All in microseconds.
+    /// The time at the start of the command, in microseconds; from `wall_clock` if the server does not provide it. A
+    /// transaction or script that has run long enough to see time pass asks the server's own clock.
     fn time_by(self, wall_clock: impl FnOnce() -> u64) -> u64 {
         let Some(began) = self.cached_micros() else {
             return wall_clock();
@@ -194,7 +194,7 @@ impl Context<'_> {
         if now > began + LONG { now } else { began }
     }
 
-    /// The wall clock as of the start of the command, transaction or script; Redis 7.0 does not tell it.
+    /// The wall clock as of the start of the command, transaction or script; Redis 7.0 does not provide it.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     fn cached_micros(self) -> Option<u64> {
         // SAFETY: takes no argument; Redis 7.0 lacks the function.
@@ -202,8 +202,8 @@ impl Context<'_> {
         cached.and_then(|micros| u64::try_from(micros).ok())
     }
 
-    /// The wall clock in microseconds since 1970, to the millisecond; not that at the start of the command. It is
-    /// the server's own, which ends leases.
+    /// The wall clock in microseconds since 1970, to the millisecond; not that at the start of the command. It is the
+    /// server's own clock, by which leases end.
     #[allow(clippy::unused_self)] // as above
     pub(crate) fn unix_micros_now(self) -> u64 {
         // SAFETY: takes no argument.
@@ -334,7 +334,7 @@ pub(crate) fn warn(message: &str) {
     log(c"warning", message);
 }
 
-/// Writes a line to the server's log where that is verbose.
+/// Writes a line to the server's log if its level is verbose.
 pub(crate) fn log_verbose(message: &str) {
     log(c"verbose", message);
 }

@@ -122,7 +122,7 @@ impl<'call, T: DataType> Key<'call, T> {
         unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at) };
     }
 
-    /// Gives a key a value that holds none of this type; an expiry is lost.
+    /// Gives a value to a key that holds none of this type; an expiry is lost.
     fn create(&mut self, value: Value<T::Large>) {
         let value = value.into_raw();
         // SAFETY: the key is open to write and no reference into its old value is left, since
@@ -137,7 +137,7 @@ impl<'call, T: DataType> Key<'call, T> {
         }
     }
 
-    /// Gives the key these bytes for a value, in place where it can.
+    /// Gives the key these bytes as its value, in place if possible.
     #[inline]
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
         if let Found::Ours(before) = self.found {
@@ -151,7 +151,7 @@ impl<'call, T: DataType> Key<'call, T> {
         self.put(Value::new(bytes));
     }
 
-    /// Gives the key this value. The expiry stays where the key had a value of this type.
+    /// Gives the key this value. The expiry stays if the key had a value of this type.
     pub(crate) fn put(&mut self, value: Value<T::Large>) {
         let Found::Ours(_) = self.found else {
             self.create(value);
@@ -172,7 +172,7 @@ impl<'call, T: DataType> Key<'call, T> {
         }
     }
 
-    /// Changes the value where it is more than bytes; `None` when it is not.
+    /// Changes the value if it is more than bytes; `None` if it is not.
     pub(crate) fn change_large<R>(&mut self, change: impl FnOnce(&mut T::Large) -> R) -> Option<R> {
         let Found::Ours(value) = self.found else {
             return None;

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::size_of;
 use std::ptr;
 
-/// More open files than these are not searched for sockets.
+/// If more files than this may be open, they are not searched for sockets.
 const MOST_FILES: u64 = 100_000;
 
 /// The sockets on which this process listens.
@@ -32,7 +32,7 @@ impl Listening {
         )
     }
 
-    /// True when a connection waits on one of them. In doubt false.
+    /// True when a connection waits on one of them. False in doubt.
     pub(crate) fn has_connections(&mut self) -> bool {
         let count = libc::nfds_t::try_from(self.0.len()).unwrap_or(0);
         // SAFETY: so many entries, ours during the call, which does not wait.

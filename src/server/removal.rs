@@ -1,4 +1,4 @@
-//! Why the server removes a key, where it tells.
+//! Why the server removes a key, if it reports the reason.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};

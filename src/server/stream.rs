@@ -1,8 +1,8 @@
 //! Whether anybody reads what this server replicates.
 //!
-//! To build a command for the stream costs much, and the server drops it when nobody reads the stream.
-//! `docs/design.md` ("Replication by effects") says how this module finds that out. A node of a
-//! cluster always counts as read: a slot may be migrating to another node.
+//! Building a command for the stream is expensive, and the server drops it when nobody reads the stream.
+//! `docs/design.md` ("Replication by effects") says how this module finds that out. A node of a cluster always counts
+//! as read: a slot may be migrating to another node.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

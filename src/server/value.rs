@@ -23,7 +23,7 @@ const LARGE: usize = 1;
 pub(crate) trait Large: Send {
     /// How many entries it has. Bytes count as one.
     fn entries(&self) -> usize;
-    /// The memory that it takes beside its own size.
+    /// The memory that it takes in addition to its own size.
     fn memory(&self) -> usize;
 }
 

@@ -14,15 +14,15 @@ use crate::server::{Context, Text, WriteCheck};
 /// The session that a call names for its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
-    /// Nothing.
+    /// No change.
     Stays,
     /// The grant belongs to this session from now on.
     Joins(SessionId),
-    /// The same, and the call has waited: it is granted however many events the session has.
+    /// As `Joins`, but the call has waited: it is granted however many events the session has.
     JoinsAfterWait(SessionId),
-    /// It belongs to none from now on.
+    /// The grant belongs to no session from now on.
     Leaves,
-    /// The program of this session, if any is named, releases it.
+    /// The program of this session, if one is named, releases the grant.
     ReleasedBy(Option<SessionId>),
     /// The client of the blocked call has disconnected.
     GivenBack,
@@ -47,8 +47,8 @@ pub(crate) const fn membership(moved: Option<SessionMove>) -> Membership {
     }
 }
 
-/// Before a command on this lock that the server allows to write: what a closed session left is released, and what
-/// is due is renewed.
+/// Before a command on this lock that the server allows to write: grants that a closed session left are released, and
+/// due grants are renewed.
 #[inline]
 pub(crate) fn before_command(context: Context<'_>, name: Text<'_>) {
     if STATE.any_grants() {
@@ -56,7 +56,7 @@ pub(crate) fn before_command(context: Context<'_>, name: Text<'_>) {
     }
 }
 
-/// As [`before_command`], before a command that only looks: where the server would allow one that writes.
+/// As [`before_command`], before a command that only reads. It does nothing unless the server would allow a write.
 #[inline]
 pub(crate) fn before_look(context: Context<'_>, name: Text<'_>) {
     if STATE.any_grants()
@@ -103,7 +103,7 @@ fn settle(context: Context<'_>, name: Text<'_>) {
     }
 }
 
-/// Checks the grant that a call is about to get, before anything changes: the last checks of all.
+/// Checks the grant that a call is about to get, before anything changes. These are the last checks of all.
 #[inline]
 pub(crate) fn check(
     context: Context<'_>,
@@ -181,7 +181,7 @@ pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Op
 }
 
 /// Reports a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
-/// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
+/// as a holder afterwards. Call this before the change is announced, because a listener may free the lock.
 #[inline]
 pub(crate) fn note_change(
     key: &LockKey<'_>,
@@ -205,7 +205,7 @@ fn note(
 ) {
     let moves = membership.joins().is_some() || membership == Membership::Leaves;
     if *change == LockChange::Keep && !moves {
-        // The lease runs on as it was.
+        // The lease continues unchanged.
         return;
     }
     note_cap(key, change);
@@ -249,7 +249,7 @@ fn note(
     }
 }
 
-/// The leases of these grants have ended: before they are granted to anybody else.
+/// The leases of these grants have ended. Call this before the lock is granted to anybody else.
 pub(crate) fn leases_ended(
     context: Context<'_>,
     name: Text<'_>,

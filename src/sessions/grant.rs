@@ -14,14 +14,14 @@ use crate::server::{Context, OwnedText};
 pub(super) enum Outcome {
     /// It has this deadline now.
     Renewed(Deadline),
-    /// Not renewed, because its lease has no end, or has one again only since a `PERSIST` was lifted: a third of it must
-    /// pass before the first renewal. This is its deadline now.
+    /// Not renewed, because its lease has no end, or has one again only since a `PERSIST` was undone: a third of it
+    /// must pass before the first renewal. This is its deadline now.
     Kept(Deadline),
-    /// It does not stand any more.
+    /// The grant no longer exists.
     Lost,
 }
 
-/// When the lease of a grant ends that stands.
+/// When the lease of a grant ends; `None` if the grant no longer exists.
 pub(super) fn deadline(context: Context<'_>, grant: &SessionGrant) -> Option<Deadline> {
     let LockId { database, key } = &grant.lock_id;
     if !context.select_database(*database) {

@@ -1,7 +1,7 @@
 //! Sessions: a program's presence on this server.
 //!
-//! [`state`] has what is open, and what is due. Commands report what they change in locks and ask what a call
-//! may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
+//! [`state`] has the open sessions and the POLLs that wait. Commands report what they change in locks and ask what a
+//! call may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
 //! renews grants, ends silent sessions, releases the grants of closed ones and answers POLLs ([`polls`]).
 //!
 //! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop. A POLL

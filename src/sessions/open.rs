@@ -129,7 +129,7 @@ pub(crate) fn polling_client_closes(context: Context<'_>, client: u64) {
     }
 }
 
-/// Tells a session what became of its call.
+/// Reports to a session how its call ended.
 pub(crate) fn report(
     context: Context<'_>,
     id: SessionId,
@@ -157,7 +157,7 @@ pub(crate) fn list(context: Context<'_>, max: usize) -> Vec<SessionInfo> {
     list
 }
 
-/// The next grant of a session behind `place`, which moves to it.
+/// The next grant of a session after `place`, which moves to that grant.
 pub(crate) fn next_grant(
     context: Context<'_>,
     id: SessionId,

@@ -13,8 +13,8 @@ use super::upper::presence_changed;
 use crate::locks::CommandError;
 use crate::server::{Blocked, BlockedCallbacks, Context};
 
-/// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. The reply, where
-/// it is not to come later.
+/// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. Returns the reply, or
+/// `None` if it comes later.
 pub(crate) fn poll(
     context: Context<'_>,
     id: SessionId,

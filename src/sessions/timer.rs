@@ -1,5 +1,5 @@
-//! The timer of what is due next. The server's timers follow the wall clock, which may be set back: the server's cron
-//! looks after one that is overdue.
+//! The timer for the next work of the sessions. The server's timers follow the wall clock, which may be set back. So
+//! the server's cron restarts one that is overdue.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const OVERDUE: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(1);
 /// The pause before another try, while nothing may be written.
 const RETRY: Duration = Duration::from_millis(8);
-/// The longest pause while a session is open: so a stall of the server is noticed.
+/// The longest pause while a session is open, so that a stall of the server is noticed.
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 static WORK: OnceLock<fn(Context<'_>)> = OnceLock::new();
@@ -27,12 +27,12 @@ pub(super) fn load(work: fn(Context<'_>)) {
     WORK.get_or_init(|| work);
 }
 
-/// Arms the timer for what is due next, unless its work is being done: that arms it at its end.
+/// Arms the timer for the work that is due next, unless its work is being done: it arms the timer at its end.
 pub(super) fn arm(context: Context<'_>) {
     arm_after(context, Duration::ZERO);
 }
 
-/// As [`arm`], where nothing has changed but the POLLs that wait, and timeouts, which are later than the timer.
+/// As [`arm`], if nothing has changed except the POLLs that wait, and timeouts, which are later than the timer.
 pub(super) fn arm_for_polls(context: Context<'_>) {
     let is_sooner = STATE.with(context, |state| {
         let poll = state.sessions.next_poll_at().filter(|_| !state.has_answers);
@@ -120,7 +120,7 @@ fn fire(context: Context<'_>) {
     arm_after(context, PAUSE);
 }
 
-/// Starts the timer again where it is overdue.
+/// Starts the timer again if it is overdue.
 pub(super) fn check_overdue(context: Context<'_>) {
     let now = monotonic();
     let overdue = STATE.with(context, |state| {

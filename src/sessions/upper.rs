@@ -1,5 +1,5 @@
-//! Calls from sessions up into the waiting layer: a session ends, goes away or comes back, or a grant is renewed or
-//! released.
+//! Calls from sessions up into the waiting layer: a session ends, its program disconnects, freezes or polls again, or a
+//! grant is renewed or released.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,8 @@ pub(crate) struct Upper {
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
-    /// A session went away, so its calls are passed over from now on; or it came back.
+    /// The program of a session has disconnected or frozen, so its calls are passed over from now on; or it polls
+    /// again.
     pub(crate) presence_changed: fn(Context<'_>, SessionId),
     /// The lease of a grant is renewed: its end before and afterwards.
     pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
@@ -35,7 +36,7 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-/// This session went away, or came back.
+/// The program of this session has disconnected or frozen, or polls again.
 pub(super) fn presence_changed(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
         (upper.presence_changed)(context, id);

@@ -21,7 +21,7 @@ const SWEPT_AT_ONCE: usize = 200;
 /// How many grants of a flushed database are reported at once.
 pub(super) const FLUSHED_AT_ONCE: usize = 200;
 
-/// Does what is due.
+/// Does all work that is due.
 pub(super) fn work(context: Context<'_>) {
     let paused = context.writes_paused();
     let stalled = STATE.tick(context, paused);
@@ -60,7 +60,8 @@ impl<'call> Writes<'call> {
         }
     }
 
-    /// True when it would, and the slice is not over. On a node of a cluster this depends on the key.
+    /// True when the server would allow writes, and the slice is not over. On a node of a cluster this depends on the
+    /// key.
     fn are_allowed(&mut self) -> bool {
         let context = self.context;
         *self
@@ -98,7 +99,7 @@ fn report_flushed(context: Context<'_>) {
     {}
 }
 
-/// Looks at the leases that have ended, as far as is known and the time allows.
+/// Looks at the grants whose lease has ended, as far as is known and the time allows.
 fn end_leases(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
@@ -109,7 +110,7 @@ fn end_leases(context: Context<'_>) {
     }
 }
 
-/// Looks whether a grant stands, and until when. Otherwise it is lost for this reason.
+/// Checks whether a grant still exists, and until when. Otherwise it is lost for this reason.
 pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReason) {
     let stands = deadline(context, grant);
     STATE.with_time(context, |state, now| match stands {
@@ -155,7 +156,7 @@ fn renew_one(context: Context<'_>, grant: &SessionGrant, writes: &Writes<'_>) {
     }
 }
 
-/// Notes what became of a grant that was to be renewed.
+/// Records the outcome of a renewal.
 fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
     STATE.with_time(context, |state, now| {
         let (sessions, name) = (&mut state.sessions, grant.name());
@@ -175,8 +176,8 @@ pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-/// Looks, once in a while, whether the connection that polls a session still has its user and its database. Otherwise
-/// the session is detached.
+/// Checks, at most once in [`LOOKS`], whether the connection that polls a session still has its user and its database.
+/// Otherwise the session is detached.
 pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     let client = STATE.with_time(context, |state, now| {
         let (looked_at, since) = &mut state.looked_at;
@@ -219,7 +220,7 @@ fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
     is_attached
 }
 
-/// Releases what closed sessions have left.
+/// Releases the grants that closed sessions have left.
 fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
     while STATE.with(context, |state| state.sessions.has_to_release()) && writes.are_allowed() {
         let taken = STATE.with(context, |state| state.sessions.take_to_release());
@@ -228,7 +229,7 @@ fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
     }
 }
 
-/// Answers the POLLs whose wait is over, but leaves to the timer those in whose session something is to be renewed first.
+/// Answers the POLLs whose wait is over, but leaves those whose session has due grants to the timer.
 pub(super) fn answer_quiet_polls(context: Context<'_>) {
     while let Some(id) = STATE.with_time(context, |state, now| {
         let id = state.sessions.next_poll(now)?;
@@ -240,7 +241,7 @@ pub(super) fn answer_quiet_polls(context: Context<'_>) {
     timer::arm_for_polls(context);
 }
 
-/// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.
+/// Answers the POLLs whose wait is over, after renewing the due grants of their sessions.
 fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
     while let Some(id) = STATE.with_time(context, |state, now| state.sessions.next_poll(now)) {
         while let Some(grant) =
@@ -259,7 +260,7 @@ fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
     }
 }
 
-/// When the server has stopped being primary, it answers the POLLs that wait, but some servers leave these out.
+/// Answers the POLLs that still wait after the server has stopped being primary. Most servers answer them themselves.
 fn refuse_polls(context: Context<'_>) {
     while let Some(id) = STATE.with(context, |state| state.to_refuse.pop()) {
         polls::refuse(context, id, NOT_PRIMARY);

@@ -43,7 +43,7 @@ counters! {
     FenceChecks = c"fence_checks",
     /// Failed checks of a token.
     FencedRefusals = c"fenced_refusals",
-    /// Held locks that ended otherwise, except by flushes.
+    /// Held locks that ended in other ways, except by flushes.
     Removals = c"forced_removals",
 }
 

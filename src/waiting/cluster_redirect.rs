@@ -20,7 +20,7 @@ impl NodesCache {
     }
 }
 
-/// How often each lock is checked at most on a server that runs and counts the check as a command.
+/// The shortest time between two checks of a lock, on a server that runs and counts the check as a command.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Limits the checks whether locks are still served: each lock once in a [`PERIOD`], in turn.
@@ -127,8 +127,8 @@ pub(super) fn redirection(
     }
 }
 
-/// True when the slot is being imported and the lock is here already: calls of clients that were
-/// redirected here go on waiting.
+/// True when the slot is being imported and the lock is here already: calls of clients that were redirected here
+/// continue to wait.
 fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool {
     let (Some(nodes), Some(slot)) = (nodes.get(context), context.cluster_slot(name)) else {
         return false;

@@ -67,14 +67,14 @@ pub(super) fn error(cycle: &Cycle) -> CommandError {
     CommandError::Deadlock(cycle.text())
 }
 
-/// Looks at the holders of the lock. `None` where that tells that no cycle can be closed.
+/// Looks at the holders of the lock. `None` if that already rules out a cycle.
 fn begin<'a>(
     context: Context<'_>,
     name: Text<'a>,
     owner: Owner<'a>,
     limit: Limit,
 ) -> Option<Search<'a>> {
-    // A cycle goes over two locks at least.
+    // A cycle has at least two locks.
     let nobody_waits_elsewhere = || {
         let database = context.database();
         let waits = STATE.if_busy(context, |state| {

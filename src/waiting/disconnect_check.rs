@@ -53,8 +53,7 @@ fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
         .collect()
 }
 
-/// True when a blocked client has closed its connection, also when the server has not read that yet. In doubt
-/// false.
+/// True when a blocked client has closed its connection, even if the server has not read that yet. False in doubt.
 pub(super) fn has_disconnected(context: Context<'_>, client: u64) -> bool {
     let query = STATE.with(context, |state| {
         let id = state.calls.blocked_by(client)?;

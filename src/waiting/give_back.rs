@@ -10,7 +10,7 @@ use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
 
-/// Does the give-backs of a lock of the selected database, and serves those who wait for it.
+/// Applies the give-backs of a lock of the selected database, and serves those who wait for it.
 #[inline]
 pub(super) fn apply_give_backs(context: Context<'_>, name: Text<'_>, caller: Caller) {
     if STATE.is_busy() {

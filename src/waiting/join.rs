@@ -123,12 +123,12 @@ pub(crate) fn place_of_repeated(
     })
 }
 
-/// Ends an owner's waits for a lock with nil, and serves those behind; false when there were none.
+/// Ends an owner's waits for a lock with nil, and serves the calls behind them; false when there were none.
 #[cold]
 pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let any = end_waits(context, name, owner);
     if any {
-        // Those behind it may have room.
+        // Calls behind it may have room.
         serve(context, name, Caller::Command);
     }
     any

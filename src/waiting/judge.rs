@@ -6,8 +6,8 @@ use crate::locks::{LockKey, now, observe_token, rules, token_clock};
 use crate::server::Context;
 use crate::sessions::{self, Membership};
 
-/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder. What is granted is
-/// to be confirmed: `token_clock()` is a copy, and [`confirm`] records the token.
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder. A grant must then be
+/// confirmed: `token_clock()` is a copy, and [`confirm`] records the token.
 #[inline]
 pub(super) fn admit<'a>(
     context: Context<'_>,
@@ -32,8 +32,8 @@ pub(super) fn refused(
     sessions::refusal(key.context(), key.name(), membership, before, error)
 }
 
-/// Checks that a grant that its session renews has a lease that is long enough: the last check of all. Its token is
-/// seen then.
+/// Checks that a grant that its session renews has a lease that is long enough: the last check of all. Then its token
+/// counts as seen.
 pub(super) fn confirm(
     key: &LockKey<'_>,
     membership: Membership,

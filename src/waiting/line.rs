@@ -15,7 +15,7 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
-/// True when a newcomer stands behind a call: one that is not passed over, or that may soon be served again.
+/// True when a newcomer must wait behind a call: one that is not passed over, or that may soon be served again.
 pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
     STATE.if_busy(context, |state| {
         let (calls, lock) = (&state.calls, (context.database(), name.bytes()));

@@ -1,4 +1,4 @@
-//! How a command changes a lock: it opens it, and the call is judged and its outcome committed.
+//! How a command changes a lock: it opens the lock, judges the call and commits the outcome.
 
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{
@@ -21,7 +21,7 @@ use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
-/// An open lock, with all its give-backs done and the leases that have ended taken out.
+/// An open lock: its give-backs are applied, and holders whose lease has ended are removed.
 pub(crate) struct Lock<'call>(LockKey<'call>);
 
 impl<'call> Lock<'call> {
@@ -108,7 +108,7 @@ impl<'call> Lock<'call> {
         let now = || now(context);
         let released = redis_lock_core::release(holders.as_ref(), request, now)?;
         if request.calls_off() {
-            // Before the holds are given back: no wait of this owner comes into their place.
+            // Before the holds are given back, so that no wait of this owner takes their place.
             end_waits(context, key.name(), request.owner.bytes());
         }
         if released.change != LockChange::Keep {
@@ -183,7 +183,7 @@ fn commit(
         return;
     }
     let (context, name) = (key.context(), key.name());
-    // Before the change is announced too, for this answer is not about the grant that may follow.
+    // Before the change is announced too, because this answer is not about the grant that may follow.
     note_answer(context, name, before, change);
     let makes_room = event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
     if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
@@ -206,7 +206,7 @@ pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockVie
 /// come first, and the renewals that are due.
 pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
     if (STATE.is_busy() || sessions::any_grants()) && may_write_now(context) {
-        // The server allows this command also when it would refuse a write.
+        // The server allows this command even if it would refuse a write.
         apply_give_backs(context, name, Caller::EventLoop);
         sessions::before_look(context, name);
     }

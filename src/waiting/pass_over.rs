@@ -45,7 +45,7 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
     }
 }
 
-/// A session went away, so its calls are passed over from now on; or it came back.
+/// The program of a session has disconnected or frozen, so its calls are passed over from now on; or it polls again.
 pub(crate) fn session_presence_changed(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| {
         state.presence_changes.add(session);
@@ -56,7 +56,7 @@ pub(crate) fn session_presence_changed(context: Context<'_>, session: SessionId)
     }
 }
 
-/// Updates the calls of the sessions that went away or came back, as far as the time allows.
+/// Updates the calls of the sessions whose program is away now, or polls again, as far as the time allows.
 pub(super) fn update_calls(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some((session, from)) = STATE.if_busy(context, |state| state.presence_changes.first())

@@ -1,4 +1,4 @@
-//! Sessions that went away or came back, and how far their calls are updated.
+//! Sessions whose program has disconnected, frozen or returned, and how far their calls are updated.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ impl PresenceChanges {
         !self.sessions.is_empty()
     }
 
-    /// True while calls in the line of this lock belong to a session that is left to update: which call
-    /// is next is not known then. More than [`MAX_LOOKS`] sessions count for every line, because a search would take too
+    /// True while calls in the line of this lock belong to a session that is still to be updated: until then it is not
+    /// known which call is next. More than [`MAX_LOOKS`] sessions count for every line, because a search would take too
     /// long.
     pub(super) fn concern<A>(&self, calls: &Calls<A>, database: i32, key: &[u8]) -> bool {
         self.sessions.len() > MAX_LOOKS || {

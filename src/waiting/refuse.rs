@@ -18,8 +18,8 @@ pub(super) fn refuse(context: Context<'_>, id: CallId, error: CommandError) {
     }
 }
 
-/// Ends all waits for a lock of the selected database with these answers, each to a client: of a queued call, to the
-/// one that polls its session, or 0. False when the next tick has to look at the lock again, because they are many.
+/// Ends all waits for a lock of the selected database. `answer` gets the client of each call: of a queued call, the one
+/// that polls its session, or 0. False when the next tick has to look at the lock again, because they are many.
 pub(super) fn refuse_all(
     context: Context<'_>,
     name: Text<'_>,

@@ -33,7 +33,7 @@ pub(super) enum Caller {
 }
 
 enum Step {
-    /// A call was granted or refused, or leases were taken out; there may be a next call.
+    /// A call was granted or refused, or holders whose lease had ended were removed; there may be a next call.
     Again,
     /// No call is next.
     Done,
@@ -56,7 +56,7 @@ enum NoGrant {
     Refused(CommandError),
     /// Another node serves the lock, or none.
     Elsewhere(WriteCheck),
-    /// It waits on.
+    /// It continues to wait.
     Waits(Step),
 }
 
@@ -75,9 +75,9 @@ struct Serving<'call> {
     allowed: bool,
 }
 
-/// Grants the lock to the calls that are next: to the first in the line that has room, to all of the same
-/// owner, and on while there is room. The first is granted now; many take several ticks. True when the next
-/// tick has to go on with this lock.
+/// Grants the lock to the calls that are next: to the first in line, if it has room, to all others of its owner, and so
+/// on while there is room. The first is granted now, but many take several ticks. True when the next tick has to
+/// continue with this lock.
 pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) -> bool {
     run(context, name, caller, None)
 }
@@ -120,7 +120,7 @@ fn run(
     STATE.with(context, |state| {
         let (calls, database) = (&mut state.calls, context.database());
         if let Some(owner) = &serving.just_granted {
-            // Its calls that are left are re-entries now.
+            // The owner's remaining calls are re-entries now.
             let owner = owner.as_owner().bytes();
             calls.judge_later(database, name.bytes(), owner);
         }
@@ -304,8 +304,8 @@ impl Serving<'_> {
             && self.just_granted.as_ref() != Some(&next.waiter.owner)
     }
 
-    /// Asks the server whether it allows a new grant. In a command it has allowed it, except on a node of a
-    /// cluster, which may no longer serve a free key.
+    /// Asks the server whether it allows a new grant. It has allowed the running command, but a node of a cluster may
+    /// no longer serve a free key.
     fn check_server(&self) -> WriteCheck {
         if self.caller == Caller::EventLoop || self.context.flags().cluster() {
             check_write(self.context, self.name)

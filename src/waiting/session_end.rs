@@ -19,8 +19,8 @@ pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
     STATE.if_busy(context, |state| state.calls.waiting_of_session(session))
 }
 
-/// A session has ended: ends its calls' waits and serves those behind, the first of them now. Many calls take several
-/// ticks; none of them is granted meanwhile.
+/// A session has ended: ends its calls' waits and serves the calls behind them, the first of them now. Many calls take
+/// several ticks; none of them is granted meanwhile.
 pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| {
         state.ended_sessions.push(session);

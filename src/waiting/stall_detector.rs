@@ -14,13 +14,13 @@ pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 const STALL: Duration = Duration::from_millis(5);
 /// The longest time between two iterations while somebody waits and nothing stalls the loop.
 const MAX_GAP: Duration = MAX_PAUSE.saturating_add(Duration::from_millis(7));
-/// A stall in which programs may have connected anew.
+/// A stall in which programs may have reconnected.
 const LONG_STALL: Duration = Duration::from_millis(100);
 /// How many iterations the server's I/O threads may need to report what they read.
 const ITERATIONS_TO_CATCH_UP: u8 = 8;
-/// A client that has connected anew says who it is, and reads the reply, before it polls.
+/// The time for the handshake of a client that has reconnected, before it polls.
 const HANDSHAKE: Duration = Duration::from_millis(20);
-/// Connections that never cease to come hold nobody up for longer.
+/// New connections delay no waiting call for longer than this, even if they keep arriving.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Follows the iterations of the event loop. Written only under the server's lock. It is apart from the
@@ -34,7 +34,7 @@ pub(super) struct StallDetector {
     /// When the last long stall or pause was over, and when the last connection was to be accepted after it.
     read_since: AtomicU64,
     connected: AtomicU64,
-    /// No connection was to be accepted once since then.
+    /// At least once since then, no connection was waiting to be accepted.
     accepted_all: AtomicBool,
     /// Writes were paused when that was asked last.
     paused: AtomicBool,

@@ -101,7 +101,7 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
-    /// Sessions that went away or came back, and whose calls are left to update.
+    /// Sessions whose program has disconnected, frozen or returned, and whose calls are left to update.
     pub(super) presence_changes: PresenceChanges,
     /// Sessions that have ended, some of whose calls still wait.
     pub(super) ended_sessions: Vec<SessionId>,
@@ -148,7 +148,7 @@ impl Waiting {
 }
 
 impl State {
-    /// Ends a wait without a grant; returns who is to be answered.
+    /// Ends a wait without a grant; returns the recipient of the answer.
     pub(super) fn end_wait(
         &mut self,
         context: Context<'_>,

@@ -53,8 +53,8 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     next_delay(context)
 }
 
-/// Serves the ready locks, and does what is given back of them. Then checks a few of the others in turn, while
-/// there is time. False when ready locks are left.
+/// Serves the ready locks, and applies their give-backs. Then checks a few of the others in turn, while there is time.
+/// False when ready locks are left.
 fn serve_ready(context: Context<'_>) -> bool {
     let slice = Slice::begin();
     let nodes = NodesCache::default();

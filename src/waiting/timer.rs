@@ -15,7 +15,7 @@ use crate::server::{self, Context, ServerEvent};
 /// plus the period of the cron.
 const OVERDUE: Duration = Duration::from_millis(2);
 
-/// A timer that fires earlier than this by the monotonic clock says that the wall clock was set.
+/// A timer that fires earlier than this by the monotonic clock shows that the wall clock was set.
 const EARLY: Duration = Duration::from_micros(500);
 
 /// The shortest time between two ticks. A timer of 0 ms armed in a timer fires before the server serves

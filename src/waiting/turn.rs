@@ -23,7 +23,7 @@ pub(super) struct Next {
 pub(super) enum Turn {
     Nobodys,
     Call(Next),
-    /// That is not known yet.
+    /// It is not known yet.
     Unknown,
 }
 
@@ -44,8 +44,9 @@ pub(super) fn next_call(
             };
             let LockId { database, key } = &call.lock_id;
             let (calls, changes) = (&state.calls, &state.presence_changes);
-            // Not so when a session in this line is half updated. Nor when the server catches up after a stall and a
-            // call before this one is passed over: its program may be heard next.
+            // False while a session with calls in this line is only half updated. Also false while the server catches
+            // up after a stall and a call before this one is passed over: a POLL of that call's program may be read
+            // next.
             let is_surely_next = !changes.concern(calls, *database, key)
                 && (!STATE.stalls.is_catching_up(next.now) || {
                     let before = calls.first_passed_over(*database, key);

@@ -12,7 +12,7 @@ use crate::locks::{CommandError, LockView, Primary, answer, now};
 use crate::server::{Command, Context, KeyUse, OwnedText, Rights, Spec, Text};
 use crate::sessions;
 
-/// Stands before a key where the server is asked whether the caller may use the command with it.
+/// Precedes a key when the server is asked whether the caller may use the command with that key.
 const KEYWORD: &str = "KEY";
 
 pub(super) struct Grants;
@@ -68,7 +68,7 @@ fn grants<'call>(
     Ok(())
 }
 
-/// The hold count of a grant and what is left of its lease, while it stands and the caller may see it.
+/// The hold count of a grant and what is left of its lease, if it still exists and the caller may see it.
 fn look(context: Context<'_>, rights: &Rights, grant: &SessionGrant) -> Option<(i64, i64)> {
     let words = ["lock.session", "grants", KEYWORD].map(|word| OwnedText::new(word.as_bytes()));
     let name = OwnedText::new(&grant.lock_id.key);
