@@ -10,7 +10,7 @@ import (
 
 // Acquire acquires the lock of a key. It waits in line until the context ends, or as long as [Wait] says. The context
 // limits the wait, not the grant: that lasts until its [Grant.Release]. A call to the server that is under way is not
-// broken off, so Acquire may return up to a second after the end of the context. The error is an [*Error] of any kind.
+// interrupted, so Acquire may return up to a second after the end of the context. The error is an [*Error] of any kind.
 func (l *Locks) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
 	return l.acquire(ctx, key, l.terms(options))
 }
@@ -20,9 +20,9 @@ func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOptio
 	return l.acquire(ctx, key, l.terms(options, Wait(0)))
 }
 
-// Do acquires the lock, works, and releases it, whatever has become of the context. The context of the work ends when
-// the lock is lost, with [ErrLost] as its cause. The error of the work is returned as it is; if the lock was lost or
-// could not be released, that error is joined to it.
+// Do acquires the lock, calls work, and releases the lock even if the context has ended. The context of the work ends
+// when the lock is lost, with [ErrLost] as its cause. The error of the work is returned as it is; if the lock was lost
+// or could not be released, that error is joined to it.
 func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	grant, err := l.Acquire(ctx, key, options...)

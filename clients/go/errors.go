@@ -35,7 +35,7 @@ func (e *Error) Unwrap() []error {
 var (
 	// ErrBusy: other owners hold the lock or wait for it, and the time to wait is over.
 	ErrBusy = state.ErrBusy
-	// ErrLost: the grant ended otherwise than by its release. Stop the work under the lock.
+	// ErrLost: the grant ended before it was released. Stop the work under the lock.
 	ErrLost = state.ErrLost
 	// ErrDeadlock: waiting would create a deadlock cycle. Release another lock of the task first.
 	ErrDeadlock = state.ErrDeadlock
@@ -43,11 +43,11 @@ var (
 	ErrNotAlone = state.ErrNotAlone
 	// ErrRefused: the server refuses: no right, memory is full, a limit is reached, the module is not loaded.
 	ErrRefused = state.ErrRefused
-	// ErrUnavailable: no answer, or only passing errors, until the time was over.
+	// ErrUnavailable: no answer, or only temporary errors, until the time was over.
 	ErrUnavailable = state.ErrUnavailable
 	// ErrMisuse: wrong arguments, a key of another type, a second release.
 	ErrMisuse = state.ErrMisuse
-	// ErrClosed: the Locks are closed. It is an ErrMisuse too.
+	// ErrClosed: the Locks are closed. It is also an ErrMisuse.
 	ErrClosed = state.ErrClosed
 )
 

@@ -14,7 +14,7 @@ type Grant struct {
 	locks *Locks
 	turn  sync.Mutex // of the calls about the grant
 
-	// Of the mutex of the Locks.
+	// Guarded by the mutex of the Locks.
 	claim   state.Claim
 	changed chan struct{} // ends a pause of the acquire
 	ender   *time.Timer   // at the maximum time, and at the end of a fixed lease
@@ -75,7 +75,8 @@ func (g *Grant) find() {
 		func(st *state.State, c *state.Claim, reply state.Reply) *state.Fault { return st.Moved(c, 0, reply) })
 }
 
-// wake has the caller of an acquire look again, reports a loss, and looks for a grant that has moved. The mutex is held.
+// wake makes the caller of an acquire check again, reports a loss, and looks for a grant that has moved. The mutex is
+// held.
 func (g *Grant) wake() {
 	select {
 	case g.changed <- struct{}{}:
@@ -98,10 +99,10 @@ func (g *Grant) Owner() string { return g.claim.Owner }
 // Token is the fencing token: later grants of the lock have higher ones.
 func (g *Grant) Token() int64 { return g.claim.Token }
 
-// Held reports whether nobody else has the lock, by the clock alone. It is false also while the server is silent.
+// Held reports whether nobody else has the lock, by the clock alone. It is also false while the server is silent.
 func (g *Grant) Held() bool { return g.Remaining() > 0 }
 
-// Remaining is for how long Held stays true without another reply of the server.
+// Remaining is how long Held stays true without another reply from the server.
 func (g *Grant) Remaining() time.Duration {
 	st := g.locks.lock()
 	defer g.locks.unlock()
@@ -118,8 +119,8 @@ func (g *Grant) Err() error {
 	return failed("hold", g.claim.Key, g.claim.RequireHeld())
 }
 
-// Check asks the server whether the grant stands. The error is [ErrLost] if it does not, and [ErrUnavailable] without
-// an answer for two reply timeouts.
+// Check asks the server whether the grant still exists. The error is [ErrLost] if it does not, and [ErrUnavailable]
+// without an answer for two reply timeouts.
 func (g *Grant) Check(ctx context.Context) error {
 	return g.call(ctx, "check", func(*state.State) []any { return []any{"LOCK.FENCE", g.claim.Key, g.claim.Token} },
 		(*state.State).Confirmed)
@@ -153,15 +154,15 @@ func (g *Grant) renew(ctx context.Context, op string, lease time.Duration, leave
 	return err
 }
 
-// Extend gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
-// [Fixed]. The errors are those of Check, and [ErrMisuse] for less than a second, or a millisecond if it is Fixed.
+// Extend gives the grant another lease, from now on. The server then renews it with that lease, unless it is [Fixed].
+// The errors are those of Check, and [ErrMisuse] for less than a second, or a millisecond if it is Fixed.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	return g.renew(ctx, "extend", lease, g.claim.Fixed)
 }
 
-// Detach lets go of the lock without releasing it: it is not held here any more, nobody renews it, and it stays for
-// this lease, for a caller of [Locks.Adopt] with its key, owner and token. The errors are those of Check, and [ErrMisuse]
-// for less than a millisecond, or a grant that its task has acquired more than once.
+// Detach lets go of the lock without releasing it: it is no longer held here, and nobody renews it. It lasts for this
+// lease, during which [Locks.Adopt] can take it over by its key, owner and token. The errors are those of Check, and
+// [ErrMisuse] for less than a millisecond, or a grant that its task has acquired more than once.
 func (g *Grant) Detach(ctx context.Context, lease time.Duration) error {
 	if g.claim.Holds > 1 {
 		return misuse("detach", g.claim.Key, "the task must have one hold only")

@@ -47,7 +47,7 @@ type held interface {
 	Release(ctx context.Context) error
 }
 
-// doWork works under the lock, if it was acquired, and releases it unless the work has.
+// doWork works under the lock, if it was acquired, and releases it unless the work has done so.
 func doWork[G held](ctx context.Context, work func(ctx context.Context, grant G) error, grant G, err error) (failure error) {
 	if err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// Observer has functions that are called as things happen, and must not block. Those that are nil are left out. Keys
-// have their prefix.
+// Observer has functions that are called as things happen, and must not block. Functions that are nil are not called.
+// Keys have their prefix.
 type Observer struct {
 	// Acquired follows each acquire, with the time it took; err is nil if the lock was granted.
 	Acquired func(key string, took time.Duration, err error)

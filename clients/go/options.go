@@ -9,8 +9,8 @@ import (
 
 // Options of [New]. The zero value works.
 type Options struct {
-	// Service begins the name of each owner and names the session, so that an operator sees whose a lock is. By
-	// default it is the name of the program.
+	// Service begins the name of each owner and names the session, so that an operator sees whose lock it is. By default
+	// it is the name of the program.
 	Service string
 	// Prefix begins the key of each lock.
 	Prefix string
@@ -34,10 +34,10 @@ func (o Options) withDefaults(service string) Options {
 // LockOption says how a lock is acquired.
 type LockOption func(*terms)
 
-// terms are all that says how a lock is acquired.
+// terms are the settings of one acquire.
 type terms = state.Claim
 
-// Wait limits the wait, beside the context. When it is over the error is [ErrBusy]. Zero does not wait.
+// Wait limits the wait, in addition to the context. When it is over the error is [ErrBusy]. Zero does not wait.
 func Wait(wait time.Duration) LockOption { return func(t *terms) { t.Wait = max(wait, 0) } }
 
 // Shared acquires the lock together with other shared holders: for readers, if the writers use none of the options

@@ -15,12 +15,12 @@ import (
 	"github.com/redis-lock/redis-lock/clients/go/internal/state"
 )
 
-// Quorum are locks that a majority of several servers keep together: no single server that fails, hangs or is cut off
-// keeps a lock from being acquired, or loses one. See "One lock over several servers" in the manual of redis-lock. They
-// can be used by any number of goroutines.
+// Quorum has locks that a majority of several servers keep together: a single server that fails, hangs or is cut off
+// neither prevents an acquire nor loses a lock. See "One lock over several servers" in the manual of redis-lock. It can
+// be used by any number of goroutines.
 //
 // Each server renews its part of a lock for as long as the process polls its session there. When a server loses its
-// part, the lock goes on with the others. With fewer than a majority it is lost.
+// part, the others keep the lock. With fewer than a majority it is lost.
 type Quorum struct {
 	options  Options
 	members  []*member
@@ -45,9 +45,9 @@ func (m *member) isDown() bool {
 	return false
 }
 
-// NewQuorum makes a Quorum on the clients of at least three servers that fail by themselves: none is a replica of
-// another. All processes name them in the same order. It opens no connection. Close the Quorum before the clients. Of
-// the Observer's functions, Connection concerns one server, the others a lock.
+// NewQuorum makes a Quorum on the clients of at least three independent servers: none is a replica of another. All
+// processes name them in the same order. It opens no connection. Close the Quorum before the clients. Of the Observer's
+// functions, Connection concerns one server, the others a lock.
 func NewQuorum(clients []redis.UniversalClient, options Options) *Quorum {
 	q := &Quorum{options: options.withDefaults(""), majority: len(clients)/2 + 1}
 	options.Observer = Observer{Connection: options.Observer.Connection}
@@ -80,7 +80,7 @@ func (q *Quorum) Acquire(ctx context.Context, key string, options ...LockOption)
 	return q.acquire(ctx, key, q.terms(options))
 }
 
-// TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy], also if others are acquiring it at
+// TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy], even if others are acquiring it at
 // the same time and none of them gets it.
 func (q *Quorum) TryAcquire(ctx context.Context, key string, options ...LockOption) (*QuorumGrant, error) {
 	return q.acquire(ctx, key, q.terms(append(options[:len(options):len(options)], Wait(0))))
@@ -121,7 +121,7 @@ type QuorumGrant struct {
 	failure error // why it is held no more
 }
 
-// partLost goes on without a part, as long as a majority is left.
+// partLost continues without a part, as long as a majority is left.
 func (g *QuorumGrant) partLost(grant *Grant, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,11 +142,11 @@ func (g *QuorumGrant) Key() string { return g.key }
 // Token is the fencing token, the same on all servers of the majority: later grants of the lock have higher ones.
 func (g *QuorumGrant) Token() int64 { return g.token }
 
-// Held reports whether nobody else has the lock, by the clock alone. It is false also while a majority of the servers
+// Held reports whether nobody else has the lock, by the clock alone. It is also false while a majority of the servers
 // is silent.
 func (g *QuorumGrant) Held() bool { return g.Remaining() > 0 }
 
-// Remaining is for how long Held stays true without another reply of a server.
+// Remaining is how long Held stays true without another reply from a server.
 func (g *QuorumGrant) Remaining() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,7 +168,7 @@ func (g *QuorumGrant) Err() error {
 	return g.failure
 }
 
-// Check asks the servers whether the grant stands. The error is [ErrLost] if a majority does not have it any more, and
+// Check asks the servers whether the grant still exists. The error is [ErrLost] if a majority no longer has it, and
 // [ErrUnavailable] if too few answer.
 func (g *QuorumGrant) Check(ctx context.Context) error {
 	return g.ask(ctx, "check", func(grant *Grant) error { return grant.Check(ctx) })
@@ -187,7 +187,7 @@ func (g *QuorumGrant) Release(ctx context.Context) (err error) {
 	return g.ask(ctx, "release", func(grant *Grant) error { return grant.Release(ctx) })
 }
 
-// ask makes a call about each part at once. It returns when a majority has agreed, or all have answered.
+// ask makes the calls about all parts at the same time. It returns when a majority has agreed, or all have answered.
 func (g *QuorumGrant) ask(ctx context.Context, op string, call func(*Grant) error) error {
 	g.mu.Lock()
 	parts, failure := maps.Clone(g.parts), g.failure

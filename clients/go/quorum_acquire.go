@@ -12,7 +12,7 @@ import (
 
 // acquire asks all servers at once. A caller that gets no majority gives back what it has, and waits in line at the
 // first server that answers. Only the first in that line keeps what it has while it waits for the other servers, so no
-// two callers wait for each other. Where callers disagree about the first server, the end of their turns parts them.
+// two callers wait for each other. If callers disagree about the first server, the end of their turns resolves that.
 func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *QuorumGrant, err error) {
 	begun, full := time.Now(), q.options.Prefix+key
 	defer func() { observe(q.options.Observer.Acquired, full, begun, err) }()
@@ -70,12 +70,12 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 }
 
 // turnTime is how long the first in line waits for the other servers before it joins the end of the line. It is also how
-// long the others wait before they see whether a majority is free all the same.
+// long the others wait before they see whether a majority is free anyway.
 func turnTime(left time.Duration) time.Duration {
 	return min(time.Second+rand.N(time.Second), max(left/2, patience), left)
 }
 
-// failure is why the acquire fails: because it would not do better later, or its time is over.
+// failure is why the acquire fails: because a later try would not succeed either, or because its time is over.
 func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
 	failure, answers, refusals, differ := &Error{Op: "acquire", Key: full}, 0, 0, false
 	failure.Cause = errors.New("no majority of the servers")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// patience is how long replies are waited for at least when a majority has answered.
+// patience is the least time for which further replies are awaited after a majority has answered.
 const patience = 50 * time.Millisecond
 
-// ballot is what an acquire has got of each server. Each of its calls has an owner of its own, so that a late one never
-// counts for another.
+// ballot is what an acquire has got from each server. Each of its calls has an owner of its own, so that a late one
+// never counts for another.
 type ballot struct {
 	*Quorum
 	key     string
@@ -23,7 +23,7 @@ type ballot struct {
 	replies chan func() // that are to be applied
 }
 
-// vote is what it has got of one server.
+// vote is what it has got from one server.
 type vote struct {
 	*member
 	grant    *Grant
@@ -45,7 +45,7 @@ func isBusy(v *vote) bool    { return errors.Is(v.err, ErrBusy) } // by its last
 // isAwaited reports whether a reply is to be expected soon.
 func isAwaited(v *vote) bool { return v.isOpen && !v.isDown() }
 
-// has reports whether the grant stands, and the server has acknowledged the token.
+// has reports whether the grant still exists, and the server has acknowledged the token.
 func (v *vote) has(token int64) bool {
 	return v.grant != nil && v.isRaised && v.token == token && v.grant.Held()
 }
@@ -150,7 +150,7 @@ func (b *ballot) next(over <-chan time.Time) bool {
 	return false
 }
 
-// collect applies replies until a majority is as it should be, or cannot be any more. With patience it then waits for the
+// collect applies replies until a majority is as it should be, or no longer can be. With patience it then waits for the
 // others as long again, but not for servers that are down.
 func (b *ballot) collect(is func(*vote) bool, patience time.Duration) {
 	begun := time.Now()
@@ -221,7 +221,7 @@ func (b *ballot) raiseTo(v *vote, token int64) {
 	})
 }
 
-// giveBack gives up what has been granted. The next round does not meet it.
+// giveBack gives up what has been granted, and waits for that, so that it does not block the next round.
 func (b *ballot) giveBack() {
 	var releases sync.WaitGroup
 	for _, v := range b.votes {
@@ -233,7 +233,7 @@ func (b *ballot) giveBack() {
 	releases.Wait()
 }
 
-// hand adds to the lock what has its token, until it ends.
+// hand adds the grants that have the lock's token to the lock, until it ends.
 func (b *ballot) hand(lock *QuorumGrant) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()

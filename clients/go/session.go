@@ -22,7 +22,7 @@ func (p *pauses) next() time.Duration {
 	return longest/2 + rand.N(longest/2)
 }
 
-// node is a server, and the loop of its session. All but the server is of the mutex of the Locks.
+// node is a server, and the loop of its session. Everything except the server is guarded by the mutex of the Locks.
 type node struct {
 	state.Node
 	locks  *Locks
@@ -99,7 +99,7 @@ func (n *node) rest(pause time.Duration) {
 	}
 }
 
-// round opens a session if there is none, sends what is due, and polls once.
+// round opens a session if there is none, sends the commands that are due, and polls once.
 func (n *node) round() *state.Fault {
 	l, limit := n.locks, n.locks.options.Reply
 	st := l.lock()
@@ -153,7 +153,7 @@ func (n *node) round() *state.Fault {
 	return polled.Fault
 }
 
-// relocate sends on what a node of the cluster that does not answer may have lost to another one.
+// relocate redirects the claims of a cluster node that does not answer, if another node may have their keys now.
 func (n *node) relocate() {
 	l := n.locks
 	claims := l.lock().Claims(&n.Node)

@@ -48,8 +48,8 @@ func (g Grants) Release(ctx context.Context) (err error) {
 }
 
 // Lead waits for the lock as long as it takes, works while it holds it, and starts again when the work has ended or
-// the lock is lost. It returns when the context ends, with an error of the work that does not stem from the loss, and
-// with an error of the lock that does not pass.
+// the lock is lost. It returns when the context ends, when the work fails for another reason than the loss, and when
+// the lock fails with an error that is not temporary.
 func (l *Locks) Lead(ctx context.Context, key string, work func(ctx context.Context, grant *Grant) error,
 	options ...LockOption) error {
 	for pause := (pauses{}); ; {

@@ -54,8 +54,8 @@ func (p *Pool) open() *redis.Client {
 	return p.client
 }
 
-// replace has the next commands use other connections than those of a client; nil: than any. The calls under way keep
-// theirs for so long.
+// replace drops this client, or with nil any client, so that the next commands use new connections. Calls under way
+// keep theirs for the time rest.
 func (p *Pool) replace(client *redis.Client, rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

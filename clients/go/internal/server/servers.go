@@ -55,7 +55,7 @@ func (s *Servers) Find(key string, limit time.Duration) (*redis.Client, *state.F
 	return client, nil
 }
 
-// Redirected returns the address of the node where a reply leads; empty: nowhere else.
+// Redirected returns the address of the node that a reply redirects to; empty if it does not redirect.
 func (s *Servers) Redirected(from *Server, fault *state.Fault) string {
 	if s.cluster == nil || !fault.Redirects() {
 		return ""
@@ -70,5 +70,5 @@ func (s *Servers) Redirected(from *Server, fault *state.Fault) string {
 	return address
 }
 
-// Refresh has the map of the cluster read again, in the background.
+// Refresh reads the map of the cluster again, in the background.
 func (s *Servers) Refresh() { s.cluster.ReloadState(context.Background()) }

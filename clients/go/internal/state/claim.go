@@ -8,8 +8,8 @@ import (
 // Phase is how far a Claim has come.
 type Phase int
 
-// The phases. A wait is Asked, then maybe InLine. A grant that is Held and whose time has passed is unsure. What has
-// Ended has a Failure: why there is no grant, or why it is held no more.
+// The phases. A wait is Asked, then maybe InLine. A grant that is Held and whose time has passed is unsure. A claim
+// that has Ended has a Failure: why there is no grant, or why it is no longer held.
 const (
 	Asked Phase = iota
 	InLine

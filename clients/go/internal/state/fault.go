@@ -1,6 +1,6 @@
 // Package state holds what a client of redis-lock knows, and the rules by which it changes: sessions, waits, grants,
 // calls under way, and releases that are not finished. It has no I/O, goroutines, timers or clock: replies and events
-// go in with the time, and commands that are due come out. Its callers hold a mutex.
+// go in with the time, and the commands to send come out. Its callers hold a mutex.
 package state
 
 import (

@@ -13,7 +13,7 @@ func (c *Claim) RequireHeld() *Fault {
 	return nil
 }
 
-// IsLost reports whether the grant has ended otherwise than by its release.
+// IsLost reports whether the grant has ended before it was released.
 func (c *Claim) IsLost() bool { return c.Phase == Ended && c.Failure.Kind == ErrLost }
 
 func (s *State) lose(c *Claim, reason string) {
@@ -23,7 +23,7 @@ func (s *State) lose(c *Claim, reason string) {
 	}
 }
 
-// gone follows a reply that the grant is over.
+// gone applies a reply that says that the grant is over.
 func (s *State) gone(c *Claim, fault *Fault) {
 	s.lose(c, cmp.Or(c.Doubt, s.losses[release{c.Name, c.Token}], "gone ("+fault.Word+")"))
 }
@@ -42,7 +42,7 @@ func (s *State) Renew(c *Claim, lease time.Duration, leaves bool) []any {
 	return c.RenewCommand(options...)
 }
 
-// Confirmed applies what became of a check, a re-entry, a renewal or a raise, which changes the token.
+// Confirmed applies the last reply to a check, a re-entry, a renewal or a raise, which changes the token.
 func (s *State) Confirmed(c *Claim, reply Reply) *Fault {
 	fault := reply.Fault
 	if fault.NoReply() {
@@ -62,7 +62,7 @@ func (s *State) Confirmed(c *Claim, reply Reply) *Fault {
 	return cmp.Or(c.RequireHeld(), fault)
 }
 
-// Left applies what became of a renewal that takes the grant out of its session.
+// Left applies the last reply to a renewal that takes the grant out of its session.
 func (s *State) Left(c *Claim, reply Reply) *Fault {
 	if reply.Fault != nil && !reply.Fault.NoReply() && c.Session != 0 {
 		c.Node.hasLeft(release{c.Name, c.Token})
@@ -81,7 +81,7 @@ func (s *State) LetGo(c *Claim) {
 	c.renounceOwner()
 }
 
-// Release takes a hold away, and returns the command for it: from here on it is not held.
+// Release takes a hold away, and returns the command for it. A grant without holds is no longer held from here on.
 func (s *State) Release(c *Claim) []any {
 	if c.Holds--; c.Holds == 0 {
 		s.end(c, errReleased)
@@ -89,7 +89,7 @@ func (s *State) Release(c *Claim) []any {
 	return c.ReleaseCommand()
 }
 
-// Released applies what became of a release.
+// Released applies the last reply to a release.
 func (s *State) Released(c *Claim, reply Reply) *Fault {
 	of, fault := release{c.Name, c.Token}, reply.Fault
 	if reply.WasOpen || fault.NoReply() {
@@ -110,8 +110,8 @@ func (s *State) Released(c *Claim, reply Reply) *Fault {
 	return fault
 }
 
-// End ends a grant whose maximum time is over, or whose fixed lease is: then its release is to be sent, for Released. It
-// returns how long the grant lasts otherwise.
+// End ends a grant whose maximum time or fixed lease is over. Then its release is to be sent, for Released. Otherwise
+// it returns how long the grant lasts.
 func (s *State) End(c *Claim) (isOver bool, rest time.Duration) {
 	end, reason := far, "its maximum time is over"
 	if c.Longest > 0 {
@@ -164,7 +164,7 @@ func (s *State) Moved(c *Claim, session int64, reply Reply) *Fault {
 	return nil
 }
 
-// Relocate has a claim asked for where its key is now, which is not this node of the cluster any more.
+// Relocate makes the program ask for a claim where its key is now, which is no longer this node of the cluster.
 func (s *State) Relocate(c *Claim, n *Node) {
 	switch {
 	case c.Node != n:

@@ -43,7 +43,7 @@ type Due struct {
 	Apply   func(reply Reply)
 }
 
-// Claims returns those that depend on the session of a node, in the order of their asking.
+// Claims returns the claims that depend on the session of a node, in the order of their asking.
 func (s *State) Claims(n *Node) (claims []*Claim) {
 	for _, c := range s.claims {
 		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
@@ -75,7 +75,7 @@ func (s *State) LeaveSession(n *Node) {
 	}
 }
 
-// Due returns what is due before a POLL of the session, in the order of sending.
+// Due returns the commands that are due before a POLL of the session, in the order of sending.
 func (s *State) Due(n *Node) (due []Due) {
 	session := n.Session
 	add := func(apply func(reply Reply), command ...any) { due = append(due, Due{command, apply}) }
@@ -109,7 +109,8 @@ func (s *State) Due(n *Node) (due []Due) {
 	return due
 }
 
-// moves moves the grants to this session, and then asks for the places that went with an earlier one, in their order.
+// moves moves the grants to this session, and then asks for the places that ended with an earlier session, in their
+// order.
 func (s *State) moves(n *Node, session int64) []Due {
 	var grants, waits []Due
 	for _, c := range s.Claims(n) {
@@ -234,8 +235,8 @@ func (s *State) ended(wait *Claim, why string) {
 	}
 }
 
-// Failed applies a try to connect or to poll that began at this time and failed. One that failed at once counts only
-// after a reply timeout of tries.
+// Failed applies a try to connect or to poll that began at this time and failed. A try that failed immediately counts
+// only after tries for a whole reply timeout.
 func (s *State) Failed(n *Node, began Time, fault *Fault) {
 	n.fault = fault
 	s.silent(n, began, s.reply)
@@ -244,7 +245,8 @@ func (s *State) Failed(n *Node, began Time, fault *Fault) {
 	}
 }
 
-// silent ends the grants that a POLL or connect which began then has not made sure again, nor others for so long.
+// silent applies that a POLL or connect that began at since has failed. It ends each grant whose time was over by then,
+// when tries have failed for as long as patience.
 func (s *State) silent(n *Node, since, patience Time) {
 	for c := range n.grants {
 		if c.Sure >= since || c.Doubt != "" {

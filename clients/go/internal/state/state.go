@@ -43,7 +43,7 @@ func New(lease, reply time.Duration, isCluster bool) *State {
 // BeginCall registers a call before it is sent. An owner is not used again while a call in its name is unanswered.
 func (s *State) BeginCall(name Name) { s.calls[name]++ }
 
-// EndCall follows the application of the reply.
+// EndCall ends a call, after its reply was applied.
 func (s *State) EndCall(name Name) {
 	if s.calls[name]--; s.calls[name] == 0 {
 		delete(s.calls, name)
