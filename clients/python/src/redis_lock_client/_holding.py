@@ -49,7 +49,7 @@ class Holding:
 
     @property
     def held(self) -> bool:
-        """Whether nobody else has the lock, by the clock alone. False also while the server is silent."""
+        """Whether nobody else has the lock, by the clock alone. Also false while the server is silent."""
         return self.remaining > 0
 
     @property
@@ -75,7 +75,7 @@ class Holding:
         self._node.world.notify([partial(call, self)])
 
     def _wake(self) -> None:
-        """Has the caller of an acquire look again, and reports a loss, once. The mutex is held."""
+        """Makes the caller of an acquire check again, and reports a loss once. The mutex is held."""
         self._signal.set()
         claim, observer = self._claim, self._common.observer
         if claim.doubt:
@@ -242,7 +242,7 @@ class Holding:
         await self._leave(DETACH, lease)
 
     async def _leave(self, what: str, lease: float) -> None:
-        """Has the session renew the grant no more."""
+        """Makes the session stop renewing the grant."""
         await self._exchange(what, lambda: self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0))
 
     async def _exit(self, error: Optional[BaseException]) -> None:

@@ -56,7 +56,7 @@ class Locking:
         _all.add(self)
 
     def _reset(self) -> None:
-        """Begins anew: nothing is held."""
+        """Starts again: nothing is held."""
         self._common = Common(self._world(), self._servers, *self._settings)
         self._process = f"{self._name}:{printable(socket.gethostname())}:{os.getpid()}:{os.urandom(9).hex()}-"
         self._number = itertools.count(1)

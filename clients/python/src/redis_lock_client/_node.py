@@ -187,7 +187,7 @@ class Node:
         return None
 
     async def hurry(self) -> None:
-        """Sends what is due while the loop polls."""
+        """Sends the commands that are due while the loop polls."""
         if self.state.session:
             await self._send(self._open_wire(), Plan(self.common.reply, self.do(self.state.due), is_due=True))
 
@@ -228,7 +228,7 @@ class Node:
             self.world.notify([lambda: observer.connection(address, error)])
 
     async def _relocate(self) -> None:
-        """Sends on what a node that does not answer may have lost to another node."""
+        """Redirects the claims of a node that does not answer, if another node may have their keys now."""
         self.world.spawn(self.common.servers.refresh())
         for claim in self.do(self.state.claims):
             server = await self.common.servers.find(claim.key)

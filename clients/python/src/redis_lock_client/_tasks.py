@@ -154,7 +154,7 @@ class Wire(asyncio.Protocol):
         self._fail(ConnectionError("the connection was closed"))
 
     def abandon(self) -> None:
-        """Lets go of the connection without a word to its event loop, which is the parent's, or is closed."""
+        """Drops the connection without using its event loop, which is the parent's, or is closed."""
         connection, self._connection, self.is_over = self._connection, None, True
         with contextlib.suppress(Exception):
             own = connection._writer.get_extra_info("socket")

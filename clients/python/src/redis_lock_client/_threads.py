@@ -199,7 +199,7 @@ class Wire:
         self._age += 1
 
     def close(self) -> None:
-        """Closes all connections, also while another thread reads from one."""
+        """Closes all connections, even while another thread reads from one."""
         for line in list(self._all):
             line.close()
 

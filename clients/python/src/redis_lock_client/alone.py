@@ -79,9 +79,10 @@ def decorator(key: str, enter: Callable[[ExitStack, str], None]) -> Callable[[F]
 
 @contextmanager
 def turn(locks: Locks, name: str, wait: float | None, at_least: float) -> Iterator[None]:
-    """One run under the lock. Raises RanAlready where the mark of an earlier run stands.
+    """One run under the lock. Raises RanAlready if the mark of an earlier run exists.
 
-    The mark is a plain key of the server beside the lock. A lock that ended by its lease would count as an expiration.
+    The mark is a plain key of the server, separate from the lock. (A lock that ended by its lease would count as an
+    expiration.)
     """
     with locks.lock(name, wait=wait) as held:
         begun, mark = time.monotonic(), f"{held.key}:ran"

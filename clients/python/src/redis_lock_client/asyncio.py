@@ -22,7 +22,7 @@ class Grant(Holding):
     """A lock that is held, until its release or its loss. A context manager: the end of the block releases it.
 
     If the lock is lost, the task is cancelled inside the block, and the block ends with LockLost. If the block raises,
-    its error is raised as it is, whatever becomes of the release.
+    its error is raised as it is, even if the release fails.
 
     >>> async def work() -> str:
     ...     try:
@@ -58,13 +58,13 @@ class Grant(Holding):
         self._on_lost(call)
 
     async def check(self) -> None:
-        """Asks the server whether the grant stands; use it before a step that matters. Raises LockLost if it does not,
-        LockUnavailable without an answer."""
+        """Asks the server whether the grant still exists; use it before a step that matters. Raises LockLost if it does
+        not, LockUnavailable without an answer."""
         await self._check()
 
     async def extend(self, lease: float) -> None:
-        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server goes on
-        to renew it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
+        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server then renews
+        it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
         await self._extend(lease)
 
     async def release(self) -> None:
@@ -73,9 +73,9 @@ class Grant(Holding):
         await self._release()
 
     async def detach(self, lease: float) -> None:
-        """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, in seconds, for a
-        caller of `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on. Raises LockLost,
-        LockUnavailable; LockMisuse for a lease below 0.001."""
+        """Lets go of the lock without releasing it: nobody renews it, and it lasts for this lease, in seconds, during
+        which `Locks.adopt` can take it over by its key, owner and token. Not a loss; `held` is false from now on.
+        Raises LockLost, LockUnavailable; LockMisuse for a lease below 0.001."""
         await self._detach(lease)
 
     async def __aenter__(self) -> Grant:
@@ -93,7 +93,8 @@ class Grant(Holding):
             self._workers.append(worker)
 
     def _stop_work(self) -> None:
-        """Cancels the tasks that work under the lock. One that has asked for it learns it from the reply."""
+        """Cancels the tasks that work under the lock. The current task, if it is one of them, learns of the loss from
+        the reply to its call."""
         self._stopped = {worker for worker in self._workers if worker is not asyncio.current_task()}
         for worker in self._stopped:
             worker.cancel()
@@ -246,8 +247,8 @@ class Locks(Locking, AbstractAsyncContextManager["Locks"]):
                    shared: bool = False, permits: int | None = None, lease: float | None = None,
                    max_hold: float | None = None) -> None:
         """Elects a leader: waits for the lock as long as it takes, calls `work` with the grant, and begins again when
-        the work has returned or the lock was lost. It ends when its task is cancelled, with an error of the work
-        that does not stem from the loss, and with an error of the lock that does not pass. The work is cancelled when
+        the work has returned or the lock was lost. It ends when its task is cancelled, when the work fails for another
+        reason than the loss, and when the lock fails with an error that is not temporary. The work is cancelled when
         the lock is lost. The rest: as in `lock`. Raises LockRefused, LockDeadlock, LockNotAlone, LockMisuse, and what
         the work raises.
 

@@ -1,4 +1,4 @@
-"""Celery tasks that run once at a time, also when several beats, or a redelivery, have sent them more than once.
+"""Celery tasks that run once at a time, even if several beats, or a redelivery, have sent them more than once.
 
     locks = Locks(redis.Redis(), name="reports")
 
@@ -28,10 +28,10 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, if_busy: str = "skip"
           at_least: float = 0.0) -> Callable[[F], F]:
     """A decorator, below `@app.task`: see `redis_lock_client.alone`.
 
-    `if_busy` says what becomes of a message that finds another run: "skip" ignores it, "retry" sends it again after
-    the task's `default_retry_delay`, without counting as one of its `max_retries`, "wait" waits in line on its worker.
-    A message that was redelivered may find the lock of its own run, whose worker is dead. So "skip" first waits until
-    the lease of a dead worker must be over. A call outside a worker gets LockBusy.
+    `if_busy` says what happens to a message that finds another run: "skip" ignores it, "retry" sends it again after the
+    task's `default_retry_delay`, without counting as one of its `max_retries`, "wait" waits in line on its worker. A
+    message that was redelivered may find the lock of its own run, whose worker is dead. So "skip" first waits until the
+    lease of a dead worker must be over. A call outside a worker gets LockBusy.
 
     >>> from celery import Celery
     >>> app = Celery("shop")

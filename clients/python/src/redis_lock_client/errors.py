@@ -23,7 +23,7 @@ class LockBusy(LockError):
 
 
 class LockLost(LockError):
-    """The grant ended otherwise than by its release: stop the work under the lock."""
+    """The grant ended before it was released: stop the work under the lock."""
 
     reason: str = ""
     """Why, in one word or a few: expired, deleted, silence, …"""
@@ -42,7 +42,7 @@ class LockRefused(LockError):
 
 
 class LockUnavailable(LockError):
-    """No answer, or only passing errors, until the time was over. The cause is in `__cause__`."""
+    """No answer, or only temporary errors, until the time was over. The cause is in `__cause__`."""
 
 
 class LockMisuse(LockError):

@@ -33,7 +33,7 @@ class Observer:
         """A release has ended. The lock was held for this time."""
 
     def lost(self, key: str, error: LockLost) -> None:
-        """A grant ended otherwise than by its release."""
+        """A grant ended before it was released."""
 
     def connection(self, server: str, error: BaseException | None) -> None:
         """The connection of a session has broken; with None: it is back, or not needed any more."""

@@ -36,8 +36,8 @@ _OUTCOMES: dict[type[LockError], str] = {
 class Metrics(Observer):
     """The observer that measures, by this meter. docs/monitoring/README.md lists the metrics.
 
-    `attributes` gives some that tell of the key of a lock. Give few different ones: each makes series of its own.
-    Without it, no metric tells of keys.
+    `attributes` returns attributes that are derived from the key of a lock. Use few different values, because each one
+    creates its own series. Without it, no metric depends on keys.
 
     >>> from opentelemetry.metrics import get_meter
     >>> from redis_lock_client import Locks

@@ -37,7 +37,7 @@ class Scheduler(RedBeatScheduler):  # type: ignore[misc]
         self.beat_key, self.lock_key = self.lock_key, None
 
     def tick(self, min: Callable[[Iterable[float]], float] = min, **rest: Any) -> float:
-        """Sends what is due, as the active beat alone."""
+        """Sends the tasks that are due, only if this beat is the active one."""
         if self._is_closed:
             raise SystemExit  # again: redis-py may turn the one of the signal into an error, which beat only logs
         if self.beat_key and not self._is_active():
@@ -68,7 +68,7 @@ class Scheduler(RedBeatScheduler):  # type: ignore[misc]
         """Gives the lock back.
 
         Beat calls it in a signal handler. So it is released on another thread, since this one may be inside the client;
-        and an error is only logged, since beat would take it for one of the code that the signal has interrupted.
+        and an error is only logged, since beat would take it for an error of the code that the signal has interrupted.
         """
         self._is_closed, grant, self._grant = True, self._grant, None
         if grant is not None:

@@ -29,7 +29,7 @@ def locks_of(client: Any, observer: Observer | None = None) -> Locks:
 
 
 def close() -> None:
-    """Releases what is held by `locks_of`, and closes its connections."""
+    """Releases what the locks of `locks_of` hold, and closes their connections."""
     with _guard:
         ending = list(_all.values())
         _all.clear()

@@ -18,7 +18,7 @@ __all__ = ["Grant", "Grants", "Locks", "Task"]
 class Grant(Holding, AbstractContextManager["Grant"]):
     """A lock that is held, until its release or its loss. A context manager: the end of the block releases it.
 
-    If the block raises, its error is raised as it is, whatever becomes of the release.
+    If the block raises, its error is raised as it is, even if the release fails.
 
     >>> grant = locks.lock("lock:orders:42")
     >>> grant.check()  # before a step that matters
@@ -40,13 +40,13 @@ class Grant(Holding, AbstractContextManager["Grant"]):
         self._on_lost(call)
 
     def check(self) -> None:
-        """Asks the server whether the grant stands; use it before a step that matters. Raises LockLost if it does not,
-        LockUnavailable without an answer."""
+        """Asks the server whether the grant still exists; use it before a step that matters. Raises LockLost if it does
+        not, LockUnavailable without an answer."""
         run(self._check())
 
     def extend(self, lease: float) -> None:
-        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server goes on
-        to renew it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
+        """Gives the grant another lease, in seconds from now on: at least 1, or 0.001 if fixed. The server then renews
+        it with that lease, unless it is fixed. Raises LockLost, LockUnavailable, LockMisuse."""
         run(self._extend(lease))
 
     def release(self) -> None:
@@ -55,9 +55,9 @@ class Grant(Holding, AbstractContextManager["Grant"]):
         run(self._release())
 
     def detach(self, lease: float) -> None:
-        """Lets go of the lock without releasing it: nobody renews it, and it stays for this lease, in seconds, for a
-        caller of `Locks.adopt` with its key, owner and token. Not a loss; `held` is false from now on. Raises LockLost,
-        LockUnavailable; LockMisuse for a lease below 0.001."""
+        """Lets go of the lock without releasing it: nobody renews it, and it lasts for this lease, in seconds, during
+        which `Locks.adopt` can take it over by its key, owner and token. Not a loss; `held` is false from now on.
+        Raises LockLost, LockUnavailable; LockMisuse for a lease below 0.001."""
         run(self._detach(lease))
 
     def __exit__(self, *error: Any) -> None:
@@ -151,10 +151,10 @@ class Locks(Locking, AbstractContextManager["Locks"]):
              shared: bool = False, permits: int | None = None, lease: float | None = None,
              max_hold: float | None = None) -> None:
         """Elects a leader: waits for the lock as long as it takes, calls `work` with the grant, and begins again when
-        the work has returned or the lock was lost. It ends when `stop` is set, with an error of the work that does
-        not stem from the loss, and with an error of the lock that does not pass. The work should look at
-        `grant.held` and `stop`. The rest: as in `lock`. Raises LockRefused, LockDeadlock, LockNotAlone, LockMisuse, and
-        what the work raises.
+        the work has returned or the lock was lost. It ends when `stop` is set, when the work fails for another reason
+        than the loss, and when the lock fails with an error that is not temporary. The work should look at `grant.held`
+        and `stop`. The rest: as in `lock`. Raises LockRefused, LockDeadlock, LockNotAlone, LockMisuse, and what the
+        work raises.
 
         >>> stop = threading.Event()
         >>> locks.lead("lock:leader", lambda grant: stop.set(), stop=stop)

@@ -45,7 +45,7 @@ async def close() -> None:
 class Lock(Form):
     """`timeout` is the longest life of the lock, as in redis-py; without one, the lock lives as long as its process.
 
-    Times are in seconds. The errors are those of the library: LockNotOwnedError if the lock is not held any more,
+    Times are in seconds. The errors are those of the library: LockNotOwnedError if the lock is no longer held,
     LockError for a wrong call, ConnectionError without an answer, ResponseError for what the server refuses.
 
     >>> async def main() -> None:
@@ -63,7 +63,7 @@ class Lock(Form):
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: float | None = None,
                       token: str | bytes | None = None) -> bool:
-        """Whether the lock was acquired: at once, or within `blocking_timeout` seconds. `token` names the owner."""
+        """Whether the lock was acquired: immediately, or within `blocking_timeout` seconds. `token` names the owner."""
         with self._as_theirs("acquire"):
             locks = self._locks
             task = None if token is None else Task(text(token))
@@ -82,7 +82,7 @@ class Lock(Form):
         return self._is_owner(await self._ask("LOCK.INFO", self.name))
 
     async def release(self) -> None:
-        """Gives it back. LockNotOwnedError if it is not held any more."""
+        """Gives it back. LockNotOwnedError if it is no longer held."""
         token = self._held("release")
         self.local.token = None
         await self.do_release(token)
@@ -110,14 +110,14 @@ class Lock(Form):
             return await self._last(token, timeout)
 
     async def _left_of(self, token: bytes) -> float:
-        """For how long it lasts now, in seconds."""
+        """How long it lasts from now on, in seconds."""
         if self.kept and self._own(token) is not None:
             return float(self.local.ends) - time.monotonic()
         left: int = await self._ask("PTTL", self.name)
         return max(0, left) / 1000
 
     async def _last(self, token: bytes, seconds: float) -> Literal[True]:
-        """Sets for how long it lasts from now on."""
+        """Sets how long it lasts from now on."""
         grant = self._own(token)
         if grant is None:  # acquired elsewhere
             await self._ask("LOCK.RENEW", self.name, token, "PX", round(seconds * 1000))

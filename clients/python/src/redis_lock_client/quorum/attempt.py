@@ -1,5 +1,5 @@
-"""One try to get a lock from a majority. Each of its calls has an owner of its own, so a late one never counts for
-another try."""
+"""One try to get a lock from a majority. Each of its calls has its own owner, so a late one never counts for another
+try."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ class Attempt:
 
     @property
     def refusal(self) -> type[LockError] | None:
-        """The kind of the errors that do not pass."""
+        """The kind of the errors that are not temporary."""
         return next((type(vote.error) for vote in self.votes if isinstance(vote.error, LockError)
                      and not isinstance(vote.error, (LockBusy, LockUnavailable))), None)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no other attempt would do better: too many servers refuse, or their clocks differ."""
+        """Whether another attempt would fail too, because too many servers refuse or their clocks differ."""
         refusals = sum(vote.error is not None and not isinstance(vote.error, (LockBusy, LockUnavailable))
                        and not vote.refused for vote in self.votes)
         differ = any(vote.refused for vote in self.votes) and not self.token and self.has_majority
@@ -229,7 +229,7 @@ class Attempt:
                 vote.grant = None
 
     def _open(self, silent: bool = True) -> int:
-        """The calls under way, also to servers that are silent."""
+        """The calls under way, including those to silent servers."""
         return sum(vote.is_open and (silent or not member.is_silent)
                    for member, vote in zip(self.members, self.votes))
 
@@ -243,5 +243,5 @@ class Attempt:
                     sum(vote.can_have(one.token) for vote in self.votes) >= self._majority), default=0)
 
     def _acknowledged(self, token: int) -> int:
-        """How many servers have raised their grants to a token, and have them still."""
+        """How many servers have raised their grants to a token, and still have them."""
         return sum(vote.has(token) and vote.grant is not None and vote.grant.held for vote in self.votes)

@@ -66,7 +66,8 @@ class QuorumGrant:
 
     @property
     def held(self) -> bool:
-        """Whether nobody else has the lock, by the clock alone. False also while a majority of the servers is silent."""
+        """Whether nobody else has the lock, by the clock alone. Also false while a majority of the servers is
+        silent."""
         return self.remaining > 0
 
     @property
@@ -93,7 +94,7 @@ class QuorumGrant:
             in_background(notify, call, self)
 
     def check(self) -> None:
-        """Asks the servers whether the grant stands. Raises LockLost if a majority does not have it any more,
+        """Asks the servers whether the grant still exists. Raises LockLost if a majority no longer has it,
         LockUnavailable if too few answer."""
         with self._mutex:
             parts, error = [*self._parts], self._failure
@@ -153,7 +154,7 @@ class QuorumGrant:
             in_background(give_back, left)
 
     def _ask(self, parts: Sequence[Grant], call: Callable[[Grant], None]) -> LockError | None:
-        """Asks for each part at once, until a majority has agreed or cannot agree any more. Returns the error."""
+        """Asks for each part at once, until a majority has agreed or can no longer agree. Returns the error."""
         replies: SimpleQueue[Any] = SimpleQueue()
 
         def ask(part: Grant) -> None:

@@ -27,8 +27,8 @@ class _OfServers(Observer):
 
 
 class Quorum:
-    """Locks that a majority of several servers keep together, for any number of threads: no single server that fails,
-    hangs or is cut off keeps a lock from being acquired, or loses one. They are exclusive. A context manager: the end of
+    """Locks that a majority of several servers keep together, for any number of threads: a single server that fails,
+    hangs or is cut off neither prevents an acquire nor loses a lock. They are exclusive. A context manager: the end of
     the block calls `close`.
 
     >>> with Quorum(clients, name="reports") as quorum, quorum.lock("lock:report", wait=10) as grant:
@@ -39,9 +39,9 @@ class Quorum:
 
     def __init__(self, clients: Sequence[Any], *, name: str | None = None, lease: float = 10.0, silence: float = 30.0,
                  reply: float = 1.0, prefix: str = "", observer: Observer | None = None) -> None:
-        """clients: one for each of at least three servers that fail by themselves: none is a replica of another. All
-        programs name them in the same order. The rest: see `redis_lock_client.Locks`. Raises LockMisuse for fewer than
-        three, and as `Locks` does."""
+        """clients: one for each of at least three independent servers: none is a replica of another. All programs name
+        them in the same order. The rest: see `redis_lock_client.Locks`. Raises LockMisuse for fewer than three, and as
+        `Locks` does."""
         if len(clients) < 3:
             raise LockMisuse("a quorum needs at least three servers")
         self._observer, self._prefix = observer or Observer(), prefix
@@ -90,7 +90,8 @@ class Quorum:
     def _acquire(self, key: str, full: str, end: float, options: dict[str, Any]) -> QuorumGrant:
         """Asks all servers at once. A caller that gets no majority gives back what it got, and waits in line at the first
         server that answers. Only the first in that line keeps what it has while it waits for the other servers, so two
-        callers never wait for each other; where they disagree about the first server, their turns end."""
+        callers never wait for each other; if they disagree about the first server, the end of their turns resolves
+        that."""
         place: _Place | None = None
         pause, is_stuck = 0.02, end <= time.monotonic()
         try:
@@ -132,7 +133,7 @@ class Quorum:
 
 def _turn(end: float) -> float:
     """How long the first in line waits for the other servers before it joins the end of the line, and how long the
-    others wait before they see whether a majority is free all the same."""
+    others wait before they see whether a majority is free anyway."""
     left = max(0.0, end - time.monotonic())
     return min(random.uniform(1, 2), max(left / 2, 0.05), left)
 

@@ -51,7 +51,7 @@ class Claim:
 
     def __init__(self, name: Name, terms: Terms, at: float, *, caller: Any = None, task: Optional[Task] = None,
                  adopts: int = 0) -> None:
-        """Makes a claim that waits from now on."""
+        """Makes a claim, whose wait begins now."""
         self.name, self.terms, self.caller, self.task = name, terms, caller, task
         self.key, self.owner = name
         self.adopts = adopts  # the token of a grant that is taken over; 0: the lock is acquired

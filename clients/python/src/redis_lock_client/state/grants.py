@@ -62,7 +62,7 @@ class Grants:
         return self.last_call
 
     def end_call(self, call: int) -> None:
-        """Follows the application of the reply. No later reply can name the losses before it."""
+        """Ends a call, after its reply was applied. No later reply can name the losses before it."""
         self.calls.pop(call, None)
         if self.losses:
             first = next(iter(self.calls), self.last_call + 1)
@@ -252,7 +252,7 @@ class Grants:
         return self.grants.get(name) or self.fixed.get(name)
 
     def forget(self, claim: Claim, phase: str = RELEASED) -> None:
-        """The wait or grant does not count any more."""
+        """The wait or grant no longer counts."""
         for claims in (self.waits, self.grants, self.fixed):
             if claims.get(claim.name) is claim:
                 del claims[claim.name]
@@ -260,7 +260,7 @@ class Grants:
         claim.phase = phase
 
     def lose(self, claim: Claim, reason: str) -> None:
-        """The grant ended otherwise than by its release. That is reported once."""
+        """The grant ended before it was released. That is reported once."""
         if not claim.reason:
             self.forget(claim, LOST)
             claim.reason, claim.doubt = reason, ""
@@ -318,7 +318,7 @@ class Grants:
         return self._renewed(claim, what, sent, reply)
 
     def _release_later(self, claim: Claim, fault: Fault) -> None:
-        """The release of the last hold had no success. (That of an inner one is not repeated: a re-entry may have come
+        """The release of the last hold failed. (That of an inner one is not repeated: a re-entry may have come
         between.)"""
         if fault.passing:
             self.finish_later(claim.name, claim.token, claim.release_words())

@@ -66,7 +66,7 @@ class State(Grants):
         self.changed += self.waits.values()
 
     def ended(self) -> None:
-        """Forgets the session. The leases of its grants run on."""
+        """Forgets the session. The leases of its grants continue."""
         for claim in self.grants.values():
             claim.sure = self.sure(claim)
         self.session, self.sures, self.leaves = 0, [], []
@@ -228,8 +228,9 @@ class State(Grants):
             self.end_wait(wait, fault.error(wait.key))
 
     def failed(self, began: float, fault: Fault) -> bool:
-        """A try to connect or to poll that began at this time failed. Returns whether the connection is of no use: the
-        first NOSESSION is an answer. A try that failed at once counts only after a reply timeout of tries."""
+        """A try to connect or to poll that began at this time failed. Returns whether the connection is useless: the
+        first NOSESSION is an answer. A try that failed immediately counts only after tries for a whole reply
+        timeout."""
         if fault.word == "NOSESSION":
             self.ended()
             if not self.is_unknown:
@@ -248,7 +249,7 @@ class State(Grants):
         return True
 
     def _silent(self, since: float) -> None:
-        """Ends the grants that a POLL or connect which began then has not made sure again."""
+        """A POLL or connect that began at this time has failed: ends the grants whose time was over by then."""
         if since <= self.soonest:
             return
         self.soonest = FAR
@@ -281,8 +282,8 @@ class State(Grants):
         return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
 
     def relocate(self, claim: Claim, reason: str = "moved to another node, and gone") -> None:
-        """Has a claim asked for again, because another node of the cluster may have its key now. A grant is unsure
-        until that node has answered; this is the reason of its loss if it is gone there."""
+        """Makes the program ask for a claim again, because another node of the cluster may have its key now. A grant is
+        unsure until that node has answered; this is the reason of its loss if it is gone there."""
         if self.waits.get(claim.name) is claim:
             self.set(claim, ASKED)
         elif self.grants.get(claim.name) is claim:
