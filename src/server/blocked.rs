@@ -49,7 +49,7 @@ pub(crate) trait BlockedCallbacks: Sized + 'static {
 }
 
 impl<W: BlockedCallbacks> Blocked<W> {
-    /// Blocks the calling client, whose flags must allow it. `None` when the server refuses all the same.
+    /// Blocks the calling client, whose flags must allow it. `None` when the server refuses anyway.
     pub(crate) fn block(context: Context<'_>) -> Option<Self> {
         // SAFETY: the context is that of a command whose client may be blocked. Waits are timed by
         // the caller, so there is no time-out here.

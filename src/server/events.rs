@@ -25,7 +25,7 @@ pub(crate) enum ServerEvent {
     Swapped,
     /// A file was loaded, or loading it failed.
     Loaded,
-    /// A replica is about to load its primary's data beside its own.
+    /// A replica is about to load its primary's data while it still has its own.
     LoadingBeside,
     /// Settings of the server were changed by command.
     Configured,

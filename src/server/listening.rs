@@ -35,7 +35,7 @@ impl Listening {
     /// True when a connection waits on one of them. False in doubt.
     pub(crate) fn has_connections(&mut self) -> bool {
         let count = libc::nfds_t::try_from(self.0.len()).unwrap_or(0);
-        // SAFETY: so many entries, ours during the call, which does not wait.
+        // SAFETY: `count` entries, ours during the call, which does not wait.
         let ready = unsafe { libc::poll(self.0.as_mut_ptr(), count, 0) };
         ready > 0
             && self

@@ -59,8 +59,8 @@ pub(crate) unsafe fn load(
 }
 
 /// Options: a bad stored value is refused instead of ending the server, only [`Context::signal_modified`]
-/// signals a key as modified, a replica may load its primary's data beside its own (`repl-diskless-load
-/// swapdb`), and Valkey may migrate slots atomically.
+/// signals a key as modified, a replica may load its primary's data while it still has its own
+/// (`repl-diskless-load swapdb`), and Valkey may migrate slots atomically.
 pub(crate) fn set_module_options(context: Context<'_>) {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use super::Context;
 use super::events::{ServerEvent, subscribe};
 
-/// `INFO replication` is read in one of so many runs of the server's cron.
+/// `INFO replication` is read once in this many runs of the server's cron.
 const CRON_RUNS_PER_CHECK: u32 = 10;
 
 /// False when there is certainly neither a replica nor a backlog.

@@ -144,7 +144,7 @@ impl<L: Large> Value<L> {
     ///
     /// # Safety
     ///
-    /// `raw` came from [`Value::into_raw`], and nobody else uses it any more.
+    /// `raw` came from [`Value::into_raw`], and nobody else uses it from now on.
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: `into_raw` gave a pointer that is not null.
         Self(unsafe { NonNull::new_unchecked(raw.cast()) }, PhantomData)

@@ -32,7 +32,7 @@ pub(super) struct CheckLimit {
 }
 
 impl CheckLimit {
-    /// True when the next of so many locks is to be checked.
+    /// True when the next of this many locks is to be checked.
     pub(super) fn allows(&mut self, locks: usize) -> bool {
         if can_dry_run() {
             return true;
@@ -50,7 +50,7 @@ impl CheckLimit {
     }
 }
 
-/// Why a lock cannot be waited for here any more.
+/// Why calls can no longer wait for a lock here.
 pub(super) enum Redirection {
     /// Another node serves it.
     To {

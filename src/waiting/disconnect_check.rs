@@ -125,7 +125,7 @@ mod tests {
         state.calls.join(0, b"lock", waiter, Client::default())
     }
 
-    /// The most clients in a query for the first call of a line with so many queued calls before the others.
+    /// The most clients in a query for the first call of a line with this many queued calls before the others.
     fn queried(queued: usize) -> usize {
         let mut state = State {
             socket_query: (1, STATE.stalls.iteration_began()),

@@ -27,8 +27,8 @@ pub(super) enum Turn {
     Unknown,
 }
 
-/// The call that `first` finds. Ends the waits of calls that may not be granted any more: their time is
-/// up, their session has ended, or their client has disconnected and the server has not noticed.
+/// The call that `first` finds. Ends the waits of calls that may no longer be granted: their time is up, their session
+/// has ended, or their client has disconnected and the server has not noticed.
 pub(super) fn next_call(
     context: Context<'_>,
     first: impl Fn(&mut State) -> Option<CallId>,

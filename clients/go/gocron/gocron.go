@@ -148,9 +148,9 @@ type lock struct {
 	until  time.Time // of the mutex of the Locker while it is idle
 }
 
-// Unlock releases the lock, also when ctx has ended: gocron's ends when the scheduler is shut down. If the lock has to be
-// held for longer it is released then. No lease ends for that, because a server that counts its expirations would report
-// one.
+// Unlock releases the lock, even if ctx has ended: gocron's ends when the scheduler is shut down. If the lock has to be
+// held for longer it is released then. No lease ends for that, because a server that counts its expirations would
+// report one.
 func (l *lock) Unlock(context.Context) error {
 	rest := time.Until(l.until)
 	if rest <= 0 || l.grant.Err() != nil {

@@ -83,7 +83,7 @@ func (m *Mutex) failed(ctx context.Context, err, freed, otherwise error) error {
 // errGone is of a server that does not have the lock for this value.
 var errGone = errors.New("gone")
 
-// isGone reports whether a server does not have the grant any more.
+// isGone reports whether a server no longer has the grant.
 func isGone(said error) bool {
 	var fault *state.Fault
 	return errors.As(said, &fault) && (fault.Word == "NOTHELD" || fault.Word == "NOTOWNER" || fault.Word == "FENCED")

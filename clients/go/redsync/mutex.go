@@ -126,11 +126,11 @@ func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Extend begins the expiry anew, and says whether it did.
+// Extend restarts the expiry, and says whether it did.
 func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Background()) }
 
-// ExtendContext begins the expiry anew, for no longer than the context lasts, and 2 seconds. A server that has lost
-// the lock does not get it back: others may have had it there.
+// ExtendContext restarts the expiry. It takes at most as long as the context lasts, and 2 seconds. A server that has
+// lost the lock does not get it back: others may have had it there.
 func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	limited, cancel, err := m.begin(ctx)
 	defer cancel()

@@ -165,6 +165,6 @@ func WithFailFast(b bool) Option { return OptionFunc(func(m *Mutex) { m.failFast
 // WithShufflePools changes nothing: all servers are always asked at once.
 func WithShufflePools(bool) Option { return OptionFunc(func(*Mutex) {}) }
 
-// WithSetNXOnExtend lets [Mutex.Extend] take a lock anew that was lost, if it is free. That is another grant: its
-// Value and its Token are new.
+// WithSetNXOnExtend lets [Mutex.Extend] acquire a lost lock again, if it is free. That is another grant: its Value and
+// its Token are new.
 func WithSetNXOnExtend() Option { return OptionFunc(func(m *Mutex) { m.takesAgain = true }) }

@@ -171,7 +171,7 @@ func (m *Mutex) inTime(begun time.Time, token int64) (int64, time.Time, error) {
 	return token, until, nil
 }
 
-// extend begins the expiry anew, on a majority.
+// extend restarts the expiry, on a majority.
 func (m *Mutex) extend(ctx context.Context, value string) error {
 	s, begun, token := m.redsync.servers, time.Now(), int64(0)
 	verdicts, _ := s.ask(ctx, m.limit(), m.failFast, func(int) []any {

@@ -120,7 +120,7 @@ impl Writer<'_> {
     }
 }
 
-/// Reads a number of so many bytes; returns it and the rest.
+/// Reads a number of `BYTES` bytes; returns it and the rest.
 pub(crate) fn number<const BYTES: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (head, rest) = bytes.split_at_checked(BYTES)?;
     let mut wide = [0; 8];

@@ -31,7 +31,7 @@ impl Limit {
         if self.0 == Self::NONE.0 { 0 } else { self.0 }
     }
 
-    /// True when the lock may have so many holders.
+    /// True when the lock may have this many holders.
     #[must_use]
     pub fn allows(self, holders: usize) -> bool {
         self == Self::NONE || u32::try_from(holders).is_ok_and(|holders| holders <= self.0)

@@ -1,4 +1,4 @@
-//! Maps with a fast hash, seeded anew in each process.
+//! Maps with a fast hash, which has a new seed in each process.
 //!
 //! The hash does not withstand an attacker who knows the seed. Settings bound the number of entries of most maps:
 //! waiting calls, the locks that they wait for, and recent statistics of keys. A map of the grants of sessions has at

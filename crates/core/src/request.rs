@@ -40,7 +40,7 @@ pub enum ReleaseAmount {
 }
 
 impl ReleaseAmount {
-    /// How many of so many holds are left.
+    /// How many of the `held` holds are left; `None` if none is left.
     #[must_use]
     pub fn left_of(self, held: Holds) -> Option<Holds> {
         let held = held.number();

@@ -215,7 +215,7 @@ class Node:
         await self._needed.wait(rest - 0.05)  # a call that needs a session is not kept waiting
 
     def _observe(self, fault: Optional[Fault]) -> None:
-        """Reports that the connection has broken or is back. When nobody needs it any more, it counts as back."""
+        """Reports that the connection has broken or is back. When nobody needs it any longer, it counts as back."""
         if self._is_down == bool(fault):
             return
         self._is_down, address, observer = bool(fault), self.server.address, self.common.observer

@@ -226,7 +226,7 @@ class Threads:
             thread.join(seconds)
 
     async def pause(self) -> None:
-        """The callers that have been woken run beside."""
+        """Nothing to do: the callers that have been woken run on their own threads."""
 
     def notify(self, calls: list[Callable[[], object]]) -> None:
         """Calls what the user gave, on a thread of its own."""

@@ -29,7 +29,7 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, at
     """A decorator: the function runs under the lock `key`, in which ``{name}`` is the argument of that name.
 
     If others hold the lock for all of `wait` seconds, LockBusy is raised. `at_least` is for work that several callers
-    request at nearly the same time: after a run that succeeded, the function does not run again until so many seconds
+    request at nearly the same time: after a run that succeeded, the function does not run again until that many seconds
     have passed since that run began (RanAlready). A run that failed leaves no such mark. Other errors: as `Locks.lock`,
     and LockMisuse, when it decorates a coroutine or a generator.
 

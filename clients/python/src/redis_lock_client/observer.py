@@ -36,7 +36,7 @@ class Observer:
         """A grant ended before it was released."""
 
     def connection(self, server: str, error: BaseException | None) -> None:
-        """The connection of a session has broken; with None: it is back, or not needed any more."""
+        """The connection of a session has broken; with None: it is back, or no longer needed."""
 
 
 def safely(call: Callable[..., Any], *args: object) -> Any:

@@ -33,7 +33,7 @@ class Parser:
         self._data, self._at = self._data[self._at:] + data, 0
 
     def replies(self, count: int) -> Optional[list[Any]]:
-        """The next so many replies. None: not all have arrived. Raises ValueError if one is not a valid reply."""
+        """The next `count` replies. None: not all have arrived. Raises ValueError if one is not a valid reply."""
         begin = self._at
         try:
             return [self._next() for _ in range(count)]

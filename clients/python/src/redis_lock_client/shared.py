@@ -68,5 +68,5 @@ def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
 
 
 def limit(grant: Holding, seconds: float) -> None:
-    """Has the grant end so many seconds from now, whatever its maximum time was."""
+    """Makes the grant end this many seconds from now, whatever its maximum time was."""
     grant._node.do(grant._node.time, grant._claim, seconds)

@@ -96,9 +96,9 @@ class Locks(Locking, AbstractContextManager["Locks"]):
 
         - `wait`: seconds to wait in line; 0: now or never; None: without a limit.
         - `shared`: together with other shared holders.
-        - `permits`: one of so many, if all callers give the same number.
+        - `permits`: one of this many, if all callers give the same number.
         - `lease`: a fixed lease in seconds. It is the whole life of the grant: only `Grant.extend` renews it.
-        - `max_hold`: the grant ends after so many seconds: then it is lost.
+        - `max_hold`: the grant ends after this many seconds: then it is lost.
         - `task`: the owner; without one each acquire is an owner of its own. If the task holds the lock already, that
           grant is returned with another hold, and takes one more release. With permits the task is not used.
         - `on_lost`: as `Grant.on_lost`.

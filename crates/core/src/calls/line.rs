@@ -98,12 +98,12 @@ impl Lines {
     }
 }
 
-/// How many lines have so many calls, from those with one call up to the longest.
+/// How many lines there are of each length, from one call up to the longest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Lengths(Vec<usize>);
 
 impl Lengths {
-    /// A call has joined a line that has so many now.
+    /// A call has joined a line, which now has this length.
     pub(super) fn grown(&mut self, to: usize) {
         if to > self.0.len() {
             self.0.push(0);
@@ -114,7 +114,7 @@ impl Lengths {
         }
     }
 
-    /// A call has left a line that had so many.
+    /// A call has left a line that had this length.
     pub(super) fn shrunk(&mut self, from: usize) {
         self.0[from - 1] -= 1;
         if from > 1 {

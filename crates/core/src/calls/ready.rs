@@ -52,7 +52,7 @@ impl<A> Calls<A> {
         self.ready_keys.len() + self.all_ready
     }
 
-    /// Takes the first entry from that order; `None` when it is not ready any more.
+    /// Takes the first entry from that order; `None` when it is no longer ready.
     pub fn take_ready(&mut self) -> Option<LockId> {
         let Some(lock_id) = self.ready_keys.pop_front() else {
             self.all_ready = self.all_ready.checked_sub(1)?;

@@ -102,7 +102,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<SharedChange<'_>> {
 }
 
 impl HolderSet {
-    /// The changes that make the lock anew, for writing it whole.
+    /// The changes that create the lock again, for writing it whole.
     pub fn rewrite(&self) -> impl Iterator<Item = SharedChange<'_>> {
         let (mut count, mut latest_end) = (0, 0);
         self.iter().map(move |holder| {

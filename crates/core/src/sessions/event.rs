@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::session::SessionId;
 use crate::{Lease, OwnerBuf, Token};
 
-/// A session with so many unacknowledged events accepts no new grant and no new wait.
+/// A session with this many unacknowledged events accepts no new grant and no new wait.
 pub(super) const FULL: usize = 10_000;
 
 /// An event of a session.

@@ -258,7 +258,7 @@ impl Sessions {
         self.table.get(&id).filter(|session| session.is_live())
     }
 
-    /// Changes an open session, and files it anew.
+    /// Changes an open session, and updates its place in the orders.
     pub(super) fn update<T>(
         &mut self,
         id: SessionId,

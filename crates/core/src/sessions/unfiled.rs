@@ -66,7 +66,7 @@ impl Sessions {
         self.has_to_release() || due.any(|at| at <= now)
     }
 
-    /// A grant has joined. With so many others, the first of them enters the orders.
+    /// A grant has joined. If too many are in no order, the first of them enters the orders.
     pub(super) fn limit_unfiled(&mut self) {
         if self.unfiled.exist.len() > MOST {
             self.file_next();

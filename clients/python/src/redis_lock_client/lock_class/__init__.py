@@ -76,7 +76,8 @@ class Lock(Form):
                 self._ask("LOCK.RELEASE", self.name, expected_token, "ALL")
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """It lasts so many seconds longer; with `replace_ttl`, so many from now on. LockError without a `timeout`."""
+        """It lasts this many seconds longer; with `replace_ttl`, this many from now on. LockError without a
+        `timeout`."""
         token, _ = self._held("extend"), self._timed("extend")
         with self._as_theirs("extend"):
             left = 0.0 if replace_ttl else self._left_of(token)
