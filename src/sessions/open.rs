@@ -8,7 +8,7 @@ use redis_lock_core::sessions::{
     SessionTimeout,
 };
 
-use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
+use super::errors::{NO_CONNECTION, NO_SESSION, NOT_OPEN, POLLS_ITSELF, TOO_MANY};
 use super::state::STATE;
 use super::upper::{end_waits, presence_changed, release};
 use super::{follow, polls, timer, work};
@@ -67,7 +67,7 @@ pub(crate) fn check_open(context: Context<'_>, id: SessionId) -> Result<(), Comm
     if STATE.any() && STATE.with(context, |state| state.sessions.is_open(id)) {
         Ok(())
     } else {
-        Err(NO_SESSION)
+        Err(NOT_OPEN)
     }
 }
 

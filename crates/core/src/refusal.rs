@@ -69,7 +69,7 @@ impl Refusal {
             }
             Self::SessionLeaseTooShort => {
                 c"ERR a grant in a session needs a lease of at least 1000 ms: give one with PX or EX, or \
-                  remove the grant from the session with LOCK.RENEW and SESSION 0"
+                  keep the grant out of the session"
             }
         }
     }

@@ -14,9 +14,9 @@ const ANY_OWNER: &[u8] = b"*";
 const ONE_WAIT: &CStr =
     c"ERR syntax error: only one of BLOCK and QUEUE can be given, and only once";
 pub(super) const BLOCK: &CStr =
-    c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (forever) to 315360000000";
+    c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (no limit) to 315360000000";
 const QUEUE: &CStr =
-    c"ERR QUEUE takes the longest wait in milliseconds, an integer from 0 (forever) to 315360000000";
+    c"ERR QUEUE takes the longest wait in milliseconds, an integer from 0 (no limit) to 315360000000";
 
 /// The words of an acquire.
 pub const ACQUIRE: &[Argument] = &[

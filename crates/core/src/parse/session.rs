@@ -1,5 +1,7 @@
 //! `SESSION id`, and the words of the subcommands of `LOCK.SESSION`.
 
+use std::ffi::CStr;
+
 use super::acquire::BLOCK;
 use super::count::count;
 use super::syntax::{Argument, Kind};
@@ -32,6 +34,10 @@ pub const SESSION_ID: &[Argument] = &[ID];
 /// The longest name of a session, in bytes.
 const MAX_NAME: usize = 256;
 
+const NO_ID: &CStr =
+    c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991; \
+                       0 is allowed in LOCK.RENEW only";
+
 /// Where a renewal moves its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionMove {
@@ -50,7 +56,7 @@ pub(super) fn session_move<'a>(
             0 => Some(SessionMove::Out),
             _ => SessionId::new(id).map(SessionMove::Into),
         },
-        c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991",
+        NO_ID,
     )
 }
 
@@ -59,10 +65,7 @@ pub(super) fn named(moved: Option<SessionMove>) -> Result<Option<SessionId>, Mal
     match moved {
         None => Ok(None),
         Some(SessionMove::Into(id)) => Ok(Some(id)),
-        Some(SessionMove::Out) => Err(Malformed::new(
-            c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991; 0 is \
-              allowed in LOCK.RENEW only",
-        )),
+        Some(SessionMove::Out) => Err(Malformed::new(NO_ID)),
     }
 }
 

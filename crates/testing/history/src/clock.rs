@@ -1,6 +1,6 @@
 //! The server's wall clock, as far as it is known.
 
-use crate::{ClockStep, Moment};
+use crate::{ClockStep, Moment, Span};
 
 /// Microseconds by the server's wall clock. Its zero is the zero of [`Moment`], as long as nobody
 /// has set the clock.
@@ -86,6 +86,17 @@ impl ServerClock {
         })
     }
 
+    /// When the clock was set back.
+    pub(crate) fn set_back(&self) -> impl Iterator<Item = Span> {
+        let pairs = self.leads.windows(2);
+        pairs
+            .filter(|pair| pair[1].ahead < pair[0].ahead)
+            .map(|pair| Span {
+                from: pair[1].from,
+                to: pair[0].to,
+            })
+    }
+
     fn between(&self, from: Moment, to: Moment) -> impl Iterator<Item = &Lead> {
         self.leads
             .iter()
@@ -113,7 +124,6 @@ fn at(moment: Moment, lead: &Lead) -> ServerTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
 
     #[test]
     fn a_clock_that_nobody_sets_is_the_machine_s() {

@@ -66,11 +66,16 @@ impl<'a> Candidate<'a> {
             }
             return vec![now];
         }
+        if let What::SetBack(_) = operation.what {
+            now.state.others = true;
+            now.alone_or_not();
+            return vec![now];
+        }
         if now.over(scene) || operation.is_command() && now.state.settles_first(operation.sent) {
             return Vec::new();
         }
         let mut candidates = match &operation.what {
-            What::Loss(_) | What::GiveBack(_) => Vec::new(),
+            What::Loss(_) | What::SetBack(_) | What::GiveBack(_) => Vec::new(),
             What::Write(write) => now.written(write.token, write.written),
             What::Call {
                 call,

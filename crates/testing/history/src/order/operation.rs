@@ -38,6 +38,8 @@ pub(super) enum What<'a> {
     Write(&'a Write),
     /// The server went back to some earlier state.
     Loss(Span),
+    /// The clock was set back: the leases of shares that had ended, but that nothing has removed, run again.
+    SetBack(Span),
 }
 
 /// Whether an operation is part of every order.
@@ -59,14 +61,14 @@ impl Operation<'_> {
         match &self.what {
             What::Call { call, .. } => call.action != Action::Look,
             What::Write(_) => true,
-            What::GiveBack(_) | What::Loss(_) => false,
+            What::GiveBack(_) | What::Loss(_) | What::SetBack(_) => false,
         }
     }
 
     pub(super) fn need(&self) -> Need {
         match &self.what {
             What::GiveBack(_) => Need::Debt,
-            What::Loss(_) => Need::Must,
+            What::Loss(_) | What::SetBack(_) => Need::Must,
             What::Write(_) => Need::Look,
             What::Call { call, .. } => match (&call.action, &call.outcome) {
                 (_, Outcome::Lost | Outcome::GivenBack) => Need::May,
@@ -87,6 +89,13 @@ pub(super) fn operations<'a>(story: &Story<'a>) -> Vec<Operation<'a>> {
             what: What::Loss(*loss),
             sent: loss.from,
             ended: loss.to,
+        });
+    }
+    for back in story.clock.set_back() {
+        operations.push(Operation {
+            what: What::SetBack(back),
+            sent: back.from,
+            ended: back.to,
         });
     }
     for write in &story.writes {
@@ -178,6 +187,12 @@ impl fmt::Display for Operation<'_> {
                 Seconds(self.ended)
             ),
             What::Loss(loss) => write!(f, "[{} {} loss]", Seconds(loss.from), Seconds(loss.to)),
+            What::SetBack(back) => write!(
+                f,
+                "[{} {} clock set back]",
+                Seconds(back.from),
+                Seconds(back.to)
+            ),
         }
     }
 }

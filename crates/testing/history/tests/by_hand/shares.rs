@@ -4,7 +4,7 @@ use history::Kind::{Exclusion, NoOrder, QueueOrder, RegisterTookStale, TokenOrde
 use history::{History, Kind, Mode, Outcome, Register, Written};
 
 use crate::Example;
-use crate::calls::{Besides, Words, acquire, calls, look, release};
+use crate::calls::{Besides, Words, acquire, calls, fence, look, release};
 
 fn example<const COUNT: usize>(
     name: &'static str,
@@ -98,5 +98,25 @@ pub(crate) fn examples() -> Vec<Example> {
             .writes(Register::Script, 10, 6, Written::Taken),
             [NoOrder, RegisterTookStale],
         ),
+        example(
+            "a share that has ended is there again",
+            ended_and_there_again(),
+            [NoOrder],
+        ),
+        example(
+            "a share that has ended is there again, since the clock was set back",
+            ended_and_there_again().steps(250, -3_600_000),
+            [],
+        ),
     ]
+}
+
+/// Ann's share ends after 100 ms: bob is the only holder then. Later a fence finds ann's.
+fn ended_and_there_again() -> History {
+    calls([
+        acquire("ann").shared().px(100).at(0, 1).granted(10, 1),
+        acquire("bob").limit(5).at(2, 3).granted(20, 1),
+        look().and("bob", 20, 5).at(200, 201),
+        fence(10).at(300, 301).is(Outcome::Done),
+    ])
 }
