@@ -67,8 +67,8 @@ impl Vote {
 enum Reply {
     /// To the acquire that this token gives up.
     Asked(usize, CancellationToken, Result<Guard, Error>),
-    /// To a raise to this token; with a failure, whether the token is too far ahead of the clock.
-    Raised(usize, u64, Result<(), (Error, bool)>),
+    /// To a raise to this token.
+    Raised(usize, u64, Result<(), Error>),
 }
 
 impl Ballot {
@@ -122,7 +122,7 @@ impl Ballot {
     /// Acquires the lock of all servers that have neither granted it nor are being asked.
     pub(super) async fn ask_rest(&mut self, wait: Duration) {
         // Nobody renews what it has with a fixed lease.
-        let fixed = self.lock.fixed;
+        let fixed = self.lock.terms.fixed;
         let wait = fixed.map_or(wait, |lease| wait.min(lease / 2));
         for place in 0..self.votes.len() {
             let vote = &self.votes[place];
@@ -144,17 +144,16 @@ impl Ballot {
 
     /// Acquires the lock of one server.
     fn ask(&mut self, place: usize, wait: Duration, is_in_line: bool) {
-        let lock = Lock {
-            locks: self.member(place).locks.clone(),
-            at_most: self.lock.at_most.filter(|_| !is_in_line), // the other servers see to it
-            wait: Some(wait),
-            ..self.lock.clone()
-        };
+        let mut lock = self.lock.clone().wait(wait);
+        lock.locks = self.member(place).locks.clone();
+        if is_in_line {
+            lock.terms.at_most = None; // the other servers see to it
+        }
         let leave = self.given_up.child_token();
         let vote = &mut self.votes[place];
         (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());
         self.calls.push(Box::pin(async move {
-            let result = lock.acquire_until(&leave).await;
+            let result = lock.acquire_until(leave.clone()).await;
             Reply::Asked(place, leave, result)
         }));
     }
@@ -205,13 +204,13 @@ impl Ballot {
                 vote.is_open = false;
                 match result {
                     Ok(()) => (vote.token, vote.is_raised, vote.error) = (token, true, None),
-                    Err((error, is_ahead)) => {
-                        vote.error = Some(error);
-                        if is_ahead {
+                    Err(error) => {
+                        if error.is("AHEAD") {
                             vote.refused = Some(token);
                         } else {
                             give_up(vote.guard.take());
                         }
+                        vote.error = Some(error);
                     }
                 }
             }
