@@ -43,7 +43,7 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
     if lock.terms.limit == Some(0) {
         return Err(failed(Error::misuse("a semaphore has at least one permit")));
     }
-    let to = lock.locks.core().route(&lock.terms.key, None).await;
+    let to = lock.locks.core.route(&lock.terms.key, None).await;
     let to = to.map_err(failed)?;
     let hold = Arc::new(Hold::begin(&lock, given_up, to).map_err(failed)?);
     let mut acquired = hold.ask().await.map_err(failed);
@@ -66,7 +66,7 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
 impl Hold {
     /// Registers a wait.
     fn begin(lock: &Lock, given_up: CancellationToken, to: Target) -> Result<Self, Error> {
-        let (core, terms) = (lock.locks.core(), lock.terms.clone());
+        let (core, terms) = (&lock.locks.core, lock.terms.clone());
         let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
         let caller = Arc::new(Caller {
             given_up,

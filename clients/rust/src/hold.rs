@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
+/// The shortest lease that nobody renews.
+const LEAST_FIXED: Duration = Duration::from_millis(1);
+
 /// A wait, and then a grant that some guards share.
 pub(crate) struct Hold {
     pub(crate) locks: Locks,
@@ -22,7 +25,7 @@ pub(crate) struct Hold {
 
 impl Hold {
     pub(crate) fn core(&self) -> &Arc<Core> {
-        self.locks.core()
+        &self.locks.core
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -106,38 +109,35 @@ impl Hold {
         lease: Duration,
         leaves: bool,
     ) -> Result<(), Error> {
+        let least = if leaves { LEAST_FIXED } else { LEAST_LEASE };
+        if lease < least {
+            let why = format!("a lease must be at least {least:?}");
+            return Err(Error::misuse(why).of(operation, &self.name.key));
+        }
         let caller = Arc::clone(&self.caller);
         let renew = move |state: &mut State, id| state.renew(id, lease, leaves);
-        let renewed = if leaves {
+        let apply = if leaves {
             State::left
         } else {
             State::confirmed
         };
-        self.call(operation, renew, renewed).await?;
+        self.call(operation, renew, apply).await?;
         caller.changed.notify_one();
         Ok(())
     }
 
     /// Gives the grant another lease, from now on.
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_fixed = self
-            .core()
-            .with(|state| state.claims[&self.id].terms.fixed.is_some());
-        if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
-            let why =
-                "a lease must be at least 1 millisecond, and 1 second where the session renews it";
-            return Err(Error::misuse(why).of("extend", &self.name.key));
-        }
+        let is_fixed = |state: &mut State| state.claims[&self.id].terms.fixed.is_some();
+        let is_fixed = self.core().with(is_fixed);
         self.renew("extend", lease, is_fixed).await
     }
 
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_entered = self.core().with(|state| state.claims[&self.id].holds > 1);
-        if is_entered || lease < Duration::from_millis(1) {
-            let why =
-                "a lease must be at least 1 millisecond, and the task must have one hold only";
-            return Err(Error::misuse(why).of("detach", &self.name.key));
+        if self.core().with(|state| state.claims[&self.id].holds > 1) {
+            let why = Error::misuse("the task must have one hold only");
+            return Err(why.of("detach", &self.name.key));
         }
         Arc::clone(&self).renew("detach", lease, true).await?;
         self.core().with(|state| state.let_go(self.id));
@@ -155,13 +155,6 @@ impl Hold {
             observer.released(&self.name.key, held, released.as_ref().err());
         }
         released
-    }
-
-    /// Lifts the token of the grant. After any failure but that the token is too far ahead of the server's clock
-    /// (`AHEAD`), it is not known which token the grant has: it has to be given up.
-    pub(crate) async fn raise(self: Arc<Self>, token: u64) -> Result<(), Error> {
-        let raise = move |state: &mut State, id| state.raise(id, token);
-        self.call("raise", raise, State::confirmed).await
     }
 
     /// Makes sure that the owner neither holds the lock nor waits for it.

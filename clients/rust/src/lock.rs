@@ -40,7 +40,7 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], limit: Option<u32>) -> Self {
-        let prefix = locks.core().options.prefix.as_bytes();
+        let prefix = locks.core.options.prefix.as_bytes();
         let terms = Terms {
             key: [prefix, key].concat().into(),
             limit,
@@ -134,7 +134,7 @@ impl Lock {
         if let Some(held) = self.task.as_ref().and_then(|task| task.held(self.key())) {
             return enter(held, self.terms.limit).await;
         }
-        let options = &self.locks.core().options;
+        let options = &self.locks.core.options;
         let taking = take(self.clone(), given_up.clone());
         acquiring(options, Arc::clone(&self.terms.key), given_up, taking).await
     }

@@ -37,7 +37,7 @@ use tokio_util::sync::DropGuard;
 /// ```
 #[derive(Clone)]
 pub struct Locks {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     /// Ends the loops when nobody has the client any more.
     _open: Arc<DropGuard>,
 }
@@ -71,10 +71,6 @@ impl Locks {
         }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
     /// A lock that one holder has alone. The key is without the [prefix](Builder::prefix).
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
         Lock::new(self, None, key.as_ref(), Some(1))
@@ -104,7 +100,7 @@ impl Locks {
     /// # Errors
     /// The first of the locks that could not be released.
     pub async fn close(&self) -> Result<(), Error> {
-        let core = Arc::clone(self.core());
+        let core = Arc::clone(&self.core);
         let closing = background().spawn(async move { close(&core).await });
         closing
             .await
@@ -146,7 +142,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
-            .field("service", &self.core().options.service)
+            .field("service", &self.core.options.service)
             .finish_non_exhaustive()
     }
 }

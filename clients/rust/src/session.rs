@@ -8,7 +8,6 @@ use crate::pauses::Pauses;
 use crate::server::{Link, Server};
 use crate::state::{Reply, State, command, millis, number};
 use redis::{Arg, Cmd};
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +36,8 @@ async fn poll(core: &Arc<Core>, node: usize) {
             if !state.is_closed {
                 observe(core, state, node, broken);
             }
-            (state.is_closed, state.is_unsure(node))
+            let is_unsure = broken.is_some() && state.is_unsure(node);
+            (state.is_closed, is_unsure)
         });
         if is_closed {
             return;
@@ -81,8 +81,7 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
         });
         if is_closed {
             let close = command!["LOCK.SESSION", "CLOSE", session];
-            server.send(link, limit, slice::from_ref(&close)).await;
-            return Ok(());
+            return server.ask(link, limit, &close).await.map(|_| ());
         }
     }
     let (sent, due) = core.with(|state| (state.at, state.due(node)));
@@ -109,10 +108,7 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
     }
     let (sent, block) = core.with(|state| (state.at, state.block(node)));
     let poll = command!["LOCK.SESSION", "POLL", session, "BLOCK", millis(block)];
-    let mut answers = server
-        .send(link, limit + block, slice::from_ref(&poll))
-        .await;
-    let answer = answers.pop().expect("an answer")?;
+    let answer = server.ask(link, limit + block, &poll).await?;
     core.with(|state| {
         if state.nodes[node].session == session {
             state.polled(node, sent, &answer);
@@ -125,10 +121,7 @@ async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Err
     let options = &core.options;
     let (timeout, service) = (millis(options.silence), &options.service);
     let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
-    let mut answers = server
-        .send(link, options.reply, slice::from_ref(&open))
-        .await;
-    match number(&answers.pop().expect("an answer")?) {
+    match number(&server.ask(link, options.reply, &open).await?) {
         0 => Err(Error::unsent(
             &server.address,
             "OPEN returned no session id",

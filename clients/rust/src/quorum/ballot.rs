@@ -6,6 +6,7 @@ use crate::background::{background, sleep};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lock::Lock;
+use crate::state::State;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::FuturesUnordered;
@@ -278,8 +279,12 @@ impl Ballot {
         };
         vote.is_open = true;
         let hold = Arc::clone(guard.hold());
-        let raise = async move { Reply::Raised(place, token, hold.raise(token).await) };
-        self.calls.push(Box::pin(raise));
+        // After any failure but AHEAD it is not known which token the grant has: it has to be given up.
+        let raise = move |state: &mut State, id| state.raise(id, token);
+        self.calls.push(Box::pin(async move {
+            let raised = hold.call("raise", raise, State::confirmed).await;
+            Reply::Raised(place, token, raised)
+        }));
     }
 
     /// Gives up what has been granted. The next round does not meet it.

@@ -62,7 +62,7 @@ struct Member {
 impl Member {
     /// The connection of its session has broken.
     fn is_down(&self) -> bool {
-        let core = self.locks.core();
+        let core = &self.locks.core;
         core.with(|state| state.nodes.iter().any(|it| it.is_down))
     }
 }

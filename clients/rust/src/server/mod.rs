@@ -101,6 +101,12 @@ impl Server {
         answers.unwrap_or_else(|_| all(Error::unanswered(&self.address, "no answer in time")))
     }
 
+    /// Sends one command.
+    pub(crate) async fn ask(&self, link: &Link, limit: Duration, command: &Cmd) -> Answer {
+        let mut answers = self.send(link, limit, slice::from_ref(command)).await;
+        answers.pop().expect("an answer to each")
+    }
+
     async fn exchange(
         &self,
         mut connection: MultiplexedConnection,
@@ -127,13 +133,13 @@ impl Server {
     pub(crate) async fn call(&self, limit: Duration, is_asking: bool, command: &Cmd) -> Answer {
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
-        let mut answers = if is_asking {
+        let answer = if is_asking {
             let commands = [redis::cmd("ASKING"), command.clone()];
-            self.send(&link, limit, &commands).await
+            let mut answers = self.send(&link, limit, &commands).await;
+            answers.pop().expect("an answer to each")
         } else {
-            self.send(&link, limit, slice::from_ref(command)).await
+            self.ask(&link, limit, command).await
         };
-        let answer = answers.pop().expect("an answer to each");
         let is_bad = |fault: &Error| fault.is_broken() || fault.is("READONLY");
         if answer.as_ref().is_err_and(is_bad) {
             // It may be dead, or lead to an old primary.
