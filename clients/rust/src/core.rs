@@ -119,12 +119,11 @@ impl Core {
         let (mut pauses, mut was_open) = (Pauses::default(), false);
         let mut last = None;
         loop {
-            let routed = match node {
-                Some(node) => Ok(Target::of(node)),
-                None => {
-                    let last = last.as_ref().map(|(node, fault)| (*node, fault));
-                    self.route(key, last).await
-                }
+            let routed = if let Some(node) = node {
+                Ok(Target::of(node))
+            } else {
+                let last = last.as_ref().map(|(node, fault)| (*node, fault));
+                self.route(key, last).await
             };
             let mut reply = match routed {
                 Ok(to) => self.send(to, end.saturating_sub(now()), command).await,

@@ -143,7 +143,8 @@ impl Error {
         let hint = hint.map_or_else(String::new, |(_, hint)| format!(": {hint}"));
         let kind = kind.map_or(ErrorKind::Misuse, |(kind, _)| *kind);
         let mut error = Self::new(kind, format!("{server}: {text}{hint}"));
-        error.word = text.split(' ').next().unwrap_or_default().to_owned();
+        let word = text.split(' ').next().unwrap_or_default();
+        word.clone_into(&mut error.word);
         error
     }
 

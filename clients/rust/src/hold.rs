@@ -69,12 +69,12 @@ impl Hold {
         apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        let begun = self.core().with(|state| {
+        let command = self.core().with(|state| {
             state.require_held(self.id)?;
             state.begin_call(&self.name);
             Ok(begin(state, self.id))
         });
-        let result = match begun {
+        let result = match command {
             Ok(command) => {
                 let limit = 2 * self.core().options.reply;
                 self.send(limit, command, apply).await
@@ -109,9 +109,9 @@ impl Hold {
         lease: Duration,
         leaves: bool,
     ) -> Result<(), Error> {
-        let least = if leaves { LEAST_FIXED } else { LEAST_LEASE };
-        if lease < least {
-            let why = format!("a lease must be at least {least:?}");
+        let shortest = if leaves { LEAST_FIXED } else { LEAST_LEASE };
+        if lease < shortest {
+            let why = format!("a lease must be at least {shortest:?}");
             return Err(Error::misuse(why).of(operation, &self.name.key));
         }
         let caller = Arc::clone(&self.caller);
@@ -160,7 +160,11 @@ impl Hold {
     /// Makes sure that the owner neither holds the lock nor waits for it.
     pub(crate) async fn give_up(&self) {
         if let Some((cancel, limit)) = self.core().with(|state| state.give_up(self.id)) {
-            let _ = self.send(limit, cancel, State::cancelled).await; // else the loop repeats it
+            let cancelled = |state: &mut State, id, reply: &Reply| {
+                state.cancelled(id, reply);
+                Ok(())
+            };
+            let _ = self.send(limit, cancel, cancelled).await; // it does not fail
         }
     }
 }

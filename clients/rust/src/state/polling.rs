@@ -69,11 +69,11 @@ impl State {
                 }
             }
             b"ended" => self.wait_ended(&name, &text(about)),
-            b"lost" => self.lost(node, ended, more.map_or_else(|| "lost".to_owned(), text)),
+            b"lost" => self.lost(node, &ended, more.map_or_else(|| "lost".to_owned(), text)),
             b"taken" => {
                 let is_left = more.is_some_and(|session| number(session) == 0);
                 if !is_left || !it.end_leave(&ended) {
-                    self.lost(node, ended, "taken".to_owned()); // not by this client
+                    self.lost(node, &ended, "taken".to_owned()); // not by this client
                 }
             }
             _ => {}
@@ -81,8 +81,8 @@ impl State {
     }
 
     /// Applies the loss of a grant.
-    fn lost(&mut self, node: usize, ended: Ended, reason: String) {
-        self.unfinished.remove(&ended); // nothing is left to release
+    fn lost(&mut self, node: usize, ended: &Ended, reason: String) {
+        self.unfinished.remove(ended); // nothing is left to release
         let known = self.names.get(&ended.0).copied();
         if self.calls.contains_key(&ended.0) {
             self.losses.insert(ended.clone(), reason.clone());

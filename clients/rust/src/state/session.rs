@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// What is known of one server: its session.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) address: String,

@@ -54,10 +54,10 @@ impl State {
         let name = Name { key, owner };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut called = self.calls.keys().chain(unfinished);
-        let caller = |id| self.claims[id].caller.upgrade();
-        let waiting = self.names.get(&name).and_then(caller);
-        let is_used = called.any(|called| called.owner == name.owner)
-            || waiting.is_some_and(|caller| caller.given_up.is_cancelled());
+        let known = self.names.get(&name);
+        let waiting = known.and_then(|id| self.claims[id].caller.upgrade());
+        let is_used = called.any(|it| it.owner == name.owner)
+            || waiting.is_some_and(|it| it.given_up.is_cancelled());
         (!is_used).then_some(name.owner)
     }
 
@@ -183,9 +183,8 @@ impl State {
     }
 
     /// Applies the reply to the cancel of a wait that was given up.
-    pub(crate) fn cancelled(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
+    pub(crate) fn cancelled(&mut self, id: Id, reply: &Reply) {
         self.finished(&(self.claims[&id].name.clone(), 0), reply);
-        Ok(())
     }
 
     pub(super) fn end_wait(&mut self, id: Id, failure: Error) {

@@ -31,7 +31,7 @@ fn a_task_continues_with_a_fresh_owner() {
             rig.answered(&asked, Ok(int(0)));
             rig.state.give_up(asked.id);
             let reply = rig.said(Ok(int(0)), false);
-            rig.state.cancelled(asked.id, &reply).expect("cancelled");
+            rig.state.cancelled(asked.id, &reply);
         },
         |rig, asked| {
             rig.answered(&asked, grant(50, 10_000));
@@ -132,7 +132,7 @@ fn a_wait_that_is_over() {
     let id = rig.in_line("k");
     assert!(rig.state.give_up(id).is_some());
     let reply = rig.said(says("NOTHELD x"), false);
-    rig.state.cancelled(id, &reply).expect("cancelled");
+    rig.state.cancelled(id, &reply);
     rig.is_due(&[]);
     rig.again(id, 7, Ok(int(0)));
     rig.is_due(&["LOCK.RELEASE k o ALL"]);
@@ -160,7 +160,7 @@ fn a_wait_that_is_forgotten() {
     for asked in [&lost, &late] {
         if rig.state.give_up(asked.id).is_some() {
             let reply = rig.said(Ok(int(0)), false);
-            rig.state.cancelled(asked.id, &reply).expect("cancelled");
+            rig.state.cancelled(asked.id, &reply);
             rig.state.end_call(&asked.name);
         }
         rig.state.remove(asked.id);
