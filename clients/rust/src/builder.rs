@@ -1,12 +1,12 @@
 //! How a client is set up.
 
-use crate::core::{Core, Options};
+use crate::core::Core;
 use crate::error::Error;
 use crate::locks::Locks;
 use crate::observer::Observer;
 use crate::quorum::Quorum;
-use crate::server::{Server, Servers};
-use crate::state::claim::LEAST_LEASE;
+use crate::server::{Server, Servers, Source};
+use crate::state::LEAST_LEASE;
 use crate::testing::StandIn;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
@@ -31,26 +31,26 @@ use std::time::Duration;
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {
-    options: Options,
+    pub(crate) service: String,
+    pub(crate) prefix: String,
+    pub(crate) lease: Duration,
+    pub(crate) silence: Duration,
+    pub(crate) reply: Duration,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         let program = std::env::current_exe().unwrap_or_default();
-        let service = program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let options = Options {
-            service,
+        let service = program.file_name().unwrap_or_default().to_string_lossy();
+        Self {
+            service: service.into_owned(),
             prefix: String::new(),
             lease: Duration::from_secs(10),
             silence: Duration::from_secs(30),
             reply: Duration::from_secs(1),
             observer: None,
-        };
-        Self { options }
+        }
     }
 }
 
@@ -58,44 +58,44 @@ impl Builder {
     /// Begins the name of each owner and names the session, so that an operator sees whose a lock is; by default the
     /// name of the program.
     pub fn service(mut self, name: impl Into<String>) -> Self {
-        self.options.service = name.into();
+        self.service = name.into();
         self
     }
 
     /// Begins the key of each lock.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.options.prefix = prefix.into();
+        self.prefix = prefix.into();
         self
     }
 
     /// How long others wait for a lock when this process has died: 10 seconds by default, at least 1.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease.max(LEAST_LEASE);
+        self.lease = lease.max(LEAST_LEASE);
         self
     }
 
     /// How long the process may be suspended and keep its locks: 30 seconds by default, at least 1.
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.options.silence = silence.max(LEAST_LEASE);
+        self.silence = silence.max(LEAST_LEASE);
         self
     }
 
     /// Limits each reply of the server, connecting included: 1 second by default, at least 1 millisecond.
     pub fn reply_time(mut self, reply: Duration) -> Self {
-        self.options.reply = reply.max(Duration::from_millis(1));
+        self.reply = reply.max(Duration::from_millis(1));
         self
     }
 
     /// Is notified of what happens, for metrics: see [`Observer`].
     pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.options.observer = Some(Arc::new(observer));
+        self.observer = Some(Arc::new(observer));
         self
     }
 
     /// Locks on the server of this client.
     #[must_use]
     pub fn client(self, client: &Client) -> Locks {
-        let server = Server::one(client.clone(), self.options.reply);
+        let server = Server::one(client.clone(), self.reply);
         self.on(Servers::one(server))
     }
 
@@ -143,7 +143,11 @@ impl Builder {
             SentinelClient::build(all, master.clone(), Some(node), primary)
         };
         let client = build().map_err(|error| unusable(&error))?;
-        let server = Server::of_sentinels(client, &master, self.options.reply);
+        let server = Server::new(
+            format!("primary of {master}"),
+            Source::Sentinels(Arc::new(client.into())),
+            self.reply,
+        );
         Ok(self.on(Servers::one(server)))
     }
 
@@ -164,7 +168,7 @@ impl Builder {
         nodes: impl IntoIterator<Item = S>,
     ) -> Result<Locks, Error> {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
-        let servers = Servers::cluster(&nodes, self.options.reply);
+        let servers = Servers::cluster(&nodes, self.reply);
         servers
             .map(|servers| self.on(servers))
             .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
@@ -173,7 +177,8 @@ impl Builder {
     /// Locks in memory, for unit tests: see [`testing`](crate::testing).
     #[must_use]
     pub fn stand_in(self, stand_in: &StandIn) -> Locks {
-        let server = Server::stand_in(stand_in, self.options.reply);
+        let source = Source::StandIn(stand_in.clone());
+        let server = Server::new("stand-in".to_owned(), source, self.reply);
         self.on(Servers::one(server))
     }
 
@@ -192,17 +197,16 @@ impl Builder {
         if servers.len() < 3 {
             return Err(Error::misuse("a quorum needs at least 3 servers").of("open", b""));
         }
-        let options = Quorum::of_one(&self.options);
+        let of_one = Quorum::of_one(&self);
         let members = servers.iter().map(|client| {
             let address = client.get_connection_info().addr().to_string();
-            let options = options.clone();
-            (address, Self { options }.client(client))
+            (address, of_one.clone().client(client))
         });
-        Ok(Quorum::new(self.options, members))
+        Ok(Quorum::new(self, members))
     }
 
     fn on(self, servers: Servers) -> Locks {
-        Locks::of(Core::new(self.options, servers))
+        Locks::of(Core::new(self, servers))
     }
 }
 
@@ -219,7 +223,7 @@ fn all<S: IntoConnectionInfo>(
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("service", &self.options.service)
+            .field("service", &self.service)
             .finish_non_exhaustive()
     }
 }

@@ -24,20 +24,12 @@ use std::fmt;
 pub struct Error {
     operation: &'static str,
     key: String,
-    pub(crate) kind: ErrorKind,
-    pub(crate) cause: Cow<'static, str>,
-    pub(crate) origin: Origin,
-}
-
-/// Where an error comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Its cause is the server's error reply.
-    Reply,
+    kind: ErrorKind,
+    cause: Cow<'static, str>,
+    /// The first word of an error reply; empty without a reply.
+    pub(crate) word: String,
     /// No reply came, but the server may have got the call, or may get it yet.
-    Unanswered,
-    /// The server did not get a call.
-    Client,
+    pub(crate) is_open: bool,
 }
 
 /// The kinds of an [`Error`].
@@ -61,17 +53,28 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// The name of the kind in metrics, such as `not-alone`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.texts().0
+    }
+
     /// What the kind means, in a few words.
     #[must_use]
     pub fn meaning(self) -> &'static str {
+        self.texts().1
+    }
+
+    #[rustfmt::skip]
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Busy => "other owners hold the lock or wait for it",
-            Self::Lost => "the lock was lost",
-            Self::Deadlock => "waiting would create a deadlock cycle: release another lock first",
-            Self::NotAlone => "the lock has more holders than this call allows: release it first",
-            Self::Refused => "the server refuses",
-            Self::Unavailable => "the server did not answer in time",
-            Self::Misuse => "misuse",
+            Self::Busy => ("busy", "other owners hold the lock or wait for it"),
+            Self::Lost => ("lost", "the lock was lost"),
+            Self::Deadlock => ("deadlock", "waiting would create a deadlock cycle: release another lock first"),
+            Self::NotAlone => ("not-alone", "the lock has more holders than this call allows: release it first"),
+            Self::Refused => ("refused", "the server refuses"),
+            Self::Unavailable => ("unavailable", "the server did not answer in time"),
+            Self::Misuse => ("misuse", "misuse"),
         }
     }
 
@@ -79,21 +82,33 @@ impl ErrorKind {
     pub(crate) fn may_pass(self) -> bool {
         matches!(self, Self::Unavailable | Self::Lost | Self::Busy)
     }
-
-    /// The name of the kind in metrics, such as `not-alone`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Lost => "lost",
-            Self::Deadlock => "deadlock",
-            Self::NotAlone => "not-alone",
-            Self::Refused => "refused",
-            Self::Unavailable => "unavailable",
-            Self::Misuse => "misuse",
-        }
-    }
 }
+
+/// How error replies begin, and what they are. Others are misuse.
+const KINDS: [(ErrorKind, &str); 5] = [
+    (
+        ErrorKind::Unavailable,
+        "NOSESSION|LOADING|BUSY|READONLY|MASTERDOWN|NOREPLICAS|MISCONF|UNBLOCKED|CLUSTERDOWN|TRYAGAIN|\
+         MOVED|ASK|ERR max number of clients",
+    ),
+    (ErrorKind::Lost, "NOTHELD|NOTOWNER|FENCED"),
+    (
+        ErrorKind::Refused,
+        "NOPERM|NOAUTH|WRONGPASS|OOM|MAXWAITERS|MAXSESSIONS|DENIED|NOPROTO|ERR unknown|ERR AUTH|\
+         ERR invalid password|ERR Protocol error: unauthenticated|ERR no fencing token is left|\
+         ERR a fault inside the module",
+    ),
+    (ErrorKind::Deadlock, "DEADLOCK"),
+    (ErrorKind::NotAlone, "NOTALONE"),
+];
+
+/// The likely causes of those that say too little.
+#[rustfmt::skip]
+const HINTS: [(&str, &str); 3] = [
+    ("WRONGTYPE", "this key is not a lock of the module: an old SET NX lock of this name?"),
+    ("ERR unknown", "is the module lock, 0.3 or later, loaded there?"),
+    ("NOPERM", "the user needs permission for this command, LOCK.SESSION and the key"),
+];
 
 /// Before it is known which call an error ends, it names neither the call nor the lock.
 impl Error {
@@ -103,7 +118,8 @@ impl Error {
             key: String::new(),
             kind,
             cause: cause.into(),
-            origin: Origin::Client,
+            word: String::new(),
+            is_open: false,
         }
     }
 
@@ -115,10 +131,57 @@ impl Error {
         Self::misuse("the client is closed")
     }
 
-    /// The same from this server.
-    pub(crate) fn at(self, server: &str) -> Self {
-        let cause = format!("{server}: {}", self.cause).into();
-        Self { cause, ..self }
+    pub(crate) fn released() -> Self {
+        Self::misuse("it was released already")
+    }
+
+    /// An error reply of a server.
+    pub(crate) fn reply(server: &str, text: &str) -> Self {
+        let is_of = |begins: &str| begins.split('|').any(|begin| text.starts_with(begin));
+        let kind = KINDS.iter().find(|(_, begins)| is_of(begins));
+        let hint = HINTS.iter().find(|(begin, _)| text.starts_with(begin));
+        let hint = hint.map_or_else(String::new, |(_, hint)| format!(": {hint}"));
+        let kind = kind.map_or(ErrorKind::Misuse, |(kind, _)| *kind);
+        let mut error = Self::new(kind, format!("{server}: {text}{hint}"));
+        let word = text.split(' ').next().unwrap_or_default();
+        word.clone_into(&mut error.word);
+        error
+    }
+
+    /// A call that the server did not get.
+    pub(crate) fn unsent(server: &str, cause: impl std::fmt::Display) -> Self {
+        Self::new(ErrorKind::Unavailable, format!("{server}: {cause}"))
+    }
+
+    /// A reply that did not come: the server may have got the call, or may get it yet.
+    pub(crate) fn unanswered(server: &str, cause: impl std::fmt::Display) -> Self {
+        let mut error = Self::unsent(server, cause);
+        error.is_open = true;
+        error
+    }
+
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.word == word
+    }
+
+    /// The connection brought no reply.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.word.is_empty()
+    }
+
+    /// The same call may succeed later.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.kind == ErrorKind::Unavailable
+    }
+
+    /// The grant that the call was about is over.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.kind == ErrorKind::Lost || self.is("WRONGTYPE")
+    }
+
+    /// The key is at another node of the cluster.
+    pub(crate) fn redirects(&self) -> bool {
+        self.is("MOVED") || self.is("ASK")
     }
 
     /// The same of a call about this key.

@@ -3,7 +3,7 @@
 use crate::background::{background, run};
 use crate::error::Error;
 use crate::hold::Hold;
-use crate::state::Mode;
+use crate::state::State;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,13 +63,13 @@ impl Guard {
     /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        &self.hold.name().key
+        &self.hold.name.key
     }
 
     /// The holder, to the server.
     #[must_use]
     pub fn owner(&self) -> &str {
-        &self.hold.name().owner
+        &self.hold.name.owner
     }
 
     /// The fencing token: later grants of the lock have higher ones.
@@ -87,7 +87,8 @@ impl Guard {
     /// How long [`is_held`](Self::is_held) stays true without another reply of the server.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.hold.remaining()
+        let hold = &self.hold;
+        hold.core().with(|state| state.remaining(hold.id))
     }
 
     /// Waits until the lock is lost, and returns the error with the reason. It never ends while the lock is held, and not
@@ -101,7 +102,8 @@ impl Guard {
     /// The error with the reason, if the lock is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
-        self.hold.caller.loss.get().cloned()
+        let hold = &self.hold;
+        hold.core().with(|state| state.loss(hold.id))
     }
 
     /// Is cancelled when the lock is lost, not when it is released.
@@ -129,7 +131,8 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) if it is not, [`Unavailable`](crate::ErrorKind::Unavailable) without an answer
     /// for two seconds.
     pub async fn check(&self) -> Result<(), Error> {
-        run(Arc::clone(&self.hold).check()).await
+        let hold = Arc::clone(&self.hold);
+        run(hold.call("check", State::check, State::confirmed)).await
     }
 
     /// Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
@@ -147,7 +150,7 @@ impl Guard {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn enter(&self) -> Result<Self, Error> {
-        enter(&self.hold, Mode::Shared).await // which keeps any mode
+        enter(Arc::clone(&self.hold), None).await // which keeps any limit
     }
 
     /// Leaves the lock to others: it is not held here any more, nobody renews it, and it stays for this lease, for a
@@ -185,15 +188,29 @@ impl Guard {
     }
 }
 
-/// Adds a hold to a grant.
-pub(crate) async fn enter(hold: &Arc<Hold>, mode: Mode) -> Result<Guard, Error> {
-    run(Arc::clone(hold).enter(mode)).await.map(Guard::new)
+/// Adds a hold to a grant, by an acquire with this limit.
+pub(crate) async fn enter(hold: Arc<Hold>, limit: Option<u32>) -> Result<Guard, Error> {
+    run(async move {
+        let enter = move |state: &mut State, id| state.enter(id, limit);
+        Arc::clone(&hold)
+            .call("acquire", enter, State::entered)
+            .await?;
+        Ok(Guard::new(hold))
+    })
+    .await
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.is_open {
-            Arc::clone(&self.hold).release_later();
+            let hold = Arc::clone(&self.hold);
+            background().spawn(async move {
+                if hold.stands()
+                    && let Err(error) = hold.release().await
+                {
+                    tracing::warn!(%error, "a lock was not released");
+                }
+            });
         }
     }
 }

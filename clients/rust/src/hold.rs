@@ -1,225 +1,176 @@
 //! What is done with a grant.
 
 use crate::background::{background, sleep};
-use crate::core::Core;
+use crate::core::{Core, now};
 use crate::error::Error;
 use crate::locks::Locks;
-use crate::state::claim::LEAST_LEASE;
-use crate::state::time::FAR;
-use crate::state::{Answer, Caller, Mode, Name, State, Time, command};
+use crate::state::{Caller, Id, LEAST_LEASE, Name, Reply, State};
 use redis::Cmd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Mutex;
+
+/// The shortest lease that nobody renews.
+const LEAST_FIXED: Duration = Duration::from_millis(1);
 
 /// A wait, and then a grant that some guards share.
 pub(crate) struct Hold {
     pub(crate) locks: Locks,
-    pub(crate) id: u64,
+    pub(crate) id: Id,
     pub(crate) name: Name,
     pub(crate) caller: Arc<Caller>,
     /// Of the calls about the grant.
     pub(crate) turn: Mutex<()>,
-    /// When it was granted.
-    pub(crate) taken: Instant,
-    /// When it ends at the latest.
-    pub(crate) most: Time,
 }
 
 impl Hold {
     pub(crate) fn core(&self) -> &Arc<Core> {
-        self.locks.core()
-    }
-
-    pub(crate) fn name(&self) -> &Name {
-        &self.name
+        &self.locks.core
     }
 
     pub(crate) fn token(&self) -> u64 {
-        self.core().lock().claim(self.id).token
+        self.core().with(|state| state.claims[&self.id].token)
     }
 
-    fn misuse(&self, operation: &'static str, why: &'static str) -> Error {
-        Error::misuse(why).of(operation, &self.name.key)
-    }
-
-    /// Fails if the grant is lost or released.
-    pub(crate) fn status(&self) -> Result<(), Error> {
-        let status = self.core().lock().require_held(self.id);
-        status.map_err(|failure| failure.of("hold", &self.name.key))
-    }
-
-    /// How long it is sure that nobody else has the lock.
-    pub(crate) fn remaining(&self) -> Duration {
-        let state = self.core().lock();
-        let is_held = state.require_held(self.id).is_ok();
-        let sure = if is_held {
-            state.sure(self.id)
-        } else {
-            Time::ZERO
-        };
-        sure.saturating_sub(state.at)
+    /// The grant is neither lost nor released.
+    pub(crate) fn stands(&self) -> bool {
+        self.core()
+            .with(|state| state.require_held(self.id).is_ok())
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
-    pub(crate) fn start(self: &Arc<Self>, is_fixed: bool) {
-        if !is_fixed && self.most == FAR {
-            return;
-        }
+    pub(crate) fn end_by_time(self: &Arc<Self>) {
         let (weak, caller) = (Arc::downgrade(self), Arc::clone(&self.caller));
         background().spawn(async move {
             while let Some(hold) = weak.upgrade() {
-                let (lasts, release) = {
-                    let mut state = hold.core().lock();
-                    let Some((end, reason)) = state.end_of(hold.id, hold.most) else {
+                let rest = match hold.core().with(|state| state.expire(hold.id)) {
+                    None => return,
+                    Some(Err(rest)) => rest,
+                    Some(Ok(release)) => {
+                        let limit = 2 * hold.core().options.reply;
+                        let _ = hold.send(limit, release, State::released).await; // the loss is reported
                         return;
-                    };
-                    let lasts = end.saturating_sub(state.at);
-                    let is_over = lasts.is_zero();
-                    (lasts, is_over.then(|| state.end(hold.id, reason)))
+                    }
                 };
-                if let Some(release) = release {
-                    let released = hold.call("release", |_, _| Ok(release), State::released);
-                    let _ = released.await; // the loss is reported
-                    return;
-                }
                 drop(hold);
                 tokio::select! {
-                    () = sleep(lasts) => {}
+                    () = sleep(rest) => {}
                     () = caller.changed.notified() => {}
                 }
             }
         });
     }
 
-    /// Makes a call about the grant. `before` returns its command, `after` applies the answer.
-    async fn call(
-        &self,
+    /// Makes a call about the grant, if it is held. `begin` returns its command, `apply` applies the answer.
+    pub(crate) async fn call(
+        self: Arc<Self>,
         operation: &'static str,
-        before: impl FnOnce(&mut State, u64) -> Result<Cmd, Error> + Send,
-        after: impl FnOnce(&mut State, u64, &Answer) -> Result<(), Error> + Send,
+        begin: impl FnOnce(&mut State, Id) -> Cmd + Send,
+        apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        let failed = |failure: Error| failure.of(operation, &self.name.key);
-        let (command, call, to) = {
-            let mut state = self.core().lock();
-            let command = before(&mut state, self.id).map_err(failed)?;
-            let call = state.begin_call(self.name.clone());
-            (command, call, state.claim(self.id).to)
+        let command = self.core().with(|state| {
+            state.require_held(self.id)?;
+            state.begin_call(&self.name);
+            Ok(begin(state, self.id))
+        });
+        let result = match command {
+            Ok(command) => {
+                let limit = 2 * self.core().options.reply;
+                self.send(limit, command, apply).await
+            }
+            Err(failure) => Err(failure),
         };
-        let key = Some(&*self.name.key);
-        let answer = self.core().call(key, to, &command).await;
-        let mut state = self.core().lock();
-        let result = after(&mut state, self.id, &answer);
-        state.end_call(call);
-        result.map_err(failed)
+        result.map_err(|failure| failure.of(operation, &self.name.key))
     }
 
-    /// Asks the server whether the grant stands.
-    pub(crate) async fn check(self: Arc<Self>) -> Result<(), Error> {
-        let check = |state: &mut State, id| state.check(id);
-        self.call("check", check, State::confirmed).await
-    }
-
-    /// Adds a hold.
-    pub(crate) async fn enter(self: Arc<Self>, mode: Mode) -> Result<Arc<Self>, Error> {
-        let enter = |state: &mut State, id| state.enter(id, mode);
-        let entered = |state: &mut State, id: u64, answer: &Answer| {
-            state.confirmed(id, answer)?;
-            state.claim(id).holds += 1;
-            Ok(())
-        };
-        self.call("acquire", enter, entered).await?;
-        Ok(self)
+    /// Sends a command about the grant until it is answered, or this time is over. The call is registered already.
+    async fn send(
+        &self,
+        limit: Duration,
+        command: Cmd,
+        apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let reply = self
+            .core()
+            .call(&self.name.key, None, limit, &command)
+            .await;
+        self.core().with(|state| {
+            let result = apply(state, self.id, &reply);
+            state.end_call(&self.name);
+            result
+        })
     }
 
     /// Gives the grant this lease. `leaves`: it also takes the grant out of its session.
     pub(crate) async fn renew(
-        &self,
+        self: Arc<Self>,
         operation: &'static str,
         lease: Duration,
         leaves: bool,
     ) -> Result<(), Error> {
-        let renew = |state: &mut State, id| state.renew(id, lease, leaves);
-        let renewed = if leaves {
+        let shortest = if leaves { LEAST_FIXED } else { LEAST_LEASE };
+        if lease < shortest {
+            let why = format!("a lease must be at least {shortest:?}");
+            return Err(Error::misuse(why).of(operation, &self.name.key));
+        }
+        let caller = Arc::clone(&self.caller);
+        let renew = move |state: &mut State, id| state.renew(id, lease, leaves);
+        let apply = if leaves {
             State::left
         } else {
             State::confirmed
         };
-        self.call(operation, renew, renewed).await?;
-        self.caller.changed.notify_one();
+        self.call(operation, renew, apply).await?;
+        caller.changed.notify_one();
         Ok(())
     }
 
     /// Gives the grant another lease, from now on.
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_fixed = self.core().lock().claim(self.id).is_fixed;
-        if lease < Duration::from_millis(1) || lease < LEAST_LEASE && !is_fixed {
-            let why =
-                "a lease must be at least 1 millisecond, and 1 second where the session renews it";
-            return Err(self.misuse("extend", why));
-        }
+        let is_fixed = |state: &mut State| state.claims[&self.id].terms.fixed.is_some();
+        let is_fixed = self.core().with(is_fixed);
         self.renew("extend", lease, is_fixed).await
     }
 
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_entered = self.core().lock().claim(self.id).holds > 1;
-        if is_entered || lease < Duration::from_millis(1) {
-            let why =
-                "a lease must be at least 1 millisecond, and the task must have one hold only";
-            return Err(self.misuse("detach", why));
+        if self.core().with(|state| state.claims[&self.id].holds > 1) {
+            let why = Error::misuse("the task must have one hold only");
+            return Err(why.of("detach", &self.name.key));
         }
-        let detach = |state: &mut State, id| state.renew(id, lease, true);
-        let left = |state: &mut State, id: u64, answer: &Answer| {
-            state.left(id, answer).map(|()| state.let_go(id))
-        };
-        self.call("detach", detach, left).await
+        Arc::clone(&self).renew("detach", lease, true).await?;
+        self.core().with(|state| state.let_go(self.id));
+        Ok(())
     }
 
     /// Gives a hold back.
     pub(crate) async fn release(self: Arc<Self>) -> Result<(), Error> {
-        let released = self.call("release", State::release, State::released).await;
+        let released = Arc::clone(&self)
+            .call("release", State::release, State::released)
+            .await;
         if let Some(observer) = &self.core().options.observer {
-            let (held, error) = (self.taken.elapsed(), released.as_ref().err());
-            observer.released(&self.name.key, held, error);
+            let taken = self.core().with(|state| state.claims[&self.id].taken);
+            let held = now().saturating_sub(taken);
+            observer.released(&self.name.key, held, released.as_ref().err());
         }
         released
     }
 
-    /// Lifts the token of the grant. After any failure but that the token is too far ahead of the server's clock, which
-    /// is true, it is not known which token the grant has: it has to be given up.
-    pub(crate) async fn raise(&self, token: u64) -> Result<(), (Error, bool)> {
-        let raise = |state: &mut State, id: u64| {
-            let from = state.claim(id).token;
-            let command = command!["LOCK.RENEW", &self.name, "TOKEN", from, "RAISE", token];
-            state.require_held(id).map(|()| command)
-        };
-        let mut is_ahead = false;
-        let raised = |state: &mut State, id: u64, answer: &Answer| {
-            is_ahead = answer.reply.as_ref().is_err_and(|fault| fault.is("AHEAD"));
-            state.confirmed(id, answer)?;
-            state.raised(id, token);
-            Ok(())
-        };
-        let result = self.call("raise", raise, raised).await;
-        result.map_err(|error| (error, is_ahead))
-    }
-
-    /// Gives a hold back in the background.
-    pub(crate) fn release_later(self: Arc<Self>) {
-        if self.status().is_ok() {
-            background().spawn(async move {
-                if let Err(error) = self.release().await {
-                    tracing::warn!(%error, "a lock was not released");
-                }
-            });
+    /// Makes sure that the owner neither holds the lock nor waits for it.
+    pub(crate) async fn give_up(&self) {
+        if let Some((cancel, limit)) = self.core().with(|state| state.give_up(self.id)) {
+            let cancelled = |state: &mut State, id, reply: &Reply| {
+                state.cancelled(id, reply);
+                Ok(())
+            };
+            let _ = self.send(limit, cancel, cancelled).await; // it does not fail
         }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.core().lock().remove(self.id);
+        self.core().with(|state| state.remove(self.id));
     }
 }

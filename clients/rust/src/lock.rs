@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::guard::{Guard, enter};
 use crate::locks::Locks;
 use crate::pauses::Pauses;
-use crate::state::Mode;
+use crate::state::Terms;
 use crate::task::Task;
 use std::convert::Infallible;
 use std::fmt;
@@ -35,54 +35,47 @@ use tokio_util::sync::CancellationToken;
 pub struct Lock {
     pub(crate) locks: Locks,
     pub(crate) task: Option<Task>,
-    pub(crate) key: Arc<[u8]>,
-    pub(crate) mode: Mode,
-    /// A lease that is not renewed.
-    pub(crate) fixed: Option<Duration>,
-    pub(crate) at_most: Option<Duration>,
-    /// None: without a limit.
-    pub(crate) wait: Option<Duration>,
-    /// The owner and the token of a grant to adopt.
-    pub(crate) adopts: Option<(Arc<str>, u64)>,
+    pub(crate) terms: Terms,
 }
 
 impl Lock {
-    pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], mode: Mode) -> Self {
+    pub(crate) fn new(locks: &Locks, task: Option<&Task>, key: &[u8], limit: Option<u32>) -> Self {
+        let prefix = locks.core.options.prefix.as_bytes();
+        let terms = Terms {
+            key: [prefix, key].concat().into(),
+            limit,
+            ..Terms::default()
+        };
         Self {
             locks: locks.clone(),
             task: task.cloned(),
-            key: locks.core().key(key),
-            mode,
-            fixed: None,
-            at_most: None,
-            wait: None,
-            adopts: None,
+            terms,
         }
     }
 
     /// Limits the wait. When it is over, the error is [`Busy`](ErrorKind::Busy). Zero does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.terms.wait = Some(wait);
         self
     }
 
     /// Makes this lease the whole life of the grant: only [`Guard::extend`] renews it. With zero an acquire fails with
     /// [`Misuse`](ErrorKind::Misuse).
     pub fn fixed(mut self, lease: Duration) -> Self {
-        self.fixed = Some(lease);
+        self.terms.fixed = Some(lease);
         self
     }
 
     /// Ends the grant after this time: then it is lost.
     pub fn at_most(mut self, most: Duration) -> Self {
-        self.at_most = Some(most);
+        self.terms.at_most = Some(most);
         self
     }
 
     /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        &self.key
+        &self.terms.key
     }
 
     /// Acquires the lock. It waits in line, without a limit of its own unless [`wait`](Self::wait) sets one. Dropping the
@@ -91,7 +84,7 @@ impl Lock {
     /// # Errors
     /// Every [`ErrorKind`].
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.acquire_until(&CancellationToken::new()).await
+        self.acquire_until(CancellationToken::new()).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy).
@@ -127,7 +120,7 @@ impl Lock {
         };
         let acquired = tokio::select! {
             biased;
-            acquired = self.acquire_until(&given_up) => acquired,
+            acquired = self.acquire_until(given_up.clone()) => acquired,
             never = stopping => never,
         };
         match acquired {
@@ -137,18 +130,13 @@ impl Lock {
     }
 
     /// Acquires the lock unless it is given up.
-    pub(crate) async fn acquire_until(&self, given_up: &CancellationToken) -> Result<Guard, Error> {
-        let held = self.task.as_ref().and_then(|task| task.held(&self.key));
-        if let Some(held) = held {
-            return enter(&held, self.mode).await;
+    pub(crate) async fn acquire_until(&self, given_up: CancellationToken) -> Result<Guard, Error> {
+        if let Some(held) = self.task.as_ref().and_then(|task| task.held(self.key())) {
+            return enter(held, self.terms.limit).await;
         }
-        let options = &self.locks.core().options;
-        let take = |stop| take(self.clone(), stop);
-        let guard = acquiring(options, &self.key, given_up, take).await?;
-        if let Some(task) = &self.task {
-            task.remember(guard.hold());
-        }
-        Ok(guard)
+        let options = &self.locks.core.options;
+        let taking = take(self.clone(), given_up.clone());
+        acquiring(options, Arc::clone(&self.terms.key), given_up, taking).await
     }
 
     /// Takes over a grant that another process has [detached](Guard::detach), by its owner and token. Without
@@ -176,7 +164,7 @@ impl Lock {
     pub async fn adopt(&self, owner: impl Into<String>, token: u64) -> Result<Guard, Error> {
         let mut lock = self.clone().wait(Duration::ZERO);
         lock.task = None;
-        lock.adopts = Some((owner.into().into(), token));
+        lock.terms.adopts = Some((owner.into().into(), token));
         lock.acquire().await
     }
 
@@ -291,7 +279,7 @@ pub(crate) async fn work_under<G, T, E: From<Error>>(
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = String::from_utf8_lossy(&self.key);
+        let key = String::from_utf8_lossy(self.key());
         let mut debug = f.debug_struct("Lock");
         debug.field("key", &key).finish_non_exhaustive()
     }

@@ -3,15 +3,16 @@
 use crate::background::{background, timeout};
 use crate::builder::Builder;
 use crate::core::{Core, now};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::lock::Lock;
-use crate::state::{Mode, command};
+use crate::state::command;
 use crate::task::Task;
 use futures_util::future::join_all;
 use redis::{Client, IntoConnectionInfo};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use tokio_util::sync::DropGuard;
 
 /// The locks of one program on one server, Sentinel group or cluster: one for a process, cloned to wherever it is
 /// needed.
@@ -36,17 +37,9 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Locks {
-    client: Arc<Owned>,
-}
-
-/// Ends the loops when nobody has the client any more.
-struct Owned(Arc<Core>);
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        self.0.lock().close();
-        self.0.closing.cancel();
-    }
+    pub(crate) core: Arc<Core>,
+    /// Ends the loops when nobody has the client any more.
+    _open: Arc<DropGuard>,
 }
 
 impl Locks {
@@ -71,29 +64,27 @@ impl Locks {
     }
 
     pub(crate) fn of(core: Arc<Core>) -> Self {
+        let open = core.closing.clone().drop_guard();
         Self {
-            client: Arc::new(Owned(core)),
+            core,
+            _open: Arc::new(open),
         }
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.client.0
     }
 
     /// A lock that one holder has alone. The key is without the [prefix](Builder::prefix).
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self, None, key.as_ref(), Mode::Exclusive)
+        Lock::new(self, None, key.as_ref(), Some(1))
     }
 
     /// The same lock together with other shared holders: for readers, where the writers use [`lock`](Self::lock).
     pub fn shared(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self, None, key.as_ref(), Mode::Shared)
+        Lock::new(self, None, key.as_ref(), None)
     }
 
     /// One of `of` permits: a semaphore, if all callers give the same number, from 1 to 2^31 - 1. Each permit is an owner
     /// of its own.
     pub fn permit(&self, key: impl AsRef<[u8]>, of: u32) -> Lock {
-        Lock::new(self, None, key.as_ref(), Mode::Permits(of))
+        Lock::new(self, None, key.as_ref(), Some(of))
     }
 
     /// One owner for several locks: see [`Task`].
@@ -109,7 +100,7 @@ impl Locks {
     /// # Errors
     /// The first of the locks that could not be released.
     pub async fn close(&self) -> Result<(), Error> {
-        let core = Arc::clone(self.core());
+        let core = Arc::clone(&self.core);
         let closing = background().spawn(async move { close(&core).await });
         closing
             .await
@@ -118,32 +109,26 @@ impl Locks {
 }
 
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
-    let end = now() + 2 * core.options.reply;
-    let (grants, sessions) = {
-        let mut state = core.lock();
-        if state.is_closed {
-            return Ok(());
-        }
-        (state.close(), state.sessions())
+    let limit = 2 * core.options.reply;
+    let end = now() + limit;
+    let closed = core.with(|state| (!state.is_closed).then(|| state.close()));
+    let Some((sessions, grants)) = closed else {
+        return Ok(());
     };
-    let closing = sessions.into_iter().map(|(to, session)| async move {
+    let closing = sessions.into_iter().map(async |(node, session)| {
         let close = command!["LOCK.SESSION", "CLOSE", session];
-        let answer = core.call(None, to, &close).await;
-        answer.reply.is_ok().then_some(session)
+        let reply = core.call(b"", Some(node), limit, &close).await;
+        reply.fault().is_none().then_some(session)
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
-    let left = grants.into_iter();
-    let left = left.filter(|(_, _, session, _)| !closed.contains(session));
-    let releasing = left.map(|(name, to, _, release)| async move {
-        let calling = core.call(Some(&name.key), to, &release);
-        let error = match timeout(end.saturating_sub(now()), calling).await {
-            Ok(answer) => {
-                let fault = answer.reply.err().filter(|fault| !fault.is_gone())?;
-                fault.at(&core.lock().nodes[to.node].address)
-            }
-            Err(_) => Error::new(ErrorKind::Unavailable, "no time was left"),
-        };
-        Some(error.of("close", &name.key))
+    let left = grants
+        .into_iter()
+        .filter(|(_, session, _)| !closed.contains(session));
+    let releasing = left.map(async |(name, _, release)| {
+        let left = end.saturating_sub(now());
+        let reply = core.call(&name.key, None, left, &release).await;
+        let fault = reply.value.err().filter(|fault| !fault.is_gone())?;
+        Some(fault.of("close", &name.key))
     });
     let failures = join_all(releasing).await;
     core.loops.close();
@@ -157,7 +142,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
-            .field("service", &self.core().options.service)
+            .field("service", &self.core.options.service)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::locks::Locks;
-use crate::state::{Mode, TaskOwner};
+use crate::state::TaskOwner;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -44,12 +44,12 @@ impl Task {
 
     /// As [`Locks::lock`]. If the task holds the lock already, an acquire adds a hold, which has a guard of its own.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(&self.locks, Some(self), key.as_ref(), Mode::Exclusive)
+        Lock::new(&self.locks, Some(self), key.as_ref(), Some(1))
     }
 
     /// As [`Locks::shared`].
     pub fn shared(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(&self.locks, Some(self), key.as_ref(), Mode::Shared)
+        Lock::new(&self.locks, Some(self), key.as_ref(), None)
     }
 
     /// As [`Locks::permit`]: each permit has an owner of its own, in a task too.
@@ -60,13 +60,13 @@ impl Task {
     /// The hold of the task on a key, if it stands.
     pub(crate) fn held(&self, key: &[u8]) -> Option<Arc<Hold>> {
         let hold = self.holds().get(key).and_then(Weak::upgrade)?;
-        hold.status().is_ok().then_some(hold)
+        hold.stands().then_some(hold)
     }
 
     pub(crate) fn remember(&self, hold: &Arc<Hold>) {
         let mut holds = self.holds();
         holds.retain(|_, hold| hold.strong_count() > 0);
-        holds.insert(Arc::clone(&hold.name().key), Arc::downgrade(hold));
+        holds.insert(Arc::clone(&hold.name.key), Arc::downgrade(hold));
     }
 
     fn holds(&self) -> std::sync::MutexGuard<'_, Held> {

@@ -17,8 +17,7 @@
 
 use crate::Error;
 use crate::background::timeout;
-use crate::state::Reply;
-use crate::state::claim::Name;
+use crate::state::{Answer, Name};
 use crate::{Builder, Locks};
 use redis::{Arg, Cmd, Value};
 use std::collections::HashMap;
@@ -112,7 +111,7 @@ impl StandIn {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn answer(&self, command: &Cmd) -> Reply {
+    pub(crate) async fn answer(&self, command: &Cmd) -> Answer {
         let words: Vec<String> = command.args_iter().map(|word| text(&word)).collect();
         if words[0] != "LOCK.SESSION" {
             let reply = self.known().answer(&words);
@@ -136,14 +135,14 @@ impl StandIn {
         }
     }
 
-    async fn poll(&self, session: u64, end: Instant) -> Reply {
+    async fn poll(&self, session: u64, end: Instant) -> Answer {
         loop {
             let news = self.news.notified();
             let next = {
                 let mut known = self.known();
                 known.expire();
                 let Some(events) = known.sessions.get_mut(&session) else {
-                    return Err(Error::reply("NOSESSION it has ended"));
+                    return Err(Error::reply("stand-in", "NOSESSION it has ended"));
                 };
                 if !events.is_empty() || Instant::now() >= end {
                     let events = Value::Array(std::mem::take(events));
@@ -246,7 +245,7 @@ impl Known {
         self.calls.iter().position(|call| call.name == *name)
     }
 
-    fn answer(&mut self, words: &[String]) -> Reply {
+    fn answer(&mut self, words: &[String]) -> Answer {
         self.expire();
         let options = options(words);
         let option = |word: &str| options.get(word).copied();
@@ -254,9 +253,12 @@ impl Known {
         let name = Name { key, owner };
         let session = option("SESSION");
         if session.is_some_and(|session| session > 0 && !self.sessions.contains_key(&session)) {
-            return Err(Error::reply("NOSESSION it has ended"));
+            return Err(Error::reply("stand-in", "NOSESSION it has ended"));
         }
-        let nothing = Err(Error::reply("NOTHELD the stand-in has no such grant"));
+        let nothing = Err(Error::reply(
+            "stand-in",
+            "NOTHELD the stand-in has no such grant",
+        ));
         let place = self.place(&name);
         let token = place.map_or(0, |place| self.calls[place].token);
         if option("TOKEN").is_some_and(|wanted| wanted != token) {
@@ -304,10 +306,12 @@ impl Known {
         let option = |word: &str| options.get(word).copied();
         let queue = option("QUEUE");
         let place = place.unwrap_or_else(|| {
-            let any = option("SHARED").map(|_| MOST);
             self.calls.push(Call {
                 name: name.clone(),
-                limit: any.or(option("LIMIT")).unwrap_or(1),
+                limit: match option("LIMIT") {
+                    Some(0) => MOST,
+                    limit => limit.unwrap_or(1),
+                },
                 token: 0,
                 holds: 0,
                 lease: option("PX").unwrap_or(MOST),

@@ -29,7 +29,7 @@ async fn acquire(
     ballot: &mut Ballot,
     given_up: &CancellationToken,
 ) -> Result<Arc<Together>, Error> {
-    let (begun, wait) = (Instant::now(), ballot.lock.wait);
+    let (begun, wait) = (Instant::now(), ballot.lock.terms.wait);
     let wait = wait.unwrap_or(Duration::MAX);
     let left = || wait.saturating_sub(begun.elapsed());
     let (mut pauses, mut is_stuck) = (Pauses::default(), wait.is_zero());

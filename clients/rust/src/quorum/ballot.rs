@@ -6,6 +6,7 @@ use crate::background::{background, sleep};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lock::Lock;
+use crate::state::State;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::FuturesUnordered;
@@ -67,8 +68,8 @@ impl Vote {
 enum Reply {
     /// To the acquire that this token gives up.
     Asked(usize, CancellationToken, Result<Guard, Error>),
-    /// To a raise to this token; with a failure, whether the token is too far ahead of the clock.
-    Raised(usize, u64, Result<(), (Error, bool)>),
+    /// To a raise to this token.
+    Raised(usize, u64, Result<(), Error>),
 }
 
 impl Ballot {
@@ -122,7 +123,7 @@ impl Ballot {
     /// Acquires the lock of all servers that have neither granted it nor are being asked.
     pub(super) async fn ask_rest(&mut self, wait: Duration) {
         // Nobody renews what it has with a fixed lease.
-        let fixed = self.lock.fixed;
+        let fixed = self.lock.terms.fixed;
         let wait = fixed.map_or(wait, |lease| wait.min(lease / 2));
         for place in 0..self.votes.len() {
             let vote = &self.votes[place];
@@ -144,17 +145,16 @@ impl Ballot {
 
     /// Acquires the lock of one server.
     fn ask(&mut self, place: usize, wait: Duration, is_in_line: bool) {
-        let lock = Lock {
-            locks: self.member(place).locks.clone(),
-            at_most: self.lock.at_most.filter(|_| !is_in_line), // the other servers see to it
-            wait: Some(wait),
-            ..self.lock.clone()
-        };
+        let mut lock = self.lock.clone().wait(wait);
+        lock.locks = self.member(place).locks.clone();
+        if is_in_line {
+            lock.terms.at_most = None; // the other servers see to it
+        }
         let leave = self.given_up.child_token();
         let vote = &mut self.votes[place];
         (vote.is_open, vote.is_in_line, vote.leave) = (!is_in_line, is_in_line, leave.clone());
         self.calls.push(Box::pin(async move {
-            let result = lock.acquire_until(&leave).await;
+            let result = lock.acquire_until(leave.clone()).await;
             Reply::Asked(place, leave, result)
         }));
     }
@@ -205,13 +205,13 @@ impl Ballot {
                 vote.is_open = false;
                 match result {
                     Ok(()) => (vote.token, vote.is_raised, vote.error) = (token, true, None),
-                    Err((error, is_ahead)) => {
-                        vote.error = Some(error);
-                        if is_ahead {
+                    Err(error) => {
+                        if error.is("AHEAD") {
                             vote.refused = Some(token);
                         } else {
                             give_up(vote.guard.take());
                         }
+                        vote.error = Some(error);
                     }
                 }
             }
@@ -279,8 +279,12 @@ impl Ballot {
         };
         vote.is_open = true;
         let hold = Arc::clone(guard.hold());
-        let raise = async move { Reply::Raised(place, token, hold.raise(token).await) };
-        self.calls.push(Box::pin(raise));
+        // After any failure but AHEAD it is not known which token the grant has: it has to be given up.
+        let raise = move |state: &mut State, id| state.raise(id, token);
+        self.calls.push(Box::pin(async move {
+            let raised = hold.call("raise", raise, State::confirmed).await;
+            Reply::Raised(place, token, raised)
+        }));
     }
 
     /// Gives up what has been granted. The next round does not meet it.

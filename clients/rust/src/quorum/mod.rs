@@ -7,7 +7,7 @@ mod guard;
 pub use guard::QuorumGuard;
 
 use crate::acquire::acquiring;
-use crate::core::Options;
+use crate::builder::Builder;
 use crate::error::Error;
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -50,7 +50,7 @@ pub struct Quorum {
 struct Shared {
     members: Vec<Member>,
     majority: usize,
-    options: Options,
+    options: Builder,
 }
 
 /// One of the servers.
@@ -62,7 +62,8 @@ struct Member {
 impl Member {
     /// The connection of its session has broken.
     fn is_down(&self) -> bool {
-        self.locks.core().lock().nodes.iter().any(|it| it.is_down)
+        let core = &self.locks.core;
+        core.with(|state| state.nodes.iter().any(|it| it.is_down))
     }
 }
 
@@ -78,7 +79,7 @@ impl Observer for Connections {
 impl Quorum {
     /// The locks of each server, with its address.
     pub(crate) fn new(
-        options: Options,
+        options: Builder,
         servers: impl ExactSizeIterator<Item = (String, Locks)>,
     ) -> Self {
         let majority = servers.len() / 2 + 1;
@@ -97,9 +98,9 @@ impl Quorum {
     }
 
     /// The options of the locks of one server.
-    pub(crate) fn of_one(options: &Options) -> Options {
+    pub(crate) fn of_one(options: &Builder) -> Builder {
         let observer = options.observer.clone();
-        Options {
+        Builder {
             observer: observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>),
             ..options.clone()
         }
@@ -161,9 +162,15 @@ impl QuorumLock {
     /// Every [`ErrorKind`]; the cause names each server and its last error.
     pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
         let (shared, lock) = (&self.quorum.shared, &self.lock);
-        let take = |stop| acquire::take(Arc::clone(shared), lock.clone(), stop);
-        let never = CancellationToken::new();
-        acquiring(&shared.options, lock.key(), &never, take).await
+        let given_up = CancellationToken::new();
+        let taking = acquire::take(Arc::clone(shared), lock.clone(), given_up.clone());
+        acquiring(
+            &shared.options,
+            Arc::clone(&lock.terms.key),
+            given_up,
+            taking,
+        )
+        .await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at

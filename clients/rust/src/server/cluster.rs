@@ -3,8 +3,7 @@
 use super::Server;
 use crate::background::timeout;
 use crate::error::Error;
-use crate::state::reply::{list, number, text};
-use crate::state::{Target, command};
+use crate::state::{Target, command, list, number, text};
 use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
@@ -89,8 +88,11 @@ impl Servers {
 
     /// Where a reply of this server leads; none: nowhere else.
     pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Target> {
-        let address = fault.redirection().filter(|_| self.is_cluster())?;
+        if !self.is_cluster() || !fault.redirects() {
+            return None;
+        }
         self.refresh();
+        let address = fault.cause().rsplit(' ').next()?;
         let host = Some(host_of(&self.server(from))).filter(|_| address.starts_with(':'));
         let node = self.node(&(host.unwrap_or_default() + address));
         let is_asking = fault.is("ASK");
@@ -159,7 +161,7 @@ impl Servers {
 }
 
 fn unknown() -> Error {
-    Error::unsent("no node of the cluster said in time which node serves the key")
+    Error::unsent("cluster", "no node said in time which node serves the key")
 }
 
 fn host_of(server: &Server) -> String {

@@ -6,13 +6,14 @@ pub(crate) use cluster::Servers;
 
 use crate::background::{background, timeout};
 use crate::error::{Error, ErrorKind as LockError};
-use crate::state::Reply;
+use crate::state::Answer;
 use crate::testing::StandIn;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
 use std::collections::HashMap;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
@@ -27,7 +28,7 @@ pub(crate) struct Server {
     links: Mutex<HashMap<Id, Arc<Link>>>,
 }
 
-enum Source {
+pub(crate) enum Source {
     One(Box<Client>),
     Sentinels(Arc<tokio::sync::Mutex<SentinelClient>>),
     StandIn(StandIn),
@@ -42,17 +43,7 @@ impl Server {
         Self::new(address, Source::One(Box::new(client)), reply)
     }
 
-    pub(crate) fn of_sentinels(client: SentinelClient, master: &str, reply: Duration) -> Self {
-        let sentinels = Source::Sentinels(Arc::new(client.into()));
-        Self::new(format!("primary of {master}"), sentinels, reply)
-    }
-
-    pub(crate) fn stand_in(stand_in: &StandIn, reply: Duration) -> Self {
-        let source = Source::StandIn(stand_in.clone());
-        Self::new("stand-in".to_owned(), source, reply)
-    }
-
-    fn new(address: String, source: Source, reply: Duration) -> Self {
+    pub(crate) fn new(address: String, source: Source, reply: Duration) -> Self {
         Self {
             address,
             source,
@@ -75,61 +66,114 @@ impl Server {
                     let sentinels = Arc::clone(sentinels);
                     let ask = async move { sentinels.lock().await.async_get_client().await };
                     let asked = background().spawn(ask).await.expect("no panic");
-                    asked.map_err(|error| not_sent(&error))?
+                    asked.map_err(|error| self.not_connected(&error))?
                 }
                 Source::StandIn(_) => unreachable!("it has no connection"),
             };
             let connecting = client.get_multiplexed_async_connection_with_config(&config);
-            connecting.await.map_err(|error| not_sent(&error))
+            connecting.await.map_err(|error| self.not_connected(&error))
         })
     }
 
     /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
-    pub(crate) async fn send(
-        &self,
-        link: &Link,
-        limit: Duration,
-        commands: Vec<Cmd>,
-    ) -> Vec<Reply> {
-        let (began, count) = (Instant::now(), commands.len());
-        let all = |error: Error| vec![Err(error); count];
+    pub(crate) async fn send(&self, link: &Link, limit: Duration, commands: &[Cmd]) -> Vec<Answer> {
+        let began = Instant::now();
+        let all = |error: Error| vec![Err(error); commands.len()];
         if limit.is_zero() {
-            return all(Error::unsent("no time was left"));
+            return all(Error::unsent(&self.address, "no time was left"));
         }
         if let Source::StandIn(stand_in) = &self.source {
             let answers = commands.iter().map(|command| stand_in.answer(command));
             return futures_util::future::join_all(answers).await;
         }
-        let mut connection = if let Some(connection) = link.get() {
-            connection.clone()
+        let (connection, left) = if let Some(connection) = link.get() {
+            (connection, limit)
         } else {
             let connecting = link.get_or_try_init(|| self.connect());
             match timeout(limit.min(self.reply), connecting).await {
-                Ok(Ok(connection)) => connection.clone(),
+                Ok(Ok(connection)) => (connection, limit.saturating_sub(began.elapsed())),
                 Ok(Err(error)) => return all(error),
-                Err(_) => return all(Error::unsent("no connection in time")),
+                Err(_) => return all(Error::unsent(&self.address, "no connection in time")),
             }
         };
-        let left = limit.saturating_sub(began.elapsed());
-        let replies = timeout(left, exchange(&mut connection, commands)).await;
-        replies.unwrap_or_else(|_| all(Error::unanswered("no answer in time")))
+        let exchanging = self.exchange(connection.clone(), commands);
+        let answers = timeout(left, exchanging).await;
+        answers.unwrap_or_else(|_| all(Error::unanswered(&self.address, "no answer in time")))
+    }
+
+    /// Sends one command.
+    pub(crate) async fn ask(&self, link: &Link, limit: Duration, command: &Cmd) -> Answer {
+        let mut answers = self.send(link, limit, slice::from_ref(command)).await;
+        answers.pop().expect("an answer to each")
+    }
+
+    async fn exchange(
+        &self,
+        mut connection: MultiplexedConnection,
+        commands: &[Cmd],
+    ) -> Vec<Answer> {
+        if let [command] = commands {
+            return vec![self.answer_of(connection.send_packed_command(command).await)];
+        }
+        let count = commands.len();
+        let mut pipeline = redis::Pipeline::with_capacity(count);
+        for command in commands {
+            pipeline.add_command(command.clone());
+        }
+        match connection.send_packed_commands(&pipeline, 0, count).await {
+            Ok(values) => values
+                .into_iter()
+                .map(|value| self.answer_of(Ok(value)))
+                .collect(),
+            Err(error) => vec![Err(self.fault_of(&error)); count],
+        }
     }
 
     /// Sends a command once, over the connection of this runtime. `is_asking`: the server is one that ASK named.
-    pub(crate) async fn call(&self, limit: Duration, is_asking: bool, command: &Cmd) -> Reply {
+    pub(crate) async fn call(&self, limit: Duration, is_asking: bool, command: &Cmd) -> Answer {
         let runtime = Handle::current().id();
         let link = Arc::clone(self.links().entry(runtime).or_default());
-        let asking = is_asking.then(|| redis::cmd("ASKING"));
-        let commands = asking.into_iter().chain([command.clone()]).collect();
-        let mut replies = self.send(&link, limit, commands).await;
-        let reply = replies.pop().expect("a reply to each");
+        let answer = if is_asking {
+            let commands = [redis::cmd("ASKING"), command.clone()];
+            let mut answers = self.send(&link, limit, &commands).await;
+            answers.pop().expect("an answer to each")
+        } else {
+            self.ask(&link, limit, command).await
+        };
         let is_bad = |fault: &Error| fault.is_broken() || fault.is("READONLY");
-        if reply.as_ref().is_err_and(is_bad) {
+        if answer.as_ref().is_err_and(is_bad) {
             // It may be dead, or lead to an old primary.
             self.links()
                 .retain(|_, current| !Arc::ptr_eq(current, &link));
         }
-        reply
+        answer
+    }
+
+    fn answer_of(&self, reply: Result<Value, RedisError>) -> Answer {
+        let reply = reply.and_then(Value::extract_error);
+        reply.map_err(|error| self.fault_of(&error))
+    }
+
+    /// What an error of redis-rs means to a call that was sent.
+    fn fault_of(&self, error: &RedisError) -> Error {
+        let detail = error.detail().unwrap_or_default();
+        match error.code() {
+            Some(code) => Error::reply(&self.address, &format!("{code} {detail}")),
+            None => Error::unanswered(&self.address, error),
+        }
+    }
+
+    /// What an error of redis-rs means to a connection that did not come to be.
+    fn not_connected(&self, error: &RedisError) -> Error {
+        match error.kind() {
+            _ if error.code().is_some() => self.fault_of(error),
+            ErrorKind::AuthenticationFailed
+            | ErrorKind::InvalidClientConfig
+            | ErrorKind::RESP3NotSupported => {
+                Error::new(LockError::Refused, format!("{}: {error}", self.address))
+            }
+            _ => Error::unsent(&self.address, error),
+        }
     }
 
     fn links(&self) -> MutexGuard<'_, HashMap<Id, Arc<Link>>> {
@@ -139,46 +183,5 @@ impl Server {
     /// Closes the connections, once nothing uses them.
     pub(crate) fn close(&self) {
         self.links().clear();
-    }
-}
-
-async fn exchange(connection: &mut MultiplexedConnection, commands: Vec<Cmd>) -> Vec<Reply> {
-    if let [command] = &commands[..] {
-        return vec![reply_of(connection.send_packed_command(command).await)];
-    }
-    let count = commands.len();
-    let mut pipeline = redis::Pipeline::with_capacity(count);
-    for command in commands {
-        pipeline.add_command(command);
-    }
-    match connection.send_packed_commands(&pipeline, 0, count).await {
-        Ok(values) => values.into_iter().map(Ok).map(reply_of).collect(),
-        Err(error) => vec![Err(fault_of(&error)); count],
-    }
-}
-
-fn reply_of(reply: Result<Value, RedisError>) -> Reply {
-    match reply.and_then(Value::extract_error) {
-        Ok(value) => Ok(value),
-        Err(error) => Err(fault_of(&error)),
-    }
-}
-
-/// What an error of redis-rs means to a call that was sent.
-fn fault_of(error: &RedisError) -> Error {
-    match error.code() {
-        Some(code) => Error::reply(&format!("{code} {}", error.detail().unwrap_or_default())),
-        None => Error::unanswered(error),
-    }
-}
-
-/// What an error of redis-rs means to a connection that did not come to be.
-fn not_sent(error: &RedisError) -> Error {
-    match error.kind() {
-        _ if error.code().is_some() => fault_of(error),
-        ErrorKind::AuthenticationFailed
-        | ErrorKind::InvalidClientConfig
-        | ErrorKind::RESP3NotSupported => Error::new(LockError::Refused, error.to_string()),
-        _ => Error::unsent(error),
     }
 }

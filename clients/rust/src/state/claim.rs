@@ -1,10 +1,11 @@
 //! One acquire: first a wait, then a grant.
 
+use super::Ended;
 use super::reply::{bytes, text};
 use super::time::{FAR, Time, millis};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -12,20 +13,11 @@ use tokio_util::sync::CancellationToken;
 /// The shortest lease that the server renews.
 pub(crate) const LEAST_LEASE: Duration = Duration::from_secs(1);
 
-/// Identifies a claim: no two claims of a client have the same key and owner.
+/// Identifies a wait or a grant: no two of a client have the same key and owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) key: Arc<[u8]>,
     pub(crate) owner: Arc<str>,
-}
-
-/// How many may have the lock at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    #[default]
-    Exclusive,
-    Shared,
-    Permits(u32),
 }
 
 impl Name {
@@ -42,14 +34,25 @@ impl ToRedisArgs for Name {
     }
 }
 
-impl ToRedisArgs for Mode {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        match self {
-            Self::Exclusive => {}
-            Self::Shared => out.write_arg(b"SHARED"),
-            Self::Permits(most) => ("LIMIT", *most).write_redis_args(out),
-        }
-    }
+/// How a lock is acquired.
+#[derive(Clone, Default)]
+pub(crate) struct Terms {
+    pub(crate) key: Arc<[u8]>,
+    /// How many may have the lock at once; none: any number.
+    pub(crate) limit: Option<u32>,
+    /// None: without a limit.
+    pub(crate) wait: Option<Duration>,
+    /// A lease that is not renewed: the grant leaves the session before the user has it.
+    pub(crate) fixed: Option<Duration>,
+    /// The longest time of the grant.
+    pub(crate) at_most: Option<Duration>,
+    /// The owner and the token of a grant to adopt, instead of a new one.
+    pub(crate) adopts: Option<(Arc<str>, u64)>,
+}
+
+/// The words for a limit; without them it is 1, and 0 stands for none.
+pub(super) fn words_of(limit: Option<u32>) -> Option<(&'static str, u32)> {
+    (limit != Some(1)).then_some(("LIMIT", limit.unwrap_or(0)))
 }
 
 /// Where a command goes.
@@ -60,16 +63,22 @@ pub(crate) struct Target {
     pub(crate) is_asking: bool,
 }
 
-/// How far a claim has come. A wait is asked for, in line, or over (ended without a grant); a grant is held, lost or released. A grant that is held and whose time has passed is unsure.
+impl Target {
+    pub(crate) fn of(node: usize) -> Self {
+        let is_asking = false;
+        Self { node, is_asking }
+    }
+}
+
+/// How far a claim has come. A grant that is held and whose time has passed is unsure. What has ended has a failure: why
+/// there is no grant, or why it is held no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     #[default]
     Asked,
     InLine,
-    Over,
     Held,
-    Lost,
-    Released,
+    Ended,
 }
 
 /// The owner of a task; none means that the next acquire uses a fresh one.
@@ -77,14 +86,12 @@ pub(crate) enum Phase {
 pub(crate) struct TaskOwner(Mutex<Option<Arc<str>>>);
 
 impl TaskOwner {
-    pub(crate) fn get(&self) -> Option<Arc<str>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    pub(super) fn get(&self) -> Option<Arc<str>> {
+        let owner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        owner.clone()
     }
 
-    pub(crate) fn set(&self, owner: Option<Arc<str>>) {
+    pub(super) fn set(&self, owner: Option<Arc<str>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = owner;
     }
 }
@@ -94,93 +101,85 @@ impl TaskOwner {
 pub(crate) struct Caller {
     /// The claim has changed.
     pub(crate) changed: Notify,
+    /// Cancelled when the caller gives the acquire up.
+    pub(crate) given_up: CancellationToken,
     /// Cancelled when the grant is lost.
     pub(crate) lost: CancellationToken,
-    /// Why it is lost.
-    pub(crate) loss: OnceLock<Error>,
 }
 
 /// One acquire: first a wait, then a grant.
 #[derive(Default)]
 pub(crate) struct Claim {
     pub(crate) name: Name,
-    pub(crate) mode: Mode,
-    /// The lease of the grant.
-    pub(crate) lease: Duration,
-    /// The lease is not renewed: the grant leaves the session before the user has it.
-    pub(crate) is_fixed: bool,
-    /// The token of a grant to adopt, instead of a new one.
-    pub(crate) adopts: Option<u64>,
+    pub(crate) terms: Terms,
     pub(crate) task: Option<Arc<TaskOwner>>,
-    pub(crate) caller: Arc<Caller>,
-    /// Its caller has dropped the acquire.
-    pub(crate) given_up: CancellationToken,
+    /// Its caller removes it.
+    pub(crate) caller: Weak<Caller>,
     /// The server that has the lock.
     pub(crate) to: Target,
-    pub(crate) phase: Phase,
+    pub(super) phase: Phase,
     /// The session of the place, or of the grant; 0: none.
-    pub(crate) session: u64,
+    pub(super) session: u64,
     pub(crate) token: u64,
     pub(crate) holds: u64,
-    /// The user has the grant.
-    pub(crate) is_handed_over: bool,
-    /// The time of one try.
-    pub(crate) limit: Duration,
-    /// The end of asking without a reply.
-    pub(crate) asked_end: Time,
-    /// When the caller gives up at the latest.
-    pub(crate) last: Time,
-    /// Acquires without a reply, which the server may still carry out.
-    pub(super) open: usize,
-    /// The error of the last try, or the end without a grant.
-    pub(super) cause: Option<Error>,
-    /// The next try is not sent before.
-    pub(crate) resume: Time,
-    /// The reason of the loss. A grant that is held and has one may be at another node of the cluster.
-    pub(super) reason: String,
-    /// See `State::sure`.
+    /// The lease of the grant.
+    pub(super) lease: Duration,
+    /// Until when nobody else has the lock.
     pub(super) sure: Time,
     /// No POLL sent before makes it sure, and no ACQUIRE sent before brings a place.
     pub(super) from: Time,
+    /// Since when the server has not answered after `sure`.
+    pub(super) tried: Time,
+    /// Another node of the cluster may have the grant: the reason of its loss if not.
+    pub(super) doubt: Option<&'static str>,
+    /// The user has the grant.
+    pub(super) is_handed_over: bool,
+    /// When the user got the grant.
+    pub(crate) taken: Time,
+    /// The error of the last try to acquire, or the end.
+    pub(super) failure: Option<Error>,
+    /// An acquire had no reply, so the server may still carry it out.
+    pub(super) is_open: bool,
+    /// The time of one try.
+    pub(super) limit: Duration,
+    /// The end of asking without a reply.
+    pub(super) asked_end: Time,
     /// The end of the caller's time.
     pub(super) end: Time,
-    queues: bool,
+    /// When the caller gives up at the latest.
+    pub(super) last: Time,
 }
 
 impl Claim {
-    /// A claim that waits for this long from now on; none: without a limit. `reply` is the time of a reply.
-    pub(crate) fn new(name: Name, wait: Option<Duration>, reply: Duration, at: Time) -> Self {
-        let most = FAR.saturating_sub(at + reply);
-        let wait = wait.map_or(most, |wait| wait.min(most));
-        let asking = wait.max(reply);
+    /// A claim that is not asked for yet.
+    pub(crate) fn new(name: Name, terms: Terms, caller: &Arc<Caller>, to: Target) -> Self {
         Self {
             name,
-            holds: 1,
-            limit: reply.min(asking / 2),
-            asked_end: at + asking,
-            last: at + wait + reply,
-            end: at + wait,
-            queues: !wait.is_zero(),
+            terms,
+            caller: Arc::downgrade(caller),
+            to,
             ..Self::default()
         }
     }
 
     /// Asks for the lock. HOLDS 1 makes it safe to repeat.
-    pub(crate) fn acquire_command(&self, session: u64, at: Time) -> Cmd {
-        let lease = millis(self.lease.max(LEAST_LEASE));
-        let (lease, session) = (("PX", lease), ("SESSION", session));
-        if let Some(token) = self.adopts {
-            return command!["LOCK.RENEW", &self.name, lease, session, "TOKEN", token];
+    pub(super) fn acquire_command(&self, session: u64, at: Time) -> Cmd {
+        let (name, limit) = (&self.name, words_of(self.terms.limit));
+        let lease = ("PX", millis(self.lease.max(LEAST_LEASE)));
+        let session = ("SESSION", session);
+        if let Some((_, token)) = self.terms.adopts {
+            return command!["LOCK.RENEW", name, lease, session, "TOKEN", token];
         }
         let left = match self.last {
             FAR => 0,
             _ => millis(self.end.saturating_sub(at)).max(1),
         };
-        let (mode, queue) = (self.mode, self.queues.then_some(("QUEUE", left)));
+        let waits = self.terms.wait != Some(Duration::ZERO);
+        let queue = waits.then_some(("QUEUE", left));
         command![
             "LOCK.ACQUIRE",
-            &self.name,
-            mode,
+            name,
+            limit,
             lease,
             "HOLDS",
             1,
@@ -190,20 +189,30 @@ impl Claim {
     }
 
     /// The user's own release. It alone names the session, so that the server reports no loss.
-    pub(crate) fn release_command(&self) -> Cmd {
+    pub(super) fn release_command(&self) -> Cmd {
         let (holds, token) = (("HOLDS", self.holds), ("TOKEN", self.token));
         let session = (self.session != 0).then_some(("SESSION", self.session));
         command!["LOCK.RELEASE", &self.name, holds, token, session]
     }
 
-    /// Moves the grant to a session.
-    pub(crate) fn renew_command(&self, session: u64) -> Cmd {
-        let (name, token) = (&self.name, self.token);
-        command!["LOCK.RENEW", name, "SESSION", session, "TOKEN", token]
+    /// Renews the grant with its lease, wherever it is; a session moves it there.
+    pub(super) fn renew_command(&self, session: Option<u64>) -> Cmd {
+        let session = session.map(|session| ("SESSION", session));
+        command!["LOCK.RENEW", &self.name, "TOKEN", self.token, session]
+    }
+
+    pub(super) fn ended(&self) -> Ended {
+        (self.name.clone(), self.token)
     }
 
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Asked | Phase::InLine)
+    }
+
+    /// Its grant has ended otherwise than by its release.
+    pub(super) fn is_lost(&self) -> bool {
+        let failure = self.failure.as_ref().map(Error::kind);
+        self.phase == Phase::Ended && failure == Some(ErrorKind::Lost)
     }
 
     pub(super) fn renounce_owner(&self) {

@@ -1,125 +1,111 @@
 //! The rules of grants.
 
-use super::claim::{Caller, Mode, Phase};
-use super::reply::grant_in;
+use super::claim::{Caller, Name, Phase, words_of};
 use super::time::{FAR, millis};
-use super::{Ended, Id, Reply, State, Time};
+use super::{Id, Reply, State, Target};
 use crate::error::{Error, ErrorKind};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The outcome of a call about a grant.
-pub(crate) struct Answer {
-    /// When the last try was sent.
-    pub(crate) sent: Time,
-    pub(crate) reply: Reply,
-    /// An earlier try had no reply.
-    pub(crate) was_open: bool,
-}
-
 impl State {
-    /// Until when nobody else has the lock.
-    pub(crate) fn sure(&self, id: Id) -> Time {
-        let claim = &self.claims[&id];
-        let node = &self.nodes[claim.to.node];
-        let polled = || node.sures.iter().find(|sure| sure.sent > claim.from); // the grant was known then
-        let is_in_session = claim.session != 0 && claim.session == node.session;
-        let polled = if is_in_session { polled() } else { None };
-        polled.map_or(claim.sure, |polled| polled.till.max(claim.sure))
-    }
-
     /// Fails if the grant has ended.
     pub(crate) fn require_held(&self, id: Id) -> Result<(), Error> {
         let claim = &self.claims[&id];
-        match claim.phase {
-            Phase::Lost => Err(Error::new(ErrorKind::Lost, claim.reason.clone())),
-            _ if self.is_closed => Err(Error::closed()),
-            Phase::Held => Ok(()),
-            _ => Err(Error::misuse("it was released already")),
-        }
+        let failure = claim.failure.as_ref();
+        let failure = failure.filter(|_| claim.phase == Phase::Ended);
+        failure.map_or(Ok(()), |failure| Err(failure.clone()))
     }
 
-    /// The caller of a claim that has changed, and the loss, if it is to be reported now.
-    pub(crate) fn notice(&self, id: Id) -> Option<(Arc<Caller>, Option<Error>)> {
+    /// How long it is sure that nobody else has the lock.
+    pub(crate) fn remaining(&self, id: Id) -> Duration {
+        let claim = &self.claims[&id];
+        let held = (claim.phase == Phase::Held).then_some(claim.sure);
+        held.unwrap_or_default().saturating_sub(self.at)
+    }
+
+    /// Why the grant was lost, once the user had it.
+    pub(crate) fn loss(&self, id: Id) -> Option<Error> {
+        let claim = &self.claims[&id];
+        let loss = claim.failure.clone();
+        let loss = loss.filter(|_| claim.is_lost() && claim.is_handed_over);
+        loss.map(|loss| loss.of("hold", &claim.name.key))
+    }
+
+    /// The caller of a claim that has changed, its loss, and whether the grant is to be looked for by `find`.
+    pub(crate) fn notice(&self, id: Id) -> Option<(Id, Arc<Caller>, Option<Error>, bool)> {
         let claim = self.claims.get(&id)?;
-        let caller = Arc::clone(&claim.caller);
-        if claim.phase != Phase::Lost || !claim.is_handed_over {
-            return Some((caller, None));
-        }
-        let loss = Error::new(ErrorKind::Lost, claim.reason.clone()).of("hold", &claim.name.key);
-        let is_new = caller.loss.set(loss.clone()).is_ok();
-        Some((caller, is_new.then_some(loss)))
+        let is_sought = claim.phase == Phase::Held && claim.doubt.is_some();
+        Some((id, claim.caller.upgrade()?, self.loss(id), is_sought))
     }
 
     pub(super) fn lose(&mut self, id: Id, reason: String) {
-        if self.claims[&id].phase == Phase::Lost {
-            return;
+        if !self.claims[&id].is_lost() {
+            self.end(id, Error::new(ErrorKind::Lost, reason));
+            self.claim(id).renounce_owner();
         }
-        self.forget(id);
-        let claim = self.claim(id);
-        claim.phase = Phase::Lost;
-        if claim.reason.is_empty() {
-            claim.reason = reason;
-        }
-        claim.renounce_owner();
-        self.changed.push(id);
-    }
-
-    pub(super) fn ended_of(&self, id: Id) -> Ended {
-        let claim = &self.claims[&id];
-        (claim.name.clone(), claim.token)
     }
 
     /// A reply shows that the grant is lost: for the reason that the server reported, or else by that reply.
-    pub(super) fn gone(&mut self, id: Id, fault: &Error) {
-        let reported = self.losses.get(&self.ended_of(id));
-        let reason = reported.map(|(reason, _)| reason.clone());
-        let reason = reason.unwrap_or_else(|| format!("gone ({})", fault.word()));
+    fn gone(&mut self, id: Id, fault: &Error) {
+        let claim = &self.claims[&id];
+        let reported = self.losses.get(&claim.ended()).cloned();
+        let doubt = claim.doubt.map(ToOwned::to_owned);
+        let reason = doubt.or(reported);
+        let reason = reason.unwrap_or_else(|| format!("gone ({})", fault.word));
         self.lose(id, reason);
     }
 
     /// The command that asks whether the grant stands, for `confirmed`.
-    pub(crate) fn check(&self, id: Id) -> Result<Cmd, Error> {
+    pub(crate) fn check(&mut self, id: Id) -> Cmd {
         let claim = &self.claims[&id];
-        let command = command!["LOCK.FENCE", &*claim.name.key, claim.token];
-        self.require_held(id).map(|()| command)
+        command!["LOCK.FENCE", &*claim.name.key, claim.token]
     }
 
-    /// The command that adds a hold, for `confirmed`.
-    pub(crate) fn enter(&self, id: Id, mode: Mode) -> Result<Cmd, Error> {
+    /// The command that adds a hold, for `entered`.
+    pub(crate) fn enter(&mut self, id: Id, limit: Option<u32>) -> Cmd {
         let claim = &self.claims[&id];
         let (lease, holds) = (("PX", millis(claim.lease)), ("HOLDS", claim.holds + 1));
-        let (name, token) = (&claim.name, claim.token);
-        let command = command!["LOCK.ACQUIRE", name, mode, lease, holds, "TOKEN", token];
-        self.require_held(id).map(|()| command)
+        let (name, token) = (&claim.name, ("TOKEN", claim.token));
+        command!["LOCK.ACQUIRE", name, words_of(limit), lease, holds, token]
+    }
+
+    /// Applies what became of a re-entry.
+    pub(crate) fn entered(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
+        self.confirmed(id, reply)?;
+        self.claim(id).holds += 1;
+        Ok(())
+    }
+
+    /// The command that lifts the token of the grant, for `confirmed`.
+    pub(crate) fn raise(&mut self, id: Id, token: u64) -> Cmd {
+        let mut command = self.claims[&id].renew_command(None);
+        command.arg("RAISE").arg(token);
+        command
     }
 
     /// The command that gives the grant this lease, for `confirmed`. `leaves`: it also takes the grant out of its
     /// session, for `left`. Until it is answered, no POLL counts.
-    pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Result<Cmd, Error> {
-        self.require_held(id)?;
-        let sure = self.sure(id).min(self.at + lease);
-        let ended = self.ended_of(id);
-        let claim = self.claims.get_mut(&id).expect("held");
+    pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Cmd {
+        let at = self.at;
+        let claim = self.claims.get_mut(&id).expect("a claim");
         let node = &mut self.nodes[claim.to.node];
+        let ended = claim.ended();
         let is_repeated = claim.from == FAR && node.leaving.contains(&ended);
         if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
         }
-        (claim.sure, claim.from) = (sure, FAR);
-        node.soonest = node.soonest.min(sure);
-        let session = leaves.then_some(("SESSION", 0));
-        let (lease, token) = (("PX", millis(lease)), ("TOKEN", claim.token));
-        Ok(command!["LOCK.RENEW", &claim.name, lease, token, session])
+        (claim.sure, claim.from) = (claim.sure.min(at + lease), FAR);
+        let mut command = claim.renew_command(leaves.then_some(0));
+        command.arg("PX").arg(millis(lease));
+        command
     }
 
-    /// Applies what became of a check, a re-entry or a renewal.
-    pub(crate) fn confirmed(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
-        let at = self.at;
-        let fault = answer.reply.as_ref().err();
+    /// Applies what became of a check, a re-entry, a renewal or a raise, which changes the token.
+    pub(crate) fn confirmed(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
+        let (at, fault) = (self.at, reply.fault());
         let claim = self.claim(id);
-        if fault.is_some_and(Error::may_arrive) {
+        if fault.is_some_and(|fault| fault.is_open) {
             claim.renounce_owner();
         } else if claim.from == FAR {
             claim.from = at;
@@ -128,29 +114,26 @@ impl State {
             self.gone(id, fault);
         }
         self.require_held(id)?;
-        let sure = self.sure(id);
-        let claim = self.claims.get_mut(&id).expect("held");
-        if let Some(fault) = fault {
-            return Err(fault.clone().at(&self.nodes[claim.to.node].address));
+        if let Some((token, lease)) = reply.grant() {
+            let claim = self.claim(id);
+            (claim.token, claim.lease) = (token, lease);
+            claim.sure = claim.sure.max(reply.sent + lease);
+            let ended = claim.ended();
+            if let Some(reason) = self.losses.get(&ended).cloned() {
+                self.lose(id, reason); // it was reported before this reply named the token
+            }
         }
-        if let Some((_, lease)) = grant_in(&answer.reply) {
-            claim.lease = lease;
-            claim.sure = sure.max(answer.sent + lease);
-        }
-        Ok(())
+        self.require_held(id)?;
+        fault.map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
     /// Applies what became of a renewal that takes the grant out of its session.
-    pub(crate) fn left(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
-        let (ended, node) = (self.ended_of(id), self.claims[&id].to.node);
-        if answer
-            .reply
-            .as_ref()
-            .is_err_and(|fault| !fault.may_arrive())
-        {
+    pub(crate) fn left(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
+        let (ended, node) = (self.claims[&id].ended(), self.claims[&id].to.node);
+        if reply.fault().is_some_and(|fault| !fault.is_open) {
             self.nodes[node].end_leave(&ended);
         }
-        self.confirmed(id, answer)?;
+        self.confirmed(id, reply)?;
         self.nodes[node].grants.remove(&id);
         let claim = self.claim(id);
         (claim.session, claim.is_handed_over) = (0, true);
@@ -159,87 +142,149 @@ impl State {
 
     /// Forgets a grant that is left to others.
     pub(crate) fn let_go(&mut self, id: Id) {
-        self.forget(id);
-        let claim = self.claim(id);
-        claim.phase = Phase::Released;
-        claim.renounce_owner();
+        self.end(id, Error::released());
+        self.claim(id).renounce_owner();
     }
 
     /// Takes a hold away, and returns the command for it: from here on it is not held.
-    pub(crate) fn release(&mut self, id: Id) -> Result<Cmd, Error> {
-        self.require_held(id)?;
+    pub(crate) fn release(&mut self, id: Id) -> Cmd {
         let claim = self.claim(id);
         claim.holds -= 1;
         if claim.holds == 0 {
-            claim.phase = Phase::Released;
-            self.forget(id);
+            self.end(id, Error::released());
         }
-        Ok(self.claims[&id].release_command())
+        self.claims[&id].release_command()
     }
 
     /// Applies what became of a release.
-    pub(crate) fn released(&mut self, id: Id, answer: &Answer) -> Result<(), Error> {
-        let fault = answer.reply.as_ref().err();
+    pub(crate) fn released(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
         let claim = &self.claims[&id];
-        if answer.was_open || fault.is_some_and(Error::may_arrive) {
+        let fault = reply.fault();
+        if reply.was_open || fault.is_some_and(|fault| fault.is_open) {
             claim.renounce_owner();
         }
         let Some(fault) = fault else { return Ok(()) };
-        let (ended, holds, node) = (self.ended_of(id), claim.holds, claim.to.node);
+        let (ended, node) = (claim.ended(), &mut self.nodes[claim.to.node]);
         if fault.is_gone() {
-            if holds == 0 && answer.was_open && !self.losses.contains_key(&ended) {
+            if claim.holds == 0 && reply.was_open && !self.losses.contains_key(&ended) {
                 return Ok(());
             }
             self.gone(id, fault);
-            return Err(Error::new(ErrorKind::Lost, self.claims[&id].reason.clone()));
+            return self.require_held(id);
         }
-        if holds > 0 {
+        if claim.holds > 0 {
             // Its release is not repeated: a re-entry may have come between.
         } else if fault.is_passing() {
-            let command = claim.release_command();
-            self.finish_later(node, ended, command);
+            let again = (claim.to.node, claim.release_command());
+            self.unfinished.insert(ended, again);
         } else {
             // The server would go on to renew the grant: leave its session.
-            let session = claim.session;
-            let node = &mut self.nodes[node];
-            node.is_leaving |= session != 0 && session == node.session;
+            node.is_leaving |= claim.session != 0 && claim.session == node.session;
         }
-        Err(fault.clone().at(&self.nodes[node].address))
+        Err(fault.clone())
     }
 
-    /// When a grant ends by itself, and why: at this maximum time, or with its fixed lease. None: it has ended.
-    pub(crate) fn end_of(&self, id: Id, most: Time) -> Option<(Time, &'static str)> {
-        let (sure, claim) = (self.sure(id), &self.claims[&id]);
-        let end = if claim.is_fixed && sure <= most {
-            (sure, "expired")
-        } else {
-            (most, "its maximum time is over")
+    /// When a grant ends by itself: at its maximum time, or with its fixed lease. At that time it is lost, and the
+    /// command that releases it is returned, for `released`. None: it has ended before.
+    pub(crate) fn expire(&mut self, id: Id) -> Option<Result<Cmd, Duration>> {
+        let at = self.at;
+        let claim = self.claim(id);
+        let most = claim.terms.at_most.map_or(FAR, |most| claim.taken + most);
+        let (end, reason) = match claim.terms.fixed {
+            Some(_) if claim.sure <= most => (claim.sure, "expired"),
+            _ => (most, "its maximum time is over"),
         };
-        (claim.phase == Phase::Held).then_some(end)
-    }
-
-    /// Ends a grant for this reason. It returns the command that releases it, for `released`.
-    pub(crate) fn end(&mut self, id: Id, reason: &str) -> Cmd {
-        self.lose(id, reason.to_owned());
-        let claim = self.claim(id);
+        if claim.phase != Phase::Held {
+            return None;
+        }
+        if at < end {
+            return Some(Err(end.saturating_sub(at)));
+        }
         claim.holds = 0;
-        claim.release_command()
+        let name = claim.name.clone();
+        self.begin_call(&name);
+        self.lose(id, reason.to_owned());
+        Some(Ok(self.claims[&id].release_command()))
     }
 
-    /// Has the loop ask whether a grant that is reported lost is at another node of the cluster. It is unsure until then.
-    pub(super) fn doubt(&mut self, id: Id, reason: String) {
-        let (at, sure) = (self.at, self.sure(id));
+    /// Marks a grant that another node of the cluster may have. It is unsure until `moved`.
+    pub(super) fn doubt(&mut self, id: Id, reason: &'static str) {
+        let at = self.at;
         let claim = self.claim(id);
-        (claim.sure, claim.session, claim.reason) = (sure.min(at), 0, reason);
-        let node = claim.to.node;
-        self.nodes[node].is_outside = true;
+        if reason != "moved" {
+            claim.sure = claim.sure.min(at);
+        }
+        (claim.doubt, claim.session) = (Some(reason), 0);
+        self.changed.push(id);
     }
 
-    /// Follows the reply that has lifted the token of a grant. Its loss may have been reported before.
-    pub(crate) fn raised(&mut self, id: Id, token: u64) {
-        self.claim(id).token = token;
-        if let Some((reason, _)) = self.losses.get(&self.ended_of(id)) {
-            self.lose(id, reason.clone());
+    /// The command that looks for a grant in the cluster, for `moved`; none: there is nothing to look for any more.
+    pub(crate) fn find(&mut self, id: Id) -> Option<(Name, Cmd)> {
+        let claim = self.claims.get(&id).filter(|claim| claim.doubt.is_some())?;
+        let (name, find) = (claim.name.clone(), claim.renew_command(None));
+        self.begin_call(&name);
+        Some((name, find))
+    }
+
+    /// Applies the reply to the RENEW of a grant that was not in this session of a node. Session 0: it was looked for in
+    /// the cluster, and the loop of the node that has it moves it to its session.
+    pub(crate) fn moved(&mut self, id: Id, session: u64, reply: &Reply) {
+        let (at, node) = (self.at, reply.node);
+        let Some(claim) = self.claims.get_mut(&id) else {
+            return;
+        };
+        let is_moving = match session {
+            0 => claim.doubt.is_some(),
+            _ => self.nodes[node].grants.contains(&id),
+        };
+        if claim.phase != Phase::Held || !is_moving {
+            return;
+        }
+        let reported = self.losses.get(&claim.ended()).cloned();
+        match (reply.grant(), reply.fault()) {
+            (Some((_, lease)), _) if reported.is_none() => {
+                self.nodes[claim.to.node].grants.remove(&id);
+                self.nodes[node].grants.insert(id);
+                self.nodes[node].moves |= session == 0;
+                (claim.to.node, claim.session, claim.doubt) = (node, session, None);
+                if reply.sent > claim.from {
+                    // No other RENEW was under way.
+                    (claim.sure, claim.from) = (claim.sure.max(reply.sent + lease), at);
+                }
+            }
+            (Some(_), _) => self.lose(id, reported.unwrap_or_default()),
+            (_, Some(fault)) if fault.is_gone() => self.gone(id, fault),
+            _ if claim.doubt == Some("deleted") => self.lose(id, "deleted".to_owned()),
+            (_, Some(fault)) if session != 0 && self.is_cluster && fault.redirects() => {
+                self.doubt(id, "moved");
+            }
+            _ => {
+                claim.doubt = None; // it is asked for again
+                let node = claim.to.node;
+                self.nodes[node].moves = true;
+            }
+        }
+    }
+
+    /// The waits and grants that depend on the session of a node of a cluster, with their keys, for `relocate`.
+    pub(crate) fn at_node(&self, node: usize) -> Vec<(Id, Arc<[u8]>)> {
+        let is_there = |id: &&Id| self.claims[id].to.node == node;
+        let there = self.names.values().filter(is_there);
+        let key = |id: &Id| (*id, Arc::clone(&self.claims[id].name.key));
+        there.map(key).collect()
+    }
+
+    /// Has a claim asked for where its key is now: not at this node of the cluster any more, but at the other.
+    pub(crate) fn relocate(&mut self, id: Id, from: usize, to: usize) {
+        let claim = self.claims.get_mut(&id);
+        let Some(claim) = claim.filter(|claim| claim.to.node == from) else {
+            return;
+        };
+        if claim.is_waiting() {
+            claim.to = Target::of(to);
+            self.ask_again(id);
+        } else if claim.phase == Phase::Held && claim.doubt.is_none() {
+            self.doubt(id, "moved");
         }
     }
 }

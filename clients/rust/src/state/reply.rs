@@ -1,17 +1,45 @@
 //! What the server's replies say.
 
+use super::Time;
 use crate::error::Error;
 use redis::Value;
 use std::time::Duration;
 
-/// The answer to one command.
-pub(crate) type Reply = Result<Value, Error>;
+/// What one command got.
+pub(crate) type Answer = Result<Value, Error>;
 
-/// The token and the lease in the reply of ACQUIRE and RENEW.
-pub(crate) fn grant_in(reply: &Reply) -> Option<(u64, Duration)> {
-    match list(reply.as_ref().ok()?) {
-        [token, _, _, lease, ..] => Some((number(token), Duration::from_millis(number(lease)))),
-        _ => None,
+/// The answer to one command, or to the last try of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) value: Answer,
+    /// The node that was asked.
+    pub(crate) node: usize,
+    /// When the command was sent.
+    pub(crate) sent: Time,
+    /// An earlier try had no reply.
+    pub(crate) was_open: bool,
+}
+
+impl Reply {
+    pub(crate) fn new(value: Answer, node: usize, sent: Time) -> Self {
+        Self {
+            value,
+            node,
+            sent,
+            was_open: false,
+        }
+    }
+
+    pub(crate) fn fault(&self) -> Option<&Error> {
+        self.value.as_ref().err()
+    }
+
+    /// The token and the lease in the reply of ACQUIRE and RENEW.
+    pub(crate) fn grant(&self) -> Option<(u64, Duration)> {
+        match list(self.value.as_ref().ok()?) {
+            [token, _, _, lease, ..] => Some((number(token), Duration::from_millis(number(lease)))),
+            _ => None,
+        }
     }
 }
 
@@ -23,7 +51,7 @@ pub(crate) fn number(value: &Value) -> u64 {
     }
 }
 
-pub(crate) fn bytes(value: &Value) -> &[u8] {
+pub(super) fn bytes(value: &Value) -> &[u8] {
     match value {
         Value::BulkString(bytes) => bytes,
         Value::SimpleString(text) => text.as_bytes(),
@@ -36,21 +64,12 @@ pub(crate) fn text(value: &Value) -> String {
 }
 
 pub(crate) fn list(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(parts) => parts,
-        _ => &[],
-    }
+    value.as_sequence().unwrap_or_default()
 }
 
 /// A field of a map, which RESP2 sends as a flat array.
-pub(crate) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
-    let is_it = |key: &Value| bytes(key) == name.as_bytes();
-    let found = match value {
-        Value::Map(pairs) => pairs.iter().find(|(key, _)| is_it(key)).map(|(_, it)| it),
-        _ => list(value)
-            .chunks_exact(2)
-            .find(|pair| is_it(&pair[0]))
-            .map(|pair| &pair[1]),
-    };
-    found.unwrap_or(&Value::Nil)
+pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
+    let mut fields = value.as_map_iter().into_iter().flatten();
+    let found = fields.find(|(key, _)| bytes(key) == name.as_bytes());
+    found.map_or(&Value::Nil, |(_, value)| value)
 }

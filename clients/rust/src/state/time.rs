@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) type Time = Duration;
 
 /// The end of a wait without a limit.
-pub(crate) const FAR: Time = Duration::from_secs(1 << 40);
+pub(super) const FAR: Time = Duration::from_secs(1 << 40);
 
 /// The longest time that the server takes.
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -1,66 +1,76 @@
 //! The rules of waits.
 
-use super::claim::{Claim, Name, Phase, Target};
-use super::reply::grant_in;
+use super::claim::{Claim, Name, Phase, Target, TaskOwner};
+use super::time::FAR;
 use super::{Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Cmd, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// The next step of the caller of an acquire.
+/// What the caller of an acquire does next.
 #[derive(Debug)]
 pub(crate) enum Step {
     Done,
-    /// Send this ACQUIRE.
-    Send(Asked),
+    /// Send this ACQUIRE there in this session. The reply, which has this time, is for `answered`.
+    Send(Cmd, Target, u64, Duration),
     /// Wait to be woken, no longer than this.
     Rest(Duration),
 }
 
-/// An ACQUIRE that is sent, for `answered`.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) command: Cmd,
-    pub(crate) id: Id,
-    pub(crate) call: u64,
-    pub(crate) name: Name,
-    pub(crate) to: Target,
-    pub(crate) session: u64,
-    pub(crate) sent: Time,
-    /// The time for the reply.
-    pub(crate) limit: Duration,
-}
-
 impl State {
-    /// Registers a wait before its call is sent: its event may arrive before its reply.
-    pub(crate) fn ask(&mut self, claim: Claim) -> Result<Id, Error> {
+    /// Registers a wait before its call is sent: its event may arrive before its reply. Its owner is fresh, unless its
+    /// task has one that it may use again.
+    pub(crate) fn ask(&mut self, mut claim: Claim) -> Result<Id, Error> {
         if self.is_closed {
             return Err(Error::closed());
         }
-        if self.names.contains_key(&claim.name) {
-            return Err(Error::misuse(
-                "this owner already waits for the lock or holds it",
-            ));
+        if let Some(task) = &claim.task {
+            if let Some(owner) = self.usable_owner(task, &claim.name.key) {
+                claim.name.owner = owner;
+            }
+            task.set(Some(Arc::clone(&claim.name.owner)));
         }
+        if self.names.contains_key(&claim.name) {
+            let why = "this owner already waits for the lock or holds it";
+            return Err(Error::misuse(why));
+        }
+        let (at, reply) = (self.at, self.reply);
+        let most = FAR.saturating_sub(at + reply);
+        let wait = claim.terms.wait.map_or(most, |wait| wait.min(most));
+        let asking = wait.max(reply);
+        (claim.holds, claim.lease) = (1, claim.terms.fixed.unwrap_or(self.lease));
+        (claim.limit, claim.asked_end) = (reply.min(asking / 2), at + asking);
+        (claim.end, claim.last) = (at + wait, at + wait + reply);
         self.last_id += 1;
         self.names.insert(claim.name.clone(), self.last_id);
         self.claims.insert(self.last_id, claim);
         Ok(self.last_id)
     }
 
+    /// The owner of a task, unless a call in its name is unanswered, or it has just given up a wait for this key.
+    pub(super) fn usable_owner(&self, task: &TaskOwner, key: &Arc<[u8]>) -> Option<Arc<str>> {
+        let (key, owner) = (Arc::clone(key), task.get()?);
+        let name = Name { key, owner };
+        let unfinished = self.unfinished.keys().map(|(name, _)| name);
+        let mut called = self.calls.keys().chain(unfinished);
+        let known = self.names.get(&name);
+        let waiting = known.and_then(|id| self.claims[id].caller.upgrade());
+        let is_used = called.any(|it| it.owner == name.owner)
+            || waiting.is_some_and(|it| it.given_up.is_cancelled());
+        (!is_used).then_some(name.owner)
+    }
+
     /// The next step of the caller of an acquire.
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
-        let (at, sure) = (self.at, self.sure(id));
-        let wait = self
-            .claims
-            .get_mut(&id)
-            .expect("a claim that its caller has");
+        let at = self.at;
+        let wait = self.claims.get_mut(&id).expect("a claim");
         let node = &self.nodes[wait.to.node];
         let end = match wait.phase {
-            Phase::Over => return Err(wait.cause.clone().unwrap_or_else(Error::closed)),
-            Phase::Lost | Phase::Released => return self.require_held(id).map(|()| Step::Done),
-            Phase::Held if sure > at => {
-                wait.is_handed_over = !wait.is_fixed; // else when it has left the session
+            Phase::Ended => return self.require_held(id).map(|()| Step::Done),
+            Phase::Held if wait.sure > at => {
+                wait.taken = at;
+                wait.is_handed_over = wait.terms.fixed.is_none(); // else when it has left the session
                 return Ok(Step::Done);
             }
             Phase::Held => return Ok(Step::Rest(Duration::from_millis(5))), // the next POLL makes it sure
@@ -69,130 +79,124 @@ impl State {
         };
         let refused = node.fault.as_ref().filter(|fault| !fault.is_passing());
         if let Some(fault) = refused.filter(|_| node.session == 0) {
-            return Err(fault.clone().at(&node.address));
+            return Err(fault.clone());
         }
         if at >= end && wait.phase == Phase::InLine && wait.session == node.session {
             return Err(Error::new(ErrorKind::Busy, "the time to wait is over"));
         }
         if at >= end {
-            let cause = wait.cause.as_ref().or(node.fault.as_ref()).cloned();
-            let cause = cause.unwrap_or_else(|| Error::unsent("no answer in time"));
-            return Err(cause.at(&node.address));
+            let cause = wait.failure.as_ref().or(node.fault.as_ref()).cloned();
+            return Err(cause.unwrap_or_else(|| Error::unsent(&node.address, "no answer in time")));
         }
-        if wait.phase != Phase::Asked {
-            return Ok(Step::Rest(end.saturating_sub(at)));
+        if wait.phase == Phase::Asked && node.session != 0 {
+            let limit = wait.limit.min(wait.last.saturating_sub(at));
+            let (to, session) = (wait.to, node.session);
+            return Ok(Step::Send(self.asked(id), to, session, limit));
         }
-        if at < wait.resume {
-            return Ok(Step::Rest(end.min(wait.resume).saturating_sub(at)));
+        if wait.phase == Phase::Asked {
+            node.needed.notify_one(); // ends a pause of the loop
         }
-        if node.session == 0 {
-            return Ok(Step::Rest(end.saturating_sub(at)));
-        }
-        Ok(Step::Send(self.asked(id)))
+        Ok(Step::Rest(end.saturating_sub(at)))
     }
 
-    /// Registers the ACQUIRE that is sent next.
-    pub(super) fn asked(&mut self, id: Id) -> Asked {
-        let sent = self.at;
-        let name = self.claims[&id].name.clone();
-        let call = self.begin_call(name.clone());
-        let wait = self.claims.get_mut(&id).expect("a wait");
-        wait.open += 1;
-        let (to, session) = (wait.to, self.nodes[wait.to.node].session);
-        Asked {
-            command: wait.acquire_command(session, sent),
-            id,
-            call,
-            name,
-            to,
-            session,
-            sent,
-            limit: wait.limit.min(wait.last.saturating_sub(sent)),
+    /// Has a wait that is not in line ask there.
+    pub(crate) fn ask_at(&mut self, id: Id, to: Target) {
+        let wait = self.claim(id);
+        if wait.phase == Phase::Asked {
+            wait.to = to;
         }
     }
 
-    /// Applies the reply to an ACQUIRE, and ends its call.
-    pub(crate) fn answered(&mut self, asked: &Asked, reply: &Reply) {
-        if let Some(wait) = self.claims.get_mut(&asked.id) {
-            if reply.as_ref().is_err_and(Error::may_arrive) {
-                wait.renounce_owner();
-            } else {
-                wait.open = wait.open.saturating_sub(1);
+    /// Registers an ACQUIRE in the current session, and returns its command, for `answered`.
+    pub(super) fn asked(&mut self, id: Id) -> Cmd {
+        let wait = &self.claims[&id];
+        let command = wait.acquire_command(self.nodes[wait.to.node].session, self.at);
+        let name = wait.name.clone();
+        self.begin_call(&name);
+        command
+    }
+
+    /// Applies the reply to an ACQUIRE that was sent in this session, and ends its call.
+    pub(crate) fn answered(&mut self, id: Id, name: &Name, session: u64, reply: &Reply) {
+        if let Some((token, lease)) = reply.grant() {
+            if !self.granted(reply.node, name, token, session, reply.sent + lease) {
+                self.give_back(reply.node, name.clone(), token);
             }
+        } else {
+            self.not_granted(id, name, session, reply);
         }
-        self.apply_acquire(asked, reply);
-        self.end_call(asked.call);
+        self.end_call(name);
     }
 
-    fn apply_acquire(&mut self, asked: &Asked, reply: &Reply) {
-        let (id, node, session) = (asked.id, asked.to.node, self.nodes[asked.to.node].session);
-        let name = asked.name.clone();
-        if let Some((token, lease)) = grant_in(reply) {
-            if !self.granted(node, &name, token, asked.session, asked.sent + lease) {
-                self.give_back(node, name, token);
-            }
-            return;
-        }
-        match (reply, self.claims.get_mut(&id)) {
+    fn not_granted(&mut self, id: Id, name: &Name, session: u64, reply: &Reply) {
+        let current = self.nodes[reply.node].session;
+        match (&reply.value, self.claims.get_mut(&id)) {
             (Ok(Value::Int(_)), Some(wait)) if wait.is_waiting() => {
-                let is_current = asked.session == session && wait.to.node == node;
-                let has_ended = asked.sent < wait.from; // the place may be the one that has ended since
+                let is_current = session == current && wait.to.node == reply.node;
+                let has_ended = reply.sent < wait.from; // the place may be the one that has ended since
                 if is_current && !has_ended {
                     (wait.phase, wait.session) = (Phase::InLine, session);
-                } else {
-                    self.changed.push(id);
                 }
             }
             (Ok(Value::Int(_)), Some(wait)) if wait.phase == Phase::Held => {}
-            (Ok(Value::Int(_)), _) => self.give_back(node, name, 0),
+            (Ok(Value::Int(_)), _) => self.give_back(reply.node, name.clone(), 0),
             (_, None) => {}
             (Ok(_), _) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
             (Err(fault), Some(wait)) if fault.is_passing() => {
-                let is_out = wait.phase == Phase::InLine && wait.session != session;
-                if is_out && fault.redirection().is_some() {
-                    wait.phase = Phase::Asked; // its place has gone
+                if fault.is_open {
+                    wait.is_open = true;
+                    wait.renounce_owner();
                 }
-                wait.cause = Some(fault.clone());
-                self.changed.push(id);
-                if fault.is("NOSESSION") && asked.session == session {
-                    self.session_ended(node);
+                let is_out = wait.phase == Phase::InLine && wait.session != current;
+                if wait.is_waiting() {
+                    wait.failure = Some(fault.clone());
+                }
+                if is_out && fault.redirects() {
+                    self.ask_again(id); // its place has gone
+                }
+                if fault.is("NOSESSION") && session == current {
+                    self.nodes[reply.node].session = 0;
                 }
             }
-            (Err(fault), _) => {
-                let error = fault.clone().at(&self.nodes[node].address);
-                self.end_wait(id, error);
-            }
+            (Err(fault), _) => self.end_wait(id, fault.clone()),
         }
     }
 
-    /// Forgets a wait. It returns true if the server may know it: then its cancel is sent, for `finished`.
-    pub(crate) fn give_up(&mut self, id: Id) -> bool {
+    /// Forgets a wait. If the server may know it, it returns the command that cancels it, for `cancelled`, and the time
+    /// that this may take.
+    pub(crate) fn give_up(&mut self, id: Id) -> Option<(Cmd, Duration)> {
         let wait = &self.claims[&id];
-        let is_known = wait.open > 0 || matches!(wait.phase, Phase::InLine | Phase::Held);
-        if !matches!(wait.phase, Phase::Lost | Phase::Released) {
-            self.forget(id);
-            self.claim(id).phase = Phase::Over;
+        let is_known = wait.is_open || matches!(wait.phase, Phase::InLine | Phase::Held);
+        if wait.phase != Phase::Ended {
+            self.end(id, Error::released());
         }
-        if is_known {
+        is_known.then(|| {
             let wait = &self.claims[&id];
             wait.renounce_owner(); // an event of this wait may arrive after the cancel
+            let limit = self.reply.min(wait.last.saturating_sub(self.at));
             let (node, name) = (wait.to.node, wait.name.clone());
+            self.begin_call(&name);
+            let cancel = command!["LOCK.RELEASE", &name, "ALL"];
             self.give_back(node, name, 0);
-        }
-        is_known
+            (cancel, limit)
+        })
+    }
+
+    /// Applies the reply to the cancel of a wait that was given up.
+    pub(crate) fn cancelled(&mut self, id: Id, reply: &Reply) {
+        self.finished(&(self.claims[&id].name.clone(), 0), reply);
     }
 
     pub(super) fn end_wait(&mut self, id: Id, failure: Error) {
         if self.claims[&id].is_waiting() {
-            self.forget(id);
-            self.set(id, Phase::Over);
-            self.claim(id).cause = Some(failure);
+            self.end(id, failure);
         }
     }
 
-    pub(super) fn set(&mut self, id: Id, phase: Phase) {
+    /// Follows the loss of a place in line.
+    pub(super) fn ask_again(&mut self, id: Id) {
         let wait = self.claim(id);
-        (wait.phase, wait.session) = (phase, 0);
+        (wait.phase, wait.session) = (Phase::Asked, 0);
         self.changed.push(id);
     }
 
@@ -206,35 +210,32 @@ impl State {
         till: Time,
     ) -> bool {
         let known = self.names.get(name).copied();
-        if self.losses.contains_key(&(name.clone(), token)) {
+        if !self.losses.is_empty() && self.losses.contains_key(&(name.clone(), token)) {
             // Its loss was reported before: it is no grant.
             if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
-                self.set(id, Phase::Asked);
+                self.ask_again(id);
             }
             return true;
         }
         let Some(id) = known else { return false };
-        let (at, sure) = (self.at, self.sure(id));
-        let claim = self.claims.get_mut(&id).expect("named");
+        let at = self.at;
+        let claim = self.claims.get_mut(&id).expect("a claim");
         if claim.phase != Phase::Held || token > claim.token && !claim.is_handed_over {
             self.nodes[claim.to.node].grants.remove(&id);
-            claim.phase = Phase::Held;
-            (claim.to.node, claim.token, claim.session) = (node, token, session);
+            (claim.phase, claim.to.node) = (Phase::Held, node);
+            (claim.token, claim.session) = (token, session);
             (claim.sure, claim.from) = (till, at);
-            let node = &mut self.nodes[node];
-            node.grants.insert(id);
-            node.soonest = node.soonest.min(till);
+            self.nodes[node].grants.insert(id);
         } else if token > claim.token {
             return false; // the user counts on the earlier one
         } else if token < claim.token || claim.session == 0 || claim.to.node != node {
             return true; // an earlier grant, or one that has left the session since
         } else {
-            claim.sure = sure.max(till);
-            claim.session = session;
+            (claim.sure, claim.session) = (claim.sure.max(till), session);
             claim.from = claim.from.max(at);
         }
         let node = &mut self.nodes[node];
-        node.is_outside |= session != node.session;
+        node.moves |= session != node.session;
         self.changed.push(id);
         true
     }

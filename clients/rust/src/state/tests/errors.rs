@@ -10,9 +10,9 @@ fn error_replies_are_those_of_the_table() {
     assert!(errors.len() > 20);
     for error in errors {
         let text = format!("{} x", error["begins"].as_str().expect("a text"));
-        let fault = Error::reply(&text);
+        let fault = Error::reply("server", &text);
         let class = |when: &str| error[when].as_str().expect("a class").to_owned();
-        let kind = fault.kind;
+        let kind = fault.kind();
         let acquire = if fault.is_passing() {
             "passing"
         } else {
@@ -33,9 +33,8 @@ fn error_replies_are_those_of_the_table() {
 
 #[test]
 fn messages_name_the_lock_the_server_and_the_cause() {
-    let error = Error::reply("WRONGTYPE Operation against")
-        .at("host:6379")
-        .of("acquire", b"lock:a");
+    let error = Error::reply("host:6379", "WRONGTYPE Operation against");
+    let error = error.of("acquire", b"lock:a");
     assert_eq!(error.kind(), ErrorKind::Misuse);
     assert_eq!(error.key(), "lock:a");
     for part in [

@@ -1,5 +1,4 @@
 use super::*;
-use crate::state::time::FAR;
 
 /// † `sure` moves to the sending of the POLL plus sure-ms (-1: the lease), in this session only.
 #[test]
@@ -37,13 +36,13 @@ fn leases_that_differ() {
     let long = rig.held("long");
     rig.poll(9900, 1, vec![]);
     let short = rig.asked("short");
-    rig.state.answered(&short, &grant(51, 2000));
+    rig.answered(&short, grant(51, 2000));
     rig.is_done(short.id);
     rig.at(101.0).poll(1900, 2, vec![]);
     rig.sure_till(short.id, 102.9);
     rig.sure_till(long, 110.0);
     rig.at(102.5).poll(1900, 2, vec![]);
-    rig.is(short.id, Phase::Held, "");
+    rig.is_held(short.id);
     rig.sure_till(short.id, 104.4);
 }
 
@@ -52,7 +51,7 @@ fn leases_that_differ() {
 fn a_shorter_lease() {
     let mut rig = Rig::open();
     let id = rig.held("k");
-    rig.at(101.0).state.renew(id, 2 * S, false).expect("held");
+    rig.at(101.0).state.renew(id, 2 * S, false);
     rig.sure_till(id, 103.0);
     rig.at(102.0).poll(9000, 1, vec![]);
     rig.sure_till(id, 103.0);
@@ -68,7 +67,7 @@ fn a_shorter_lease() {
 fn sure_follows_the_lease_in_the_reply() {
     let mut rig = Rig::open();
     let asked = rig.asked("k");
-    rig.state.answered(&asked, &grant(50, 3000));
+    rig.answered(&asked, grant(50, 3000));
     rig.sure_till(asked.id, 103.0);
     for (sent, lease, sure) in [(102.0, 20_000, 122.0), (103.0, 1000, 122.0)] {
         rig.renewed(asked.id, sent, lease);
@@ -85,48 +84,49 @@ fn moving_a_grant() {
     let due = rig.at(101.0).state.due(0);
     for due in due {
         let command = line(&due.0);
-        let reply = match command.split(' ').nth(1) {
+        let answer = match command.split(' ').nth(1) {
             Some("gone") => says("NOTHELD x"),
             Some("kept") => says("NOPERM x"),
             _ => no_reply(),
         };
-        let sent = rig.state.at;
-        (due.1)(&mut rig.state, sent, &reply);
+        let reply = rig.said(answer, false);
+        (due.1)(&mut rig.state, &reply);
     }
     rig.poll(-1, 0, vec![taken("taken", 50, 9)]);
-    rig.is(gone, Phase::Lost, "gone (NOTHELD)");
-    rig.is(moving, Phase::Lost, "taken");
-    rig.is(kept, Phase::Held, "");
-    rig.is_due(&["LOCK.RENEW kept o SESSION 8 TOKEN 50"]);
+    rig.is_lost(gone, "gone (NOTHELD)");
+    rig.is_lost(moving, "taken");
+    rig.is_held(kept);
+    rig.is_due(&["LOCK.RENEW kept o TOKEN 50 SESSION 8"]);
 }
 
 /// A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires.
 #[test]
 fn a_fixed_lease() {
     let mut rig = Rig::open();
-    let mut claim = rig.claim("k", 5 * S);
-    (claim.lease, claim.is_fixed) = (500 * MS, true);
-    let id = rig.state.ask(claim).expect("asked");
+    let id = rig.ask(Terms {
+        fixed: Some(500 * MS),
+        ..terms("k", 5 * S)
+    });
     let asked = rig.sent(id);
     let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
     assert!(
         command.contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"),
         "{command}"
     );
-    rig.state.answered(&asked, &grant(50, 1000));
+    rig.answered(&asked, grant(50, 1000));
     rig.is_done(id);
-    let renewal = line(&rig.state.renew(id, 500 * MS, true).expect("held"));
-    assert_eq!(renewal, "LOCK.RENEW k o PX 500 TOKEN 50 SESSION 0");
+    let renewal = line(&rig.state.renew(id, 500 * MS, true));
+    assert_eq!(renewal, "LOCK.RENEW k o TOKEN 50 SESSION 0 PX 500");
     rig.poll(-1, 0, vec![taken("k", 50, 0)]);
-    let answer = rig.at(100.2).answer(grant(50, 500), false);
-    rig.state.left(id, &answer).expect("renewed");
+    let reply = rig.at(100.2).said(grant(50, 500), false);
+    rig.state.left(id, &reply).expect("renewed");
     rig.poll(9000, 0, vec![granted("k", 50)]);
     rig.sure_till(id, 100.7);
     rig.end_session();
     rig.at(100.5).is_due(&[]);
-    assert_eq!(rig.state.end_of(id, FAR), Some((at(100.7), "expired")));
-    rig.state.end(id, "expired");
-    rig.is(id, Phase::Lost, "expired");
+    assert_eq!(rig.rest(id), Some(200 * MS));
+    rig.at(100.7).ends(id, "LOCK.RELEASE k o HOLDS 0 TOKEN 50");
+    rig.is_lost(id, "expired");
 }
 
 /// A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant.
@@ -138,7 +138,7 @@ fn a_leave_without_an_answer() {
     rig.poll(9000, 0, vec![taken("k", 50, 0)]);
     rig.sure_till(id, 103.0);
     rig.at(104.0).poll(9000, 0, vec![]);
-    rig.is(id, Phase::Lost, "silence");
+    rig.is_lost(id, "silence");
 }
 
 /// The events of a grant that has left its session are this client's own doing: nothing is released.
@@ -161,9 +161,9 @@ fn a_grant_that_is_adopted_before_its_events() {
     let id = rig.held("k");
     rig.poll(-1, 1, vec![granted("k", 50), taken("k", 50, 0)]);
     rig.poll(-1, 1, vec![taken("k", 50, 0)]);
-    rig.is(id, Phase::Held, "");
+    rig.is_held(id);
     rig.poll(-1, 0, vec![taken("k", 50, 0)]);
-    rig.is(id, Phase::Lost, "taken");
+    rig.is_lost(id, "taken");
 }
 
 /// A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions.
@@ -185,31 +185,37 @@ fn nothing_is_kept_of_a_grant_that_has_left() {
 #[test]
 fn a_maximum_time() {
     let mut rig = Rig::open();
-    let id = rig.held("k");
-    let over = "its maximum time is over";
-    assert_eq!(rig.state.end_of(id, at(101.0)), Some((at(101.0), over)));
+    let id = rig.ask(Terms {
+        at_most: Some(S),
+        ..terms("k", 5 * S)
+    });
+    let asked = rig.sent(id);
+    rig.answered(&asked, grant(50, 10_000));
+    rig.is_done(id);
+    assert_eq!(rig.rest(id), Some(S));
     let release = "LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7";
-    assert_eq!(line(&rig.at(101.0).state.end(id, over)), release);
-    rig.is(id, Phase::Lost, over);
-    let answer = rig.answer(no_reply(), false);
-    rig.state.released(id, &answer).expect_err("no answer");
+    rig.at(101.0).ends(id, release);
+    rig.is_lost(id, "its maximum time is over");
+    let reply = rig.said(no_reply(), false);
+    rig.state.released(id, &reply).expect_err("no answer");
     rig.is_due(&[release]);
     rig.apply(&[Ok(int(0))]);
     rig.is_due(&[]);
-    assert_eq!(rig.state.end_of(id, FAR), None);
+    assert_eq!(rig.rest(id), None);
 }
 
 /// What another process has detached is adopted by a RENEW. A loss is reported as such.
 #[test]
 fn an_adoption() {
     let mut rig = Rig::open();
-    let mut claim = rig.claim("k", Duration::ZERO);
-    claim.adopts = Some(50);
-    let id = rig.state.ask(claim).expect("asked");
+    let id = rig.ask(Terms {
+        adopts: Some(("o".into(), 50)),
+        ..terms("k", Duration::ZERO)
+    });
     let asked = rig.sent(id);
     let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
     assert_eq!(command, "LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50");
-    rig.state.answered(&asked, &says("NOTHELD x"));
+    rig.answered(&asked, says("NOTHELD x"));
     is(rig.state.next_step(id), ErrorKind::Lost);
 }
 
@@ -218,9 +224,12 @@ fn an_adoption() {
 fn a_raised_token() {
     let mut rig = Rig::open();
     let id = rig.held("k");
-    rig.state.begin_call(name("k"));
+    rig.state.begin_call(&name("k"));
     rig.poll(-1, 0, vec![lost("k", 60)]);
-    rig.is(id, Phase::Held, "");
-    rig.state.raised(id, 60);
-    rig.is(id, Phase::Lost, "deleted");
+    rig.is_held(id);
+    let raise = line(&rig.state.raise(id, 60));
+    assert_eq!(raise, "LOCK.RENEW k o TOKEN 50 RAISE 60");
+    let reply = rig.said(grant(60, 10_000), false);
+    is(rig.state.confirmed(id, &reply), ErrorKind::Lost);
+    rig.is_lost(id, "deleted");
 }

@@ -7,8 +7,8 @@ mod losses;
 mod releases;
 mod waits;
 
-use super::claim::{Claim, Name, Phase, Target, TaskOwner};
-use super::{Answer, Asked, Id, Node, Reply, State, Step, Time};
+use super::claim::{Caller, Claim, Name, Phase, TaskOwner, Terms};
+use super::{Answer, Id, Node, Reply, State, Step, Target, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ fn at(seconds: f64) -> Time {
     Duration::from_secs_f64(seconds)
 }
 
-fn no_reply() -> Reply {
-    Err(Error::unanswered("timeout"))
+fn no_reply() -> Answer {
+    Err(Error::unanswered("server", "timeout"))
 }
 
-fn says(text: &str) -> Reply {
-    Err(Error::reply(text))
+fn says(text: &str) -> Answer {
+    Err(Error::reply("server", text))
 }
 
 fn int(number: u64) -> Value {
@@ -38,7 +38,7 @@ fn word(text: &str) -> Value {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as the other replies")]
-fn grant(token: u64, lease_ms: u64) -> Reply {
+fn grant(token: u64, lease_ms: u64) -> Answer {
     let parts = [int(token), word("o"), int(1), int(lease_ms)];
     Ok(Value::Array(parts.to_vec()))
 }
@@ -50,8 +50,14 @@ fn name(key: &str) -> Name {
     }
 }
 
-fn to(node: usize, is_asking: bool) -> Target {
-    Target { node, is_asking }
+/// How a lock is acquired, with this time to wait.
+fn terms(key: &str, wait: Duration) -> Terms {
+    Terms {
+        key: key.as_bytes().into(),
+        limit: Some(1),
+        wait: Some(wait),
+        ..Terms::default()
+    }
 }
 
 fn event<const N: usize>(kind: &str, key: &str, about: [Value; N]) -> Vec<Value> {
@@ -79,7 +85,7 @@ fn ended(key: &str, why: &str) -> Vec<Value> {
 #[track_caller]
 fn is<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) -> Error {
     let error = result.expect_err("a failure");
-    assert_eq!(error.kind, kind, "{error}");
+    assert_eq!(error.kind(), kind, "{error}");
     error
 }
 
@@ -95,15 +101,32 @@ fn line(command: &Cmd) -> String {
 struct Rig {
     state: State,
     seen: u64,
+    callers: Vec<Arc<Caller>>,
+}
+
+/// An ACQUIRE that is under way.
+struct Asked {
+    id: Id,
+    name: Name,
+    session: u64,
+    sent: Time,
 }
 
 impl Rig {
     fn open() -> Self {
-        let mut state = State::new(10 * S, S, false);
-        state.at = 100 * S;
-        state.nodes.push(Node::new("server"));
-        state.opened(0, 7);
-        Self { state, seen: 0 }
+        let mut rig = Self {
+            state: State::new(10 * S, S, false),
+            seen: 0,
+            callers: Vec::new(),
+        };
+        rig.state.at = 100 * S;
+        rig.add_node("server", 7);
+        rig
+    }
+
+    fn add_node(&mut self, address: &str, session: u64) {
+        self.state.nodes.push(Node::new(address));
+        self.state.opened(self.state.nodes.len() - 1, session);
     }
 
     fn at(&mut self, seconds: f64) -> &mut Self {
@@ -111,50 +134,69 @@ impl Rig {
         self
     }
 
-    fn claim(&self, key: &str, wait: Duration) -> Claim {
-        let mut claim = Claim::new(name(key), Some(wait), S, self.state.at);
-        claim.lease = 10 * S;
-        claim
+    fn ask_for(&mut self, task: Option<&Arc<TaskOwner>>, terms: Terms) -> Result<Id, Error> {
+        let caller = Arc::<Caller>::default();
+        let name = Name {
+            key: Arc::clone(&terms.key),
+            owner: "o".into(),
+        };
+        let mut claim = Claim::new(name, terms, &caller, Target::of(0));
+        claim.task = task.cloned();
+        self.callers.push(caller);
+        self.state.ask(claim)
+    }
+
+    fn ask(&mut self, terms: Terms) -> Id {
+        self.ask_for(None, terms).expect("asked")
     }
 
     /// A wait whose ACQUIRE is under way.
-    fn asked_for(&mut self, task: Option<&Arc<TaskOwner>>, key: &str) -> Asked {
-        let mut claim = self.claim(key, 5 * S);
-        claim.task = task.cloned();
-        let id = self.state.ask(claim).expect("asked");
-        self.sent(id)
-    }
-
     fn asked(&mut self, key: &str) -> Asked {
-        self.asked_for(None, key)
+        let id = self.ask(terms(key, 5 * S));
+        self.sent(id)
     }
 
     fn sent(&mut self, id: Id) -> Asked {
         match self.state.next_step(id) {
-            Ok(Step::Send(asked)) => asked,
+            Ok(Step::Send(_, _, session, _)) => Asked {
+                id,
+                name: self.state.claims[&id].name.clone(),
+                session,
+                sent: self.state.at,
+            },
             other => panic!("{other:?}"),
         }
     }
 
-    /// Another ACQUIRE of a wait, with the reply.
-    fn answered(&mut self, id: Id, session: u64, reply: &Reply) {
+    fn answered(&mut self, asked: &Asked, answer: Answer) {
+        let reply = Reply::new(answer, 0, asked.sent);
+        let (id, name) = (asked.id, &asked.name);
+        self.state.answered(id, name, asked.session, &reply);
+    }
+
+    /// Another ACQUIRE of a wait, with the answer.
+    fn again(&mut self, id: Id, session: u64, answer: Answer) {
+        self.state.asked(id);
+        let (name, sent) = (self.state.claims[&id].name.clone(), self.state.at);
         let asked = Asked {
+            id,
+            name,
             session,
-            ..self.state.asked(id)
+            sent,
         };
-        self.state.answered(&asked, reply);
+        self.answered(&asked, answer);
     }
 
     fn in_line(&mut self, key: &str) -> Id {
         let asked = self.asked(key);
-        self.state.answered(&asked, &Ok(int(0)));
+        self.answered(&asked, Ok(int(0)));
         asked.id
     }
 
     /// A grant with the token 50 that the user has. It is sure for 10 s.
     fn held(&mut self, key: &str) -> Id {
         let asked = self.asked(key);
-        self.state.answered(&asked, &grant(50, 10_000));
+        self.answered(&asked, grant(50, 10_000));
         self.is_done(asked.id);
         asked.id
     }
@@ -166,29 +208,25 @@ impl Rig {
         self.state.let_go(id);
     }
 
-    /// A RENEW that takes a grant out of its session, with the reply.
-    fn leave(&mut self, id: Id, reply: Reply) -> Result<(), Error> {
-        self.state.renew(id, 3 * S, true).expect("held");
-        let answer = self.answer(reply, false);
-        self.state.left(id, &answer)
+    /// A RENEW that takes a grant out of its session, with the answer.
+    fn leave(&mut self, id: Id, answer: Answer) -> Result<(), Error> {
+        self.state.renew(id, 3 * S, true);
+        let reply = self.said(answer, false);
+        self.state.left(id, &reply)
     }
 
-    /// The user's release, with the reply. `was_open`: an earlier try had none.
-    fn release(&mut self, id: Id, reply: Reply, was_open: bool) -> Result<(), Error> {
-        self.state.release(id)?;
-        let answer = self.answer(reply, was_open);
-        self.state.released(id, &answer)
+    /// The user's release, with the answer. `was_open`: an earlier try had none.
+    fn release(&mut self, id: Id, answer: Answer, was_open: bool) -> Result<(), Error> {
+        self.state.require_held(id)?;
+        self.state.release(id);
+        let reply = self.said(answer, was_open);
+        self.state.released(id, &reply)
     }
 
     /// A RENEW that was sent then, and whose reply has this lease.
     fn renewed(&mut self, id: Id, sent: f64, lease_ms: u64) {
-        let (sent, reply, was_open) = (at(sent), grant(50, lease_ms), false);
-        let answer = Answer {
-            sent,
-            reply,
-            was_open,
-        };
-        self.state.confirmed(id, &answer).expect("renewed");
+        let reply = Reply::new(grant(50, lease_ms), 0, at(sent));
+        self.state.confirmed(id, &reply).expect("renewed");
     }
 
     fn is_done(&mut self, id: Id) {
@@ -229,7 +267,7 @@ impl Rig {
     }
 
     fn end_session(&mut self) {
-        self.state.session_ended(0);
+        self.state.nodes[0].session = 0;
         self.state.opened(0, 8);
         self.seen = 0;
     }
@@ -242,36 +280,56 @@ impl Rig {
         assert_eq!(due, want);
     }
 
-    /// Sends what is due, and gives it these replies.
-    fn apply(&mut self, replies: &[Reply]) -> Vec<String> {
-        let sent = self.state.at;
+    /// Sends what is due, and gives it these answers.
+    fn apply(&mut self, answers: &[Answer]) -> Vec<String> {
         let due = self.state.due(0);
         let commands = due.iter().map(|due| line(&due.0)).collect();
-        for (due, reply) in due.into_iter().zip(replies) {
-            (due.1)(&mut self.state, sent, reply);
+        for (due, answer) in due.into_iter().zip(answers) {
+            let reply = self.said(answer.clone(), false);
+            (due.1)(&mut self.state, &reply);
         }
         commands
     }
 
     fn sure_till(&self, id: Id, seconds: f64) {
-        let sure = self.state.sure(id).as_secs_f64();
+        let sure = self.state.claims[&id].sure.as_secs_f64();
         assert!((sure - seconds).abs() < 1e-6, "{sure} instead of {seconds}");
     }
 
-    fn is(&self, id: Id, phase: Phase, reason: &str) {
+    /// It is lost for this reason.
+    #[track_caller]
+    fn is_lost(&self, id: Id, reason: &str) {
         let claim = &self.state.claims[&id];
-        assert_eq!((claim.phase, &*claim.reason), (phase, reason));
+        assert!(claim.is_lost());
+        assert_eq!(claim.failure.as_ref().map(Error::cause), Some(reason));
     }
 
-    fn answer(&self, reply: Reply, was_open: bool) -> Answer {
-        Answer {
-            sent: self.state.at,
-            reply,
-            was_open,
+    #[track_caller]
+    fn is_held(&self, id: Id) {
+        assert_eq!(self.state.claims[&id].phase, Phase::Held);
+    }
+
+    /// How long a grant lasts; none: it has ended.
+    fn rest(&mut self, id: Id) -> Option<Duration> {
+        let rest = self.state.expire(id)?;
+        Some(rest.expect_err("it lasts"))
+    }
+
+    /// A grant ends by time, and this command releases it.
+    fn ends(&mut self, id: Id, release: &str) {
+        match self.state.expire(id) {
+            Some(Ok(command)) => assert_eq!(line(&command), release),
+            other => panic!("{other:?}"),
         }
     }
 
+    fn said(&self, answer: Answer, was_open: bool) -> Reply {
+        let mut reply = Reply::new(answer, 0, self.state.at);
+        reply.was_open = was_open;
+        reply
+    }
+
     fn set_holds(&mut self, id: Id, holds: u64) {
-        self.state.claims.get_mut(&id).expect("a claim").holds = holds;
+        self.state.claim(id).holds = holds;
     }
 }

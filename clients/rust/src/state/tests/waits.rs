@@ -10,12 +10,12 @@ fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
         state.usable_owner(&task, &name("k").key).is_some()
     };
     assert!(is_usable(&rig.state));
-    let call = rig.state.begin_call(name("other"));
+    rig.state.begin_call(&name("other"));
     assert!(!is_usable(&rig.state));
-    rig.state.end_call(call);
+    rig.state.end_call(&name("other"));
     let id = rig.in_line("k");
     assert!(is_usable(&rig.state));
-    rig.state.claims[&id].given_up.cancel();
+    rig.callers[0].given_up.cancel();
     assert!(!is_usable(&rig.state));
     rig.state.remove(id);
     rig.state.give_back(0, name("other"), 0);
@@ -26,34 +26,34 @@ fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
 #[test]
 fn a_task_continues_with_a_fresh_owner() {
     let endings: [fn(&mut Rig, Asked); 5] = [
-        |rig, asked| rig.state.answered(&asked, &no_reply()),
+        |rig, asked| rig.answered(&asked, no_reply()),
         |rig, asked| {
+            rig.answered(&asked, Ok(int(0)));
             rig.state.give_up(asked.id);
-            rig.state.finished(&(name("k"), 0), &Ok(int(0)));
+            let reply = rig.said(Ok(int(0)), false);
+            rig.state.cancelled(asked.id, &reply);
         },
         |rig, asked| {
-            rig.state.answered(&asked, &grant(50, 10_000));
+            rig.answered(&asked, grant(50, 10_000));
             rig.poll(9000, 0, vec![lost("k", 50)]);
         },
         |rig, asked| {
-            rig.state.answered(&asked, &grant(50, 10_000));
+            rig.answered(&asked, grant(50, 10_000));
             rig.release(asked.id, Ok(int(0)), true).expect("released");
         },
         |rig, asked| {
-            rig.state.answered(&asked, &grant(50, 10_000));
-            let answer = rig.answer(no_reply(), false);
-            is(
-                rig.state.confirmed(asked.id, &answer),
-                ErrorKind::Unavailable,
-            );
+            rig.answered(&asked, grant(50, 10_000));
+            let reply = rig.said(no_reply(), false);
+            let confirmed = rig.state.confirmed(asked.id, &reply);
+            is(confirmed, ErrorKind::Unavailable);
         },
     ];
     for ending in endings {
         let mut rig = Rig::open();
         let task = Arc::new(TaskOwner::default());
         task.set(Some("o".into()));
-        let asked = rig.asked_for(Some(&task), "k");
-        let id = asked.id;
+        let id = rig.ask_for(Some(&task), terms("k", 5 * S)).expect("asked");
+        let asked = rig.sent(id);
         ending(&mut rig, asked);
         assert_eq!(task.get(), None);
         assert_eq!(&*rig.state.claims[&id].name.owner, "o");
@@ -72,7 +72,7 @@ fn waits_are_queued_again_in_their_order() {
     let replies = [refused, Ok(int(1)), no_reply(), loading, no_reply()];
     let sent = rig.at(101.0).apply(&replies);
     let order = [
-        "LOCK.RENEW k o SESSION 8 TOKEN 50",
+        "LOCK.RENEW k o TOKEN 50 SESSION 8",
         "LOCK.ACQUIRE c",
         "LOCK.ACQUIRE a",
         "LOCK.ACQUIRE b",
@@ -92,9 +92,9 @@ fn waits_are_queued_again_in_their_order() {
 fn a_place_counts_in_the_current_session_only() {
     let mut rig = Rig::open();
     let id = rig.asked("k").id;
-    rig.answered(id, 6, &Ok(int(3)));
+    rig.again(id, 6, Ok(int(3)));
     rig.sent(id);
-    rig.answered(id, 7, &says("NOSESSION x"));
+    rig.again(id, 7, says("NOSESSION x"));
     rig.rests(id);
     rig.end_session();
     rig.sent(id);
@@ -119,10 +119,10 @@ fn events_are_applied_once() {
     rig.poll(-1, 1, vec![lost("x", 1), lost("x", 2)]);
     rig.seen = 0;
     rig.poll(-1, 1, vec![lost("k", 50)]);
-    rig.is(id, Phase::Held, "");
+    rig.is_held(id);
     rig.end_session();
     rig.poll(-1, 1, vec![lost("k", 50)]);
-    rig.is(id, Phase::Lost, "deleted");
+    rig.is_lost(id, "deleted");
 }
 
 /// A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way.
@@ -130,14 +130,15 @@ fn events_are_applied_once() {
 fn a_wait_that_is_over() {
     let mut rig = Rig::open();
     let id = rig.in_line("k");
-    assert!(rig.state.give_up(id));
-    rig.state.finished(&(name("k"), 0), &says("NOTHELD x"));
+    assert!(rig.state.give_up(id).is_some());
+    let reply = rig.said(says("NOTHELD x"), false);
+    rig.state.cancelled(id, &reply);
     rig.is_due(&[]);
-    rig.answered(id, 7, &Ok(int(0)));
+    rig.again(id, 7, Ok(int(0)));
     rig.is_due(&["LOCK.RELEASE k o ALL"]);
     let held = rig.held("held");
-    rig.answered(held, 7, &Ok(int(0)));
-    rig.state.begin_call(name("called"));
+    rig.again(held, 7, Ok(int(0)));
+    rig.state.begin_call(&name("called"));
     let events = vec![
         granted("called", 60),
         granted("held", 50),
@@ -146,7 +147,7 @@ fn a_wait_that_is_over() {
     ];
     rig.poll(5000, 1, events);
     rig.is_due(&["LOCK.RELEASE k o ALL"]);
-    rig.is(held, Phase::Held, "");
+    rig.is_held(held);
 }
 
 /// Nothing is kept of a wait that failed, once its cancel is answered. A late reply to its call gives back what it
@@ -155,15 +156,18 @@ fn a_wait_that_is_over() {
 fn a_wait_that_is_forgotten() {
     let mut rig = Rig::open();
     let [lost, late] = ["lost", "late"].map(|key| rig.asked(key));
-    rig.state.answered(&lost, &no_reply());
+    rig.answered(&lost, no_reply());
     for asked in [&lost, &late] {
-        rig.state.give_up(asked.id);
+        if rig.state.give_up(asked.id).is_some() {
+            let reply = rig.said(Ok(int(0)), false);
+            rig.state.cancelled(asked.id, &reply);
+            rig.state.end_call(&asked.name);
+        }
         rig.state.remove(asked.id);
-        rig.state.finished(&(asked.name.clone(), 0), &Ok(int(0)));
     }
     assert!(rig.state.names.is_empty() && rig.state.claims.is_empty());
     assert!(rig.state.unfinished.is_empty() && rig.state.calls.len() == 1);
-    rig.state.answered(&late, &grant(60, 10_000));
+    rig.answered(&late, grant(60, 10_000));
     assert!(rig.state.calls.is_empty());
     rig.is_due(&["LOCK.RELEASE late o ALL TOKEN 60"]);
 }
@@ -194,9 +198,9 @@ fn an_end_before_the_reply_that_names_the_place() {
     let mut rig = Rig::open();
     let asked = rig.asked("k");
     rig.at(100.5).poll(-1, 0, vec![ended("k", "MOVED 1 b:1")]);
-    rig.state.answered(&asked, &Ok(int(0)));
+    rig.answered(&asked, Ok(int(0)));
     let again = rig.sent(asked.id);
-    rig.state.answered(&again, &Ok(int(0)));
+    rig.answered(&again, Ok(int(0)));
     assert_eq!(rig.state.claims[&asked.id].phase, Phase::InLine);
 }
 
@@ -207,21 +211,22 @@ fn times_of_waits() {
     let id = rig.in_line("k");
     assert_eq!(rig.at(101.0).rests(id), 5 * S);
     is(rig.at(106.0).state.next_step(id), ErrorKind::Busy);
-    let claim = rig.claim("now", Duration::ZERO);
-    assert_eq!(
-        (claim.limit, claim.asked_end.saturating_sub(rig.state.at)),
-        (500 * MS, S)
-    );
-    assert!(!line(&claim.acquire_command(7, rig.state.at)).contains("QUEUE"));
-    let id = rig.state.ask(claim).expect("asked");
+    let id = rig.ask(terms("now", Duration::ZERO));
+    let claim = &rig.state.claims[&id];
+    assert_eq!((claim.limit, claim.asked_end), (500 * MS, 107 * S));
+    assert!(!line(&claim.acquire_command(7, 106 * S)).contains("QUEUE"));
     rig.sent(id);
-    rig.answered(id, 7, &says("LOADING x"));
+    rig.again(id, 7, says("LOADING x"));
     let failure = is(rig.at(107.0).state.next_step(id), ErrorKind::Unavailable);
-    assert!(failure.cause.contains("LOADING"), "{}", failure.cause);
-    let claim = rig.claim("short", 5 * S);
-    let later = rig.state.at + Duration::from_micros(1); // rounded up: no wait is too short
-    assert!(line(&claim.acquire_command(7, later)).ends_with("QUEUE 5000"));
-    let mut endless = Claim::new(name("endless"), None, S, rig.state.at);
-    endless.lease = S;
-    assert!(line(&endless.acquire_command(7, rig.state.at)).ends_with("QUEUE 0"));
+    assert!(failure.cause().contains("LOADING"), "{failure}");
+    let id = rig.ask(terms("short", 5 * S));
+    let later = 107 * S + Duration::from_micros(1); // rounded up: no wait is too short
+    let command = line(&rig.state.claims[&id].acquire_command(7, later));
+    assert!(command.ends_with("QUEUE 5000"), "{command}");
+    let id = rig.ask(Terms {
+        wait: None,
+        ..terms("endless", S)
+    });
+    let command = line(&rig.state.claims[&id].acquire_command(7, later));
+    assert!(command.ends_with("QUEUE 0"), "{command}");
 }
