@@ -1,81 +1,77 @@
 package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
-import io.github.redislock.spi.Reply;
+import io.github.redislock.state.Call;
 import io.github.redislock.state.Claim;
-import io.github.redislock.state.Failure;
-import io.github.redislock.state.Name;
-import io.github.redislock.state.Node;
-import io.github.redislock.state.Waits.Step;
-import java.util.Objects;
+import io.github.redislock.state.State;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /** One acquire, by the thread that waits for it. */
 final class Acquire {
+    private final RedisLock lock;
     private final Core core;
-    private final String key;
-    private final Terms terms;
     private final boolean isInterruptible;
     private final Route to;
     private final Semaphore news = new Semaphore(0);
     private volatile boolean isStopped;
     private boolean wasInterrupted;
-    private @Nullable Grant grant;
 
-    Acquire(Core core, String key, Terms terms, boolean isInterruptible) {
-        this.core = core;
-        this.key = key;
-        this.terms = terms;
+    Acquire(RedisLock lock, boolean isInterruptible) {
+        this.lock = lock;
         this.isInterruptible = isInterruptible;
-        to = new Route(core, key);
+        core = lock.core;
+        to = new Route(core, lock.fullKey(), null);
     }
 
-    /** Acquires for a task, or for a fresh owner. */
-    Grant by(@Nullable Task owner, long wait) throws InterruptedException {
-        Task task = terms.mode().size() > 1 ? null : owner; // each permit is an owner of its own
+    /** Acquires for the task of the lock, or for a fresh owner. */
+    Grant within(long wait) throws InterruptedException {
+        String key = lock.fullKey();
+        Task task = lock.terms.mode().size() > 1 ? null : lock.task; // each permit is an owner of its own
         Grant held = task == null ? null : task.grant(key);
-        return Core.observed(core::observe, Core.now(), (observer, took, error) -> observer.acquired(key, took, error), () -> {
+        return Core.observed(core.settings.observer(), LockObserver::acquired, key, Core.now(), () -> {
             if (isInterruptible && Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            return held != null && held.isOpen() ? held.enter(terms.mode()) : acquire(task, null, 0, wait);
+            return held != null && held.isOpen() ? held.enter(lock.terms.mode()) : acquire(task, null, 0, wait);
         });
     }
 
-    Grant adopt(String owner, long token) {
-        try {
-            return acquire(null, owner, token, 0);
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e); // only where that is allowed
+    /** Acquires for a task, for the owner of a grant to adopt, or for a fresh owner. */
+    Grant acquire(@Nullable Task task, @Nullable String owner, long token, long wait) throws InterruptedException {
+        String key = lock.fullKey();
+        RedisLock.Terms terms = lock.terms;
+        Fault lost = to.follow(Fault.NONE, core.settings.reply());
+        if (to.loop == null) {
+            throw LockException.of("acquire", key, lost.at("cluster"));
         }
-    }
-
-    private Grant acquire(@Nullable Task task, @Nullable String owner, long token, long wait) throws InterruptedException {
+        Grant grant = core.atomically(() -> {
+            String mine = owner != null ? owner : task != null ? task.owner() : core.owner();
+            Claim claim = new Claim(new Claim.Name(key, mine), terms.mode(), terms.lease(), wait, to.loop.node);
+            claim.isFixed = terms.isFixed();
+            claim.adopted = token;
+            claim.renounceOwner = task == null ? claim.renounceOwner : task::renounceOwner;
+            core.state.ask(claim);
+            return new Grant(core, claim, news::release);
+        });
         boolean isHeld = false;
         try {
-            Fault fault = to.follow(Fault.NONE, core.settings.reply());
-            if (to.loop == null) {
-                throw new Failure(fault.at("cluster"));
+            Fault failure = ask(grant.claim);
+            if (failure != Fault.NONE) {
+                throw LockException.of("acquire", key, failure);
             }
-            Grant held = ask(core.atomically(() -> {
-                grant = register(task, owner, token, wait);
-                return next(grant.claim);
-            }));
             if (terms.isFixed()) {
-                held.renew("acquire", terms.lease(), true);
+                grant.renew("acquire", terms.lease(), true);
             }
             isHeld = true;
-            held.start(terms);
+            grant.start(terms);
             if (task != null) {
-                task.remember(held);
+                task.remember(grant);
             }
-            return held;
-        } catch (Failure e) {
-            throw Errors.of("acquire", key, e.fault);
+            return grant;
         } finally {
-            if (!isHeld && grant != null) {
+            if (!isHeld) {
                 grant.giveUp();
             }
             if (wasInterrupted) {
@@ -84,60 +80,36 @@ final class Acquire {
         }
     }
 
-    private Grant register(@Nullable Task task, @Nullable String owner, long token, long wait) {
-        String named = owner != null || task == null ? owner : core.state.usableOwner(task.state);
-        Name name = new Name(key, named == null ? core.owner() : named);
-        Claim claim = new Claim(name, terms.mode(), terms.lease(), wait, core.settings.reply(), core.state.at, to.loop.node);
-        claim.isFixed = terms.isFixed();
-        claim.adopted = token;
-        core.state.ask(claim);
-        if (task != null) {
-            claim.task = task.state;
-            task.state.owner = name.owner();
-        }
-        return new Grant(core, claim, news::release);
-    }
-
-    /** Asks until there is a grant. The loop brings the events of a place in line. */
-    private Grant ask(@Nullable Step first) throws InterruptedException {
+    /** Asks until there is a grant or an error. The loop brings the events of a place in line. */
+    private Fault ask(Claim claim) throws InterruptedException {
         Pauses pauses = new Pauses();
-        Grant asked = Objects.requireNonNull(grant);
-        Claim claim = asked.claim;
-        Step step = first;
-        while (step != null) {
-            long pause = step.rest();
-            if (step.words() != null) {
-                Step sent = step;
-                Node node = claim.node;
-                long limit = Math.min(claim.limit, claim.last - sent.call());
-                Reply reply = to.send(limit, sent.words());
-                boolean passes = reply.fault().isPassing();
-                step = core.atomically(() -> {
-                    core.state.answered(claim, node, sent.session(), sent.call(), reply);
-                    core.state.endCall(sent.call());
-                    return passes ? sent : next(claim);
-                });
-                if (!passes) {
+        for (;;) {
+            State.Step step = core.atomically(() -> next(claim));
+            if (step.end() != null) {
+                return step.end();
+            }
+            Call call = step.call();
+            long rest = step.rest();
+            if (call != null) {
+                long limit = Math.min(claim.limit, claim.last - Core.now());
+                Call.Answer answer = to.send(limit, call.command());
+                Fault fault = core.atomically(() -> call.apply().apply(answer));
+                if (!fault.isPassing()) {
                     continue;
                 }
-                to.follow(reply.fault(), limit);
-                pause = Math.min(pauses.next(), claim.askedEnd - Core.now());
+                to.follow(fault, limit);
+                rest = Math.min(pauses.next(), claim.askedEnd - Core.now());
             }
-            sleep(pause);
-            step = core.atomically(() -> next(claim));
+            sleep(rest);
         }
-        return asked;
     }
 
-    private @Nullable Step next(Claim claim) {
-        Loop loop = to.loop;
-        if (loop != null && claim.phase == Claim.Phase.ASKED) {
-            claim.node = loop.node; // the key is there now
-        }
-        Step step = core.state.next(claim);
-        boolean wantsSession = step != null && step.words() == null && claim.phase == Claim.Phase.ASKED;
-        if (loop != null && (wantsSession || !loop.isRunning())) {
-            loop.need();
+    private State.Step next(Claim claim) {
+        boolean isAsked = claim.phase == Claim.Phase.ASKED;
+        claim.node = isAsked ? to.loop.node : claim.node; // the key is there now
+        State.Step step = core.state.next(claim);
+        if (step.end() == null && (isAsked && step.call() == null || !to.loop.isRunning())) {
+            to.loop.need(); // it opens a session, or brings the events
         }
         return step;
     }

@@ -20,17 +20,19 @@ final class Ballot {
 
     final Quorum quorum;
     final String key;
-    final Terms terms;
+    final RedisLock.Terms terms;
+    private final RedisLock lock; // of the first server
     final List<Vote> votes;
     private final boolean isInterruptible;
     private final LinkedBlockingQueue<Runnable> replies = new LinkedBlockingQueue<>(); // to be applied
     private int calls; // under way
     private boolean wasInterrupted;
 
-    Ballot(Quorum quorum, String key, Terms terms, boolean isInterruptible) {
+    Ballot(Quorum quorum, RedisLock lock, boolean isInterruptible) {
         this.quorum = quorum;
-        this.key = key;
-        this.terms = terms;
+        this.lock = lock;
+        key = lock.fullKey();
+        terms = lock.terms;
         this.isInterruptible = isInterruptible;
         votes = quorum.members.stream().map(Vote::new).toList();
     }
@@ -75,10 +77,10 @@ final class Ballot {
         vote.isOpen = !inLine;
         vote.isInLine = inLine;
         // In line the other servers see to the maximum time.
-        Terms of = new Terms(List.of(), terms.lease(), terms.isFixed(), inLine ? 0 : terms.atMost(), null);
-        Acquire asking = new Acquire(vote.member, key, of, true);
+        RedisLock.Terms of = new RedisLock.Terms(List.of(), terms.lease(), terms.isFixed(), inLine ? 0 : terms.atMost(), null);
+        Acquire asking = new Acquire(new RedisLock(vote.member, lock.key, of, Lockable.FOREVER, null), true);
         vote.asking = asking;
-        call(vote, () -> asking.by(null, wait), (grant, error) -> {
+        call(vote, () -> asking.within(wait), (grant, error) -> {
             if (vote.asks == asks) {
                 vote.answered(grant, error);
             } else if (grant != null) {
@@ -184,7 +186,7 @@ final class Ballot {
                 vote.isRaised = true;
             } else {
                 vote.refused = token;
-                vote.error = new LockUnavailableException("its clock is behind that of another server", null);
+                vote.error = new LockUnavailableException("its clock is behind that of another server");
             }
         });
     }
@@ -196,12 +198,10 @@ final class Ballot {
             Grant grant = vote.grant;
             if (grant != null && !vote.isOpen) {
                 vote.grant = null;
-                Thread release = vote.member.thread("release", grant::giveUp);
-                release.start();
-                releases.add(release);
+                releases.add(vote.member.thread("release", grant::giveUp));
             }
         }
-        releases.forEach(release -> Core.join(release, 2 * quorum.members.get(0).settings.reply()));
+        Core.all(releases, 2 * quorum.members.get(0).settings.reply());
     }
 
     /** Adds to the lock what has its token, until it ends. */

@@ -3,6 +3,7 @@ package io.github.redislock;
 import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.ServerNode;
 import io.github.redislock.state.Claim;
+import io.github.redislock.state.Node;
 import io.github.redislock.state.State;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
@@ -12,7 +13,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
@@ -21,7 +21,6 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -38,12 +37,12 @@ final class Core {
         T make() throws X;
     }
 
-    /** Notifies of the end of an attempt. */
+    /** Notifies an observer of the end of an attempt, which took so long. */
     interface Ended {
-        void notify(LockObserver observer, Duration took, @Nullable Throwable error);
+        void notify(LockObserver observer, String key, Duration took, @Nullable Throwable error);
     }
 
-    final Settings settings;
+    final Locks.Settings settings;
     final LockServer server;
     final State state;
     final Threads threads = new Threads(this);
@@ -54,11 +53,12 @@ final class Core {
     private final AtomicLong owners = new AtomicLong();
     volatile boolean isClosing;
 
-    Core(LockServer server, Settings settings) {
+    Core(LockServer server, Locks.Settings settings) {
         this.server = server;
         this.settings = settings;
         process = process();
         state = new State(settings.lease(), settings.reply(), server.isCluster());
+        state.resend = command -> elsewhere(() -> new Route(this, command[1], null).call(end(), command));
         ThreadFactory factory = work -> thread("work", work);
         background = new ThreadPoolExecutor(0, Integer.MAX_VALUE, 1, TimeUnit.SECONDS, new SynchronousQueue<>(), factory);
         timer = new ScheduledThreadPoolExecutor(1, factory);
@@ -80,16 +80,18 @@ final class Core {
         return thread;
     }
 
+    /** Runs a callback of the user; what it throws is logged. */
+    private static void logged(Runnable work) {
+        try {
+            work.run();
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.ERROR, "a callback failed", e);
+        }
+    }
+
     /** Does it elsewhere; what it throws is logged. */
     void elsewhere(Runnable work) {
-        Runnable logged = () -> {
-            try {
-                work.run();
-            } catch (RuntimeException e) {
-                LOG.log(System.Logger.Level.ERROR, "a callback failed", e);
-            }
-        };
-        background.execute(logged);
+        background.execute(() -> logged(work));
     }
 
     void warn(String text) {
@@ -114,19 +116,15 @@ final class Core {
 
     /** Does something with the state, at the time of now; then, without the mutex, wakes the callers of what has changed. */
     <T extends @Nullable Object> T atomically(Supplier<T> work) {
-        List<Runnable> news = List.of();
-        try {
-            synchronized (state) {
-                state.at = Math.max(now(), state.at + 1);
-                try {
-                    return work.get();
-                } finally {
-                    news = state.takeNews();
-                }
-            }
-        } finally {
-            news.forEach(Runnable::run);
+        T result;
+        List<Runnable> news;
+        synchronized (state) {
+            state.at = Math.max(now(), state.at + 1);
+            result = work.get();
+            news = state.takeNews();
         }
+        news.forEach(Runnable::run);
+        return result;
     }
 
     void update(Runnable work) {
@@ -136,18 +134,9 @@ final class Core {
         });
     }
 
-    /** Notifies the observer. What that throws is logged. */
-    void observe(Consumer<LockObserver> notify) {
-        try {
-            notify.accept(settings.observer());
-        } catch (RuntimeException e) {
-            LOG.log(System.Logger.Level.ERROR, "an observer failed", e);
-        }
-    }
-
     /** Does something, and notifies the observer of its end, and of how long ago that time is. */
-    static <T extends @Nullable Object, X extends Exception> T observed(Consumer<Consumer<LockObserver>> observers, long since,
-            Ended ended, Attempt<T, X> attempt) throws X {
+    static <T extends @Nullable Object, X extends Exception> T observed(LockObserver observer, Ended ended, String key,
+            long since, Attempt<T, X> attempt) throws X {
         Throwable error = null;
         try {
             return attempt.make();
@@ -155,9 +144,8 @@ final class Core {
             error = e;
             throw e;
         } finally {
-            Duration took = Duration.ofNanos(now() - since);
             Throwable why = error;
-            observers.accept(observer -> ended.notify(observer, took, why));
+            logged(() -> ended.notify(observer, key, Duration.ofNanos(now() - since), why));
         }
     }
 
@@ -191,6 +179,13 @@ final class Core {
         }
     }
 
+    /** Starts threads, and waits for their end for so long. */
+    static void all(List<Thread> threads, long nanos) {
+        long end = now() + nanos;
+        threads.forEach(Thread::start);
+        threads.forEach(thread -> join(thread, end - now()));
+    }
+
     /**
      * Ends all waits, closes the sessions, releases what was in none of them, and closes the connections, within two reply
      * timeouts.
@@ -201,29 +196,26 @@ final class Core {
             isClosing = true;
             return wasClosed ? null : state.close();
         });
-        if (grants == null) {
-            return;
+        if (grants != null) {
+            long end = end();
+            all(loops.values().stream().map(loop -> thread("close", () -> close(loop, grants, end))).toList(),
+                    3 * settings.reply());
+            timer.shutdownNow();
+            server.close();
         }
-        long end = end();
-        CompletableFuture<?>[] nodes = loops.values().stream()
-                .map(loop -> CompletableFuture.runAsync(() -> close(loop, grants, end), background))
-                .toArray(CompletableFuture<?>[]::new);
-        CompletableFuture.allOf(nodes).completeOnTimeout(null, end + settings.reply() - now(), TimeUnit.NANOSECONDS).join();
-        timer.shutdownNow();
-        server.close();
     }
 
     /** Closes the sessions of a server, and releases what was in none of them. */
     private void close(Loop loop, List<Claim> grants, long end) {
         Set<Long> closed = new HashSet<>();
         for (long session : loop.node.sessions()) {
-            if (!new Route(this, loop).call(end, State.closeCommand(session)).reply().isFault()) {
+            if (session != 0 && !new Route(this, null, loop).call(end, Node.closeCommand(session)).reply().isFault()) {
                 closed.add(session);
             }
         }
         for (Claim grant : grants) {
             if (grant.node == loop.node && !closed.contains(grant.session)) {
-                new Route(this, grant.name.key()).call(end, grant.releaseCommand(0));
+                new Route(this, grant.name.key(), null).call(end, grant.releaseCommand(0));
             }
         }
         loop.end(end);

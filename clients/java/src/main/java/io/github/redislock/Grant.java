@@ -1,16 +1,14 @@
 package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
-import io.github.redislock.state.Answer;
+import io.github.redislock.state.Call;
 import io.github.redislock.state.Claim;
-import io.github.redislock.state.Failure;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -32,21 +30,20 @@ public final class Grant implements AutoCloseable {
     final Claim claim;
     private final Core core;
     private final Object turn = new Object(); // of the calls about the grant
+    private final CompletableFuture<LockLostException> loss = new CompletableFuture<>();
     private long taken;
     private long most = Long.MAX_VALUE; // its end, by atMost
     private boolean isTimed;
     private boolean isClosed; // of the turn
-    // Of the mutex.
-    private final List<Consumer<LockLostException>> onLost = new ArrayList<>(1);
-    private @Nullable LockLostException loss;
-    private @Nullable ScheduledFuture<?> ender;
+    private @Nullable ScheduledFuture<?> ender; // of the mutex
 
     Grant(Core core, Claim claim, Runnable wake) {
         this.core = core;
         this.claim = claim;
         claim.wake = () -> {
             wake.run();
-            if (claim.phase == Claim.Phase.LOST) {
+            if (claim.phase == Claim.Phase.ENDED) {
+                endLater();
                 loss(); // which reports it
             } else if (claim.doubt != null) {
                 core.elsewhere(this::find);
@@ -56,21 +53,20 @@ public final class Grant implements AutoCloseable {
 
     static long lease(Duration time) {
         if (time.toMillis() < 1) {
-            throw Errors.misuse("a lease must be at least 1 millisecond");
+            throw LockException.misuse("a lease must be at least 1 millisecond");
         }
         return time.toNanos();
     }
 
     /** Follows the hand-over. */
-    void start(Terms terms) {
+    void start(RedisLock.Terms terms) {
         taken = Core.now();
         isTimed = terms.isFixed() || terms.atMost() > 0;
+        most = terms.atMost() > 0 ? taken + terms.atMost() : most;
         if (terms.onLost() != null) {
             onLost(terms.onLost());
         }
-        if (terms.atMost() > 0) {
-            most = taken + terms.atMost();
-        }
+        onLost(lost -> core.settings.observer().lost(key(), lost));
         endLater();
     }
 
@@ -81,68 +77,47 @@ public final class Grant implements AutoCloseable {
                 if (ender != null) {
                     ender.cancel(false);
                 }
-                ender = core.state.ending(claim) != Fault.NONE ? null : core.timer.schedule(
-                        () -> core.elsewhere(this::end), core.state.rest(claim, most), TimeUnit.NANOSECONDS);
+                ender = claim.phase == Claim.Phase.ENDED ? null : core.timer.schedule(
+                        () -> core.elsewhere(this::end), claim.rest(most), TimeUnit.NANOSECONDS);
             });
         }
     }
 
     /** Ends it at its maximum time, or at the end of a fixed lease. */
     private void end() {
-        boolean isEnded = send(() -> core.state.end(claim, most), this::repeat,
-                answer -> core.state.finished(claim.name, claim.token, answer.reply()));
-        if (!isEnded) {
+        if (send(() -> claim.end(most), core.end()) == null) {
             endLater();
         }
     }
 
     /** Asks for it where its key is now: a node of the cluster has deleted or redirected it. */
     private void find() {
-        Route to = new Route(core, key());
-        send(() -> claim.renewCommand(0), words -> to.call(core.end(), words), answer -> {
-            core.state.found(claim, to.loop == null ? null : to.loop.node, answer);
-            if (to.loop != null) {
-                to.loop.need(); // its session takes the grant in
-            }
-        });
+        send(claim::find, core.end());
+        core.loops.values().stream().filter(loop -> loop.node == claim.node)
+                .forEach(loop -> core.update(loop::need)); // its session takes the grant in
     }
 
-    /** Sends a command in its owner's name, and applies the answer. Returns false if there is none to send. */
-    private boolean send(Supplier<String @Nullable []> command, Function<String[], Answer> send, Consumer<Answer> apply) {
-        long[] number = new long[1];
-        String[] words = core.atomically(() -> {
-            String[] made = command.get();
-            number[0] = made == null ? 0 : core.state.beginCall(claim.name);
-            return made;
-        });
-        if (words == null) {
-            return false;
+    /** Makes a call in its owner's name until this time. Returns why it has failed; null: there is none to make. */
+    private @Nullable Fault send(Supplier<@Nullable Call> begin, long end) {
+        Call call = core.atomically(begin);
+        if (call == null) {
+            return null;
         }
-        Answer answer = send.apply(words);
-        core.update(() -> {
-            try {
-                apply.accept(answer);
-            } finally {
-                core.state.endCall(number[0]);
-            }
-        });
-        return true;
+        Call.Answer answer = new Route(core, key(), null).call(end, call.command());
+        return core.atomically(() -> call.apply().apply(answer));
     }
 
-    private Answer repeat(String[] words) {
-        return new Route(core, key()).call(core.end(), words);
-    }
-
-    /** Makes a call of the user about the grant. */
-    private void call(String attempted, Supplier<String[]> command, Consumer<Answer> apply) {
+    /** Makes a call of the user about the grant. Returns why it has failed, or {@link Fault#NONE}. */
+    private Fault call(Supplier<@Nullable Call> begin) {
         synchronized (turn) {
-            try {
-                send(command, this::repeat, apply);
-            } catch (Failure e) {
-                throw Errors.of(attempted, key(), e.fault);
-            } finally {
-                endLater();
-            }
+            Fault fault = send(begin, core.end());
+            return fault != null ? fault : core.atomically(() -> claim.fault);
+        }
+    }
+
+    private void require(String attempted, Fault fault) {
+        if (fault != Fault.NONE) {
+            throw LockException.of(attempted, key(), fault);
         }
     }
 
@@ -177,28 +152,20 @@ public final class Grant implements AutoCloseable {
     /** For how long {@link #isHeld} stays true without another reply of the server; zero if it is false. */
     public Duration remaining() {
         return Duration.ofNanos(core.atomically(() ->
-                core.state.ending(claim) != Fault.NONE ? 0L : Math.max(0, core.state.sure(claim) - core.state.at)));
+                claim.phase == Claim.Phase.ENDED ? 0 : Math.max(0, claim.sure() - core.state.at)));
     }
 
     /** What has become of it: null until it is lost. */
     public @Nullable LockLostException loss() {
-        return core.atomically(() -> {
-            if (loss == null && claim.phase == Claim.Phase.LOST && claim.isHandedOver) {
-                LockLostException lost = (LockLostException) Errors.of("hold", key(), core.state.ending(claim));
-                loss = lost;
-                if (ender != null) {
-                    ender.cancel(false);
-                }
-                onLost.forEach(notify -> core.elsewhere(() -> notify.accept(lost)));
-                core.elsewhere(() -> core.observe(observer -> observer.lost(key(), lost)));
-            }
-            return loss;
-        });
+        if (claim.isLost() && claim.isHandedOver && !loss.isDone()) {
+            loss.complete((LockLostException) LockException.of("hold", key(), claim.fault)); // once
+        }
+        return loss.getNow(null);
     }
 
     /** Whether all holds were given back, or left to others. */
     boolean isGivenBack() {
-        return claim.holds == 0 || claim.phase == Claim.Phase.RELEASED;
+        return claim.holds == 0 || claim.phase == Claim.Phase.ENDED && !claim.isLost();
     }
 
     boolean isOpen() {
@@ -213,20 +180,19 @@ public final class Grant implements AutoCloseable {
      * @throws LockMisuseException if it was released
      */
     public void check() {
-        call("check", () -> core.state.check(claim), answer -> core.state.confirmed(claim, answer));
+        require("check", call(claim::check));
     }
 
     /** Adds a hold. */
     Grant enter(List<String> mode) {
-        call("acquire", () -> core.state.enter(claim, mode), answer -> {
-            core.state.confirmed(claim, answer);
-            claim.holds++;
-        });
+        require("acquire", call(() -> claim.enter(mode)));
         return this;
     }
 
     void renew(String attempted, long lease, boolean leaves) {
-        call(attempted, () -> core.state.renew(claim, lease, leaves), answer -> core.state.renewed(claim, answer, leaves));
+        Fault fault = call(() -> claim.renew(lease, leaves));
+        endLater();
+        require(attempted, fault);
     }
 
     /**
@@ -234,25 +200,16 @@ public final class Grant implements AutoCloseable {
      * which token it has: it has to be given up.
      */
     boolean raise(long token) {
-        boolean[] isAhead = new boolean[1];
-        call("raise", () -> core.state.raise(claim, token), answer -> {
-            isAhead[0] = answer.reply().fault().is("AHEAD") && isOpen();
-            if (!isAhead[0]) {
-                core.state.confirmed(claim, answer);
-                core.state.raised(claim, token);
-            }
-        });
-        return !isAhead[0];
+        Fault fault = call(() -> claim.raise(token));
+        if (!fault.is("AHEAD")) {
+            require("raise", fault);
+        }
+        return fault == Fault.NONE;
     }
 
     /** Makes sure that its owner neither holds the lock nor waits for it. The session repeats what is not answered. */
     void giveUp() {
-        send(() -> core.state.giveUp(claim), words -> {
-            Route to = new Route(core, key());
-            long limit = Math.min(core.settings.reply(), claim.last - Core.now());
-            to.follow(Fault.NONE, limit);
-            return new Answer(0, to.send(limit, words), false);
-        }, answer -> core.state.finished(claim.name, 0, answer.reply()));
+        send(() -> core.state.giveUp(claim), Math.min(Core.now() + core.settings.reply(), claim.last));
     }
 
     /**
@@ -264,7 +221,7 @@ public final class Grant implements AutoCloseable {
      */
     public void extend(Duration lease) {
         if (!claim.isFixed && lease.toMillis() < 1000) {
-            throw Errors.misuse("a lease that the session renews must be at least 1 second");
+            throw LockException.misuse("a lease that the session renews must be at least 1 second");
         }
         renew("extend", lease(lease), claim.isFixed);
     }
@@ -279,11 +236,10 @@ public final class Grant implements AutoCloseable {
      */
     public void detach(Duration lease) {
         if (holds() > 1) {
-            throw Errors.misuse(key() + " is held more than once");
+            throw LockException.misuse(key() + " is held more than once");
         }
         renew("detach", lease(lease), true);
-        core.update(() -> core.state.letGo(claim));
-        endLater();
+        core.update(claim::letGo);
     }
 
     /**
@@ -291,14 +247,7 @@ public final class Grant implements AutoCloseable {
      * of it is logged.
      */
     public void onLost(Consumer<LockLostException> notify) {
-        core.update(() -> {
-            LockLostException lost = loss;
-            if (lost == null) {
-                onLost.add(notify);
-            } else {
-                core.elsewhere(() -> notify.accept(lost));
-            }
-        });
+        loss.thenAccept(lost -> core.elsewhere(() -> notify.accept(lost)));
     }
 
     /**
@@ -311,11 +260,10 @@ public final class Grant implements AutoCloseable {
      * @throws LockMisuseException if it was released already
      */
     public void release() {
-        Core.<@Nullable Void, RuntimeException>observed(core::observe, taken,
-                (observer, held, error) -> observer.released(key(), held, error), () -> {
-                    call("release", () -> core.state.release(claim), answer -> core.state.released(claim, answer));
-                    return null;
-                });
+        Core.observed(core.settings.observer(), LockObserver::released, key(), taken, () -> {
+            require("release", call(claim::release));
+            return this;
+        });
     }
 
     /**
@@ -326,7 +274,7 @@ public final class Grant implements AutoCloseable {
     @Override
     public void close() {
         synchronized (turn) {
-            if (core.atomically(() -> claim.phase != Claim.Phase.RELEASED && (loss == null || !isClosed))) {
+            if (core.atomically(() -> claim.phase != Claim.Phase.ENDED || claim.isLost() && !isClosed)) {
                 isClosed = true;
                 release();
             }

@@ -1,7 +1,6 @@
 package io.github.redislock;
 
 import java.util.List;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Several locks that were acquired together, sorted by key.
@@ -28,13 +27,6 @@ public final class Grants implements AutoCloseable {
      */
     @Override
     public void close() {
-        LockException error = closeAll();
-        if (error != null) {
-            throw error;
-        }
-    }
-
-    @Nullable LockException closeAll() {
         LockException error = null;
         for (int i = grants.size() - 1; i >= 0; i--) {
             try {
@@ -47,6 +39,8 @@ public final class Grants implements AutoCloseable {
                 }
             }
         }
-        return error;
+        if (error != null) {
+            throw error;
+        }
     }
 }

@@ -1,7 +1,8 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import org.jspecify.annotations.Nullable;
+import java.util.Objects;
 
 /**
  * An error of this client; its class says which. The message names the call, the lock and the words of the server; the cause
@@ -22,9 +23,36 @@ import org.jspecify.annotations.Nullable;
 public sealed class LockException extends RuntimeException
         permits LockBusyException, LockDeadlockException, LockLostException, LockMisuseException,
         LockNotAloneException, LockRefusedException, LockUnavailableException {
-    Kind kind = Kind.MISUSE; // an error of the caller, unless Errors says otherwise
+    Kind kind = Kind.MISUSE; // an error of the caller, unless a fault says otherwise
 
-    LockException(@Nullable String message, @Nullable Throwable cause) {
-        super(message, cause);
+    LockException(String message) {
+        super(message);
+    }
+
+    static LockMisuseException misuse(String text) {
+        return new LockMisuseException(text);
+    }
+
+    /** The exception of a failure. */
+    static LockException of(String attempted, String key, Fault fault) {
+        String text = attempted + " " + key + ": " + fault.text();
+        LockException error = switch (Objects.requireNonNull(fault.kind())) {
+            case BUSY -> new LockBusyException(text);
+            case LOST -> new LockLostException(text);
+            case DEADLOCK -> new LockDeadlockException(text);
+            case NOT_ALONE -> new LockNotAloneException(text);
+            case REFUSED -> new LockRefusedException(text);
+            case UNAVAILABLE -> new LockUnavailableException(text);
+            case MISUSE -> misuse(text);
+        };
+        error.kind = fault.kind();
+        if (fault.cause() != null) {
+            error.initCause(fault.cause());
+        }
+        return error;
+    }
+
+    static Kind kindOf(Throwable error) {
+        return error instanceof LockException known ? known.kind : Kind.UNAVAILABLE;
     }
 }

@@ -1,7 +1,5 @@
 package io.github.redislock;
 
-import org.jspecify.annotations.Nullable;
-
 /**
  * The lock has more holders than the call allows: two sharers that both want it exclusively would wait for each other.
  * Release it first, then acquire it.
@@ -9,7 +7,7 @@ import org.jspecify.annotations.Nullable;
  * @see LockException
  */
 public final class LockNotAloneException extends LockException {
-    LockNotAloneException(@Nullable String message, @Nullable Throwable cause) {
-        super(message, cause);
+    LockNotAloneException(String message) {
+        super(message);
     }
 }

@@ -31,13 +31,23 @@ import java.util.Optional;
 public abstract class Lockable<G extends AutoCloseable> {
     static final long FOREVER = -1;
 
-    Lockable() {}
-
     /** How long {@link #lock} waits, in nanoseconds. */
-    abstract long waits();
+    final long wait;
+
+    Lockable(long wait) {
+        this.wait = wait;
+    }
 
     /** Acquires within this time in nanoseconds; below 0: without a limit. */
     abstract G acquire(long wait, boolean isInterruptible) throws InterruptedException;
+
+    static <G> G uninterrupted(Core.Attempt<G, InterruptedException> acquire) {
+        try {
+            return acquire.make();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e); // only where that is allowed
+        }
+    }
 
     /**
      * Acquires, and waits for as long as {@code waiting} says, by default without a limit. An interrupt does not end the
@@ -47,11 +57,7 @@ public abstract class Lockable<G extends AutoCloseable> {
      * @return held until its release or its loss
      */
     public G lock() {
-        try {
-            return acquire(waits(), false);
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e); // only where that is allowed
-        }
+        return uninterrupted(() -> acquire(wait, false));
     }
 
     /**
@@ -62,17 +68,15 @@ public abstract class Lockable<G extends AutoCloseable> {
      * @return held until its release or its loss
      */
     public G lockInterruptibly() throws InterruptedException {
-        return acquire(waits(), true);
+        return acquire(wait, true);
     }
 
     /** Acquires if that is possible now; else it is empty. It waits for one reply of the server. */
     public Optional<G> tryLock() {
         try {
-            return Optional.of(acquire(0, false));
+            return Optional.of(uninterrupted(() -> acquire(0, false)));
         } catch (LockBusyException e) {
             return Optional.empty();
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e); // only where that is allowed
         }
     }
 
@@ -92,7 +96,7 @@ public abstract class Lockable<G extends AutoCloseable> {
 
     static long nanos(Duration time) {
         if (time.isNegative()) {
-            throw Errors.misuse("a time must not be negative: " + time);
+            throw LockException.misuse("a time must not be negative: " + time);
         }
         return time.compareTo(Duration.ofDays(3650)) > 0 ? FOREVER : time.toNanos();
     }

@@ -21,6 +21,9 @@ import java.util.stream.Stream;
  * {@link Grant#onLost}, by {@link Grant#check} and the release, and as an interrupt of {@link RedisLock#call}.
  */
 public final class Locks implements AutoCloseable {
+    /** What a {@link Locks} was made with; times in nanoseconds. */
+    record Settings(String service, String prefix, long lease, long silence, long reply, LockObserver observer) {}
+
     private final Core core;
 
     private Locks(Core core) {
@@ -65,7 +68,7 @@ public final class Locks implements AutoCloseable {
     /** For tests: whether nothing is kept of any lock. */
     boolean isIdle() {
         return core.timer.getQueue().isEmpty()
-                && core.atomically(() -> core.loops.values().stream().allMatch(loop -> core.state.isIdle(loop.node)));
+                && core.atomically(() -> core.loops.values().stream().allMatch(loop -> loop.node.isIdle()));
     }
 
     /**
@@ -158,7 +161,7 @@ public final class Locks implements AutoCloseable {
 
         private static Duration atLeast(long millis, Duration time) {
             if (time.toMillis() < millis) {
-                throw Errors.misuse("shorter than " + millis + " ms: " + time);
+                throw LockException.misuse("shorter than " + millis + " ms: " + time);
             }
             return time;
         }

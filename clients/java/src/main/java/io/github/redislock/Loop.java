@@ -2,14 +2,10 @@ package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
-import io.github.redislock.state.Claim;
 import io.github.redislock.state.Node;
-import io.github.redislock.state.Round;
-import io.github.redislock.state.State;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -28,18 +24,17 @@ final class Loop implements Runnable {
     private @Nullable Thread thread; // while it runs
     private final ServerConnection connection;
     private final String[] open;
-    private @Nullable Round next; // planned when the last one was applied: callers that were woken compete for the mutex
+    private Node.@Nullable Round next; // planned when the last one was applied: callers that were woken compete for the mutex
     volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
     Loop(Core core, ServerNode server) {
         this.core = core;
         this.server = server;
-        node = new Node(server.address());
+        node = new Node(core.state, server.address());
         connection = server.connection();
-        open = Claim.words("LOCK.SESSION", "OPEN", "TIMEOUT", TimeUnit.NANOSECONDS.toMillis(core.settings.silence()),
-                "NAME", core.settings.service());
-        node.resend = command -> core.elsewhere(() -> new Route(core, command[1]).call(core.end(), command));
+        long silence = TimeUnit.NANOSECONDS.toMillis(core.settings.silence());
+        open = new String[] {"LOCK.SESSION", "OPEN", "TIMEOUT", String.valueOf(silence), "NAME", core.settings.service()};
     }
 
     boolean isRunning() {
@@ -78,39 +73,35 @@ final class Loop implements Runnable {
             }
             core.threads.warnOfEnded();
             boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
-            long most = isFine ? 0 : core.atomically(() -> judge(began, fault));
-            if (most < 0) {
+            if (!isFine && core.atomically(() -> ends(began, fault))) {
                 return;
             }
-            if (fault == Fault.NONE) {
-                if (!node.isNew) {
-                    pauses.reset();
+            if (fault != Fault.NONE) {
+                if (core.server.isCluster()) {
+                    relocate();
                 }
-                continue;
+                rest(pauses.next());
+            } else if (!node.isNew) {
+                pauses.reset();
             }
-            if (core.server.isCluster()) {
-                relocate();
-            }
-            rest(Math.min(pauses.next(), most));
         }
     }
 
-    /** Applies the end of a round. Returns the longest pause; below 0: this thread ends. */
-    private long judge(long began, Fault broken) {
+    /** Applies what a round has come to. Returns whether this thread ends, until it is needed. */
+    private boolean ends(long began, Fault broken) {
         if (broken != Fault.NONE) {
-            core.state.failed(node, began, broken);
+            node.failed(began, broken);
         }
-        boolean ends = core.isClosing || broken != Fault.NONE && core.state.isIdle(node); // until it is needed
-        if (ends) {
-            thread = null;
-        }
+        boolean ends = core.isClosing || broken != Fault.NONE && node.isIdle();
+        thread = ends ? null : thread;
         boolean isBroken = broken != Fault.NONE && !ends;
         if (isBroken != isDown) {
             isDown = isBroken;
-            LockException why = isBroken ? Errors.of("session", node.address, Fault.of(Kind.UNAVAILABLE, broken.text())) : null;
-            core.elsewhere(() -> core.observe(observer -> observer.connection(node.address, why)));
+            Fault why = Fault.of(Kind.UNAVAILABLE, broken.text());
+            LockException error = isBroken ? LockException.of("session", node.address, why) : null;
+            core.elsewhere(() -> core.settings.observer().connection(node.address, error));
         }
-        return ends ? -1 : core.state.isUnsure(node) ? 2 * LEAST : Long.MAX_VALUE; // it is about to be judged
+        return ends;
     }
 
     /** Pauses; but a call that needs a session is not kept waiting. */
@@ -125,16 +116,17 @@ final class Loop implements Runnable {
     /** Sends and applies one round. No fault of a library ends the loop. */
     private Fault round() {
         try {
-            Round round = next != null ? next : core.atomically(() -> core.state.round(node, open));
+            Node.Round round = next != null ? next : core.atomically(() -> node.round(open, false));
             next = null;
-            List<Reply> replies = connection.send(round.limit(), round.commands());
+            List<String[]> commands = round.commands();
+            List<Reply> replies = connection.send(round.limit(), commands);
             Fault broken = core.atomically(() -> {
-                Fault fault = round.apply(replies);
-                next = fault == Fault.NONE ? core.state.round(node, open) : null;
+                Fault fault = round.apply(node, replies);
+                next = fault == Fault.NONE ? node.round(open, round.isDue()) : null;
                 return fault;
             });
-            if (round.commands().get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
-                connection.send(core.settings.reply(), List.<String[]>of(State.closeCommand(node.session)));
+            if (commands.get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
+                connection.send(core.settings.reply(), List.<String[]>of(Node.closeCommand(node.session)));
             }
             return broken;
         } catch (RuntimeException e) {
@@ -142,19 +134,13 @@ final class Loop implements Runnable {
         }
     }
 
-    /** Sends a command once over the user's client. isAsking: ASK led there. */
-    Reply call(boolean isAsking, long limit, String[] command) {
-        return isAsking ? server.call(limit, List.of(new String[] {"ASKING"}, command)).get(1)
-                : server.call(limit, List.<String[]>of(command)).get(0);
-    }
-
     /** Sends on what a node of the cluster that does not answer may have lost to another one. */
     private void relocate() {
         core.server.refresh();
-        core.atomically(() -> core.state.on(node)).forEach(claim -> {
-            LockServer.Place at = core.server.find(claim.name.key(), core.settings.reply());
-            if (at.node() != null && at.node() != server) {
-                core.update(() -> core.state.relocate(claim));
+        core.atomically(node::claims).forEach(claim -> {
+            ServerNode at = core.server.find(claim.name.key(), core.settings.reply()).node();
+            if (at != null && at != server) {
+                core.update(() -> claim.relocate(node));
             }
         });
     }

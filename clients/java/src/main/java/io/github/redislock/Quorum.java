@@ -4,7 +4,6 @@ import io.github.redislock.spi.LockServer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import java.util.function.Consumer;
 
 /**
  * Locks that a majority of several servers keep together: no single server that fails, hangs or is cut off keeps a lock
@@ -28,11 +27,11 @@ import java.util.function.Consumer;
 public final class Quorum implements AutoCloseable {
     final int majority;
     final List<Core> members = new ArrayList<>();
-    private final LockObserver observer;
+    final LockObserver observer;
 
-    Quorum(List<? extends LockServer> servers, Settings settings) {
+    Quorum(List<? extends LockServer> servers, Locks.Settings settings) {
         if (servers.size() < 3) {
-            throw Errors.misuse("a quorum needs at least 3 servers");
+            throw LockException.misuse("a quorum needs at least 3 servers");
         }
         observer = settings.observer();
         majority = servers.size() / 2 + 1;
@@ -43,7 +42,7 @@ public final class Quorum implements AutoCloseable {
             }
         };
         for (LockServer server : servers) {
-            members.add(new Core(server, new Settings(settings.service(), settings.prefix(), settings.lease(),
+            members.add(new Core(server, new Locks.Settings(settings.service(), settings.prefix(), settings.lease(),
                     settings.silence(), settings.reply(), ofConnections)));
         }
     }
@@ -53,16 +52,10 @@ public final class Quorum implements AutoCloseable {
         return new QuorumLock(this, new RedisLock(members.get(0), Objects.requireNonNull(key)));
     }
 
-    /** Notifies the observer. What that throws is logged. */
-    void observe(Consumer<LockObserver> notify) {
-        members.get(0).observe(nobody -> notify.accept(observer));
-    }
-
     /** Ends all waits, releases all locks and closes the connections on all servers: see {@link Locks#close}. */
     @Override
     public void close() {
-        List<Thread> closing = members.stream().map(member -> member.thread("close", member::close)).toList();
-        closing.forEach(Thread::start);
-        closing.forEach(thread -> Core.join(thread, 3 * members.get(0).settings.reply()));
+        Core.all(members.stream().map(member -> member.thread("close", member::close)).toList(),
+                3 * members.get(0).settings.reply());
     }
 }

@@ -102,7 +102,7 @@ final class QuorumAcquire {
             if (error != null) {
                 cause.append("; server ").append(ballot.votes.indexOf(vote) + 1).append(": ").append(error.getMessage());
             }
-            Kind of = error == null ? null : error instanceof InterruptedException ? Kind.UNAVAILABLE : Errors.kindOf(error);
+            Kind of = error == null ? null : error instanceof InterruptedException ? Kind.UNAVAILABLE : LockException.kindOf(error);
             if (vote.isInLine || vote.isBusy() || error == null && !vote.isOpen) {
                 answers++;
             } else if (of != null && of != Kind.UNAVAILABLE && of != Kind.LOST) { // the same again
@@ -118,6 +118,6 @@ final class QuorumAcquire {
             }
             kind = differs ? Kind.REFUSED : answers >= ballot.quorum.majority ? Kind.BUSY : Kind.UNAVAILABLE;
         }
-        return Errors.of("acquire", ballot.key, Fault.of(kind, cause.toString()));
+        return LockException.of("acquire", ballot.key, Fault.of(kind, cause.toString()));
     }
 }

@@ -64,11 +64,11 @@ public final class QuorumGrant implements AutoCloseable {
         if (ending != null || parts.size() >= quorum.majority) {
             return;
         }
-        LockLostException loss = (LockLostException) Errors.of("hold", key, Fault.of(Kind.LOST, String.join("; ", losses)));
+        LockLostException loss = (LockLostException) LockException.of("hold", key, Fault.of(Kind.LOST, String.join("; ", losses)));
         ending = loss;
         Core first = quorum.members.get(0);
         onLost.forEach(notify -> first.elsewhere(() -> notify.accept(loss)));
-        first.elsewhere(() -> quorum.observe(observer -> observer.lost(key, loss)));
+        first.elsewhere(() -> quorum.observer.lost(key, loss));
         parts.forEach((rest, member) -> member.elsewhere(rest::giveUp));
     }
 
@@ -143,11 +143,10 @@ public final class QuorumGrant implements AutoCloseable {
      * @throws LockMisuseException if it was released already
      */
     public void release() {
-        Core.<@Nullable Void, RuntimeException>observed(quorum::observe, taken,
-                (observer, held, error) -> observer.released(key, held, error), () -> {
-                    ask("release", Grant::release);
-                    return null;
-                });
+        Core.observed(quorum.observer, LockObserver::released, key, taken, () -> {
+            ask("release", Grant::release);
+            return this;
+        });
     }
 
     /** As {@link #release}, and nothing if it was released. */
@@ -167,11 +166,11 @@ public final class QuorumGrant implements AutoCloseable {
         Map<Grant, Core> asked;
         synchronized (this) {
             if (ending != null) {
-                throw Errors.of(attempted, key, Fault.of(Errors.kindOf(ending), String.valueOf(ending.getMessage())));
+                throw LockException.of(attempted, key, Fault.of(LockException.kindOf(ending), String.valueOf(ending.getMessage())));
             }
             asked = new LinkedHashMap<>(parts);
             if (attempted.equals("release")) {
-                ending = Errors.misuse(key + " was released already");
+                ending = LockException.misuse(key + " was released already");
             }
         }
         CompletableFuture<Boolean> isAgreed = new CompletableFuture<>();
@@ -196,9 +195,9 @@ public final class QuorumGrant implements AutoCloseable {
             return;
         }
         long lost = errors.stream().filter(error -> error instanceof LockLostException).count();
-        Kind kind = asked.size() - lost < quorum.majority ? Kind.LOST : errors.stream().map(Errors::kindOf)
+        Kind kind = asked.size() - lost < quorum.majority ? Kind.LOST : errors.stream().map(LockException::kindOf)
                 .filter(of -> of != Kind.LOST).findFirst().orElse(Kind.UNAVAILABLE);
-        throw Errors.of(attempted, key, Fault.of(kind, "no majority of the servers; "
+        throw LockException.of(attempted, key, Fault.of(kind, "no majority of the servers; "
                 + errors.stream().map(LockException::getMessage).collect(Collectors.joining("; "))));
     }
 

@@ -19,6 +19,7 @@ public final class QuorumLock extends Lockable<QuorumGrant> {
     private final RedisLock lock; // of the first server
 
     QuorumLock(Quorum quorum, RedisLock lock) {
+        super(lock.wait);
         this.quorum = quorum;
         this.lock = lock;
     }
@@ -44,14 +45,9 @@ public final class QuorumLock extends Lockable<QuorumGrant> {
     }
 
     @Override
-    long waits() {
-        return lock.waits();
-    }
-
-    @Override
     QuorumGrant acquire(long wait, boolean isInterruptible) throws InterruptedException {
         String key = lock.fullKey();
-        return Core.observed(quorum::observe, Core.now(), (observer, took, error) -> observer.acquired(key, took, error),
-                () -> new QuorumAcquire(new Ballot(quorum, key, lock.terms, isInterruptible), wait).run());
+        return Core.observed(quorum.observer, LockObserver::acquired, key, Core.now(),
+                () -> new QuorumAcquire(new Ballot(quorum, lock, isInterruptible), wait).run());
     }
 }

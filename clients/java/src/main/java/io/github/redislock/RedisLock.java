@@ -27,21 +27,23 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class RedisLock extends Lockable<Grant> {
+    /** How it is acquired; times in nanoseconds. */
+    record Terms(List<String> mode, long lease, boolean isFixed, long atMost, @Nullable Consumer<LockLostException> onLost) {}
+
     final Core core;
     final String key;
     final Terms terms;
-    private final long wait;
-    private final @Nullable Task task;
+    final @Nullable Task task;
 
     RedisLock(Core core, String key) {
         this(core, key, new Terms(List.of(), core.settings.lease(), false, 0, null), FOREVER, null);
     }
 
-    private RedisLock(Core core, String key, Terms terms, long wait, @Nullable Task task) {
+    RedisLock(Core core, String key, Terms terms, long wait, @Nullable Task task) {
+        super(wait);
         this.core = core;
         this.key = key;
         this.terms = terms;
-        this.wait = wait;
         this.task = task;
     }
 
@@ -51,7 +53,7 @@ public final class RedisLock extends Lockable<Grant> {
 
     private RedisLock with(List<String> mode) {
         if (!terms.mode().isEmpty()) {
-            throw Errors.misuse("a lock cannot both be shared and have permits");
+            throw LockException.misuse("a lock cannot both be shared and have permits");
         }
         return with(new Terms(mode, terms.lease(), terms.isFixed(), terms.atMost(), terms.onLost()));
     }
@@ -77,7 +79,7 @@ public final class RedisLock extends Lockable<Grant> {
      */
     public RedisLock permits(int n) {
         if (n < 1) {
-            throw Errors.misuse("a semaphore must have at least 1 permit, not " + n);
+            throw LockException.misuse("a semaphore must have at least 1 permit, not " + n);
         }
         return with(List.of("LIMIT", String.valueOf(n)));
     }
@@ -126,13 +128,8 @@ public final class RedisLock extends Lockable<Grant> {
     }
 
     @Override
-    long waits() {
-        return wait;
-    }
-
-    @Override
     Grant acquire(long wait, boolean isInterruptible) throws InterruptedException {
-        return new Acquire(core, fullKey(), terms, isInterruptible).by(task, wait);
+        return new Acquire(this, isInterruptible).within(wait);
     }
 
     /**
@@ -152,7 +149,7 @@ public final class RedisLock extends Lockable<Grant> {
      * @throws LockLostException if it is gone
      */
     public Grant adopt(String owner, long token) {
-        return new Acquire(core, fullKey(), terms, false).adopt(owner, token);
+        return uninterrupted(() -> new Acquire(this, false).acquire(null, owner, token, 0));
     }
 
     /**
@@ -202,7 +199,7 @@ public final class RedisLock extends Lockable<Grant> {
      */
     public ThreadLock asLock() {
         if (terms.mode().size() > 1) {
-            throw Errors.misuse("a permit cannot be the lock of a thread");
+            throw LockException.misuse("a permit cannot be the lock of a thread");
         }
         return new ThreadLock(this);
     }

@@ -1,60 +1,63 @@
 package io.github.redislock;
 
 import io.github.redislock.spi.Fault;
-import io.github.redislock.spi.LockServer.Place;
+import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.Reply;
 import io.github.redislock.spi.ServerNode;
-import io.github.redislock.state.Answer;
+import io.github.redislock.state.Call;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** The way of the commands about a key. In a cluster each reply may change it. */
 final class Route {
+    private static final String[] ASKING = {"ASKING"};
+
     private final Core core;
     private final @Nullable String key; // null: always to this loop's server
     private boolean isAsking; // ASK led there
-    private Fault fault = Fault.NONE;
     @Nullable Loop loop; // null: no node has told where the key is
 
-    Route(Core core, String key) {
+    Route(Core core, @Nullable String key, @Nullable Loop loop) {
         this.core = core;
         this.key = key;
-    }
-
-    Route(Core core, Loop loop) {
-        this.core = core;
         this.loop = loop;
-        key = null;
     }
 
-    /** Finds the way for the next command: where the last fault leads, or else to the node that has the key. */
+    /**
+     * Finds the way for the next command: where the last fault leads, or else to the node that has the key. If no node
+     * tells, the way stays, and the fault is returned.
+     */
     Fault follow(Fault last, long limit) {
-        if (key != null) {
-            ServerNode led = loop == null ? null : core.server.redirected(loop.server, last);
-            isAsking = led != null && last.is("ASK");
-            Place place = led != null ? new Place(led, Fault.NONE) : core.server.find(key, limit);
-            loop = place.node() == null ? null : core.loopOf(place.node());
-            fault = place.fault();
+        if (key == null) {
+            return Fault.NONE;
         }
-        return fault;
+        ServerNode led = loop == null ? null : core.server.redirected(loop.server, last);
+        isAsking = led != null && last.is("ASK");
+        LockServer.Place place = led != null ? new LockServer.Place(led, Fault.NONE) : core.server.find(key, limit);
+        loop = place.node() == null ? loop : core.loopOf(place.node());
+        return place.fault();
     }
 
     /** Sends a command once. */
-    Reply send(long limit, String[] words) {
-        return loop != null ? loop.call(isAsking, limit, words) : Reply.of(fault);
+    Call.Answer send(long limit, String[] words) {
+        long sent = Core.now();
+        List<String[]> commands = isAsking ? List.of(ASKING, words) : List.<String[]>of(words);
+        List<Reply> replies = loop.server.call(limit, commands);
+        return new Call.Answer(loop.node, sent, replies.get(replies.size() - 1), false);
     }
 
     /** Sends a command until it is answered, or this time is over. */
-    Answer call(long end, String[] words) {
+    Call.Answer call(long end, String[] words) {
         Pauses pauses = new Pauses();
         Fault last = Fault.NONE;
         for (boolean wasOpen = false;; wasOpen |= last.isSent()) {
-            follow(last, Math.min(core.settings.reply(), end - Core.now()));
-            long sent = Core.now();
-            Reply reply = send(Math.min(core.settings.reply(), end - sent), words);
-            last = reply.fault();
+            Fault lost = follow(last, Math.min(core.settings.reply(), end - Core.now()));
+            Call.Answer answer = lost != Fault.NONE ? new Call.Answer(null, 0, Reply.of(lost), wasOpen)
+                    : send(Math.min(core.settings.reply(), end - Core.now()), words);
+            last = answer.reply().fault();
             long rest = pauses.next();
             if (!last.isPassing() || key == null && last.is("NOSESSION") || Core.now() + rest >= end) {
-                return new Answer(sent, reply, wasOpen);
+                return new Call.Answer(answer.from(), answer.sent(), answer.reply(), wasOpen);
             }
             Core.pause(rest);
         }

@@ -20,12 +20,11 @@ import java.util.TreeSet;
 public final class SeveralLocks extends Lockable<Grants> {
     private final Locks locks;
     private final List<String> keys;
-    private final long wait;
 
     SeveralLocks(Locks locks, List<String> keys, long wait) {
+        super(wait);
         this.locks = locks;
         this.keys = keys;
-        this.wait = wait;
     }
 
     /**
@@ -36,11 +35,6 @@ public final class SeveralLocks extends Lockable<Grants> {
      */
     public SeveralLocks waiting(Duration time) {
         return new SeveralLocks(locks, keys, nanos(time));
-    }
-
-    @Override
-    long waits() {
-        return wait;
     }
 
     @Override
@@ -61,8 +55,9 @@ public final class SeveralLocks extends Lockable<Grants> {
             }
             return new Grants(grants);
         } catch (Throwable e) {
-            LockException failed = new Grants(grants).closeAll();
-            if (failed != null) {
+            try {
+                new Grants(grants).close();
+            } catch (LockException failed) {
                 e.addSuppressed(failed);
             }
             throw e;

@@ -1,6 +1,5 @@
 package io.github.redislock;
 
-import io.github.redislock.state.OwnerOfTask;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -19,12 +18,25 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class Task {
-    final OwnerOfTask state = new OwnerOfTask(); // of the mutex
     private final Core core;
-    private final Map<String, Grant> grants = new HashMap<>(); // of the mutex
+    // Of the mutex.
+    private @Nullable String owner; // null: the next acquire uses a fresh one
+    private final Map<String, Grant> grants = new HashMap<>();
 
     Task(Core core) {
         this.core = core;
+    }
+
+    /** The owner of the next acquire: a fresh one while a call in the name of the last one is unanswered. */
+    String owner() {
+        if (owner == null || core.state.isInUse(owner)) {
+            owner = core.owner();
+        }
+        return owner;
+    }
+
+    void renounceOwner() {
+        owner = null;
     }
 
     /** Its grant of a key: held, or lost and not given back as often as it was acquired. */

@@ -1,7 +1,6 @@
 package io.github.redislock;
 
 import java.time.Duration;
-import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
@@ -23,18 +22,27 @@ import java.util.concurrent.locks.Lock;
  * }</pre>
  */
 public final class ThreadLock implements Lock {
-    private interface Acquiring<X extends Exception> {
-        Optional<Grant> acquire(RedisLock lock) throws X;
-    }
-
-    private final RedisLock lock;
     private final Threads threads;
     private final String key;
+    private final Lockable<Grant> mine;
 
     ThreadLock(RedisLock lock) {
-        this.lock = lock;
         threads = lock.core.threads;
         key = lock.fullKey();
+        mine = new Lockable<>(lock.wait) {
+            @Override
+            Grant acquire(long wait, boolean isInterruptible) throws InterruptedException {
+                Task task = threads.mine();
+                Grant before = task.grant(key);
+                LockLostException lost = before == null ? null : before.loss();
+                if (lost != null) {
+                    throw (LockException) new LockLostException(String.valueOf(lost.getMessage())).initCause(lost);
+                }
+                Grant grant = lock.by(task).acquire(wait, isInterruptible);
+                threads.keep(task);
+                return grant;
+            }
+        };
     }
 
     /**
@@ -44,7 +52,7 @@ public final class ThreadLock implements Lock {
      */
     @Override
     public void lock() {
-        acquire(mine -> Optional.of(mine.lock()));
+        mine.lock();
     }
 
     /**
@@ -54,31 +62,19 @@ public final class ThreadLock implements Lock {
      */
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        acquire(mine -> Optional.of(mine.lockInterruptibly()));
+        mine.lockInterruptibly();
     }
 
     /** Locks if that is possible now; else it is false. */
     @Override
     public boolean tryLock() {
-        return acquire(RedisLock::tryLock);
+        return mine.tryLock().isPresent();
     }
 
     /** Locks within this time; else it is false. */
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return acquire(mine -> mine.tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit())));
-    }
-
-    private <X extends Exception> boolean acquire(Acquiring<X> acquiring) throws X {
-        Task mine = threads.mine();
-        Grant before = mine.grant(key);
-        LockLostException lost = before == null ? null : before.loss();
-        if (lost != null) {
-            throw new LockLostException(lost.getMessage(), lost);
-        }
-        Optional<Grant> grant = acquiring.acquire(lock.by(mine));
-        threads.keep(mine);
-        return grant.isPresent();
+        return mine.tryLock(Duration.of(Math.max(0, time), unit.toChronoUnit())).isPresent();
     }
 
     /**

@@ -9,6 +9,7 @@ final class Working {
     private final Thread thread = Thread.currentThread();
     private boolean isWorking = true;
     private boolean hasInterrupted;
+    private @Nullable Throwable thrown; // by the work
 
     Working(Grant grant) {
         this.grant = grant;
@@ -31,7 +32,6 @@ final class Working {
 
     <T extends @Nullable Object, X extends Exception> T call(Work<T, X> work) throws X, InterruptedException {
         grant.onLost(why -> interrupt());
-        Throwable thrown = null;
         try {
             return work.run(grant);
         } catch (Throwable e) {
@@ -39,16 +39,15 @@ final class Working {
             throw e;
         } finally {
             end();
-            release(thrown);
+            release();
         }
     }
 
-    private void release(@Nullable Throwable thrown) {
+    private void release() {
         try {
             grant.close();
         } catch (LockException e) {
-            boolean isOfLoss = thrown == null || thrown instanceof InterruptedException && hasInterrupted;
-            if (isOfLoss) {
+            if (thrown == null || thrown instanceof InterruptedException && hasInterrupted) {
                 if (thrown != null) {
                     e.addSuppressed(thrown);
                 }
@@ -64,20 +63,14 @@ final class Working {
             throws X, InterruptedException {
         Pauses pauses = new Pauses();
         for (;;) {
-            Throwable[] own = new Throwable[1]; // of the work, not of the loss of its lock
+            Working working = null;
             try {
-                lock.call(grant -> {
-                    pauses.reset();
-                    try {
-                        return work.run(grant);
-                    } catch (Throwable e) {
-                        own[0] = e;
-                        throw e;
-                    }
-                });
+                working = new Working(lock.lockInterruptibly());
+                pauses.reset();
+                working.call(work);
             } catch (LockLostException | LockUnavailableException e) {
-                if (own[0] == e) {
-                    throw e;
+                if (working != null && working.thrown == e) {
+                    throw e; // of the work itself
                 }
             }
             TimeUnit.NANOSECONDS.sleep(pauses.next());

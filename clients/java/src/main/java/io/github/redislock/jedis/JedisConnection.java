@@ -8,6 +8,7 @@ import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Connection;
@@ -22,13 +23,12 @@ import redis.clients.jedis.util.SafeEncoder;
 final class JedisConnection implements ServerConnection {
     private static final int NANOS = 1_000_000;
 
-    private final JedisNode.Address address;
+    private final LongFunction<HostAndPort> address;
     private final JedisClientConfig config;
     private volatile @Nullable Connection connected;
     private int timeout;
-    private volatile boolean isOld;
 
-    JedisConnection(JedisNode.Address address, JedisClientConfig config) {
+    JedisConnection(LongFunction<HostAndPort> address, JedisClientConfig config) {
         this.address = address;
         this.config = config;
     }
@@ -46,9 +46,6 @@ final class JedisConnection implements ServerConnection {
         List<Reply> replies = new ArrayList<>(commands.size());
         long end = System.nanoTime() + limit;
         boolean isSent = false;
-        if (isOld) {
-            close();
-        }
         try {
             Connection open = connected != null ? connected : connect(end);
             wait(open, end);
@@ -92,7 +89,7 @@ final class JedisConnection implements ServerConnection {
     }
 
     private Connection connect(long end) {
-        HostAndPort server = address.find(end - System.nanoTime());
+        HostAndPort server = address.apply(end - System.nanoTime());
         int millis = millis(end);
         JedisClientConfig limited = limited(config, millis);
         Connection opened = new Connection(new DefaultJedisSocketFactory(server, limited), limited);
@@ -116,14 +113,8 @@ final class JedisConnection implements ServerConnection {
                 });
     }
 
-    /** Has the next call open a new connection. */
-    void renew() {
-        isOld = true;
-    }
-
     @Override
     public void close() {
-        isOld = false;
         Connection open = connected;
         connected = null;
         if (open != null) {

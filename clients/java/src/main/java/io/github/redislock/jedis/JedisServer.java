@@ -4,8 +4,15 @@ import io.github.redislock.spi.ClusterServer;
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.Reply;
+import io.github.redislock.spi.ServerConnection;
+import io.github.redislock.spi.ServerNode;
+import java.util.ArrayDeque;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.Deque;
 import java.util.List;
+import java.util.function.LongFunction;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
@@ -27,6 +34,87 @@ import redis.clients.jedis.util.JedisClusterCRC16;
  * <p>None of them connects, so none fails: the first acquire does.
  */
 public final class JedisServer {
+    /** One server, by connections of Jedis: each call has one for itself, which is kept for the next. */
+    private static final class Node implements ServerNode {
+        private static final int MOST = 64; // connections for calls, however many threads there are
+        private static final Reply BUSY = Reply.of(Fault.none(false, "no connection was free in time"));
+
+        private final String name;
+        private final LongFunction<HostAndPort> address; // for each connection; may block for about so many nanoseconds
+        private final JedisClientConfig config;
+        // Of the monitor.
+        private final Deque<JedisConnection> idle = new ArrayDeque<>();
+        private int made;
+        private boolean isClosed;
+
+        Node(String name, LongFunction<HostAndPort> address, JedisClientConfig config) {
+            this.name = name;
+            this.address = address;
+            this.config = config;
+        }
+
+        @Override
+        public String address() {
+            return name;
+        }
+
+        @Override
+        public List<Reply> call(long limit, List<String[]> commands) {
+            long end = System.nanoTime() + limit;
+            JedisConnection mine = take(end);
+            if (mine == null) {
+                return Collections.nCopies(commands.size(), BUSY);
+            }
+            List<Reply> replies = mine.send(end - System.nanoTime(), commands);
+            Fault last = replies.get(replies.size() - 1).fault();
+            give(mine, last.isSilence() || last.is("READONLY"));
+            return replies;
+        }
+
+        /**
+         * A connection for a call, or null if none is free before this time. Callers wait by a monitor: by a lock, virtual
+         * threads that are pinned could wait for one that has no carrier.
+         */
+        private synchronized @Nullable JedisConnection take(long end) {
+            boolean wasInterrupted = false;
+            for (long left = 1; idle.isEmpty() && made == MOST && left > 0; left = (end - System.nanoTime()) / 1_000_000) {
+                try {
+                    wait(left);
+                } catch (InterruptedException e) {
+                    wasInterrupted = true;
+                }
+            }
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+            if (idle.isEmpty() && made < MOST) {
+                made++;
+                return new JedisConnection(address, config);
+            }
+            return idle.poll();
+        }
+
+        /** isSuspect: it is dead or leads to an old primary, and so may the others. */
+        private synchronized void give(JedisConnection mine, boolean isSuspect) {
+            idle.push(mine);
+            if (isSuspect || isClosed) {
+                idle.forEach(JedisConnection::close);
+            }
+            notify();
+        }
+
+        @Override
+        public ServerConnection connection() {
+            return new JedisConnection(address, config);
+        }
+
+        @Override
+        public synchronized void close() {
+            isClosed = true;
+            idle.forEach(JedisConnection::close);
+        }
+    }
+
     private JedisServer() {}
 
     /** One server without a password. */
@@ -36,7 +124,7 @@ public final class JedisServer {
 
     /** One server, with this configuration. Its timeouts are not used. */
     public static LockServer of(HostAndPort server, JedisClientConfig config) {
-        return new JedisNode(server.toString(), limit -> server, config);
+        return new Node(server.toString(), limit -> server, config);
     }
 
     /**
@@ -50,13 +138,13 @@ public final class JedisServer {
     public static LockServer sentinel(String name, Collection<HostAndPort> sentinels, JedisClientConfig config,
             JedisClientConfig sentinelConfig) {
         List<HostAndPort> all = List.copyOf(sentinels);
-        return new JedisNode(name + " of " + all, limit -> primary(name, all, sentinelConfig, limit), config);
+        return new Node(name + " of " + all, limit -> primary(name, all, sentinelConfig, limit), config);
     }
 
     /** A cluster, of which these nodes are known; they tell the others. */
     public static LockServer cluster(Collection<HostAndPort> nodes, JedisClientConfig config) {
         return new ClusterServer(nodes.stream().map(HostAndPort::toString).toList(), JedisClusterCRC16::getSlot,
-                address -> new JedisNode(address, limit -> mapped(HostAndPort.from(address), config), config), () -> { });
+                address -> new Node(address, limit -> mapped(HostAndPort.from(address), config), config), () -> { });
     }
 
     private static HostAndPort mapped(HostAndPort node, JedisClientConfig config) {

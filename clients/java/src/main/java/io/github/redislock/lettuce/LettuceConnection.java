@@ -29,23 +29,8 @@ import org.jspecify.annotations.Nullable;
 
 /** A connection of Lettuce that is opened when it is used, by any number of threads. It is closed as soon as it breaks. */
 final class LettuceConnection implements ServerConnection {
-    private record Word(byte[] bytes) implements ProtocolKeyword {
-        @Override
-        public byte[] getBytes() {
-            return bytes;
-        }
-
-        @Override
-        @Deprecated
-        public String name() {
-            return new String(bytes, StandardCharsets.US_ASCII);
-        }
-
-        @Override
-        public String toString() {
-            return name();
-        }
-    }
+    @SuppressWarnings("deprecation") // a keyword must have a name
+    private record Word(byte[] getBytes, String name) implements ProtocolKeyword {}
 
     private static final long MILLISECOND = 1_000_000;
 
@@ -144,7 +129,7 @@ final class LettuceConnection implements ServerConnection {
             arguments.add(words[n].getBytes(StandardCharsets.UTF_8));
         }
         CommandOutput<byte[], byte[], List<Object>> output = (CommandOutput) new NestedMultiOutput<>(StringCodec.UTF8);
-        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII)), output, arguments));
+        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII), words[0]), output, arguments));
     }
 
     private synchronized CompletableFuture<Void> close(
@@ -154,14 +139,6 @@ final class LettuceConnection implements ServerConnection {
         }
         connecting = null;
         return used.thenCompose(StatefulRedisConnection::closeAsync);
-    }
-
-    /** Closes the connection without waiting for that. */
-    void drop() {
-        CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> used = connecting;
-        if (used != null) {
-            close(used);
-        }
     }
 
     /** It waits for the end of an open connection: a client that is shut down meanwhile would warn of it. */

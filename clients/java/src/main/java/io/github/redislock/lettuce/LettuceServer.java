@@ -17,11 +17,10 @@ import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.resource.ClientResources;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongFunction;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 
 /**
@@ -37,29 +36,18 @@ import java.util.stream.Collectors;
  */
 public final class LettuceServer {
     /** One server: a connection for all calls, and one for the session. */
-    private static final class Node implements ServerNode {
-        private final String name;
-        private final LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial;
-        private final Runnable close;
-        private final LettuceConnection shared;
-
-        Node(String name, LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial, Runnable close) {
-            this.name = name;
-            this.dial = dial;
-            this.close = close;
-            shared = new LettuceConnection(dial);
-        }
-
-        @Override
-        public String address() {
-            return name;
+    private record Node(String address, LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial,
+            Runnable shutDown, LettuceConnection shared) implements ServerNode {
+        Node(String address, LongFunction<CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>>> dial,
+                Runnable shutDown) {
+            this(address, dial, shutDown, new LettuceConnection(dial));
         }
 
         @Override
         public List<Reply> call(long limit, List<String[]> commands) {
             List<Reply> replies = shared.send(limit, commands);
             if (replies.stream().anyMatch(reply -> reply.fault().is("READONLY"))) {
-                shared.drop(); // it leads to an old primary
+                shared.close(); // it leads to an old primary
             }
             return replies;
         }
@@ -72,7 +60,7 @@ public final class LettuceServer {
         @Override
         public void close() {
             shared.close();
-            close.run();
+            shutDown.run();
         }
     }
 
@@ -119,23 +107,14 @@ public final class LettuceServer {
      *
      * @param name of the server, in messages
      */
-    public static LockServer connecting(String name, Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return new Node(name, limit -> calling(factory), () -> { });
+    public static LockServer connecting(String name, Supplier<StatefulRedisConnection<byte[], byte[]>> factory) {
+        return new Node(name, limit -> CompletableFuture.supplyAsync(factory, LettuceServer::start), () -> { });
     }
 
-    private static CompletableFuture<StatefulRedisConnection<byte[], byte[]>> calling(
-            Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return CompletableFuture.supplyAsync(() -> {
-            try {
-                return factory.call();
-            } catch (Exception e) {
-                throw new CompletionException(e);
-            }
-        }, work -> {
-            Thread thread = new Thread(work, "redis-lock-connect");
-            thread.setDaemon(true);
-            thread.start();
-        });
+    private static void start(Runnable work) {
+        Thread thread = new Thread(work, "redis-lock-connect");
+        thread.setDaemon(true);
+        thread.start();
     }
 
     private static String name(RedisURI uri) {

@@ -28,8 +28,8 @@ public final class ClusterServer implements LockServer {
     private final Function<String, ServerNode> dial;
     private final Runnable close;
     private final Map<String, ServerNode> nodes = new ConcurrentHashMap<>();
-    private volatile String @Nullable [] map; // null: to be read
-    private volatile String @Nullable [] old;
+    private volatile String[] map = {}; // the address of the primary of each slot; empty before it is read
+    private volatile boolean isOld = true; // it is to be read before it is used
 
     /**
      * Opens no connection. Nodes are written {@code host:port}.
@@ -57,15 +57,10 @@ public final class ClusterServer implements LockServer {
 
     @Override
     public Place find(String key, long limit) {
-        String[] now = map;
-        Fault fault = Fault.NONE;
-        if (now == null) {
-            fault = read(limit);
-            now = map != null ? map : old;
-        }
-        String address = now == null ? null : now[slot.applyAsInt(key)];
+        Fault fault = isOld ? read(limit) : Fault.NONE;
+        String address = map.length == 0 ? null : map[slot.applyAsInt(key)];
         if (address == null) {
-            map = null;
+            isOld = true;
             return new Place(null, fault != Fault.NONE ? fault : Fault.none(false, "no node has the slot of " + key));
         }
         return new Place(at(address), Fault.NONE);
@@ -88,7 +83,7 @@ public final class ClusterServer implements LockServer {
             fault = reply.fault();
             if (!reply.isFault()) {
                 map = slots(Reply.list(reply.value()), address);
-                old = map;
+                isOld = false;
                 break;
             }
         }
@@ -127,7 +122,7 @@ public final class ClusterServer implements LockServer {
 
     @Override
     public void refresh() {
-        map = null;
+        isOld = true;
     }
 
     @Override

@@ -64,7 +64,7 @@ public record Fault(@Nullable Kind kind, String word, boolean isSent, String tex
 
     /** The same, naming the server. */
     public Fault at(String server) {
-        return new Fault(kind, word, isSent, server + ": " + text, cause);
+        return this == NONE ? this : new Fault(kind, word, isSent, server + ": " + text, cause);
     }
 
     /** Whether there was no reply. */

@@ -1,20 +1,49 @@
 package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Reply;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
-import java.util.LinkedHashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.Consumer;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
-/** What is known of one server: its session. */
+/** What is known of one server, and the rules of its session. */
 public final class Node {
+    private static final int OPEN_TIMES = 500; // as many replies have one reply timeout more
+
     /** Until when a POLL makes grants sure. */
     record Sure(long sent, long till) {}
+
+    /**
+     * What is sent over the session's connection in one piece.
+     *
+     * @param calls in the order of sending
+     * @param at when they are sent
+     * @param limit how long their replies may take
+     * @param isDue it is neither OPEN nor POLL: an error reply does not break the connection
+     */
+    public record Round(List<Call> calls, long at, long limit, boolean isDue) {
+        /** The commands, in the order of sending. */
+        public List<String[]> commands() {
+            return calls.stream().map(Call::command).toList();
+        }
+
+        /** Applies the replies of the server. Returns what breaks the connection, or else {@link Fault#NONE}. */
+        public Fault apply(Node from, List<Reply> replies) {
+            Fault broken = Fault.NONE;
+            for (int i = 0; i < calls.size(); i++) {
+                Fault fault = calls.get(i).apply().apply(new Call.Answer(from, at, replies.get(i), false));
+                broken = isDue && !fault.isSilence() ? broken : fault;
+            }
+            return broken;
+        }
+    }
 
     /** Its name in messages. */
     public final String address;
@@ -22,37 +51,285 @@ public final class Node {
     public long session;
     /** No POLL of the session has been answered. */
     public boolean isNew;
-    /** Called, without the mutex, to send a release to the node of the cluster that has its key; must not block. */
-    public Consumer<String[]> resend = command -> { };
 
+    final State state;
     final Set<Claim> grants = new LinkedHashSet<>(); // that the session renews, or will
-    final List<Ledger.Release> leaves = new ArrayList<>(); // grants that leave the session, until their `taken`
-    long seen; // the number of the last event that was applied
+    final List<State.Release> leaves = new ArrayList<>(); // grants that leave the session, until their `taken`
     final List<Sure> sures = new ArrayList<>(); // by POLL; each reaches less far than those before it
     long soonest = Claim.FAR; // no grant's time ends before
-    boolean polls; // in the next round
+    long seen; // the number of the last event that was applied
     boolean isOutside; // a grant or place may belong to an earlier session
     long excess = -1; // since when every reply shows more grants than are known; below 0: it does not
-    final Deque<Long> tries = new ArrayDeque<>(); // that failed
     Fault fault = Fault.NONE; // of the last try
     boolean leaving; // a release was refused
-    final Map<Long, Long> left = new LinkedHashMap<>(); // sessions that were left, and when
+    private final Deque<Long> tries = new ArrayDeque<>(); // that failed
+    private long left; // the session that was left, until it is closed
+    private long since; // when
 
     /** A server without a session. */
-    public Node(String address) {
+    public Node(State state, String address) {
+        this.state = state;
         this.address = address;
     }
 
-    boolean hasGrantIn(long session) {
-        return grants.stream().anyMatch(grant -> grant.session == session);
+    /** Those that a close leaves to be closed; 0: none. */
+    public List<Long> sessions() {
+        return List.of(session, left);
     }
 
-    /** Those that a close leaves to be closed. */
-    public List<Long> sessions() {
-        List<Long> sessions = new ArrayList<>(left.keySet());
-        if (session != 0) {
-            sessions.add(session);
+    /** The claims that depend on the session, in the order of asking. */
+    public List<Claim> claims() {
+        return state.claims.values().stream().filter(it -> it.node == this)
+                .filter(it -> it.phase == Claim.Phase.IN_LINE || grants.contains(it)).toList();
+    }
+
+    /** Whether nothing depends on the session. */
+    public boolean isIdle() {
+        return state.claims.values().stream().noneMatch(it -> it.node == this && !(it.isFixed && it.isHandedOver))
+                && state.unfinished.values().stream().noneMatch(how -> how.node() == this)
+                && left == 0 && state.calls.isEmpty();
+    }
+
+    /** The next round: OPEN without a session, what is due, or a POLL, which follows what was due. */
+    public Round round(String[] open, boolean wasDue) {
+        leaveSession();
+        if (session == 0) {
+            return new Round(List.of(new Call(open, this::opened)), state.at, state.reply, false);
         }
-        return sessions;
+        List<Call> due = wasDue ? List.of() : due();
+        if (!due.isEmpty()) {
+            return new Round(due, state.at, state.reply * (1 + due.size() / OPEN_TIMES), true);
+        }
+        long block = block();
+        long polled = session;
+        String[] poll = Claim.words("LOCK.SESSION", "POLL", polled, "BLOCK", TimeUnit.NANOSECONDS.toMillis(block));
+        return new Round(List.of(new Call(poll, answer -> polled(polled, answer))), state.at, state.reply + block, false);
+    }
+
+    private Fault opened(Call.Answer answer) {
+        if (Reply.number(answer.reply().value()) != 0) {
+            opened(Reply.number(answer.reply().value()));
+        }
+        return answer.fault();
+    }
+
+    /** Begins a session. */
+    void opened(long id) {
+        session = id;
+        isNew = true;
+        seen = 0;
+        excess = -1;
+        fault = Fault.NONE;
+        isOutside = true;
+        wakeWaits();
+    }
+
+    private void wakeWaits() {
+        state.claims.values().stream().filter(it -> it.node == this && it.isWaiting()).forEach(state::wake);
+    }
+
+    /** Forgets the session. The leases of its grants run on. */
+    void sessionEnded() {
+        for (Claim grant : grants) {
+            grant.sure = grant.sure();
+        }
+        session = 0;
+        sures.clear();
+        leaves.clear();
+    }
+
+    /** Closes a session. */
+    public static String[] closeCommand(long session) {
+        return Claim.words("LOCK.SESSION", "CLOSE", session);
+    }
+
+    /** Leaves a session with a grant whose release was refused, so that the grant is not renewed forever. */
+    void leaveSession() {
+        if (leaving && left == 0) {
+            left = session;
+            since = state.at;
+            leaving = false;
+            sessionEnded();
+        }
+    }
+
+    /** What is due before a POLL of the session, in the order of sending. */
+    List<Call> due() {
+        List<Call> due = new ArrayList<>();
+        if (isOutside) {
+            isOutside = false;
+            move(due);
+        }
+        state.unfinished.forEach((of, how) -> {
+            if (how.node() == this) {
+                due.add(new Call(how.command(), answer -> state.finishedByLoop(of, how.command(), answer)));
+            }
+        });
+        if (excess >= 0 && state.at > excess + state.lease) {
+            Set<Claim.Name> called = new HashSet<>(state.calls.keySet());
+            due.add(new Call(Claim.words("LOCK.SESSION", "GRANTS", session), answer -> listed(called, answer)));
+        }
+        if (left != 0 && state.at > since + 2 * state.reply && grants.stream().noneMatch(it -> it.session == left)) {
+            due.add(new Call(closeCommand(left), answer -> {
+                left = answer.fault().isPassing() && !answer.fault().is("NOSESSION") ? left : 0;
+                return answer.fault();
+            }));
+        }
+        return due;
+    }
+
+    /** Moves the grants to this session, and then asks for the places that went with an earlier one, in their order. */
+    private void move(List<Call> due) {
+        long to = session;
+        List<Call> waits = new ArrayList<>();
+        for (Claim claim : claims()) {
+            if (claim.session == to || claim.doubt != null) {
+                continue;
+            }
+            if (claim.phase == Claim.Phase.HELD) {
+                due.add(new Call(claim.renewCommand("SESSION", to), answer -> claim.moved(to, answer)));
+            } else if (claim.end > state.at) {
+                Call again = state.acquire(claim);
+                waits.add(new Call(again.command(), answer -> {
+                    isOutside |= answer.fault() != Fault.NONE;
+                    return again.apply().apply(answer);
+                }));
+            }
+        }
+        due.addAll(waits);
+    }
+
+    /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
+    private Fault listed(Set<Claim.Name> called, Call.Answer answer) {
+        excess = -1;
+        for (Object row : Reply.list(answer.reply().value())) {
+            Map<String, @Nullable Object> parts = Reply.fields(row);
+            Claim.Name name = new Claim.Name(String.valueOf(parts.get("key")), String.valueOf(parts.get("owner")));
+            long token = Reply.number(parts.get("token"));
+            boolean isKnown = state.claims.containsKey(name) || state.unfinished.containsKey(new State.Release(name, token));
+            if (!isKnown && !called.contains(name) && !state.calls.containsKey(name)) {
+                state.finishLater(this, name, token);
+            }
+        }
+        return answer.fault();
+    }
+
+    /** How long a POLL that is sent now may block: briefly while a grant is unsure, so that the next reply decides. */
+    long block() {
+        if (state.at >= soonest) {
+            soonest = grants.stream().mapToLong(Claim::sure).min().orElse(Claim.FAR);
+        }
+        return state.at >= soonest ? TimeUnit.MILLISECONDS.toNanos(100) : state.lease / 3;
+    }
+
+    /** Applies the reply to a POLL of this session. Of successive NOSESSION only the first breaks nothing. */
+    private Fault polled(long polled, Call.Answer answer) {
+        if (answer.fault().is("NOSESSION")) {
+            sessionEnded();
+            return isNew ? answer.fault() : Fault.NONE;
+        }
+        if (answer.fault() == Fault.NONE && session == polled) {
+            polled(answer.sent(), answer.reply().value());
+        }
+        return answer.fault();
+    }
+
+    void polled(long sent, @Nullable Object value) {
+        Map<String, @Nullable Object> parts = Reply.fields(value);
+        long ms = Reply.number(parts.get("sure-ms"));
+        long till = sent + (ms >= 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : state.lease);
+        for (Object event : Reply.list(parts.get("events"))) {
+            event(Reply.list(event), till);
+        }
+        sures.removeIf(sure -> sure.till() <= till);
+        sures.add(new Sure(sent, till));
+        if (Reply.number(parts.get("grants")) <= grants.size() + state.unfinished.size()) {
+            excess = -1;
+        } else if (excess < 0) {
+            excess = sent;
+        }
+        fault = Fault.NONE;
+        isNew = false;
+        tries.clear();
+        silent(sent);
+    }
+
+    private void event(List<@Nullable Object> event, long till) {
+        if (event.size() < 5 || Reply.number(event.get(0)) <= seen) {
+            return; // applied before
+        }
+        seen = Reply.number(event.get(0));
+        String kind = String.valueOf(event.get(1));
+        Claim.Name name = new Claim.Name(String.valueOf(event.get(2)), String.valueOf(event.get(3)));
+        State.Release of = new State.Release(name, Reply.number(event.get(4)));
+        Claim claim = state.claims.get(name);
+        Object detail = event.size() > 5 ? event.get(5) : null;
+        switch (kind) {
+            case "granted" -> {
+                if (!leaves.contains(of) && !state.granted(this, name, of.token(), session, till)
+                        && !state.calls.containsKey(name)) {
+                    state.finishLater(this, name, of.token()); // it was given up
+                }
+            }
+            case "ended" -> {
+                if (claim != null) {
+                    state.ended(claim, String.valueOf(event.get(4)));
+                }
+            }
+            case "lost" -> lost(claim, of, detail == null ? kind : detail.toString());
+            case "taken" -> {
+                boolean isLeave = Long.valueOf(0).equals(detail) && leaves.remove(of); // by this client
+                if (!isLeave) {
+                    lost(claim, of, kind);
+                }
+            }
+            default -> { }
+        }
+    }
+
+    private void lost(@Nullable Claim claim, State.Release of, String reason) {
+        state.rememberLoss(of, reason);
+        state.unfinished.remove(of); // nothing is left to release
+        boolean isKnown = claim != null && claim.phase == Claim.Phase.HELD && claim.token == of.token() && claim.node == this;
+        if (!isKnown || claim.doubt != null) {
+            return;
+        }
+        if (state.isCluster && reason.equals("deleted")) {
+            claim.doubt(reason);
+        } else {
+            claim.lose(reason);
+        }
+    }
+
+    /**
+     * Applies a try to connect or to poll that began at this time and failed. One that failed at once counts only after
+     * a reply timeout of tries.
+     */
+    public void failed(long began, Fault why) {
+        tries.add(began);
+        fault = why;
+        while (!tries.isEmpty() && state.at >= tries.peek() + state.reply) {
+            silent(tries.remove());
+        }
+        if (why.isLasting()) {
+            wakeWaits();
+        }
+    }
+
+    /** Ends the grants that a POLL or connect which began then has not made sure again. */
+    private void silent(long since) {
+        if (since <= soonest) {
+            return;
+        }
+        soonest = Claim.FAR;
+        for (Claim grant : List.copyOf(grants)) {
+            long till = grant.sure();
+            if (till >= since || grant.doubt != null) {
+                soonest = Math.min(soonest, till);
+            } else {
+                state.finishLater(this, grant.name, grant.token);
+                grant.lose("silence");
+            }
+        }
     }
 }

@@ -1,330 +1,303 @@
 package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Kind;
 import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
-import java.util.function.ObjLongConsumer;
-import java.util.function.Predicate;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** What is known of all servers, and the rules of their sessions. Its callers hold a mutex. */
-public final class State extends Waits {
-    private static final int OPEN_TIMES = 500; // as many replies have one reply timeout more
+/**
+ * What is known of all servers: waits, grants, calls under way and unfinished releases; and the rules of waiting. Its
+ * callers hold a mutex.
+ */
+public final class State {
+    /**
+     * What the caller of an acquire does next.
+     *
+     * @param end it returns: with the grant if this is {@link Fault#NONE}, else with this error
+     * @param call it makes this call
+     * @param rest without either it waits for so long to be woken
+     */
+    public record Step(@Nullable Fault end, @Nullable Call call, long rest) {}
+
+    /** A grant; without a token, all that its owner has, a wait too. */
+    record Release(Claim.Name name, long token) {}
+
+    record Unfinished(Node node, String[] command) {}
+
+    static final Fault CLOSED = Fault.of(Kind.MISUSE, "the client is closed");
+    static final Fault RELEASED = Fault.of(Kind.MISUSE, "it was released already");
+    private static final Fault NO_ANSWER = Fault.none(false, "no answer in time");
+
+    /** The time of this call. The caller sets it, each time later. */
+    public long at;
+    /** Called, without the mutex, to send a release to the node of the cluster that has its key; must not block. */
+    public Consumer<String[]> resend = command -> { };
+
+    final long lease;
+    final long reply;
+    final boolean isCluster;
+    boolean isClosed;
+    final Map<Claim.Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held, in the order of asking
+    final Map<Claim.Name, Integer> calls = new HashMap<>(); // how many are under way
+    final Map<Claim.Name, Map<Long, String>> losses = new HashMap<>(); // while calls in the name are under way, by the token
+    final Map<Release, Unfinished> unfinished = new LinkedHashMap<>();
+    private List<Runnable> news = new ArrayList<>();
 
     /** lease is that of the sessions, reply how long a reply may take. */
     public State(long lease, long reply, boolean isCluster) {
-        super(lease, reply, isCluster);
+        this.lease = lease;
+        this.reply = reply;
+        this.isCluster = isCluster;
     }
 
-    /** Whether nothing depends on the session. */
-    public boolean isIdle(Node node) {
-        return claims.values().stream().noneMatch(it -> it.node == node && !(it.isFixed && it.isHandedOver))
-                && unfinished.values().stream().noneMatch(how -> how.node() == node)
-                && node.left.isEmpty() && calls.isEmpty();
-    }
-
-    /** Begins a session; 0: there is none yet. */
-    void opened(Node node, long session) {
-        if (session == 0) {
-            return;
+    /** Takes the notifications, which are run without the mutex. */
+    public List<Runnable> takeNews() {
+        if (news.isEmpty()) {
+            return List.of(); // the caller goes through it without the mutex
         }
-        node.session = session;
-        node.isNew = true;
-        node.seen = 0;
-        node.excess = -1;
-        node.fault = Fault.NONE;
-        node.isOutside = true;
-        wakeWaits(node);
+        List<Runnable> taken = news;
+        news = new ArrayList<>();
+        return taken;
     }
 
-    private void wakeWaits(Node node) {
-        claims.values().stream().filter(it -> it.node == node && it.isWaiting()).forEach(this::wake);
+    void wake(Claim claim) {
+        news.add(claim.wake);
     }
 
-    /** The next round: OPEN without a session, what is due, or a POLL. */
-    public Round round(Node node, String[] open) {
-        leaveSession(node);
-        if (node.session == 0) {
-            return session(open, 0, fault -> true, (reply, sent) -> opened(node, Reply.number(reply.value())));
-        }
-        List<Due> due = node.polls ? List.of() : due(node);
-        node.polls = !due.isEmpty(); // next, whatever the replies are
-        if (!due.isEmpty()) {
-            return new Round(due, at, reply * (1 + due.size() / OPEN_TIMES), Fault::isSilence);
-        }
-        long block = block(node);
-        long session = node.session;
-        String[] poll = Claim.words("LOCK.SESSION", "POLL", session, "BLOCK", TimeUnit.NANOSECONDS.toMillis(block));
-        boolean isNew = node.isNew;
-        return session(poll, block, fault -> isNew || !fault.is("NOSESSION"), (reply, sent) -> {
-            if (reply.fault().is("NOSESSION")) {
-                sessionEnded(node);
-            } else if (!reply.isFault() && node.session == session) {
-                polled(node, sent, reply.value());
+    /** Begins a call before it is sent. An owner is not used again while a call in its name is unanswered. */
+    Call call(Claim.Name name, String[] command, Function<Call.Answer, Fault> apply) {
+        calls.merge(name, 1, Integer::sum);
+        return new Call(command, answer -> {
+            Fault fault = apply.apply(answer);
+            if (calls.computeIfPresent(name, (key, many) -> many > 1 ? many - 1 : null) == null) {
+                losses.remove(name); // no later reply can name them
             }
+            return fault;
         });
     }
 
-    private Round session(String[] command, long block, Predicate<Fault> breaks, ObjLongConsumer<Reply> apply) {
-        return new Round(List.of(new Due(command, apply)), at, reply + block, breaks);
-    }
-
-    /** Closes a session. */
-    public static String[] closeCommand(long session) {
-        return Claim.words("LOCK.SESSION", "CLOSE", session);
-    }
-
-    /** Leaves a session with a grant whose release was refused, so that the grant is not renewed forever. */
-    void leaveSession(Node node) {
-        if (node.leaving && node.session != 0) {
-            node.left.put(node.session, at);
-            sessionEnded(node);
+    /** A loss precedes the reply that names the grant while a call is under way. */
+    void rememberLoss(Release of, String reason) {
+        if (calls.containsKey(of.name)) {
+            losses.computeIfAbsent(of.name, name -> new HashMap<>()).put(of.token, reason);
         }
-        node.leaving = false;
     }
 
-    /** What is due before a POLL of the session, in the order of sending. */
-    List<Due> due(Node node) {
-        long session = node.session;
-        List<Due> due = new ArrayList<>();
-        if (node.isOutside) {
-            node.isOutside = false;
-            for (Claim grant : node.grants) {
-                if (grant.session != session && grant.doubt == null) {
-                    due.add(new Due(grant.renewCommand(session),
-                            (reply, sent) -> moved(grant, node, session, sent, reply)));
-                }
+    @Nullable String lossOf(Claim.Name name, long token) {
+        return losses.getOrDefault(name, Map.of()).get(token);
+    }
+
+    /** Whether a call in the name of this owner is unanswered. */
+    public boolean isInUse(String owner) {
+        return calls.keySet().stream().anyMatch(name -> name.owner().equals(owner))
+                || unfinished.keySet().stream().anyMatch(of -> of.name.owner().equals(owner));
+    }
+
+    /** Registers a wait before its call is sent: its event may arrive before its reply. */
+    public void ask(Claim wait) {
+        if (isClosed) {
+            end(wait, CLOSED);
+        } else if (claims.putIfAbsent(wait.name, wait) != null) {
+            end(wait, Fault.of(Kind.MISUSE, "this owner already waits for the lock or holds it"));
+        }
+    }
+
+    /** The next step of the caller of an acquire. */
+    public Step next(Claim wait) {
+        Node node = wait.node;
+        boolean isInLine = wait.phase == Claim.Phase.IN_LINE;
+        long end = isInLine ? wait.last : wait.askedEnd;
+        if (wait.phase == Claim.Phase.ENDED) {
+            return new Step(wait.fault, null, 0);
+        }
+        if (wait.phase == Claim.Phase.HELD) {
+            boolean isSure = wait.sure() > at;
+            wait.isHandedOver |= isSure && !wait.isFixed; // else when it has left the session
+            return new Step(isSure ? Fault.NONE : null, null, TimeUnit.MILLISECONDS.toNanos(5)); // else a POLL is next
+        }
+        if (node.session == 0 && node.fault.isLasting()) {
+            return new Step(node.fault.at(node.address), null, 0);
+        }
+        if (at >= end && isInLine && wait.session == node.session) {
+            return new Step(Fault.of(Kind.BUSY, "the time to wait is over"), null, 0);
+        }
+        if (at >= end) {
+            Fault cause = wait.fault != Fault.NONE ? wait.fault : node.fault != Fault.NONE ? node.fault : NO_ANSWER;
+            return new Step(cause.at(node.address), null, 0);
+        }
+        return new Step(null, isInLine || node.session == 0 ? null : acquire(wait), end - at);
+    }
+
+    /** The ACQUIRE of a wait in the session of this moment. */
+    Call acquire(Claim wait) {
+        long session = wait.node.session;
+        return call(wait.name, wait.acquireCommand(session), answer -> answered(wait, session, answer));
+    }
+
+    /** Applies the reply to an ACQUIRE that was sent in this session. */
+    Fault answered(Claim wait, long session, Call.Answer answer) {
+        Node node = answer.from();
+        Fault fault = answer.fault();
+        if (fault.isSent()) {
+            wait.isOpen = true;
+            wait.renounceOwner.run();
+        }
+        if (fault.isLasting()) {
+            endWait(wait, fault.at(node.address));
+        } else if (fault != Fault.NONE) {
+            if (fault.is("NOSESSION") && session == node.session) {
+                node.sessionEnded();
             }
-            queueAgain(node, due);
-        }
-        unfinished.forEach((of, how) -> {
-            if (how.node() == node) {
-                due.add(new Due(how.words(), (reply, sent) -> {
-                    finished(of.name(), of.token(), reply);
-                    if (reply.fault().redirects()) { // another node has that key now
-                        unfinished.remove(of);
-                        resend(node, how.words());
-                    }
-                }));
+            if (fault.redirects() && wait.phase == Claim.Phase.IN_LINE && wait.session != node.session) {
+                askAgain(wait); // its place has gone
             }
-        });
-        if (node.excess >= 0 && at > node.excess + lease) {
-            Set<Name> called = new HashSet<>(calls.values());
-            due.add(new Due(Claim.words("LOCK.SESSION", "GRANTS", session),
-                    (reply, sent) -> listed(node, called, reply)));
-        }
-        node.left.forEach((old, since) -> {
-            if (at > since + 2 * reply && !node.hasGrantIn(old)) {
-                due.add(new Due(closeCommand(old), (reply, sent) -> {
-                    if (!reply.fault().isPassing() || reply.fault().is("NOSESSION")) {
-                        node.left.remove(old);
-                    }
-                }));
+            if (wait.isWaiting()) {
+                wait.fault = fault;
             }
-        });
-        return due;
-    }
-
-    /** Asks for the places that went with an earlier session, in the order of their asking. */
-    private void queueAgain(Node node, List<Due> due) {
-        long session = node.session;
-        claims.values().stream()
-                .filter(it -> it.node == node && it.phase == Claim.Phase.IN_LINE && it.session != session && it.end > at)
-                .forEach(wait -> {
-                    long call = beginCall(wait.name);
-                    wait.open++;
-                    due.add(new Due(wait.acquireCommand(session, at), (reply, sent) -> {
-                        answered(wait, node, session, sent, reply);
-                        node.isOutside |= reply.isFault();
-                        endCall(call);
-                    }));
-                });
-    }
-
-    /** Applies the reply to the RENEW of a grant that was not in this session. */
-    private void moved(Claim grant, Node node, long session, long sent, Reply reply) {
-        if (!node.grants.contains(grant)) {
-            return;
-        }
-        if (isGrant(reply)) {
-            grant.session = session;
-            if (sent > grant.from) { // no other RENEW was under way
-                grant.sure = Math.max(grant.sure, sent + leaseOf(reply));
-                grant.from = at;
+        } else if (answer.isGrant()) {
+            if (!granted(node, wait.name, answer.token(), session, answer.sent() + answer.lease())) {
+                finishLater(node, wait.name, answer.token());
             }
-        } else if (reply.fault().isGone()) {
-            lose(grant, reply.fault());
-        } else if (isCluster && reply.fault().redirects()) {
-            doubt(grant, "moved");
-        } else {
-            node.isOutside = true;
-        }
-    }
-
-    /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
-    private void listed(Node node, Set<Name> called, Reply reply) {
-        node.excess = -1;
-        called.addAll(calls.values());
-        for (Object row : Reply.list(reply.value())) {
-            Map<String, @Nullable Object> parts = Reply.fields(row);
-            Name name = new Name(String.valueOf(parts.get("key")), String.valueOf(parts.get("owner")));
-            long token = Reply.number(parts.get("token"));
-            if (!called.contains(name) && !claims.containsKey(name) && !unfinished.containsKey(new Release(name, token))) {
-                finishLater(node, name, token);
+        } else if (answer.reply().value() == null) {
+            endWait(wait, Fault.of(Kind.BUSY, "it is not free"));
+        } else if (wait.isWaiting()) {
+            // A call that was sent before the end of a place may name that place.
+            if (node == wait.node && session == node.session && answer.sent() > wait.endedAt) {
+                wait.phase = Claim.Phase.IN_LINE;
+                wait.session = session;
             }
+        } else if (wait.phase != Claim.Phase.HELD) {
+            finishLater(node, wait.name, 0);
         }
+        return fault;
     }
 
-    /** How long a POLL that is sent now may block. */
-    long block(Node node) {
-        return isUnsure(node) ? TimeUnit.MILLISECONDS.toNanos(100) : lease / 3;
-    }
-
-    /** Whether the time of a grant has passed, so that the next reply decides. */
-    public boolean isUnsure(Node node) {
-        if (at >= node.soonest) {
-            node.soonest = node.grants.stream().mapToLong(this::sure).min().orElse(Claim.FAR);
-        }
-        return at >= node.soonest;
-    }
-
-    /** Applies the reply to a POLL that was sent at this time. */
-    void polled(Node node, long sent, @Nullable Object value) {
-        Map<String, @Nullable Object> parts = Reply.fields(value);
-        long ms = Reply.number(parts.get("sure-ms"));
-        long till = sent + (ms >= 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : lease);
-        for (Object event : Reply.list(parts.get("events"))) {
-            event(node, Reply.list(event), till);
-        }
-        node.sures.removeIf(sure -> sure.till() <= till);
-        node.sures.add(new Node.Sure(sent, till));
-        if (Reply.number(parts.get("grants")) <= node.grants.size() + unfinished.size()) {
-            node.excess = -1;
-        } else if (node.excess < 0) {
-            node.excess = sent;
-        }
-        node.fault = Fault.NONE;
-        node.isNew = false;
-        node.tries.clear();
-        silent(node, sent);
-    }
-
-    private void event(Node node, List<@Nullable Object> event, long till) {
-        if (event.size() < 5 || Reply.number(event.get(0)) <= node.seen) {
-            return; // applied before
-        }
-        node.seen = Reply.number(event.get(0));
-        String kind = String.valueOf(event.get(1));
-        Name name = new Name(String.valueOf(event.get(2)), String.valueOf(event.get(3)));
-        long token = Reply.number(event.get(4));
+    /** Applies a grant. Returns false if the grant has to be given back. */
+    boolean granted(Node node, Claim.Name name, long token, long session, long till) {
         Claim claim = claims.get(name);
-        Release of = new Release(name, token);
-        boolean leaves = node.leaves.contains(of);
-        switch (kind) {
-            case "granted" -> {
-                if (!leaves && !granted(node, name, token, node.session, till) && !calls.containsValue(name)) {
-                    finishLater(node, name, token); // it was given up
-                }
+        if (lossOf(name, token) != null) { // its loss was reported before: it is no grant
+            if (claim != null && claim.isWaiting()) {
+                askAgain(claim);
             }
-            case "ended" -> {
-                if (claim != null && claim.isWaiting()) {
-                    ended(claim, String.valueOf(event.get(4)));
-                }
-            }
-            case "lost", "taken" -> {
-                Object detail = event.size() > 5 ? event.get(5) : null;
-                if (leaves && kind.equals("taken") && detail instanceof Long by && by == 0) {
-                    node.leaves.remove(of); // by this client
-                } else {
-                    gone(node, claim, kind, of, detail);
-                }
-            }
-            default -> { }
+            return true;
         }
-    }
-
-    private void gone(Node node, @Nullable Claim claim, String kind, Release of, @Nullable Object detail) {
-        boolean isKnown = claim != null && claim.phase == Claim.Phase.HELD && claim.token == of.token();
-        String reason = kind.equals("lost") && detail != null ? detail.toString() : kind;
-        rememberLoss(of, reason);
-        unfinished.remove(of); // nothing is left to release
-        if (!isKnown || claim.doubt != null || claim.node != node) {
-            return;
+        if (claim == null) {
+            return false;
         }
-        if (isCluster && reason.equals("deleted")) {
-            doubt(claim, reason);
+        if (claim.phase != Claim.Phase.HELD || token > claim.token && !claim.isHandedOver) {
+            claim.phase = Claim.Phase.HELD;
+            claim.token = token;
+            claim.sure = till;
+            claim.from = at;
+            claim.moveTo(node);
+        } else if (token > claim.token) {
+            return false; // the user counts on the earlier one
+        } else if (token < claim.token || claim.session == 0 || claim.node != node) {
+            return true; // an earlier grant, or one that has left the session since
         } else {
-            lose(claim, reason);
+            claim.sure = Math.max(claim.sure(), till);
+            claim.from = Math.max(claim.from, at);
+        }
+        claim.session = session;
+        node.isOutside |= session != node.session;
+        wake(claim);
+        return true;
+    }
+
+    /** Applies the end of a wait without a grant. */
+    void ended(Claim wait, String why) {
+        Fault fault = Fault.reply(why);
+        if (why.equals("timeout") || why.equals("cancelled")) {
+            endWait(wait, Fault.of(Kind.BUSY, "the wait has ended: " + why));
+        } else if (fault.isLasting()) {
+            endWait(wait, fault.at(wait.node.address));
+        } else if (wait.isWaiting()) {
+            askAgain(wait);
+            wait.fault = fault;
+            wait.endedAt = at;
         }
     }
 
-    /**
-     * Applies a try to connect or to poll that began at this time and failed. One that failed at once counts only after
-     * a reply timeout of tries.
-     */
-    public void failed(Node node, long began, Fault fault) {
-        node.polls = false;
-        node.tries.add(began);
-        node.fault = fault;
-        while (!node.tries.isEmpty() && at >= node.tries.peek() + reply) {
-            silent(node, node.tries.remove());
+    /** Forgets a wait. Returns its cancel, if the server may know it. */
+    public @Nullable Call giveUp(Claim wait) {
+        boolean isKnown = wait.isOpen || wait.phase == Claim.Phase.IN_LINE || wait.phase == Claim.Phase.HELD;
+        if (wait.phase != Claim.Phase.ENDED) {
+            end(wait, RELEASED);
         }
-        if (!fault.isPassing()) {
-            wakeWaits(node);
+        if (!isKnown) {
+            return null;
+        }
+        wait.renounceOwner.run(); // an event of this wait may arrive after the cancel
+        String[] cancel = finishLater(wait.node, wait.name, 0);
+        return call(wait.name, cancel, answer -> finished(new Release(wait.name, 0), answer));
+    }
+
+    /** Has the loop repeat a release of all holds, without the session; a token of 0: of the wait too. Returns its command. */
+    String[] finishLater(Node node, Claim.Name name, long token) {
+        String[] command = Claim.words("LOCK.RELEASE", name.key(), name.owner(), "ALL",
+                token != 0 ? List.of("TOKEN", token) : List.of());
+        unfinished.put(new Release(name, token), new Unfinished(node, command));
+        return command;
+    }
+
+    /** Applies the answer to an unfinished release. */
+    Fault finished(Release of, Call.Answer answer) {
+        Fault fault = answer.fault();
+        Unfinished how = unfinished.get(of);
+        if (how != null && !fault.isPassing()) {
+            unfinished.remove(of);
+            how.node.leaving |= of.token != 0 && fault.isLasting() && !fault.isGone();
+        }
+        return fault;
+    }
+
+    /** Applies the answer to one that the loop has sent. If another node has its key now, it is sent there. */
+    Fault finishedByLoop(Release of, String[] command, Call.Answer answer) {
+        if (answer.fault().redirects()) {
+            unfinished.remove(of);
+            news.add(() -> resend.accept(command));
+        }
+        return finished(of, answer);
+    }
+
+    /** Ends a claim, for this reason. */
+    void end(Claim claim, Fault why) {
+        claim.fault = why;
+        claim.doubt = null;
+        claim.phase = Claim.Phase.ENDED;
+        if (claims.remove(claim.name, claim)) {
+            claim.node.grants.remove(claim);
+        }
+        wake(claim);
+    }
+
+    private void endWait(Claim wait, Fault why) {
+        if (wait.isWaiting()) {
+            end(wait, why);
         }
     }
 
-    /** Ends the grants that a POLL or connect which began then has not made sure again. */
-    private void silent(Node node, long since) {
-        if (since <= node.soonest) {
-            return;
-        }
-        node.soonest = Claim.FAR;
-        for (Claim grant : List.copyOf(node.grants)) {
-            long till = sure(grant);
-            if (till >= since || grant.doubt != null) {
-                node.soonest = Math.min(node.soonest, till);
-            } else {
-                finishLater(node, grant.name, grant.token);
-                lose(grant, "silence");
-            }
-        }
+    /** Follows the loss of a place in line. */
+    void askAgain(Claim wait) {
+        wait.phase = Claim.Phase.ASKED;
+        wait.session = 0;
+        wake(wait);
     }
 
     /** Ends all waits and grants. Returns the grants. */
     public List<Claim> close() {
         isClosed = true;
-        List<Claim> grants = new ArrayList<>();
-        for (Claim claim : List.copyOf(claims.values())) {
-            if (claim.phase != Claim.Phase.HELD) {
-                endWait(claim, Failure.CLOSED);
-                continue;
-            }
-            forget(claim);
-            claim.phase = Claim.Phase.RELEASED;
-            wake(claim);
-            grants.add(claim);
-        }
+        List<Claim> all = List.copyOf(claims.values());
+        List<Claim> grants = all.stream().filter(claim -> claim.phase == Claim.Phase.HELD).toList();
+        all.forEach(claim -> end(claim, CLOSED));
         return grants;
-    }
-
-    /** The grants in the session of a node, and the places in line there. */
-    public List<Claim> on(Node node) {
-        return claims.values().stream().filter(it -> it.node == node)
-                .filter(it -> it.phase == Claim.Phase.IN_LINE || node.grants.contains(it)).toList();
-    }
-
-    /** Has a claim asked for at another node of the cluster, which has its key now. */
-    public void relocate(Claim claim) {
-        if (claim.phase == Claim.Phase.IN_LINE) {
-            set(claim, Claim.Phase.ASKED);
-        } else if (claim.phase == Claim.Phase.HELD && claim.session != 0 && claim.doubt == null) {
-            doubt(claim, "moved");
-        }
     }
 }

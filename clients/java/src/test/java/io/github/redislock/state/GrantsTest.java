@@ -19,6 +19,7 @@ import io.github.redislock.spi.Kind;
 import io.github.redislock.spi.Reply;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** The rules of grants. † marks what the model of the protocol cannot do without. */
@@ -59,7 +60,7 @@ class GrantsTest {
     void leasesThatDiffer() {
         Claim longer = rig.held("long");
         rig.poll(9900, 1);
-        Claim shorter = rig.asked("short", null);
+        Claim shorter = rig.asked("short");
         rig.answered(shorter, grants(51, 1, 2000)).step(shorter, "done");
         rig.at(101_000).poll(1900, 2);
         rig.sureTill(shorter, 102_900);
@@ -72,28 +73,29 @@ class GrantsTest {
     /** † The reply is no grant: the wait is asked again. A grant with another token counts. */
     @Test
     void aLossBeforeTheReplyThatNamesTheGrant() {
-        Claim wait = rig.asked("k", null);
-        long call = rig.state.beginCall(new Name("k", "o"));
+        Claim wait = rig.asked("k");
+        Call call = rig.begin("k");
         rig.poll(-1, 0, lost("k", 50));
         rig.answered(wait, grants(50, 1, 10_000)).step(wait, "send");
         rig.answered(wait, grants(51, 1, 10_000)).step(wait, "done");
-        rig.state.endCall(call);
+        rig.end(call, 100_000, number(0));
         rig.isDue();
     }
 
     @Test
-    void aLossIsForgottenWhenTheCallsOfItsTimeAreAnswered() {
-        long first = rig.state.beginCall(new Name("a", "a"));
-        long second = rig.state.beginCall(new Name("b", "b"));
+    void aLossIsForgottenWhenTheCallsInItsNameAreAnswered() {
+        Call first = rig.begin("k");
+        Call second = rig.begin("k");
+        Claim.Name name = new Claim.Name("k", "o");
         rig.poll(-1, 0, lost("k", 50));
-        long third = rig.state.beginCall(new Name("c", "c"));
-        rig.state.endCall(first);
-        assertEquals("deleted", rig.state.lossOf(new Name("k", "o"), 50));
-        rig.state.endCall(second);
-        rig.state.endCall(third);
+        rig.end(first, 100_000, number(0));
+        assertEquals("deleted", rig.state.lossOf(name, 50));
+        assertNull(rig.state.lossOf(name, 51));
+        rig.end(second, 100_000, number(0));
         rig.poll(-1, 0, lost("k", 51));
-        assertNull(rig.state.lossOf(new Name("k", "o"), 50));
-        assertNull(rig.state.lossOf(new Name("k", "o"), 51));
+        assertNull(rig.state.lossOf(name, 50));
+        assertNull(rig.state.lossOf(name, 51));
+        assertTrue(rig.state.calls.isEmpty() && rig.state.losses.isEmpty());
     }
 
     /** † A program that slept keeps its locks if the next POLL confirms them; else silence ends them. */
@@ -104,13 +106,13 @@ class GrantsTest {
         rig.at(130_000);
         poll.reply(0, 1); // after a sleep of 20 s
         rig.has(grant, Claim.Phase.HELD, null);
-        assertEquals(100 * MS, rig.state.block(rig.node));
-        assertTrue(rig.state.sure(grant) <= rig.state.at);
+        assertEquals(100 * MS, rig.node.block());
+        assertTrue(grant.sure() <= rig.state.at);
         rig.poll(5000, 1);
         rig.sureTill(grant, 135_000);
-        assertEquals(10_000 * MS / 3, rig.state.block(rig.node));
-        rig.at(140_000).state.failed(rig.node, 139_000 * MS, NO_REPLY.fault());
-        rig.has(grant, Claim.Phase.LOST, "silence");
+        assertEquals(10_000 * MS / 3, rig.node.block());
+        rig.at(140_000).node.failed(139_000 * MS, NO_REPLY.fault());
+        rig.has(grant, Claim.Phase.ENDED, "silence");
         rig.isDue("LOCK.RELEASE k o ALL TOKEN 50");
     }
 
@@ -120,27 +122,28 @@ class GrantsTest {
         Claim grant = rig.held("k");
         Claim other = rig.held("other");
         other.sure = 132_000 * MS;
-        rig.at(109_000).state.failed(rig.node, 109_000 * MS, fault);
-        rig.at(130_000).state.failed(rig.node, 130_000 * MS, fault); // the program slept
-        rig.at(130_100).state.failed(rig.node, 130_100 * MS, fault);
+        rig.at(109_000).node.failed(109_000 * MS, fault);
+        rig.at(130_000).node.failed(130_000 * MS, fault); // the program slept
+        rig.at(130_100).node.failed(130_100 * MS, fault);
         rig.has(grant, Claim.Phase.HELD, null);
-        rig.at(131_000).state.failed(rig.node, 130_900 * MS, fault);
-        rig.has(grant, Claim.Phase.LOST, "silence");
-        rig.at(133_100).state.failed(rig.node, 132_100 * MS, fault); // one try that takes a second
-        rig.has(other, Claim.Phase.LOST, "silence");
+        rig.at(131_000).node.failed(130_900 * MS, fault);
+        rig.has(grant, Claim.Phase.ENDED, "silence");
+        rig.at(133_100).node.failed(132_100 * MS, fault); // one try that takes a second
+        rig.has(other, Claim.Phase.ENDED, "silence");
     }
 
     /** `sure` is lowered before the RENEW, and no POLL sent before its reply counts. */
     @Test
     void aShorterLease() {
         Claim grant = rig.held("k");
-        rig.at(101_000).renew(grant, 2000, false);
+        rig.at(101_000);
+        Call shorter = grant.renew(2000 * MS, false);
         rig.sureTill(grant, 103_000);
         rig.at(102_000).poll(9000, 1);
         rig.sureTill(grant, 103_000);
         Rig.Poll poll = rig.at(102_400).begin();
         rig.at(102_500);
-        rig.renewed(grant, 101_000, grants(50, 1, 2000));
+        rig.end(shorter, 101_000, grants(50, 1, 2000));
         poll.reply(9000, 1);
         rig.sureTill(grant, 103_000);
         rig.at(102_600).poll(1500, 1);
@@ -149,11 +152,11 @@ class GrantsTest {
 
     @Test
     void sureFollowsTheLeaseInTheReply() {
-        Claim grant = rig.asked("k", null);
+        Claim grant = rig.asked("k");
         rig.answered(grant, grants(50, 1, 3000)).sureTill(grant, 103_000);
-        rig.confirmed(grant, 102_000, grants(50, 2, 20_000));
+        rig.end(grant.enter(List.of()), 102_000, grants(50, 2, 20_000));
         rig.sureTill(grant, 122_000);
-        rig.confirmed(grant, 103_000, grants(50, 2, 1000));
+        rig.end(grant.enter(List.of()), 103_000, grants(50, 3, 1000));
         rig.sureTill(grant, 122_000);
     }
 
@@ -162,10 +165,11 @@ class GrantsTest {
         Claim grant = rig.held("k");
         rig.poll(5000, 1, lost("k", 49));
         rig.has(grant, Claim.Phase.HELD, null);
+        Call check = grant.check();
         rig.poll(5000, 0, lost("k", 50));
         rig.run();
-        fails(Kind.LOST, () -> rig.confirmed(grant, 100_000, says("NOTHELD x")));
-        rig.has(grant, Claim.Phase.LOST, "deleted");
+        fails(Kind.LOST, rig.end(check, 100_000, says("NOTHELD x")));
+        rig.has(grant, Claim.Phase.ENDED, "deleted");
         assertTrue(rig.run().woken.isEmpty());
     }
 
@@ -178,7 +182,7 @@ class GrantsTest {
         assertTrue(rig.round("LOCK.SESSION OPEN", says("LOADING x")).is("LOADING"));
         for (long session = 8; session < 10; session++) {
             assertSame(Fault.NONE, rig.round("LOCK.SESSION OPEN", number(session)));
-            assertSame(Fault.NONE, rig.round("LOCK.RENEW k o SESSION " + session + " TOKEN 50", says("LOADING x")));
+            assertSame(Fault.NONE, rig.round("LOCK.RENEW k o TOKEN 50 SESSION " + session, says("LOADING x")));
             assertTrue(rig.round("LOCK.SESSION POLL " + session + " BLOCK 3333", says("NOSESSION x")).is("NOSESSION"));
         }
     }
@@ -190,12 +194,12 @@ class GrantsTest {
         Map<String, Reply> replies = Map.of("gone", says("NOTHELD x"), "kept", says("NOPERM x"), "taken", NO_REPLY);
         rig.sessionEnded();
         rig.opened(8);
-        rig.at(101_000).state.due(rig.node).forEach(due -> due.apply().accept(replies.get(due.command()[1]), rig.state.at));
+        rig.at(101_000).node.due().forEach(due -> rig.end(due, 101_000, replies.get(due.command()[1])));
         rig.poll(-1, 0, taken("taken", 9));
-        rig.has(all.get("gone"), Claim.Phase.LOST, "gone (NOTHELD)");
-        rig.has(all.get("taken"), Claim.Phase.LOST, "taken");
+        rig.has(all.get("gone"), Claim.Phase.ENDED, "gone (NOTHELD)");
+        rig.has(all.get("taken"), Claim.Phase.ENDED, "taken");
         rig.has(all.get("kept"), Claim.Phase.HELD, null);
-        rig.isDue("LOCK.RENEW kept o SESSION 8 TOKEN 50");
+        rig.isDue("LOCK.RENEW kept o TOKEN 50 SESSION 8");
     }
 
     /** A grant with a fixed lease leaves the session in which it waited; its own `taken` is no loss. It expires. */
@@ -204,41 +208,40 @@ class GrantsTest {
         Claim claim = rig.claim("k", 5000, 500);
         claim.isFixed = true;
         rig.asked(claim);
-        assertTrue(String.join(" ", claim.acquireCommand(7, rig.state.at)).contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"));
+        assertTrue(String.join(" ", claim.acquireCommand(7)).contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"));
         rig.answered(claim, grants(50, 1, 1000)).step(claim, "done");
-        rig.renew(claim, 500, true);
+        Call leave = claim.renew(500 * MS, true);
         rig.poll(-1, 0, taken("k", 0));
-        rig.renewed(claim, 100_200, grants(50, 1, 500));
+        rig.end(leave, 100_200, grants(50, 1, 500));
         rig.poll(9000, 0, granted("k", 50));
         rig.sureTill(claim, 100_700);
         rig.sessionEnded();
         rig.opened(8);
         rig.at(100_500).isDue();
-        assertNull(rig.state.end(claim, Long.MAX_VALUE));
-        assertEquals(200 * MS, rig.state.rest(claim, Long.MAX_VALUE));
-        rig.at(100_700).state.end(claim, Long.MAX_VALUE);
-        rig.has(claim, Claim.Phase.LOST, "expired");
+        assertNull(claim.end(Long.MAX_VALUE));
+        assertEquals(200 * MS, claim.rest(Long.MAX_VALUE));
+        rig.at(100_700);
+        claim.end(Long.MAX_VALUE);
+        rig.has(claim, Claim.Phase.ENDED, "expired");
     }
 
     /** A RENEW that takes a grant out of its session and gets no answer: no POLL counts, and silence ends the grant. */
     @Test
     void aLeaveWithoutAnAnswer() {
         Claim claim = rig.held("k");
-        rig.renew(claim, 3000, true);
-        fails(Kind.UNAVAILABLE, () -> rig.renewed(claim, 100_000, NO_REPLY));
-        rig.confirmed(claim, 100_000, number(1)); // a check is not its answer
+        fails(Kind.UNAVAILABLE, rig.end(claim.renew(3000 * MS, true), 100_000, NO_REPLY));
+        rig.end(claim.check(), 100_000, number(1)); // a check is not its answer
         rig.poll(9000, 0, taken("k", 0));
         rig.sureTill(claim, 103_000);
         rig.at(104_000).poll(9000, 0);
-        rig.has(claim, Claim.Phase.LOST, "silence");
+        rig.has(claim, Claim.Phase.ENDED, "silence");
     }
 
     /** A grant with the token 50 that the user has detached. */
     private void detached() {
         Claim claim = rig.held("k");
-        rig.renew(claim, 3000, true);
-        rig.renewed(claim, 100_000, grants(50, 1, 3000));
-        rig.state.letGo(claim);
+        rig.end(claim.renew(3000 * MS, true), 100_000, grants(50, 1, 3000));
+        claim.letGo();
     }
 
     /** The events of a grant that has left its session are this client's own doing: nothing is released. */
@@ -261,19 +264,17 @@ class GrantsTest {
         rig.poll(-1, 1, taken("k", 0));
         rig.has(claim, Claim.Phase.HELD, null);
         rig.poll(-1, 0, taken("k", 0));
-        rig.has(claim, Claim.Phase.LOST, "taken");
+        rig.has(claim, Claim.Phase.ENDED, "taken");
     }
 
     /** A leave that was refused or outlived its session has no `taken`. Nor has one of a grant outside of sessions. */
     @Test
     void nothingIsKeptOfAGrantThatHasLeft() {
         Claim claim = rig.held("k");
-        rig.renew(claim, 3000, true);
-        fails(Kind.REFUSED, () -> rig.renewed(claim, 100_000, says("NOPERM x")));
+        fails(Kind.REFUSED, rig.end(claim.renew(3000 * MS, true), 100_000, says("NOPERM x")));
         assertEquals(List.of(), rig.node.leaves);
         for (int i = 0; i < 2; i++) {
-            rig.renew(claim, 3000, true);
-            rig.renewed(claim, 100_000, grants(50, 1, 3000));
+            rig.end(claim.renew(3000 * MS, true), 100_000, grants(50, 1, 3000));
         }
         assertEquals(1, rig.node.leaves.size());
         rig.sessionEnded();
@@ -284,13 +285,17 @@ class GrantsTest {
     @Test
     void aMaximumTime() {
         Claim claim = rig.held("k");
-        assertNull(rig.state.end(claim, 101_000 * MS));
-        assertEquals(1000 * MS, rig.at(100_000).state.rest(claim, 101_000 * MS));
-        String release = String.join(" ", rig.at(101_000).state.end(claim, 101_000 * MS));
+        assertNull(claim.end(101_000 * MS));
+        assertEquals(1000 * MS, claim.rest(101_000 * MS));
+        rig.at(101_000);
+        Call call = claim.end(101_000 * MS);
+        String release = String.join(" ", call.command());
         assertEquals("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7", release);
-        rig.has(claim, Claim.Phase.LOST, "its maximum time is over");
+        rig.has(claim, Claim.Phase.ENDED, "its maximum time is over");
+        assertEquals(1, claim.holds); // whose release reports the loss
+        rig.end(call, 101_000, NO_REPLY);
         rig.isDue(release);
-        rig.state.finished(claim.name, 50, number(0));
+        rig.apply(number(0));
         rig.isDue();
     }
 
@@ -300,7 +305,7 @@ class GrantsTest {
         Claim claim = rig.claim("k", 0);
         claim.adopted = 50;
         rig.asked(claim);
-        assertEquals("LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50", String.join(" ", claim.acquireCommand(7, rig.state.at)));
+        assertEquals("LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50", String.join(" ", claim.acquireCommand(7)));
         rig.answered(claim, says("NOTHELD x")).step(claim, "LOST");
     }
 
@@ -310,19 +315,15 @@ class GrantsTest {
         Claim claim = rig.held("k");
         Claim before = rig.held("before");
         Claim both = rig.held("both");
-        long call = rig.state.beginCall(new Name("before", "o"));
+        List<Call> raises = Stream.of(claim, before, both).map(raised -> raised.raise(60)).toList();
         rig.poll(-1, 3, lost("before", 60));
-        for (Claim raised : List.of(claim, before, both)) {
-            rig.confirmed(raised, 100_000, grants(60, 1, 10_000));
-            rig.state.raised(raised, 60);
-        }
-        rig.state.endCall(call);
-        rig.has(before, Claim.Phase.LOST, "deleted");
+        raises.forEach(raise -> rig.end(raise, 100_000, grants(60, 1, 10_000)));
+        rig.has(before, Claim.Phase.ENDED, "deleted");
         assertEquals("60", claim.releaseCommand(0)[6]);
         rig.poll(-1, 2, lost("k", 50)); // of an earlier grant
         rig.poll(-1, 1, lost("both", 60));
         rig.has(claim, Claim.Phase.HELD, null);
-        rig.has(both, Claim.Phase.LOST, "deleted");
+        rig.has(both, Claim.Phase.ENDED, "deleted");
     }
 
     /** In a cluster, a deleted grant may be at another node: it is unsure until that node has answered. */
@@ -330,16 +331,16 @@ class GrantsTest {
     void aGrantThatMovedToAnotherNode() {
         for (Reply reply : List.of(grants(50, 1, 10_000), says("NOTHELD x"))) {
             Rig rig = new Rig(true);
-            Node other = new Node("other");
-            rig.state.opened(other, 9);
+            Node other = new Node(rig.state, "other");
+            other.opened(9);
             Claim claim = rig.held("k");
             rig.poll(-1, 0, lost("k", 50));
             rig.has(claim, Claim.Phase.HELD, null);
-            assertTrue(rig.state.sure(claim) <= rig.state.at && rig.run().woken.contains(claim));
+            assertTrue(claim.sure() <= rig.state.at && rig.run().woken.contains(claim));
             rig.isDue();
-            rig.state.found(claim, other, new Answer(101_000 * MS, reply, false));
+            claim.find().apply().apply(new Call.Answer(other, 101_000 * MS, reply, false));
             if (reply.isFault()) {
-                rig.has(claim, Claim.Phase.LOST, "deleted");
+                rig.has(claim, Claim.Phase.ENDED, "deleted");
             } else {
                 assertSame(other, claim.node);
                 rig.sureTill(claim, 111_000);

@@ -7,18 +7,18 @@ import static io.github.redislock.state.Rig.fails;
 import static io.github.redislock.state.Rig.lost;
 import static io.github.redislock.state.Rig.number;
 import static io.github.redislock.state.Rig.says;
-import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
 import io.github.redislock.spi.Reply;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.function.Executable;
 
 /** The rules of releases. † marks what the model of the protocol cannot do without. */
 class ReleasesTest {
@@ -30,11 +30,12 @@ class ReleasesTest {
         Claim grant = rig.held("k");
         assertEquals("LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7", String.join(" ", grant.releaseCommand(1)));
         rig.state.giveUp(rig.inLine("cancelled"));
-        Claim late = rig.asked("late", null);
+        Claim late = rig.asked("late");
+        rig.answered(late, NO_REPLY);
         rig.state.giveUp(late);
         rig.answered(late, grants(60, 1, 10_000)).poll(5000, 3, granted("stray", 61));
-        rig.at(112_000).state.failed(rig.node, 111_000 * Rig.MS, NO_REPLY.fault());
-        rig.has(grant, Claim.Phase.LOST, "silence");
+        rig.at(112_000).node.failed(111_000 * Rig.MS, NO_REPLY.fault());
+        rig.has(grant, Claim.Phase.ENDED, "silence");
         rig.isDue("LOCK.RELEASE cancelled o ALL", "LOCK.RELEASE late o ALL", "LOCK.RELEASE late o ALL TOKEN 60",
                 "LOCK.RELEASE stray o ALL TOKEN 61", "LOCK.RELEASE k o ALL TOKEN 50");
     }
@@ -44,17 +45,17 @@ class ReleasesTest {
     void straysAreReleased() {
         rig.held("k");
         rig.inLine("waiting");
-        rig.state.beginCall(new Name("called", "o"));
+        rig.begin("called");
         rig.poll(20_000, 2);
         rig.at(109_000).isDue();
         rig.poll(20_000, 1);
         rig.poll(20_000, 2);
         rig.at(119_000).isDue();
-        List<Due> due = rig.at(119_100).state.due(rig.node);
+        List<Call> due = rig.at(119_100).node.due();
         assertEquals("LOCK.SESSION GRANTS 7", String.join(" ", due.get(0).command()));
-        rig.state.beginCall(new Name("later", "o"));
-        due.get(0).apply().accept(Reply.of(Stream.of("k", "waiting", "called", "later", "stray")
-                .map(key -> List.of("key", key, "owner", "o", "token", 60L)).toList()), rig.state.at);
+        rig.begin("later");
+        rig.end(due.get(0), 119_100, Reply.of(Stream.of("k", "waiting", "called", "later", "stray")
+                .map(key -> List.of("key", key, "owner", "o", "token", 60L)).toList()));
         rig.isDue("LOCK.RELEASE stray o ALL TOKEN 60");
         rig.poll(9000, 2); // the unfinished release explains the second grant
         assertTrue(rig.node.excess < 0);
@@ -68,25 +69,19 @@ class ReleasesTest {
         assertEquals("deleted", released(true, true));
         Claim grant = rig.held("k");
         grant.holds = 2;
-        rig.release(grant);
-        fails(Kind.LOST, () -> rig.released(grant, says("NOTHELD x"), true));
+        fails(Kind.LOST, rig.release(grant, says("NOTHELD x"), true));
     }
 
     private static String released(boolean wasOpen, boolean isReported) {
         Rig rig = new Rig();
         Claim grant = rig.held("k");
-        rig.state.beginCall(grant.name);
-        rig.release(grant);
+        Call release = grant.release();
         if (isReported) {
             rig.poll(-1, 0, lost("k", 50));
         }
-        Executable release = () -> rig.released(grant, says("NOTHELD x"), wasOpen);
-        if (wasOpen && !isReported) {
-            assertDoesNotThrow(release);
-        } else {
-            fails(Kind.LOST, release);
-        }
-        return grant.reason;
+        Fault fault = release.apply().apply(new Call.Answer(rig.node, rig.state.at, says("NOTHELD x"), wasOpen));
+        assertSame(wasOpen && !isReported ? null : Kind.LOST, fault.kind());
+        return fault == Fault.NONE ? null : fault.text();
     }
 
     /** An inner hold is left to the next release, because a re-entry may come between. */
@@ -94,11 +89,11 @@ class ReleasesTest {
     void theReleaseOfTheLastHoldIsRepeated() {
         Claim grant = rig.held("k");
         grant.holds = 2;
-        fails(Kind.UNAVAILABLE, () -> rig.released(rig.release(grant), NO_REPLY, true));
+        fails(Kind.UNAVAILABLE, rig.release(grant, NO_REPLY, true));
         rig.isDue();
-        fails(Kind.UNAVAILABLE, () -> rig.released(rig.release(grant), NO_REPLY, true));
+        fails(Kind.UNAVAILABLE, rig.release(grant, NO_REPLY, true));
         rig.isDue("LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7");
-        fails(Kind.MISUSE, () -> rig.state.release(grant));
+        assertNull(grant.release());
     }
 
     /** Grants move to a new session. The old one is closed 2 s later, when no known grant is in it. */
@@ -106,11 +101,11 @@ class ReleasesTest {
     void afterARefusedReleaseTheSessionIsLeft() {
         Claim refused = rig.held("k");
         Claim other = rig.held("other");
-        fails(Kind.REFUSED, () -> rig.released(rig.release(refused), says("NOPERM x"), false));
-        rig.at(101_000).state.leaveSession(rig.node);
+        fails(Kind.REFUSED, rig.release(refused, says("NOPERM x"), false));
+        rig.at(101_000).node.leaveSession();
         assertEquals(0, rig.node.session);
         rig.opened(8);
-        assertEquals(List.of("LOCK.RENEW other o SESSION 8 TOKEN 50"), rig.at(104_000).apply(grants(50, 1, 10_000)));
+        assertEquals(List.of("LOCK.RENEW other o TOKEN 50 SESSION 8"), rig.at(104_000).apply(grants(50, 1, 10_000)));
         rig.sureTill(other, 114_000);
         rig.at(103_000).isDue();
         assertEquals(List.of("LOCK.SESSION CLOSE 7"), rig.at(103_100).apply(NO_REPLY));
@@ -122,8 +117,8 @@ class ReleasesTest {
     void theSessionIsLeftForALastHoldOnly() {
         Claim grant = rig.held("k");
         grant.holds = 2;
-        fails(Kind.REFUSED, () -> rig.released(rig.release(grant), says("NOPERM x"), false));
-        Name name = new Name("k", "o");
+        fails(Kind.REFUSED, rig.release(grant, says("NOPERM x"), false));
+        Claim.Name name = new Claim.Name("k", "o");
         rig.state.finishLater(rig.node, name, 0);
         rig.apply(says("NOPERM x"));
         rig.state.finishLater(rig.node, name, 50);
@@ -140,11 +135,14 @@ class ReleasesTest {
         Claim grant = rig.held("held");
         rig.run();
         assertEquals(List.of(grant), rig.state.close());
-        assertEquals(List.of(7L), rig.node.sessions());
+        assertEquals(List.of(7L, 0L), rig.node.sessions());
         assertEquals(2, rig.run().woken.size());
         rig.step(wait, "closed");
-        fails(Kind.MISUSE, () -> rig.state.release(grant));
-        fails(Kind.MISUSE, () -> rig.state.ask(wait));
+        assertNull(grant.release());
+        fails(Kind.MISUSE, grant.fault);
+        Claim late = rig.claim("late", 0);
+        rig.state.ask(late);
+        rig.step(late, "closed");
         assertEquals("LOCK.RELEASE held o HOLDS 0 TOKEN 50 SESSION 7", String.join(" ", grant.releaseCommand(0)));
     }
 }

@@ -1,7 +1,6 @@
 package io.github.redislock.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redislock.spi.Fault;
@@ -10,7 +9,6 @@ import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.function.Executable;
 
 /**
  * A State with one server, for the rules of docs/client-protocol.md, by plain calls. The clock starts at 100 s, the client's
@@ -22,8 +20,8 @@ final class Rig {
 
     final List<Claim> woken = new ArrayList<>();
     final State state;
-    final Node node = new Node("server");
-    private boolean isLeaving; // by the last renewal
+    final Node node;
+    private boolean wasDue; // the last round
 
     Rig() {
         this(false);
@@ -31,8 +29,9 @@ final class Rig {
 
     Rig(boolean isCluster) {
         state = new State(10_000 * MS, 1000 * MS, isCluster);
+        node = new Node(state, "server");
         at(100_000);
-        state.opened(node, 7);
+        node.opened(7);
     }
 
     /** Tells the claims what has changed since the last time. */
@@ -65,61 +64,73 @@ final class Rig {
 
     Claim claim(String key, long waitMs, long leaseMs) {
         long wait = waitMs < 0 ? -1 : waitMs * MS;
-        Claim claim = new Claim(new Name(key, "o"), List.of(), leaseMs * MS, wait, 1000 * MS, state.at, node);
+        Claim claim = new Claim(new Claim.Name(key, "o"), List.of(), leaseMs * MS, wait, node);
         claim.wake = () -> woken.add(claim);
         return claim;
     }
 
     /** A wait whose ACQUIRE is under way since now. */
-    Claim asked(String key, OwnerOfTask task) {
-        Claim claim = claim(key, 5000);
-        claim.task = task;
-        return asked(claim);
+    Claim asked(String key) {
+        return asked(claim(key, 5000));
     }
 
     Claim asked(Claim claim) {
         state.ask(claim);
-        state.endCall(state.next(claim).call());
+        state.next(claim);
+        state.calls.remove(claim.name);
         return claim;
     }
 
     Rig answered(Claim claim, Reply reply) {
-        state.answered(claim, node, 7, state.at, reply);
+        state.answered(claim, 7, answer(state.at, reply));
         return this;
     }
 
+    Call.Answer answer(long sent, Reply reply) {
+        return new Call.Answer(node, sent, reply, false);
+    }
+
+    /** Registers a call in the name of an owner. */
+    Call begin(String key) {
+        return state.call(new Claim.Name(key, "o"), new String[0], answer -> Fault.NONE);
+    }
+
+    /** Applies the answer to a call that was sent at this time. */
+    Fault end(Call call, long sentMs, Reply reply) {
+        return call.apply().apply(answer(sentMs * MS, reply));
+    }
+
     Claim inLine(String key) {
-        Claim claim = asked(key, null);
+        Claim claim = asked(key);
         answered(claim, number(0));
         return claim;
     }
 
     /** A grant with the token 50 that the user has. It is sure for 10 s. */
     Claim held(String key) {
-        Claim claim = asked(key, null);
+        Claim claim = asked(key);
         answered(claim, grants(50, 1, 10_000));
         step(claim, "done");
         return claim;
     }
 
     void step(Claim claim, String wanted) {
-        String is;
-        try {
-            Waits.Step step = state.next(claim);
-            is = step == null ? "done" : step.words() != null ? "send" : "rest";
-            state.endCall(step == null ? 0 : step.call());
-        } catch (Failure e) {
-            is = e.fault.kind() + " " + e.fault.text();
+        State.Step step = state.next(claim);
+        Fault end = step.end();
+        if (step.call() != null) {
+            state.calls.remove(claim.name);
         }
+        String is = end != null && end != Fault.NONE ? end.kind() + " " + end.text()
+                : end != null ? "done" : step.call() != null ? "send" : "rest";
         assertTrue(is.contains(wanted), is);
     }
 
     void sessionEnded() {
-        state.sessionEnded(node);
+        node.sessionEnded();
     }
 
     void opened(long session) {
-        state.opened(node, session);
+        node.opened(session);
     }
 
     /** A POLL that is under way. */
@@ -135,7 +146,7 @@ final class Rig {
             for (List<?> event : events) {
                 all.add(Stream.concat(Stream.of(node.seen + all.size() + 1), event.stream()).toList());
             }
-            state.polled(node, sent, List.of("sure-ms", sureMs, "grants", grants, "events", all));
+            node.polled(sent, List.of("sure-ms", sureMs, "grants", grants, "events", all));
         };
     }
 
@@ -160,7 +171,7 @@ final class Rig {
     }
 
     List<String> due() {
-        return state.due(node).stream().map(due -> String.join(" ", due.command())).toList();
+        return node.due().stream().map(due -> String.join(" ", due.command())).toList();
     }
 
     void isDue(String... wanted) {
@@ -169,52 +180,35 @@ final class Rig {
 
     /** Sends what is due, and gives it these replies. */
     List<String> apply(Reply... replies) {
-        List<Due> due = state.due(node);
+        List<Call> due = node.due();
         for (int i = 0; i < due.size(); i++) {
-            due.get(i).apply().accept(replies[i], state.at);
+            due.get(i).apply().apply(answer(state.at, replies[i]));
         }
         return due.stream().map(one -> String.join(" ", one.command())).toList();
     }
 
     /** Plays a round of one command. Returns what breaks it. */
     Fault round(String command, Reply reply) {
-        Round round = state.round(node, new String[] {"LOCK.SESSION", "OPEN"});
+        Node.Round round = node.round(new String[] {"LOCK.SESSION", "OPEN"}, wasDue);
+        wasDue = round.isDue();
         assertEquals(List.of(command), round.commands().stream().map(words -> String.join(" ", words)).toList());
-        return round.apply(List.of(reply));
+        return round.apply(node, List.of(reply));
     }
 
     void sureTill(Claim claim, long ms) {
-        assertEquals(ms, Math.round((double) state.sure(claim) / MS));
+        assertEquals(ms, Math.round((double) claim.sure() / MS));
     }
 
     void has(Claim claim, Claim.Phase phase, String reason) {
-        assertEquals(phase + " " + reason, claim.phase + " " + claim.reason);
+        assertEquals(phase + " " + reason, claim.phase + " " + (phase == Claim.Phase.ENDED ? claim.fault.text() : null));
     }
 
-    Claim release(Claim claim) {
-        state.release(claim);
-        return claim;
+    /** A release that is answered so. */
+    Fault release(Claim claim, Reply reply, boolean wasOpen) {
+        return claim.release().apply().apply(new Call.Answer(node, state.at, reply, wasOpen));
     }
 
-    void renew(Claim claim, long leaseMs, boolean leaves) {
-        state.renew(claim, leaseMs * MS, leaves);
-        isLeaving = leaves;
-    }
-
-    void released(Claim claim, Reply reply, boolean wasOpen) {
-        state.released(claim, new Answer(state.at, reply, wasOpen));
-    }
-
-    void renewed(Claim claim, long sentMs, Reply reply) {
-        state.renewed(claim, new Answer(sentMs * MS, reply, false), isLeaving);
-    }
-
-    void confirmed(Claim claim, long sentMs, Reply reply) {
-        state.confirmed(claim, new Answer(sentMs * MS, reply, false));
-    }
-
-    static void fails(Kind kind, Executable call) {
-        Failure failure = assertThrows(Failure.class, call);
-        assertEquals(kind, failure.fault.kind(), failure.fault.text());
+    static void fails(Kind kind, Fault fault) {
+        assertEquals(kind, fault.kind(), fault.text());
     }
 }

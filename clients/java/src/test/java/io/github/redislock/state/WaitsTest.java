@@ -10,6 +10,7 @@ import static io.github.redislock.state.Rig.lost;
 import static io.github.redislock.state.Rig.number;
 import static io.github.redislock.state.Rig.says;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -18,6 +19,7 @@ import io.github.redislock.spi.Kind;
 import io.github.redislock.spi.Reply;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import org.junit.jupiter.api.Test;
 
@@ -28,15 +30,13 @@ class WaitsTest {
     /** † Neither during a call nor while a release is unfinished. */
     @Test
     void anOwnerIsNotUsedAgainWhileACallInItsNameIsUnanswered() {
-        OwnerOfTask task = new OwnerOfTask();
-        task.owner = "o";
-        assertEquals("o", rig.state.usableOwner(task));
-        long call = rig.state.beginCall(new Name("other", "o"));
-        assertNull(rig.state.usableOwner(task));
-        rig.state.endCall(call);
-        task.owner = "o";
-        rig.state.finishLater(rig.node, new Name("other", "o"), 0);
-        assertNull(rig.state.usableOwner(task));
+        assertFalse(rig.state.isInUse("o"));
+        Call call = rig.begin("other");
+        assertTrue(rig.state.isInUse("o"));
+        rig.end(call, 100_000, number(0));
+        assertFalse(rig.state.isInUse("o"));
+        rig.state.finishLater(rig.node, new Claim.Name("other", "o"), 0);
+        assertTrue(rig.state.isInUse("o"));
     }
 
     /** They are run without the mutex, while other threads add to the next ones. */
@@ -56,25 +56,23 @@ class WaitsTest {
         Map<String, BiConsumer<Rig, Claim>> endings = Map.of(
                 "no reply", (rig, claim) -> rig.answered(claim, NO_REPLY),
                 "given up", (rig, claim) -> {
-                    rig.state.giveUp(claim);
-                    rig.state.finished(claim.name, 0, number(0));
+                    rig.answered(claim, number(0)).end(rig.state.giveUp(claim), 100_000, number(0));
                 },
                 "lost", (rig, claim) -> rig.answered(claim, grants(50, 1, 10_000)).poll(9000, 0, lost("k", 50)),
                 "released", (rig, claim) -> {
-                    rig.answered(claim, grants(50, 1, 10_000)).release(claim);
-                    rig.released(claim, number(0), true);
+                    rig.answered(claim, grants(50, 1, 10_000)).release(claim, number(0), true);
                 },
                 "checked", (rig, claim) -> {
                     rig.answered(claim, grants(50, 1, 10_000));
-                    fails(Kind.UNAVAILABLE, () -> rig.confirmed(claim, 100_000, NO_REPLY));
+                    fails(Kind.UNAVAILABLE, rig.end(claim.check(), 100_000, NO_REPLY));
                 });
         endings.forEach((name, happens) -> {
             Rig rig = new Rig();
-            OwnerOfTask task = new OwnerOfTask();
-            task.owner = "o";
-            Claim claim = rig.asked("k", task);
+            Claim claim = rig.asked("k");
+            AtomicBoolean isRenounced = new AtomicBoolean();
+            claim.renounceOwner = () -> isRenounced.set(true);
             happens.accept(rig, claim);
-            assertNull(task.owner, name);
+            assertTrue(isRenounced.get(), name);
             assertEquals("o", claim.name.owner());
         });
     }
@@ -84,11 +82,11 @@ class WaitsTest {
     void waitsAreQueuedAgainInTheirOrder() {
         List<Claim> waits = List.of(rig.inLine("c"), rig.inLine("a"), rig.inLine("b"));
         rig.held("k");
-        rig.state.finishLater(rig.node, new Name("z", "o"), 0);
+        rig.state.finishLater(rig.node, new Claim.Name("z", "o"), 0);
         rig.sessionEnded();
         rig.opened(8);
         List<String> sent = rig.at(101_000).apply(says("NOPERM x"), number(1), NO_REPLY, says("LOADING x"), NO_REPLY);
-        List<String> begins = List.of("LOCK.RENEW k o SESSION 8 TOKEN 50", "LOCK.ACQUIRE c", "LOCK.ACQUIRE a",
+        List<String> begins = List.of("LOCK.RENEW k o TOKEN 50 SESSION 8", "LOCK.ACQUIRE c", "LOCK.ACQUIRE a",
                 "LOCK.ACQUIRE b", "LOCK.RELEASE z");
         for (int i = 0; i < 5; i++) {
             assertTrue(sent.get(i).startsWith(begins.get(i)), sent.get(i));
@@ -102,8 +100,8 @@ class WaitsTest {
 
     @Test
     void aPlaceCountsInTheCurrentSessionOnly() {
-        Claim wait = rig.asked("k", null);
-        rig.state.answered(wait, rig.node, 6, rig.state.at, number(3));
+        Claim wait = rig.asked("k");
+        rig.state.answered(wait, 6, rig.answer(rig.state.at, number(3)));
         rig.step(wait, "send");
         rig.answered(wait, says("NOSESSION x"));
         rig.step(wait, "rest");
@@ -128,25 +126,24 @@ class WaitsTest {
         Claim grant = rig.held("k");
         rig.node.seen = 3;
         Object reply = List.of("sure-ms", 0L, "grants", 1L, "events", List.of(List.of(3L, "lost", "k", "o", 50L, "deleted")));
-        rig.state.polled(rig.node, rig.state.at, reply);
+        rig.node.polled(rig.state.at, reply);
         rig.has(grant, Claim.Phase.HELD, null);
         rig.sessionEnded();
         rig.opened(8);
-        rig.state.polled(rig.node, rig.state.at, reply);
-        rig.has(grant, Claim.Phase.LOST, "deleted");
+        rig.node.polled(rig.state.at, reply);
+        rig.has(grant, Claim.Phase.ENDED, "deleted");
     }
 
     /** A place is cancelled unless the lock is held; a late grant is released unless a call in its name is under way. */
     @Test
     void aWaitThatIsOver() {
         Claim wait = rig.inLine("k");
-        rig.state.giveUp(wait);
-        rig.state.finished(wait.name, 0, says("NOTHELD x"));
+        rig.end(rig.state.giveUp(wait), 100_000, says("NOTHELD x"));
         rig.isDue();
         rig.answered(wait, number(0)).isDue("LOCK.RELEASE k o ALL");
         Claim grant = rig.held("held");
         rig.answered(grant, number(0));
-        rig.state.beginCall(new Name("called", "o"));
+        rig.begin("called");
         rig.poll(5000, 1, granted("called", 60), granted("held", 50), granted("gone", 61), lost("gone", 61));
         rig.isDue("LOCK.RELEASE k o ALL");
         rig.has(grant, Claim.Phase.HELD, null);
@@ -177,10 +174,10 @@ class WaitsTest {
 
     @Test
     void theEndOfAPlaceMayComeBeforeItsReply() {
-        Claim wait = rig.asked("k", null);
+        Claim wait = rig.asked("k");
         long sent = rig.state.at;
         rig.poll(-1, 0, ended("k", "MOVED 1 x"));
-        rig.state.answered(wait, rig.node, 7, sent, number(0));
+        rig.state.answered(wait, 7, rig.answer(sent, number(0)));
         rig.at(103_000).step(wait, "send");
         rig.answered(wait, number(0)).step(wait, "rest");
     }
@@ -189,7 +186,7 @@ class WaitsTest {
     @Test
     void busyOrUnavailable() {
         Claim wait = rig.inLine("k");
-        Claim asked = rig.asked("asked", null);
+        Claim asked = rig.asked("asked");
         rig.at(105_500).step(wait, "rest");
         rig.at(106_000).step(wait, "BUSY");
         rig.answered(asked, says("LOADING x")).step(asked, "server: LOADING x");
@@ -197,7 +194,7 @@ class WaitsTest {
         rig.opened(8);
         rig.step(wait, "UNAVAILABLE");
         rig.sessionEnded();
-        rig.at(101_000).state.failed(rig.node, 101_000 * MS, Fault.reply("MAXSESSIONS x"));
+        rig.at(101_000).node.failed(101_000 * MS, Fault.reply("MAXSESSIONS x"));
         rig.step(asked, "REFUSED");
     }
 
@@ -207,12 +204,13 @@ class WaitsTest {
                 List.of(300L, "QUEUE 1", 500L, 101_000L, 101_300L), List.of(30_000L, "QUEUE 29500", 1000L, 130_000L, 131_000L));
         for (List<Object> one : all) {
             Claim claim = rig.claim("k", (Long) one.get(0));
-            String command = String.join(" ", claim.acquireCommand(7, 100_500 * MS));
+            String command = String.join(" ", rig.at(100_500).state.acquire(claim).command());
+            rig.at(100_000);
             assertTrue(command.endsWith((String) one.get(1)), command);
             assertEquals(one.subList(2, 5), List.of(claim.limit / MS, claim.askedEnd / MS, claim.last / MS));
         }
         Claim forever = rig.claim("k", -1);
-        assertTrue(String.join(" ", forever.acquireCommand(7, 100_500 * MS)).endsWith("QUEUE 0"));
+        assertTrue(String.join(" ", forever.acquireCommand(7)).endsWith("QUEUE 0"));
         assertEquals(Claim.FAR, forever.last);
     }
 
@@ -223,29 +221,30 @@ class WaitsTest {
         rig.state.ask(unsent);
         assertNull(rig.state.giveUp(unsent));
         assertTrue(rig.state.claims.isEmpty() && rig.state.unfinished.isEmpty());
-        Claim refused = rig.asked("refused", null);
+        Claim refused = rig.asked("refused");
         rig.answered(refused, Reply.of(Fault.none(false, "refused")));
         assertNull(rig.state.giveUp(refused));
-        Claim wait = rig.asked("k", null);
+        Claim wait = rig.asked("k");
         rig.answered(wait, NO_REPLY);
-        assertEquals("LOCK.RELEASE k o ALL", String.join(" ", rig.state.giveUp(wait)));
-        rig.state.finished(wait.name, 0, says("LOADING x"));
+        Call cancel = rig.state.giveUp(wait);
+        assertEquals("LOCK.RELEASE k o ALL", String.join(" ", cancel.command()));
+        rig.end(cancel, 100_000, says("LOADING x"));
         rig.isDue("LOCK.RELEASE k o ALL");
-        rig.state.finished(wait.name, 0, says("NOTHELD x"));
+        rig.end(cancel, 100_000, says("NOTHELD x"));
         rig.isDue();
     }
 
     /** A wait without a place is asked for where the key is now. */
     @Test
     void aWaitThatMovedToAnotherNode() {
-        Node other = new Node("other");
-        rig.state.opened(other, 9);
+        Node other = new Node(rig.state, "other");
+        other.opened(9);
         Claim wait = rig.inLine("k");
-        rig.state.relocate(wait);
+        wait.relocate(rig.node);
         wait.node = other;
         rig.step(wait, "send");
         rig.answered(wait, number(0)).step(wait, "send"); // late, of the old node
-        rig.state.answered(wait, other, 9, rig.state.at, number(0));
+        rig.state.answered(wait, 9, new Call.Answer(other, rig.state.at, number(0), false));
         rig.step(wait, "rest");
     }
 }
