@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, processName } from "./options.ts";
 import { Server } from "./server.ts";
-import type { Call, Words } from "./state/claim.ts";
+import type { Call, Terms, Words } from "./state/claim.ts";
 import type { Release } from "./state/claims.ts";
 import { Fault } from "./state/fault.ts";
 import { State } from "./state/state.ts";
@@ -40,8 +40,10 @@ export class Core {
     if (!library.cluster) this.#servers.set("", (this.only = new Server(library, settings.replyTimeout)));
   }
 
-  /** An owner that nobody has had before: a late call then meets only its own grant. */
-  freshOwner(): string {
+  /** The owner of an acquire: by default one that nobody has had before, so that a late call meets only its own grant. */
+  ownerFor({ task, adopted }: Terms): string {
+    const known = adopted ? adopted.owner : task && this.#state.usableOwner(task);
+    if (known) return known;
     this.#owners += 1;
     return [this.#process, this.#owners.toString(36)].join("-"); // not a rope, which libraries encode slowly
   }

@@ -2,7 +2,7 @@
 
 import type { LockLost } from "./errors.ts";
 import type { Holding } from "./holding.ts";
-import { type Observer, guard } from "./options.ts";
+import { type Observer, guard, observed } from "./options.ts";
 import { misuse } from "./state/claims.ts";
 import { now } from "./time.ts";
 
@@ -139,11 +139,7 @@ export class Grant {
     if (this.isReleased) return Promise.reject(misuse(this.key, "it was released already"));
     const released = this.#held.release();
     this.#end();
-    if (this.#observer?.released) {
-      const end = (error?: unknown): void => guard(() => this.#observer?.released?.(this.key, now() - this.#taken, error));
-      released.then(() => end(), end);
-    }
-    return released;
+    return observed("released", this.#observer, this.key, this.#taken, released);
   }
 
   /**

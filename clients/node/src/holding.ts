@@ -24,8 +24,8 @@ export class Holding extends Claim {
   loss: LockLost | undefined;
 
   /** `server` has the key. */
-  constructor(private readonly core: Core, server: Server, key: string, owner: string, terms: Terms) {
-    super(key, owner, terms, server, core.settings.replyTimeout, now());
+  constructor(private readonly core: Core, server: Server, key: string, terms: Terms) {
+    super(key, core.ownerFor(terms), terms, server, core.settings.replyTimeout, now());
   }
 
   /** For how long nobody else has the lock, by the clock alone. */
@@ -112,12 +112,13 @@ export class Holding extends Claim {
   }
 
   /** Adds a hold. */
-  enter(mode: Words): Promise<void> {
-    return this.#call(() => ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", Math.ceil(this.lease),
+  async enter(mode: Words): Promise<this> {
+    await this.#call(() => ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", Math.ceil(this.lease),
       "HOLDS", this.holds + 1, "TOKEN", this.token], (state, call) => {
       state.confirmed(call);
       this.holds += 1;
     });
+    return this;
   }
 
   /** Lifts the token, for a quorum. */
@@ -170,11 +171,13 @@ export class Holding extends Claim {
   }
 }
 
-/** Acquires a lock for an owner; by default for a fresh one. */
-export function hold(core: Core, key: string, terms: Terms, owner = ""): Promise<Holding> {
+/** Acquires a lock, or adds a hold to the one that the task has. */
+export function hold(core: Core, key: string, terms: Terms): Promise<Holding> {
+  const held = terms.task?.held.get(key);
+  if (held) return (held as Holding).enter(terms.mode);
   const ask = (server: Server | Fault): Promise<Holding> => {
     if (server instanceof Fault) throw server.error(key, core.library.address);
-    return new Holding(core, server, key, owner || core.freshOwner(), terms).acquire();
+    return new Holding(core, server, key, terms).acquire();
   };
   return core.only ? ask(core.only) : core.route(key).then(ask);
 }

@@ -16,9 +16,12 @@ const TEN_YEARS = 315_360_000_000;
 /** No two claims of a client have the same one. */
 export const nameOf = (key: string, owner: string): string => `${key}\0${owner}`;
 
-/** One owner for several locks. Without a name the next acquire uses a fresh one. */
+/** One owner for several locks. */
 export interface TaskOwner {
+  /** Empty: the next acquire uses a fresh one. */
   name: string;
+  /** Its grants, by key. */
+  readonly held: Map<string, Claim>;
 }
 
 /** What a claim is for. All times are in ms. */
@@ -34,8 +37,8 @@ export interface Terms {
   readonly maxHold: number;
   readonly signal?: AbortSignal | undefined;
   readonly task?: TaskOwner | undefined;
-  /** The token of a grant to adopt, instead of a new one. */
-  readonly adopted?: number | undefined;
+  /** The grant to take over, instead of a new one. */
+  readonly adopted?: { readonly owner: string; readonly token: number };
 }
 
 /** One acquire. The fields are changed by `State`, `server` and `holds` by its `Holding` too. */
@@ -103,7 +106,7 @@ export abstract class Claim {
   acquireCommand(session: number, at: number): Words {
     const { mode, wait, adopted } = this.terms;
     const lease = Math.ceil(Math.max(this.lease, LEAST_LEASE));
-    if (adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted];
+    if (adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted.token];
     const words = ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", lease, "SESSION", session, "HOLDS", 1];
     if (wait > 0) words.push("QUEUE", wait === Infinity ? 0 : Math.max(1, Math.floor(Math.min(this.end - at, TEN_YEARS))));
     return words;

@@ -107,6 +107,7 @@ export class Claims {
       this.requireHeld(wait);
       if (wait.sure <= this.at) return Infinity; // the next POLL makes it sure, or it is lost
       wait.isHandedOver = !wait.terms.isFixed; // else when it has left the session
+      wait.terms.task?.held.set(wait.key, wait);
       return "done";
     }
     if (!server.session && server.fault && !server.fault.passing) throw server.fault.error(wait.key, server.address);
@@ -172,7 +173,9 @@ export class Claims {
 
   /** The wait or grant does not count any more. */
   end(claim: Claim, phase: Phase, failure?: LockError): void {
-    if (this.claims.get(claim.name) === claim) this.claims.delete(claim.name);
+    const { name, key, terms: { task } } = claim;
+    if (this.claims.get(name) === claim) this.claims.delete(name);
+    if (task?.held.get(key) === claim) task.held.delete(key);
     claim.phase = phase;
     claim.failure = failure;
     claim.changed();

@@ -15,7 +15,7 @@ import {
 } from "./support.ts";
 
 test("an owner is not used while a call in its name is unanswered †", () => {
-  const task = { name: "o" };
+  const task: TaskOwner = { name: "o", held: new Map() };
   const claim = taken("k", 50, { task });
   const call = s.beginCall(claim);
   s.release(claim);
@@ -47,7 +47,7 @@ const renouncing: Record<string, (task: TaskOwner) => void> = {
 };
 for (const [what, happens] of Object.entries(renouncing)) {
   test(`a task continues with a fresh owner: ${what} †`, () => {
-    const task = { name: "o" };
+    const task: TaskOwner = { name: "o", held: new Map() };
     happens(task);
     assert.equal(s.usableOwner(task), "");
   });
@@ -66,7 +66,7 @@ test("the commands of an acquire", () => {
   assert.equal(claimOf("now", { wait: 0 }).acquireCommand(7, s.at).at(-2), "HOLDS");
   const fixed = claimOf("fixed", { isFixed: true, lease: 5 });
   assert.equal(fixed.acquireCommand(7, s.at)[4], 1000); // at least what the server renews
-  const adopted = claimOf("adopted", { adopted: 40 });
+  const adopted = claimOf("adopted", { adopted: { owner: "o", token: 40 } });
   assert.equal(adopted.acquireCommand(7, s.at).join(" "), "LOCK.RENEW adopted o PX 10000 SESSION 7 TOKEN 40");
 });
 
