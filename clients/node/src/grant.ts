@@ -34,7 +34,7 @@ export class Grant {
   isReleased = false;
   readonly #held: Held;
   readonly #observer: Observer | undefined;
-  readonly #taken = now();
+  readonly #taken: number;
   #abort: AbortController | undefined;
   /** What takes this hold's listeners away from a grant that the owner may hold for longer. */
   readonly #offs: (() => void)[] = [];
@@ -46,6 +46,7 @@ export class Grant {
     this.token = held.token;
     this.#held = held;
     this.#observer = observer;
+    this.#taken = observer ? now() : 0;
   }
 
   /** Whether nobody else has the lock, by the clock alone, without a call. False also while the server is silent. */
@@ -139,7 +140,7 @@ export class Grant {
     if (this.isReleased) return Promise.reject(misuse(this.key, "it was released already"));
     const released = this.#held.release();
     this.#end();
-    return observed("released", this.#observer, this.key, this.#taken, released);
+    return observed("released", this.#observer, this.key, released, this.#taken);
   }
 
   /**

@@ -25,7 +25,7 @@ export class Holding extends Claim {
 
   /** `server` has the key. */
   constructor(private readonly core: Core, server: Server, key: string, terms: Terms) {
-    super(key, core.ownerFor(terms), terms, server, core.settings.replyTimeout, now());
+    super(key, core.ownerFor(terms), terms, server, core.settings.replyTimeout, core.state.at);
   }
 
   /** For how long nobody else has the lock, by the clock alone. */
@@ -68,7 +68,7 @@ export class Holding extends Claim {
           continue;
         }
         const { session, sent } = step;
-        last = await server.call(Math.min(this.limit, this.last - sent), this.acquireCommand(session, sent), last);
+        last = await server.call(Math.min(sent + this.limit, this.last), this.acquireCommand(session, sent), last);
         step.reply = last;
         core.state.answered(step);
         if (!(last instanceof Fault && last.passing)) continue;
@@ -83,8 +83,10 @@ export class Holding extends Claim {
       await this.giveUp();
       throw error;
     }
-    this.#taken = now();
-    if (isFixed || maxHold < Infinity) this.#end();
+    if (isFixed || maxHold < Infinity) {
+      this.#taken = now();
+      this.#end();
+    }
     return this;
   }
 
@@ -98,13 +100,16 @@ export class Holding extends Claim {
   /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the reply. */
   async #call(before: (state: State) => Words, after = (state: State, call: Call): void => state.confirmed(call)): Promise<void> {
     while (this.#busy) await this.#busy;
-    const { state } = this.core;
+    const { core } = this;
+    const { state } = core;
     state.requireHeld(this);
     const call = state.beginCall(this);
     const words = before(state);
-    await (this.#busy = this.core.repeat(this.key, () => words, call));
+    const { sent } = call;
+    call.reply = await (this.#busy = this.server.call(sent + state.reply, words));
+    if (call.reply instanceof Fault) await (this.#busy = core.repeat(this.key, () => words, call, sent + 2 * state.reply));
     this.#busy = undefined;
-    after(this.core.state, call);
+    after(core.state, call);
   }
 
   check(): Promise<void> {

@@ -46,7 +46,7 @@ abstract class Maker {
   constructor(core: Core, prefix: string, isTask: boolean) {
     this.core = core;
     this.prefix = prefix;
-    this.#task = isTask ? { name: "", held: new Map() } : undefined;
+    this.#task = isTask ? { name: "", held: new Map(), calls: 0 } : undefined;
   }
 
   /**

@@ -136,11 +136,12 @@ export function processName(service: string): string {
   return `${part(service)}:${part(hostname())}:${process.pid}:${unique}`;
 }
 
-/** The outcome of a call that began then, of which the observer is notified. */
-export function observed<T>(what: "acquired" | "released", observer: Observer | undefined, key: string, since: number,
-  call: Promise<T>): Promise<T> {
+/** The outcome of a call, of which the observer is notified. `since`: the time that it tells begins then, not now. */
+export function observed<T>(what: "acquired" | "released", observer: Observer | undefined, key: string, call: Promise<T>,
+  since?: number): Promise<T> {
   if (observer?.[what]) {
-    const end = (error?: unknown): void => guard(() => observer[what]?.(key, now() - since, error));
+    const begun = since ?? now();
+    const end = (error?: unknown): void => guard(() => observer[what]?.(key, now() - begun, error));
     call.then(() => end(), end);
   }
   return call;

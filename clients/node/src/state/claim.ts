@@ -22,6 +22,8 @@ export interface TaskOwner {
   name: string;
   /** Its grants, by key. */
   readonly held: Map<string, Claim>;
+  /** How many calls about its claims are under way. */
+  calls: number;
 }
 
 /** What a claim is for. All times are in ms. */
@@ -60,6 +62,10 @@ export abstract class Claim {
   readonly askedEnd: number;
   /** When the caller gives up at the latest. */
   readonly last: number;
+  /** How many calls about it are under way. */
+  calls = 0;
+  /** The losses of its grants that were reported while calls are under way, by token: a reply may name one of them. */
+  losses: Map<number, string> | undefined;
   /** ACQUIREs without a reply, which the server may still carry out. */
   open = 0;
   /** When its session reported the end of a place with a passing error. */
@@ -95,6 +101,11 @@ export abstract class Claim {
 
   get isWaiting(): boolean {
     return this.phase === "asked" || this.phase === "in line";
+  }
+
+  /** Whether it is neither a wait nor a grant any more. */
+  get isOver(): boolean {
+    return !this.isWaiting && this.phase !== "held";
   }
 
   /** Whether it is a grant that the session renews, or will. */
@@ -141,8 +152,6 @@ export interface Call {
   reply: unknown;
   /** An earlier try had no reply. */
   wasOpen: boolean;
-  /** The losses of grants of the claim that were reported meanwhile, by token: the reply may name one of them. */
-  losses: Map<number, string> | undefined;
 }
 
 /** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */
