@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Library, textOf } from "./library.ts";
 import { type Settings, processName } from "./options.ts";
 import { Server } from "./server.ts";
-import type { Call, Words } from "./state/claim.ts";
+import type { Call, Terms, Words } from "./state/claim.ts";
 import type { Release } from "./state/claims.ts";
 import { Fault } from "./state/fault.ts";
 import { State } from "./state/state.ts";
@@ -40,8 +40,10 @@ export class Core {
     if (!library.cluster) this.#servers.set("", (this.only = new Server(library, settings.replyTimeout)));
   }
 
-  /** An owner that nobody has had before: a late call then meets only its own grant. */
-  freshOwner(): string {
+  /** The owner of an acquire: by default one that nobody has had before, so that a late call meets only its own grant. */
+  ownerFor({ task, adopted }: Terms): string {
+    const known = adopted ? adopted.owner : task && this.#state.usableOwner(task);
+    if (known) return known;
     this.#owners += 1;
     return [this.#process, this.#owners.toString(36)].join("-"); // not a rope, which libraries encode slowly
   }
@@ -73,29 +75,30 @@ export class Core {
 
   /**
    * Sends a command about a key until it is answered, for two reply timeouts. Resolves with the last reply, and writes what
-   * became of it to the call. The command is undefined while there is no session for it.
+   * became of it to the call, which may have had a reply already. The command is undefined while there is no session for it.
    */
   async repeat(key: string, command: (server: Server) => Words | undefined, call: Partial<Call> = {},
     end = now() + 2 * this.settings.replyTimeout, only = this.only): Promise<unknown> {
-    let server = only;
-    for (let tries = 1, reply: unknown; ; tries += 1) {
-      const to = only ?? await this.route(key, server, reply);
+    for (let tries = call.reply === undefined ? 0 : 1; ; tries += 1) {
+      const { reply } = call;
+      if (tries > 0) {
+        const rest = pauseAfter(tries);
+        if (!(reply instanceof Fault && reply.passing) || now() + rest >= end) return reply;
+        if (key === "" && reply.word === "NOSESSION") return reply;
+        call.wasOpen ||= reply.noReply;
+        if (rest > 0) await pause(rest);
+      }
+      const to = only ?? await this.route(key, call.server as Server | undefined, reply);
       call.sent = now();
       if (to instanceof Fault) {
-        reply = to;
-      } else {
-        call.server = server = to;
-        call.session = to.session;
-        const words = command(to);
-        const limit = Math.min(this.settings.replyTimeout, end - call.sent);
-        reply = words ? await to.call(limit, words, reply) : Fault.none("no session", false);
+        call.reply = to;
+        continue;
       }
-      call.reply = reply;
-      const rest = pauseAfter(tries);
-      if (!(reply instanceof Fault && reply.passing) || now() + rest >= end) return reply;
-      if (key === "" && reply.word === "NOSESSION") return reply;
-      call.wasOpen ||= reply.noReply;
-      if (rest > 0) await pause(rest);
+      call.server = to;
+      call.session = to.session;
+      const words = call.sent < end ? command(to) : undefined;
+      const last = Math.min(call.sent + this.settings.replyTimeout, end);
+      call.reply = words ? await to.call(last, words, reply) : Fault.none("no session in time", false);
     }
   }
 
@@ -139,7 +142,7 @@ export class Core {
     }
     try {
       await Promise.any(this.servers.map(async (server) => {
-        const reply = await server.call(limit, ["CLUSTER", "SLOTS"]);
+        const reply = await server.call(now() + limit, ["CLUSTER", "SLOTS"]);
         if (!Array.isArray(reply)) throw reply;
         const slots = new Array<Server | undefined>(SLOTS);
         for (const [first, last, [host, port]] of reply as [number, number, [string | null, number]][]) {

@@ -2,7 +2,7 @@
 
 import type { LockLost } from "./errors.ts";
 import type { Holding } from "./holding.ts";
-import { type Observer, guard } from "./options.ts";
+import { type Observer, guard, observed } from "./options.ts";
 import { misuse } from "./state/claims.ts";
 import { now } from "./time.ts";
 
@@ -34,7 +34,7 @@ export class Grant {
   isReleased = false;
   readonly #held: Held;
   readonly #observer: Observer | undefined;
-  readonly #taken = now();
+  readonly #taken: number;
   #abort: AbortController | undefined;
   /** What takes this hold's listeners away from a grant that the owner may hold for longer. */
   readonly #offs: (() => void)[] = [];
@@ -46,6 +46,7 @@ export class Grant {
     this.token = held.token;
     this.#held = held;
     this.#observer = observer;
+    this.#taken = observer ? now() : 0;
   }
 
   /** Whether nobody else has the lock, by the clock alone, without a call. False also while the server is silent. */
@@ -139,11 +140,7 @@ export class Grant {
     if (this.isReleased) return Promise.reject(misuse(this.key, "it was released already"));
     const released = this.#held.release();
     this.#end();
-    if (this.#observer?.released) {
-      const end = (error?: unknown): void => guard(() => this.#observer?.released?.(this.key, now() - this.#taken, error));
-      released.then(() => end(), end);
-    }
-    return released;
+    return observed("released", this.#observer, this.key, released, this.#taken);
   }
 
   /**

@@ -24,8 +24,8 @@ export class Holding extends Claim {
   loss: LockLost | undefined;
 
   /** `server` has the key. */
-  constructor(private readonly core: Core, server: Server, key: string, owner: string, terms: Terms) {
-    super(key, owner, terms, server, core.settings.replyTimeout, now());
+  constructor(private readonly core: Core, server: Server, key: string, terms: Terms) {
+    super(key, core.ownerFor(terms), terms, server, core.settings.replyTimeout, core.state.at);
   }
 
   /** For how long nobody else has the lock, by the clock alone. */
@@ -68,7 +68,7 @@ export class Holding extends Claim {
           continue;
         }
         const { session, sent } = step;
-        last = await server.call(Math.min(this.limit, this.last - sent), this.acquireCommand(session, sent), last);
+        last = await server.call(Math.min(sent + this.limit, this.last), this.acquireCommand(session, sent), last);
         step.reply = last;
         core.state.answered(step);
         if (!(last instanceof Fault && last.passing)) continue;
@@ -83,8 +83,10 @@ export class Holding extends Claim {
       await this.giveUp();
       throw error;
     }
-    this.#taken = now();
-    if (isFixed || maxHold < Infinity) this.#end();
+    if (isFixed || maxHold < Infinity) {
+      this.#taken = now();
+      this.#end();
+    }
     return this;
   }
 
@@ -98,13 +100,16 @@ export class Holding extends Claim {
   /** Makes a call about the grant, when the earlier ones are done. `before` returns its command, `after` applies the reply. */
   async #call(before: (state: State) => Words, after = (state: State, call: Call): void => state.confirmed(call)): Promise<void> {
     while (this.#busy) await this.#busy;
-    const { state } = this.core;
+    const { core } = this;
+    const { state } = core;
     state.requireHeld(this);
     const call = state.beginCall(this);
     const words = before(state);
-    await (this.#busy = this.core.repeat(this.key, () => words, call));
+    const { sent } = call;
+    call.reply = await (this.#busy = this.server.call(sent + state.reply, words));
+    if (call.reply instanceof Fault) await (this.#busy = core.repeat(this.key, () => words, call, sent + 2 * state.reply));
     this.#busy = undefined;
-    after(this.core.state, call);
+    after(core.state, call);
   }
 
   check(): Promise<void> {
@@ -112,12 +117,13 @@ export class Holding extends Claim {
   }
 
   /** Adds a hold. */
-  enter(mode: Words): Promise<void> {
-    return this.#call(() => ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", Math.ceil(this.lease),
+  async enter(mode: Words): Promise<this> {
+    await this.#call(() => ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", Math.ceil(this.lease),
       "HOLDS", this.holds + 1, "TOKEN", this.token], (state, call) => {
       state.confirmed(call);
       this.holds += 1;
     });
+    return this;
   }
 
   /** Lifts the token, for a quorum. */
@@ -170,11 +176,13 @@ export class Holding extends Claim {
   }
 }
 
-/** Acquires a lock for an owner; by default for a fresh one. */
-export function hold(core: Core, key: string, terms: Terms, owner = ""): Promise<Holding> {
+/** Acquires a lock, or adds a hold to the one that the task has. */
+export function hold(core: Core, key: string, terms: Terms): Promise<Holding> {
+  const held = terms.task?.held.get(key);
+  if (held) return (held as Holding).enter(terms.mode);
   const ask = (server: Server | Fault): Promise<Holding> => {
     if (server instanceof Fault) throw server.error(key, core.library.address);
-    return new Holding(core, server, key, owner || core.freshOwner(), terms).acquire();
+    return new Holding(core, server, key, terms).acquire();
   };
   return core.only ? ask(core.only) : core.route(key).then(ask);
 }

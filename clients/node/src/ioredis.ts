@@ -1,6 +1,7 @@
 /** Connections of ioredis. */
 
 import { type Address, type Connection, type Library, textOf } from "./library.ts";
+import type { Words } from "./state/claim.ts";
 
 /**
  * A `Redis` of ioredis: on one server, or by Sentinels. Only what this package uses of it.
@@ -92,7 +93,7 @@ function openFrom(source: IoredisClient, at: Address | undefined, limit: number,
         stream.cork?.();
         process.nextTick(() => stream.uncork?.());
       }
-      return redis.call(words[0] as string, ...words.slice(1));
+      return redis.call(...(words as [string, ...Words]));
     },
     close() {
       redis.disconnect();

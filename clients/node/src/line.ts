@@ -36,11 +36,10 @@ export class Line {
   }
 
   /**
-   * Sends a command once. Resolves with the reply, or a Fault. A call that has no reply in time ends the connection, with
+   * Sends a command once. Resolves with the reply, or a Fault. A call that has no reply by its end ends the connection, with
    * the other calls.
    */
-  call(limit: number, words: Words): Promise<unknown> {
-    const end = now() + limit;
+  call(end: number, words: Words): Promise<unknown> {
     this.#ends.push(end);
     if (end < this.#due) this.#watch();
     const send = (): Promise<unknown> => this.#connection.send(words, this.isShared || this.#ends.length > 1);

@@ -2,9 +2,8 @@
 
 import { LockBusy, attach } from "./errors.ts";
 import { Grant, type Held } from "./grant.ts";
-import { type LockOptions, type Settings, checkKey, guard, termsOf } from "./options.ts";
-import type { Terms, Words } from "./state/claim.ts";
-import { now } from "./time.ts";
+import { type LockOptions, type Settings, checkKey, observed, termsOf } from "./options.ts";
+import type { Terms } from "./state/claim.ts";
 
 /**
  * A lock of one key. Making one calls nothing, and it may be used any number of times.
@@ -42,12 +41,12 @@ export class Lock {
   readonly #hold: (key: string, terms: Terms) => Promise<Held>;
 
   /** @internal */
-  constructor(prefix: string, key: string, mode: Words, options: LockOptions, settings: Settings,
+  constructor(prefix: string, key: string, of: Pick<Terms, "mode" | "task" | "adopted">, options: LockOptions, settings: Settings,
     hold: (key: string, terms: Terms) => Promise<Held>) {
     this.key = prefix + checkKey(key);
     this.#settings = settings;
     const { lease } = settings;
-    this.#terms = termsOf({ mode, lease, isFixed: false, wait: Infinity, maxHold: Infinity }, options);
+    this.#terms = termsOf({ ...of, lease, isFixed: false, wait: Infinity, maxHold: Infinity }, options);
     this.#hold = hold;
   }
 
@@ -61,16 +60,7 @@ export class Lock {
     const { observer } = this.#settings;
     const terms = options ? termsOf(this.#terms, options) : this.#terms;
     terms.signal?.throwIfAborted();
-    const begun = now();
-    const ended = (error?: unknown): void => guard(() => observer?.acquired?.(this.key, now() - begun, error));
-    try {
-      const held = await this.#hold(this.key, terms);
-      ended();
-      return new Grant(held, observer);
-    } catch (error) {
-      ended(error);
-      throw error;
-    }
+    return new Grant(await observed("acquired", observer, this.key, this.#hold(this.key, terms)), observer);
   }
 
   /**

@@ -2,14 +2,14 @@
 
 import { Core } from "./core.ts";
 import type { Grant } from "./grant.ts";
-import { type Holding, hold } from "./holding.ts";
+import { hold } from "./holding.ts";
 import { type IoredisClient, type IoredisCluster, ofIoredis, ofIoredisCluster } from "./ioredis.ts";
 import type { Library } from "./library.ts";
 import { Lock } from "./lock.ts";
 import { type NodeRedisClient, type NodeRedisCluster, ofFactory, ofNodeRedis, ofNodeRedisCluster } from "./node-redis.ts";
 import { lead } from "./lead.ts";
 import { type LockOptions, type LocksOptions, permits, settingsOf } from "./options.ts";
-import type { TaskOwner, Terms, Words } from "./state/claim.ts";
+import type { TaskOwner, Terms } from "./state/claim.ts";
 import { misuse } from "./state/claims.ts";
 import type { TestServer } from "./testing.ts";
 import { now } from "./time.ts";
@@ -34,24 +34,19 @@ export function libraryOf(client: Client): Library {
   throw misuse("Locks", "it takes a client of ioredis or node-redis, or a function that makes one");
 }
 
-/** The locks of a task, and the name of its owner. */
-interface TaskHolds extends TaskOwner {
-  readonly held: Map<string, Holding>;
-}
-
 /** Makes the locks of one owner, or of one for each acquire. */
 abstract class Maker {
   /** @internal */
   protected readonly core: Core;
   /** @internal */
   protected readonly prefix: string;
-  readonly #task: TaskHolds | undefined;
+  readonly #task: TaskOwner | undefined;
 
   /** @internal */
   constructor(core: Core, prefix: string, isTask: boolean) {
     this.core = core;
     this.prefix = prefix;
-    this.#task = isTask ? { name: "", held: new Map() } : undefined;
+    this.#task = isTask ? { name: "", held: new Map(), calls: 0 } : undefined;
   }
 
   /**
@@ -61,7 +56,7 @@ abstract class Maker {
    * @throws {@link LockMisuse} if the key is empty or an option is wrong
    */
   lock(key: string, options: LockOptions = {}): Lock {
-    return this.#make(key, [], options, this.#task);
+    return this.make(key, { mode: [], task: this.#task }, options);
   }
 
   /**
@@ -71,7 +66,7 @@ abstract class Maker {
    * @throws {@link LockMisuse} if the key is empty or an option is wrong
    */
   shared(key: string, options: LockOptions = {}): Lock {
-    return this.#make(key, ["SHARED"], options, this.#task);
+    return this.make(key, { mode: ["SHARED"], task: this.#task }, options);
   }
 
   /**
@@ -81,26 +76,13 @@ abstract class Maker {
    * @throws {@link LockMisuse} if the key is empty, `of` is no whole number from 1 on, or an option is wrong
    */
   permit(key: string, { of, ...options }: LockOptions & { readonly of: number }): Lock {
-    return this.#make(key, permits(of), options, undefined);
+    return this.make(key, { mode: permits(of) }, options);
   }
 
-  #make(key: string, mode: Words, options: LockOptions, task: TaskHolds | undefined): Lock {
-    return new Lock(this.prefix, key, mode, options, this.core.settings,
-      (name, terms) => (task ? enter(this.core, task, name, terms) : hold(this.core, name, terms)));
+  /** @internal */
+  protected make(key: string, of: Pick<Terms, "mode" | "task" | "adopted">, options: LockOptions): Lock {
+    return new Lock(this.prefix, key, of, options, this.core.settings, (name, terms) => hold(this.core, name, terms));
   }
-}
-
-/** Acquires a lock for a task, or adds a hold to the one that it has. */
-async function enter(core: Core, task: TaskHolds, key: string, terms: Terms): Promise<Holding> {
-  let holding = task.held.get(key);
-  if (holding?.phase === "held") {
-    await holding.enter(terms.mode);
-  } else {
-    holding = await hold(core, key, { ...terms, task }, core.state.usableOwner(task));
-    for (const [of, it] of task.held) if (it.phase !== "held") task.held.delete(of);
-    task.held.set(key, holding);
-  }
-  return holding;
 }
 
 /**
@@ -172,8 +154,7 @@ export class Locks extends Maker {
    * ```
    */
   adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
-    return new Lock(this.prefix, key, [], { ...options, wait: 0 }, this.core.settings,
-      (name, terms) => hold(this.core, name, { ...terms, adopted: token }, owner)).acquire();
+    return this.make(key, { mode: [], adopted: { owner, token } }, { ...options, wait: 0 }).acquire();
   }
 
   /**

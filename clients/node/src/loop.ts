@@ -61,8 +61,8 @@ async function round(core: Core, server: Server): Promise<Fault | undefined> {
   const { session } = server;
   const due = core.state.due(server);
   if (due.length > 0) {
-    const limit = replyTimeout * (1 + Math.floor(due.length / 500)); // so that each reply has its time
-    const replies = await Promise.all(due.map(({ words }) => server.poller.call(limit, words)));
+    const end = now() + replyTimeout * (1 + Math.floor(due.length / 500)); // so that each reply has its time
+    const replies = await Promise.all(due.map(({ words }) => server.poller.call(end, words)));
     const { state } = core;
     due.forEach(({ apply, release }, i) => {
       const reply = replies[i];
@@ -81,7 +81,7 @@ async function round(core: Core, server: Server): Promise<Fault | undefined> {
       const { state } = core;
       const block = server.isDown || line.isBusy ? 0 : state.block(server); // calls in the pipeline often bring the next event
       sent = state.at;
-      resolve(line.call(replyTimeout + block, ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])]));
+      resolve(line.call(sent + replyTimeout + block, ["LOCK.SESSION", "POLL", session, ...(block ? ["BLOCK", block] : [])]));
     });
   });
   if (polled instanceof Fault) return polled;
@@ -92,10 +92,10 @@ async function round(core: Core, server: Server): Promise<Fault | undefined> {
 async function open(core: Core, server: Server): Promise<Fault | undefined> {
   const { replyTimeout, silence, service } = core.settings;
   const words = ["LOCK.SESSION", "OPEN", "TIMEOUT", Math.ceil(silence), "NAME", service.slice(0, 80)];
-  const session = await server.poller.call(replyTimeout, words);
+  const session = await server.poller.call(now() + replyTimeout, words);
   if (typeof session !== "number") return session instanceof Fault ? session : Fault.none("OPEN returned no session id", false);
   const { state } = core;
   state.opened(server, session);
-  if (state.isClosed) await server.poller.call(replyTimeout, ["LOCK.SESSION", "CLOSE", session]);
+  if (state.isClosed) await server.poller.call(state.at + replyTimeout, ["LOCK.SESSION", "CLOSE", session]);
   return undefined;
 }

@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { basename } from "node:path";
 import { type LockLost, LockMisuse } from "./errors.ts";
 import { LEAST_LEASE, type Terms, type Words } from "./state/claim.ts";
+import { now } from "./time.ts";
 
 /**
  * How a lock is acquired. All times are in milliseconds. A wrong value throws {@link LockMisuse}.
@@ -133,6 +134,17 @@ export function processName(service: string): string {
   const part = (text: string): string => text.replace(/[^\x21-\x7e]/g, "_").slice(0, 80);
   const unique = Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString("hex");
   return `${part(service)}:${part(hostname())}:${process.pid}:${unique}`;
+}
+
+/** The outcome of a call, of which the observer is notified. `since`: the time that it tells begins then, not now. */
+export function observed<T>(what: "acquired" | "released", observer: Observer | undefined, key: string, call: Promise<T>,
+  since?: number): Promise<T> {
+  if (observer?.[what]) {
+    const begun = since ?? now();
+    const end = (error?: unknown): void => guard(() => observer[what]?.(key, now() - begun, error));
+    call.then(() => end(), end);
+  }
+  return call;
 }
 
 /** Calls what the user gave, whose errors concern nobody here. */

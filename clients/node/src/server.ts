@@ -35,14 +35,13 @@ export class Server extends SessionState {
     return line && !line.isOver ? line : new Line(this.library, this.at, this.limit);
   }
 
-  /** Sends a command once. Resolves with the reply, or a Fault. `last`: the reply that led here. */
-  call(limit: number, words: Words, last?: unknown): Promise<unknown> {
-    if (!(limit > 0)) return Promise.resolve(Fault.none("no time was left", false));
+  /** Sends a command once. Resolves with the reply by this time, or a Fault. `last`: the reply that led here. */
+  call(end: number, words: Words, last?: unknown): Promise<unknown> {
     const isAsking = last instanceof Fault && last.word === "ASK";
-    if (this.#poller?.isShared && !isAsking) return this.#poller.call(limit, words);
+    if (this.#poller?.isShared && !isAsking) return this.#poller.call(end, words);
     const { calls } = this;
-    if (isAsking) void calls.call(limit, ["ASKING"]);
-    return calls.call(limit, words);
+    if (isAsking) void calls.call(end, ["ASKING"]);
+    return calls.call(end, words);
   }
 
   /** Closes the connection of the session. */

@@ -58,7 +58,7 @@ export class QuorumLocks {
    * @throws {@link LockMisuse} if the key is empty or an option is wrong
    */
   lock(key: string, options: LockOptions = {}): Lock {
-    return new Lock(this.#prefix, key, [], options, this.#settings, (name, terms) => this.#acquire(name, terms));
+    return new Lock(this.#prefix, key, { mode: [] }, options, this.#settings, (name, terms) => this.#acquire(name, terms));
   }
 
   /** Elects a leader, as {@link Locks.lead} does. */

@@ -16,9 +16,14 @@ const TEN_YEARS = 315_360_000_000;
 /** No two claims of a client have the same one. */
 export const nameOf = (key: string, owner: string): string => `${key}\0${owner}`;
 
-/** One owner for several locks. Without a name the next acquire uses a fresh one. */
+/** One owner for several locks. */
 export interface TaskOwner {
+  /** Empty: the next acquire uses a fresh one. */
   name: string;
+  /** Its grants, by key. */
+  readonly held: Map<string, Claim>;
+  /** How many calls about its claims are under way. */
+  calls: number;
 }
 
 /** What a claim is for. All times are in ms. */
@@ -34,8 +39,8 @@ export interface Terms {
   readonly maxHold: number;
   readonly signal?: AbortSignal | undefined;
   readonly task?: TaskOwner | undefined;
-  /** The token of a grant to adopt, instead of a new one. */
-  readonly adopted?: number | undefined;
+  /** The grant to take over, instead of a new one. */
+  readonly adopted?: { readonly owner: string; readonly token: number };
 }
 
 /** One acquire. The fields are changed by `State`, `server` and `holds` by its `Holding` too. */
@@ -57,6 +62,10 @@ export abstract class Claim {
   readonly askedEnd: number;
   /** When the caller gives up at the latest. */
   readonly last: number;
+  /** How many calls about it are under way. */
+  calls = 0;
+  /** The losses of its grants that were reported while calls are under way, by token: a reply may name one of them. */
+  losses: Map<number, string> | undefined;
   /** ACQUIREs without a reply, which the server may still carry out. */
   open = 0;
   /** When its session reported the end of a place with a passing error. */
@@ -94,6 +103,11 @@ export abstract class Claim {
     return this.phase === "asked" || this.phase === "in line";
   }
 
+  /** Whether it is neither a wait nor a grant any more. */
+  get isOver(): boolean {
+    return !this.isWaiting && this.phase !== "held";
+  }
+
   /** Whether it is a grant that the session renews, or will. */
   get isRenewed(): boolean {
     return this.phase === "held" && this.session !== 0;
@@ -103,7 +117,7 @@ export abstract class Claim {
   acquireCommand(session: number, at: number): Words {
     const { mode, wait, adopted } = this.terms;
     const lease = Math.ceil(Math.max(this.lease, LEAST_LEASE));
-    if (adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted];
+    if (adopted) return ["LOCK.RENEW", this.key, this.owner, "PX", lease, "SESSION", session, "TOKEN", adopted.token];
     const words = ["LOCK.ACQUIRE", this.key, this.owner, ...mode, "PX", lease, "SESSION", session, "HOLDS", 1];
     if (wait > 0) words.push("QUEUE", wait === Infinity ? 0 : Math.max(1, Math.floor(Math.min(this.end - at, TEN_YEARS))));
     return words;
@@ -138,8 +152,6 @@ export interface Call {
   reply: unknown;
   /** An earlier try had no reply. */
   wasOpen: boolean;
-  /** The losses of grants of the claim that were reported meanwhile, by token: the reply may name one of them. */
-  losses: Map<number, string> | undefined;
 }
 
 /** The session of one server. The fields are changed by `State`; the loop of the server forgets `session`. */

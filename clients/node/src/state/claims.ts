@@ -32,44 +32,45 @@ export class Claims {
   /** The time of this call, in ms of a monotonic clock: the caller sets it, each time later. */
   at = 0;
   isClosed = false;
-  /** Waits, and grants that are held, in the order of their asking. */
+  /** Waits, grants that are held, and claims with calls under way, in the order of their asking. */
   protected readonly claims = new Map<string, Claim>();
   protected readonly unfinished = new Map<string, Release>();
-  /** Those under way. */
-  protected readonly calls = new Set<Call>();
 
   /** `lease` is that of the sessions, `reply` how long a reply may take. */
   constructor(readonly lease: number, readonly reply: number, readonly isCluster: boolean) {}
 
   /** Registers a call before it is sent. An owner is not used again while a call in its name is unanswered. */
   beginCall(claim: Claim): Call {
-    const { server } = claim;
-    const { session } = server;
-    const call: Call = { claim, server, session, sent: this.at, reply: undefined, wasOpen: false, losses: undefined };
-    this.calls.add(call);
-    return call;
+    const { server, terms: { task } } = claim;
+    claim.calls += 1;
+    if (task) task.calls += 1;
+    return { claim, server, session: server.session, sent: this.at, reply: undefined, wasOpen: false };
   }
 
   /** The call is not under way any more. */
   #endCall(call: Call): Outcome {
-    const { claim, reply, wasOpen, losses } = call;
+    const { claim, reply, wasOpen } = call;
+    const { losses, terms: { task } } = claim;
     const fault = reply instanceof Fault ? reply : undefined;
     const grant = Array.isArray(reply) && reply.length > 3 ? { token: Number(reply[0]), lease: Number(reply[3]) } : undefined;
     const reported = losses?.get(grant?.token ?? claim.token);
-    this.calls.delete(call);
+    claim.calls -= 1;
+    if (task) task.calls -= 1;
+    if (claim.calls === 0) claim.losses = undefined;
+    this.#forgetIfOver(claim);
     if (wasOpen || fault?.noReply) claim.renounceOwner();
     if (fault) return { fault, grant, loss: fault.gone ? (reported ?? `gone (${fault.word})`) : undefined };
     return { fault, grant, loss: grant && reported };
   }
 
-  protected isCalled(name: string): boolean {
-    return [...this.calls].some(({ claim }) => claim.name === name);
+  #forgetIfOver(claim: Claim): void {
+    if (claim.isOver && claim.calls === 0 && this.claims.get(claim.name) === claim) this.claims.delete(claim.name);
   }
 
   /** The owner that the task may use for another call; empty: it needs a fresh one. */
   usableOwner(task: TaskOwner): string {
-    const owners = [...this.unfinished.values(), ...[...this.calls].map(({ claim }) => claim)];
-    if (owners.some(({ owner }) => owner === task.name)) task.name = "";
+    const isUnfinished = [...this.unfinished.values()].some(({ owner }) => owner === task.name);
+    if (task.calls > 0 || isUnfinished) task.name = "";
     return task.name;
   }
 
@@ -107,6 +108,7 @@ export class Claims {
       this.requireHeld(wait);
       if (wait.sure <= this.at) return Infinity; // the next POLL makes it sure, or it is lost
       wait.isHandedOver = !wait.terms.isFixed; // else when it has left the session
+      wait.terms.task?.held.set(wait.key, wait);
       return "done";
     }
     if (!server.session && server.fault && !server.fault.passing) throw server.fault.error(wait.key, server.address);
@@ -172,9 +174,11 @@ export class Claims {
 
   /** The wait or grant does not count any more. */
   end(claim: Claim, phase: Phase, failure?: LockError): void {
-    if (this.claims.get(claim.name) === claim) this.claims.delete(claim.name);
+    const { key, terms: { task } } = claim;
+    if (task?.held.get(key) === claim) task.held.delete(key);
     claim.phase = phase;
     claim.failure = failure;
+    this.#forgetIfOver(claim);
     claim.changed();
   }
 
@@ -190,7 +194,7 @@ export class Claims {
   /** Applies a grant. Returns false if it has to be given back. */
   protected granted(server: SessionState, name: string, token: number, session: number, till: number): boolean {
     const claim = this.claims.get(name);
-    if (!claim) return false;
+    if (!claim || claim.isOver) return false;
     if (claim.phase !== "held" || (token > claim.token && !claim.isHandedOver)) {
       claim.phase = "held";
       claim.server = server;
@@ -265,8 +269,8 @@ export class Claims {
 
   /** Applies what became of a release. Throws unless it succeeded. */
   released(call: Call): void {
-    const { claim, wasOpen, losses } = call;
-    const { server, session, holds } = claim;
+    const { claim, wasOpen } = call;
+    const { server, session, holds, losses } = claim;
     const { fault, loss } = this.#endCall(call);
     if (!fault) return;
     if (loss !== undefined) {

@@ -32,7 +32,8 @@ export class State extends Claims {
   /** Whether nothing depends on the session. */
   isIdle(server: SessionState): boolean {
     const isUnfinished = [...this.unfinished.values()].some((release) => release.server === server);
-    return server.left.size + this.calls.size + this.claimsOn(server).length === 0 && !isUnfinished;
+    const isCalled = [...this.claims.values()].some(({ calls }) => calls > 0);
+    return server.left.size + this.claimsOn(server).length === 0 && !isCalled && !isUnfinished;
   }
 
   /** Begins a session. */
@@ -98,7 +99,7 @@ export class State extends Claims {
       const [key, owner] = [String(fieldOf(row, "key")), String(fieldOf(row, "owner"))];
       const token = Number(fieldOf(row, "token"));
       const name = nameOf(key, owner);
-      const isKnown = this.claims.has(name) || this.isCalled(name) || this.unfinished.has(idOf(name, token));
+      const isKnown = this.claims.has(name) || this.unfinished.has(idOf(name, token));
       if (!isKnown) this.finishLater(server, key, owner, token);
     }
   }
@@ -141,12 +142,12 @@ export class State extends Claims {
       this.endLeave(server, grant);
     } else if (kind === "granted") {
       if (leaves) return;
-      if (!this.granted(server, name, token, server.session, till) && !this.isCalled(name)) { // it was given up
+      if (!this.granted(server, name, token, server.session, till) && !claim?.calls) { // it was given up
         this.finishLater(server, String(key), String(owner), token);
       }
     } else if (kind === "lost" || kind === "taken") {
       const reason = kind === "lost" ? String(more) : kind;
-      for (const call of this.calls) if (call.claim.name === name) (call.losses ??= new Map()).set(token, reason);
+      if (claim?.calls) (claim.losses ??= new Map()).set(token, reason);
       this.unfinished.delete(grant); // nothing is left to release
       if (!known || known.doubt || known.server !== server) return;
       if (this.isCluster && reason === "deleted") this.suspect(known, reason);
@@ -215,12 +216,12 @@ export class State extends Claims {
   close(): Claim[] {
     this.isClosed = true;
     const claims = [...this.claims.values()];
-    for (const claim of claims) {
-      this.endWait(claim, misuse(claim.key, "the locks are closed"));
-      if (claim.phase !== "held") continue;
+    for (const claim of claims) this.endWait(claim, misuse(claim.key, "the locks are closed"));
+    const grants = claims.filter(({ phase }) => phase === "held");
+    for (const claim of grants) {
       claim.holds = 0;
       this.end(claim, "released");
     }
-    return claims.filter(({ phase }) => phase === "released");
+    return grants;
   }
 }
