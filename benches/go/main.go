@@ -1,10 +1,10 @@
-// Contenders for locks on one server. Arguments: the server's port, the way of locking (client, commands,
-// redsync), how many contenders for how many locks, and how many milliseconds each holds a lock, and then rests.
+// Contenders for locks. Arguments: the ports of the servers, the way of locking (client, commands, redsync,
+// redsync-quick), the locks' key, how many contenders for how many locks, how many milliseconds each holds a lock, and
+// then rests, the lease, and the port of the register if there is one: then a holder says "held" when it has the lock,
+// and writes after the next line.
 //
 // It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
 // So whoever drives several such programs can let them take short turns, and can measure the server around each.
-//
-// With quorum or quorum-quick as the first argument it is a holder of locks on several servers instead.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,34 +25,37 @@ type turn struct {
 	// The clock's nanoseconds when it began.
 	Began   int64   `json:"began"`
 	Seconds float64 `json:"seconds"`
-	Errors  int     `json:"errors"`
+	Errors  int64   `json:"errors"`
 	// Of each contender: when it asked, had the grant, and sent the release, over and over, in nanoseconds.
 	Times [][]time.Duration `json:"times"`
 }
 
+var input = bufio.NewScanner(os.Stdin)
+
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) > 1 && (os.Args[1] == "quorum" || os.Args[1] == "quorum-quick") {
-		hold(os.Args[1] == "quorum-quick", os.Args[2:])
-		return
+	arguments := os.Args[1:]
+	if len(arguments) < 7 || ways[arguments[1]] == nil {
+		log.Fatal("usage: contenders ports way key contenders locks held-ms lease-ms [register-port]")
 	}
-	if len(os.Args) != 6 || ways[os.Args[2]] == nil {
-		log.Fatal("usage: contenders port client|commands|redsync contenders locks held-ms")
+	task := task{
+		ports:      strings.Split(arguments[0], ","),
+		contenders: number(arguments[3]),
+		lease:      time.Duration(number(arguments[6])) * time.Millisecond,
+		register:   arguments[7:],
 	}
-	port, name := os.Args[1], os.Args[2]
-	contenders, locks, held := number(os.Args[3]), number(os.Args[4]), number(os.Args[5])
-	of, handles := ways[name](port, contenders), []handle{}
-	for number := range contenders {
-		handles = append(handles, of(fmt.Sprintf("contest:%s:%d", name, number%locks)))
+	locks, held := number(arguments[4]), time.Duration(number(arguments[5]))*time.Millisecond
+	of, handles := ways[arguments[1]](task), []handle{}
+	for number := range task.contenders {
+		handles = append(handles, of(fmt.Sprintf("%s:%d", arguments[2], number%locks)))
 	}
 	fmt.Println("ready")
-	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
 		seconds, err := strconv.ParseFloat(input.Text(), 64)
 		if err != nil {
 			log.Fatal(err)
 		}
-		outcome := compete(handles, time.Duration(seconds*1e9), time.Duration(held)*time.Millisecond)
+		outcome := compete(handles, time.Duration(seconds*1e9), held)
 		if err := json.NewEncoder(os.Stdout).Encode(outcome); err != nil {
 			log.Fatal(err)
 		}
@@ -70,12 +74,11 @@ func number(word string) int {
 func compete(handles []handle, length, held time.Duration) turn {
 	began, over := time.Now(), atomic.Bool{}
 	result := turn{Began: began.UnixNano(), Times: make([][]time.Duration, len(handles))}
-	errors := atomic.Int64{}
 	var all sync.WaitGroup
 	for number, handle := range handles {
 		all.Go(func() {
 			times := []time.Duration{}
-			for !over.Load() {
+			for isOver := false; !isOver; isOver = over.Load() {
 				asked := time.Since(began)
 				err := handle(func() {
 					granted := time.Since(began)
@@ -83,7 +86,7 @@ func compete(handles []handle, length, held time.Duration) turn {
 					times = append(times, asked, granted, time.Since(began))
 				})
 				if err != nil {
-					errors.Add(1)
+					atomic.AddInt64(&result.Errors, 1)
 					fmt.Fprintln(os.Stderr, err)
 				}
 				time.Sleep(held)
@@ -95,6 +98,5 @@ func compete(handles []handle, length, held time.Duration) turn {
 	over.Store(true)
 	result.Seconds = time.Since(began).Seconds()
 	all.Wait()
-	result.Errors = int(errors.Load())
 	return result
 }

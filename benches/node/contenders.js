@@ -1,5 +1,6 @@
 // Contenders for locks on one server, through ioredis. Arguments: the server's port, the way of locking (client,
-// commands, redlock), how many contenders for how many locks, and how many milliseconds each holds a lock and rests.
+// commands, redlock), the locks' key, how many contenders for how many locks, how many milliseconds each holds a lock,
+// and then rests, and the lease.
 //
 // It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
 // So whoever drives several such programs can let them take short turns, and can measure the server around each.
@@ -12,15 +13,14 @@ import redlock from "redlock";
 import { Locks } from "redis-lock-client";
 
 const Redlock = redlock.default ?? redlock;
-const LEASE_MS = 30_000;
-const [port, held] = [process.argv[2], process.argv[6]].map(Number);
-const [name, contenders, locks] = process.argv.slice(3);
+const [name, key] = process.argv.slice(3);
+const [port, , , contenders, locks, held, lease] = process.argv.slice(2).map(Number);
 
 // Each way gives a contender's view of a lock: it takes the lock, works, and gives it back.
 const ways = {
   // This project's client, as its README shows it.
   client() {
-    const all = new Locks(new Redis(port), { service: "contenders", lease: LEASE_MS });
+    const all = new Locks(new Redis(port), { service: "contenders", lease });
     return (key) => {
       const lock = all.lock(key);
       return (work) => lock.run(work);
@@ -33,7 +33,7 @@ const ways = {
     const redis = new Redis(port);
     const owner = randomUUID();
     return async (work) => {
-      await redis.call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0);
+      await redis.call("LOCK.ACQUIRE", key, owner, "PX", lease, "BLOCK", 0);
       await work();
       await redis.call("LOCK.RELEASE", key, owner);
     };
@@ -44,7 +44,7 @@ const ways = {
   redlock() {
     const all = new Redlock([new Redis(port)], { retryCount: -1 });
     return (key) => async (work) => {
-      const lock = await all.acquire([key], LEASE_MS);
+      const lock = await all.acquire([key], lease);
       await work();
       await lock.release();
     };
@@ -82,8 +82,7 @@ async function compete(handles, seconds) {
 }
 
 const handle = ways[name]();
-const key = (number) => `contest:${name}:${number % locks}`;
-const handles = Array.from({ length: contenders }, (_, number) => handle(key(number)));
+const handles = Array.from({ length: contenders }, (_, number) => handle(`${key}:${number % locks}`));
 console.log("ready");
 for await (const line of createInterface({ input: process.stdin })) {
   console.log(JSON.stringify(await compete(handles, Number(line))));

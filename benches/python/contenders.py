@@ -1,6 +1,6 @@
 """Contenders for locks on one server, through redis-py. Arguments: the server's port, the way of locking (client,
-commands, lock; the first two with asyncio: aclient, acommands), how many contenders for how many locks, and how
-many milliseconds each holds a lock, and then rests.
+commands, lock; the first two with asyncio: aclient, acommands), the locks' key, how many contenders for how many
+locks, how many milliseconds each holds a lock, and then rests, and the lease.
 
 It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON. So
 whoever drives several such programs can let them take short turns, and can measure the server around each.
@@ -18,44 +18,41 @@ import redis.asyncio
 import redis_lock_client.asyncio
 from redis_lock_client import LockError, Locks
 
-LEASE_MS = 30_000
+PORT, NAME, KEY, CONTENDERS, LOCKS, HELD_MS, LEASE_MS = [
+    int(word) if word.isdecimal() else word for word in sys.argv[1:]
+]
+HELD = HELD_MS / 1000
 FAILURES = (redis.RedisError, RuntimeError, LockError)
 
 
 # Each way gives a function from a lock's name to a contender's view of that lock, which gives a context for each hold.
 
 
-def client(locks, redis_of, port, _):
+def client(locks, redis_of):
     """This project's client, as docs/clients.md shows it."""
-    all_locks = locks(redis_of(port=port), name="contenders", lease=LEASE_MS / 1000)
+    all_locks = locks(redis_of(port=PORT), name="contenders", lease=LEASE_MS / 1000)
     return lambda key: lambda: all_locks.lock(key)
 
 
-def commands(redis_of, port, contenders):
+def commands(redis_of):
     """LOCK.ACQUIRE and LOCK.RELEASE and nothing else, on connections that are kept."""
-    connected = connect(redis_of, port, contenders)
-
-    def handle(key):
-        held = Held(connected.execute_command, key)
-        return lambda: held
-
-    return handle
+    connected = connect(redis_of)
+    return lambda key: always(Held(connected.execute_command, key))
 
 
-def lock(port, contenders):
+def lock():
     """redis-py's Lock with its defaults: while the lock is taken it asks again every 0.1 s."""
-    connected = connect(redis.Redis, port, contenders)
-
-    def handle(key):
-        held = connected.lock(key, timeout=LEASE_MS / 1000)
-        return lambda: held
-
-    return handle
+    connected = connect(redis.Redis)
+    return lambda key: always(connected.lock(key, timeout=LEASE_MS / 1000))
 
 
-def connect(redis_of, port, contenders):
+def always(held):
+    return lambda: held
+
+
+def connect(redis_of):
     """A call that waits in the server has its connection to itself: one for each contender."""
-    return redis_of(port=port, max_connections=contenders + 1, socket_timeout=None)
+    return redis_of(port=PORT, max_connections=CONTENDERS + 1, socket_timeout=None)
 
 
 class Held:
@@ -89,22 +86,22 @@ def granted(grant):
 
 
 WAYS = {
-    "client": lambda *of: client(Locks, redis.Redis, *of),
-    "commands": lambda *of: commands(redis.Redis, *of),
+    "client": lambda: client(Locks, redis.Redis),
+    "commands": lambda: commands(redis.Redis),
     "lock": lock,
-    "aclient": lambda *of: client(redis_lock_client.asyncio.Locks, redis.asyncio.Redis, *of),
-    "acommands": lambda *of: commands(redis.asyncio.Redis, *of),
+    "aclient": lambda: client(redis_lock_client.asyncio.Locks, redis.asyncio.Redis),
+    "acommands": lambda: commands(redis.asyncio.Redis),
 }
 
 
 class Turn:
     """The times of the contenders until their turn is over."""
 
-    def __init__(self, contenders):
+    def __init__(self):
         self.over = False
         self.errors = []
         # Of each contender: when it asked, had the grant, and sent the release, over and over.
-        self.times = [[] for _ in range(contenders)]
+        self.times = [[] for _ in range(CONTENDERS)]
 
     def begin(self):
         self.began = time.perf_counter_ns()
@@ -115,7 +112,7 @@ class Turn:
     def end(self):
         self.over, self.seconds = True, self.now() / 1e9
 
-    def run(self, handles, seconds, held):
+    def run(self, handles, seconds):
         """With threads; the turn begins when all have started."""
         ready = threading.Barrier(len(handles) + 1, action=self.begin)
 
@@ -126,13 +123,13 @@ class Turn:
                 try:
                     with handle():
                         granted = self.now()
-                        if held:
-                            time.sleep(held)
+                        if HELD:
+                            time.sleep(HELD)
                         times.extend((asked, granted, self.now()))
                 except FAILURES as error:
                     self.errors.append(repr(error))
-                if held:
-                    time.sleep(held)
+                if HELD:
+                    time.sleep(HELD)
 
         contenders = zip(handles, self.times, strict=True)
         threads = [threading.Thread(target=contend, args=both) for both in contenders]
@@ -144,7 +141,7 @@ class Turn:
         for thread in threads:
             thread.join()
 
-    async def run_tasks(self, handles, seconds, held):
+    async def run_tasks(self, handles, seconds):
         """With tasks of one event loop."""
         self.begin()
 
@@ -154,13 +151,13 @@ class Turn:
                 try:
                     async with handle():
                         granted = self.now()
-                        if held:
-                            await asyncio.sleep(held)
+                        if HELD:
+                            await asyncio.sleep(HELD)
                         times.extend((asked, granted, self.now()))
                 except FAILURES as error:
                     self.errors.append(repr(error))
-                if held:
-                    await asyncio.sleep(held)
+                if HELD:
+                    await asyncio.sleep(HELD)
 
         contenders = zip(handles, self.times, strict=True)
         tasks = [asyncio.ensure_future(contend(*both)) for both in contenders]
@@ -176,18 +173,16 @@ class Turn:
 
 
 def main():
-    name = sys.argv[2]
-    port, contenders, locks, held_ms = map(int, (sys.argv[1], *sys.argv[3:]))
     loop = asyncio.new_event_loop()
-    handle = WAYS[name](port, contenders)
-    handles = [handle(f"contest:{name}:{number % locks}") for number in range(contenders)]
+    handle = WAYS[NAME]()
+    handles = [handle(f"{KEY}:{number % LOCKS}") for number in range(CONTENDERS)]
     print("ready", flush=True)
     for line in sys.stdin:
-        turn, how = Turn(contenders), (handles, float(line), held_ms / 1000)
-        if name.startswith("a"):
-            loop.run_until_complete(turn.run_tasks(*how))
+        turn = Turn()
+        if NAME.startswith("a"):
+            loop.run_until_complete(turn.run_tasks(handles, float(line)))
         else:
-            turn.run(*how)
+            turn.run(handles, float(line))
         print(json.dumps(turn.outcome()), flush=True)
 
 

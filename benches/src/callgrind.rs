@@ -1,14 +1,16 @@
 //! Programs under callgrind, which counts the instructions that they take.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use redis::{Cmd, Connection, Value};
 use testbed::{Expect, Server, cmd};
 
-use crate::facts::output;
-use crate::servers::{Program, Setting, send_packed, settle};
+use crate::facts::{output, target_folder};
+use crate::servers::{Batch, Program, Setting, settle};
 use crate::session::open_session;
 use crate::ways::Way;
 
@@ -19,8 +21,12 @@ const BATCHES: u32 = 40;
 /// batch, the timer of the session would find each lock still held.
 const HELD: u32 = 50;
 
-pub(crate) fn valgrind_is_here() -> bool {
-    output("valgrind", &["--version"]) != "unknown"
+/// The error says that it is missing.
+pub(crate) fn need_valgrind() -> Result<(), String> {
+    let is_here = output("valgrind", &["--version"]) != "unknown";
+    is_here
+        .then_some(())
+        .ok_or_else(|| "valgrind is not installed".to_owned())
 }
 
 /// The instructions of one of `count`: the difference between a run with so many and a run with none. Of each
@@ -30,29 +36,40 @@ pub(crate) fn each(count: u32, run: impl Fn(u32) -> Result<u64, String>) -> Resu
     Ok(least(count)?.saturating_sub(least(0)?) / u64::from(count))
 }
 
-/// The instructions of a server from its start to its end.
+/// The instructions of a program from its start to its end.
+pub(crate) fn of_program(program: &Path, argument: impl AsRef<OsStr>) -> Result<u64, String> {
+    let (options, file) = options("program");
+    let run = Command::new("valgrind")
+        .args(options)
+        .arg(program)
+        .arg(argument)
+        .output();
+    let run = run.map_err(|error| format!("valgrind: {error}"))?;
+    if !run.status.success() {
+        return Err(String::from_utf8_lossy(&run.stderr).into_owned());
+    }
+    counted(&file)
+}
+
+/// The same of a server.
 pub(crate) fn of_server(
     program: &Program,
     setting: Setting,
-    built: &Path,
     work: impl FnOnce(&Server) -> Result<(), String>,
 ) -> Result<u64, String> {
-    let file = built.join("callgrind.server");
-    let script = built.join("server-under-callgrind.sh");
-    let options = valgrind_options(&file).map(|option| format!("'{option}'"));
+    let (options, file) = options("server");
+    let script = target_folder().join("server-under-callgrind.sh");
     let text = format!(
-        "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
-        options.join(" "),
+        "#!/bin/sh\nexec valgrind {} '{}' '{}' \"$@\"\n",
+        options[0],
+        options[1],
         program.path().display()
     );
     fs::write(&script, text).map_err(|error| error.to_string())?;
     let executable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
-    let mut server = program
-        .builder_of(setting)
-        .program(&script)
-        .config("jemalloc-bg-thread", "no")
-        .try_start()?;
+    let builder = setting.of(program.builder()).program(&script);
+    let mut server = builder.config("jemalloc-bg-thread", "no").try_start()?;
     settle(&server);
     let replica = setting.replica_of(&server, program);
     // The cron goes by the clock: as little of it as can be.
@@ -66,24 +83,36 @@ pub(crate) fn of_server(
 }
 
 /// The instructions of a pair without contention, pipelined: reading, running, replying.
-pub(crate) fn pair(
-    program: &Program,
-    setting: Setting,
-    way: Way,
-    built: &Path,
-) -> Result<u64, String> {
-    pair_of(program, setting, built, |connection| {
+pub(crate) fn pair(program: &Program, setting: Setting, way: Way) -> Result<u64, String> {
+    pair_of(program, setting, |connection| {
         way.prepare(connection)?;
         let pair = |number| way.pair(&format!("lock:{number}"));
-        Ok((0..BATCH).map(pair).collect())
+        Ok((0..BATCH).flat_map(pair).collect())
     })
+}
+
+/// The same of these pairs, over and over, once the server is prepared.
+pub(crate) fn pair_of(
+    program: &Program,
+    setting: Setting,
+    prepare: impl Fn(&mut Connection) -> Result<Vec<Cmd>, String>,
+) -> Result<u64, String> {
+    let run = |batches: u32| {
+        of_server(program, setting, |server| {
+            let mut batch = Batch::new(server, prepare(&mut server.connection())?);
+            // The first batch makes room that all others use.
+            (0..=batches).for_each(|_| batch.send());
+            Ok(())
+        })
+    };
+    Ok(each(BATCHES, run)? / u64::from(BATCH))
 }
 
 /// The same for locks that are acquired together, then released by their tokens, as a program with a session does: in
 /// a session, or without one.
-pub(crate) fn held_pair(program: &Program, built: &Path, in_session: bool) -> Result<u64, String> {
+pub(crate) fn held_pair(program: &Program, in_session: bool) -> Result<u64, String> {
     let run = |batches: u32| {
-        of_server(program, Setting::Plain, built, |server| {
+        of_server(program, Setting::Plain, |server| {
             let mut connection = server.connection();
             let session = in_session.then(|| open_session(&mut connection));
             let add_session = |command: &mut Cmd| {
@@ -115,52 +144,15 @@ pub(crate) fn held_pair(program: &Program, built: &Path, in_session: bool) -> Re
     Ok(each(BATCHES, run)? / u64::from(BATCH))
 }
 
-/// The same of one pair, over and over, once the server is prepared.
-pub(crate) fn same_pair(
-    program: &Program,
-    built: &Path,
-    pair: &[Cmd; 2],
-    prepare: impl Fn(&mut Connection),
-) -> Result<u64, String> {
-    pair_of(program, Setting::Plain, built, |connection| {
-        prepare(connection);
-        Ok((0..BATCH).map(|_| pair.clone()).collect())
-    })
-}
-
-fn pair_of(
-    program: &Program,
-    setting: Setting,
-    built: &Path,
-    prepare: impl Fn(&mut Connection) -> Result<Vec<[Cmd; 2]>, String>,
-) -> Result<u64, String> {
-    let run = |batches: u32| {
-        of_server(program, setting, built, |server| {
-            let mut connection = server.connection();
-            let mut batch = redis::Pipeline::new();
-            for command in prepare(&mut connection)?.into_iter().flatten() {
-                batch.add_command(command);
-            }
-            let packed = batch.get_packed_pipeline();
-            // The first batch makes room that all others use.
-            for _ in 0..=batches {
-                send_packed(&mut connection, &packed, batch.len());
-            }
-            Ok(())
-        })
-    };
-    Ok(each(BATCHES, run)? / u64::from(BATCH))
-}
-
-pub(crate) fn valgrind_options(file: &Path) -> [String; 2] {
-    [
-        "--tool=callgrind".to_owned(),
-        format!("--callgrind-out-file={}", file.display()),
-    ]
+/// The options of valgrind, and the file that they name.
+fn options(name: &str) -> ([String; 2], PathBuf) {
+    let file = target_folder().join(format!("callgrind.{name}"));
+    let out = format!("--callgrind-out-file={}", file.display());
+    (["--tool=callgrind".to_owned(), out], file)
 }
 
 /// The sum that callgrind writes at the end of its file.
-pub(crate) fn counted(file: &Path) -> Result<u64, String> {
+fn counted(file: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let sum = text.lines().rev().find_map(|line| {
         let sum = line.strip_prefix("totals:");

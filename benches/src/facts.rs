@@ -1,10 +1,22 @@
 //! The machine and the tools that the figures were measured with.
 
+use std::env;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::process::Process;
+use testbed::module::root;
+
 use crate::servers::Program;
+
+/// The folder for build results and logs: `target/benchmark`, created if missing.
+pub(crate) fn target_folder() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let folder = root().join(target).join("benchmark");
+    // If that fails, the first write to it reports the error.
+    let _ = fs::create_dir_all(&folder);
+    folder
+}
 
 /// The machine, the servers and the tools, a line each.
 pub(crate) fn facts(programs: &[Program]) -> Vec<String> {
@@ -51,9 +63,8 @@ pub(crate) fn memory_kib(name: &str) -> Option<u64> {
 }
 
 /// The MiB of a process that are in memory.
-pub(crate) fn memory_of_process(process: &Process) -> f64 {
-    let file = format!("/proc/{}/status", process.child().id());
-    kib_in(&file, "VmRSS:").map_or(f64::NAN, |kib| kib as f64 / 1024.0)
+pub(crate) fn memory_of_process(id: u32) -> f64 {
+    kib_in(&format!("/proc/{id}/status"), "VmRSS:").map_or(f64::NAN, |kib| kib as f64 / 1024.0)
 }
 
 fn kib_in(file: &str, name: &str) -> Option<u64> {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use testbed::module::root;
 use testbed::{Expect, Server, Talk, cmd, eventually, waiters};
 
-use crate::callgrind::{
-    counted, each, held_pair, of_server, pair, valgrind_is_here, valgrind_options,
-};
-use crate::facts::output;
+use crate::callgrind::{each, held_pair, need_valgrind, of_program, of_server, pair};
+use crate::facts::{output, target_folder};
 use crate::passed::Passed;
 use crate::servers::{Program, Setting};
 use crate::session::{Session, post_all, queue, release};
+use crate::stats::Rounds;
+use crate::table::Table;
 use crate::ways::Way;
 
 /// The server's cron runs by the clock, so counts differ by up to this.
@@ -49,51 +49,35 @@ type Counted = (
     &'static str,
     &'static str,
     f64,
-    fn(&Program, &Path) -> Result<u64, String>,
+    fn(&Program) -> Result<u64, String>,
 );
 
 /// A pair is a `LOCK.ACQUIRE PX` and a `LOCK.RELEASE`: reading, running, replying.
 #[rustfmt::skip]
 const COUNTED: [Counted; 8] = [
-    ("core_pair", "core", TOLERANCE, |_, built| core_pair(built)),
-    ("server_pair", "server", TOLERANCE,
-        |program, built| pair(program, Setting::Plain, Way::Module, built)),
-    ("server_pair_aof", "with AOF", TOLERANCE,
-        |program, built| pair(program, Setting::AppendOnly, Way::Module, built)),
-    ("server_pair_replica", "replica", TOLERANCE,
-        |program, built| pair(program, Setting::Replica, Way::Module, built)),
-    ("server_pair_held", "held", TOLERANCE, |program, built| held_pair(program, built, false)),
-    ("server_pair_session", "session", TOLERANCE, |program, built| held_pair(program, built, true)),
+    ("core_pair", "core", TOLERANCE, |_| core_pair()),
+    ("server_pair", "server", TOLERANCE, |program| pair(program, Setting::Plain, Way::Module)),
+    ("server_pair_aof", "with AOF", TOLERANCE, |program| pair(program, Setting::AppendOnly, Way::Module)),
+    ("server_pair_replica", "replica", TOLERANCE, |program| pair(program, Setting::Replica, Way::Module)),
+    ("server_pair_held", "held", TOLERANCE, |program| held_pair(program, false)),
+    ("server_pair_session", "session", TOLERANCE, |program| held_pair(program, true)),
     ("server_hand_off", "hand-off", TOLERANCE_OF_HAND_OFF, server_hand_off),
     ("server_hand_off_queued", "queued", TOLERANCE_OF_HAND_OFF, server_hand_off_queued),
 ];
 
-/// The result of the check.
-pub(crate) enum Verdict {
-    Passed(String),
-    /// Not comparable here, and why.
-    Skipped(String),
-    Failed(String),
-}
-
-/// Counts, and compares with the kept counts.
-pub(crate) fn check(program: &Program, built: &Path) -> Verdict {
-    if !valgrind_is_here() {
-        let why = "instruction counts: left out, because valgrind is not installed";
-        return Verdict::Skipped(why.to_owned());
+/// Counts, and compares with the kept counts. The error says which have grown.
+pub(crate) fn check(program: &Program) -> Result<String, String> {
+    if let Err(why) = need_valgrind() {
+        return Ok(format!("instruction counts: left out, because {why}"));
     }
-    match (Counts::kept(), Counts::take(program, built)) {
-        (Ok(kept), Ok(now)) => compare(&kept, &now),
-        (Err(why), _) | (_, Err(why)) => Verdict::Failed(why),
-    }
+    let kept = Counts::kept()?;
+    compare(&kept, &Counts::take(program)?)
 }
 
 /// Counts, and keeps the counts.
-pub(crate) fn keep(program: &Program, built: &Path) -> Result<String, String> {
-    if !valgrind_is_here() {
-        return Err("valgrind is not installed".to_owned());
-    }
-    let now = Counts::take(program, built)?;
+pub(crate) fn keep(program: &Program) -> Result<String, String> {
+    need_valgrind()?;
+    let now = Counts::take(program)?;
     let figures = toml::to_string(&now).map_err(|error| error.to_string())?;
     let text = format!(
         "# Instructions of one uncontended pair and of one hand-off, as last measured on purpose:\n\
@@ -104,36 +88,37 @@ pub(crate) fn keep(program: &Program, built: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Counts pairs of this module beside those of plain keys, and tells each figure as it comes.
-pub(crate) fn beside_plain_keys(
-    programs: &[Program],
-    settings: &[Setting],
-    built: &Path,
-) -> Result<(), String> {
+/// The instructions of pairs of plain keys, and those of this module over them.
+pub(crate) fn beside_plain_keys(programs: &[Program]) -> Result<String, String> {
+    need_valgrind()?;
+    let mut text = String::new();
     for program in programs {
-        for setting in settings {
-            println!("{}{}", program.version, setting.name());
-            let ours = pair(program, *setting, Way::Module, built)?;
-            println!("  {ours:6}        {}", Way::Module.name());
+        for setting in Setting::ALL {
+            let title = format!(
+                "Instructions of a pair: {}, {}",
+                program.version,
+                setting.name()
+            );
+            let about = "This module's pair, and its ratio to those of plain keys.";
+            let mut table = Table::new(title, about, &["instructions", "ours of it"]);
+            let ours = pair(program, setting, Way::Module)? as f64;
+            table.once(Way::Module.name(), &[ours, 1.0]);
             for way in [Way::SetDel, Way::SetDelifeq] {
-                match pair(program, *setting, way, built) {
-                    Ok(plain) => {
-                        let ratio = ours as f64 / plain as f64;
-                        println!("  {plain:6}  {ratio:.3} {}", way.name());
-                    }
-                    Err(why) => println!("  left out      {}: {why}", way.name()),
-                }
+                let plain = pair(program, setting, way).map(|plain| plain as f64);
+                let figures = plain.map(|plain| [plain, ours / plain].map(Rounds::from).into());
+                table.row(way.name(), 0, figures);
             }
+            text += &table.text();
         }
     }
-    Ok(())
+    Ok(text)
 }
 
 fn path() -> PathBuf {
     root().join("benches/instructions.toml")
 }
 
-fn compare(kept: &Counts, now: &Counts) -> Verdict {
+fn compare(kept: &Counts, now: &Counts) -> Result<String, String> {
     let same_tools = kept.rustc == now.rustc
         && kept.server == now.server
         && kept.architecture == now.architecture;
@@ -153,7 +138,7 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
             "not judged: kept for rustc {}, {}, {}; here it is rustc {}, {}, {}",
             kept.rustc, kept.server, kept.architecture, now.rustc, now.server, now.architecture
         ));
-        return Verdict::Skipped(lines.join("\n"));
+        return Ok(lines.join("\n"));
     }
     if grown {
         lines.push(format!(
@@ -162,12 +147,12 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
             TOLERANCE * 100.0,
             TOLERANCE_OF_HAND_OFF * 100.0
         ));
-        return Verdict::Failed(lines.join("\n"));
+        return Err(lines.join("\n"));
     }
     if fallen {
         lines.push("one has become cheaper: keep that with make bench-keep".to_owned());
     }
-    Verdict::Passed(lines.join("\n"))
+    Ok(lines.join("\n"))
 }
 
 impl Counts {
@@ -179,10 +164,10 @@ impl Counts {
     }
 
     /// Counts; the error says what is missing.
-    fn take(program: &Program, built: &Path) -> Result<Self, String> {
+    fn take(program: &Program) -> Result<Self, String> {
         let version = output("rustc", &["--version"]);
         let rustc = version.split(' ').nth(1).unwrap_or("unknown").to_owned();
-        let counts = COUNTED.map(|(name, .., count)| Ok((name.to_owned(), count(program, built)?)));
+        let counts = COUNTED.map(|(name, .., count)| Ok((name.to_owned(), count(program)?)));
         Ok(Self {
             rustc,
             server: program.version.clone(),
@@ -193,39 +178,27 @@ impl Counts {
 }
 
 /// Acquire, encode, decode and release in the core.
-fn core_pair(built: &Path) -> Result<u64, String> {
-    let target = built.parent().ok_or("no target folder")?;
-    let built_now = Command::new(env!("CARGO"))
+fn core_pair() -> Result<u64, String> {
+    let folder = target_folder();
+    let target = folder.parent().ok_or("no target folder")?;
+    let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "--package", "core-pair"])
         .arg("--target-dir")
         .arg(target)
         .current_dir(root())
         .status();
-    if !built_now.is_ok_and(|status| status.success()) {
+    if !built.is_ok_and(|status| status.success()) {
         return Err("the core's pair does not build".to_owned());
     }
     let program = target.join("release/core-pair");
-    let count = |pairs: u32| {
-        let file = built.join("callgrind.core");
-        let run = Command::new("valgrind")
-            .args(valgrind_options(&file))
-            .arg(&program)
-            .arg(pairs.to_string())
-            .output();
-        let run = run.map_err(|error| format!("valgrind: {error}"))?;
-        if !run.status.success() {
-            return Err(String::from_utf8_lossy(&run.stderr).into_owned());
-        }
-        counted(&file)
-    };
-    each(CORE_PAIRS, count)
+    each(CORE_PAIRS, |pairs| of_program(&program, pairs.to_string()))
 }
 
 /// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK` by which
 /// the client joins the queue again. A ring of clients hands over one lock, one hand-off at a time, each from a
 /// server that rests. Were it still in its second iteration for the last one, it might do both in one, as the
 /// clock has it.
-fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
+fn server_hand_off(program: &Program) -> Result<u64, String> {
     let ask = |number| Passed::Lock.ask("ring", number);
     let join = |server: &Server| {
         let mut ring: Vec<_> = (0..RING).map(|_| server.connection()).collect();
@@ -239,7 +212,7 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
         }
         ring
     };
-    beside_rest(program, built, join, |server, holder, number| {
+    beside_rest(program, join, |server, holder, number| {
         holder.receive().grant();
         rest(server);
         // In one write, and so always in one iteration of the server's event loop.
@@ -250,7 +223,7 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
 
 /// The same of sessions, each with one connection: the event of the grant, and the `LOCK.ACQUIRE` with `QUEUE` and the
 /// POLL by which the program waits again.
-fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String> {
+fn server_hand_off_queued(program: &Program) -> Result<u64, String> {
     let join = |server: &Server| {
         let mut ring: Vec<_> = (0..RING).map(|_| Session::open(server)).collect();
         let mut first = server.connection();
@@ -263,7 +236,7 @@ fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String
         cmd!(first, "LOCK.RELEASE", "ring", "first").int();
         ring
     };
-    beside_rest(program, built, join, |server, session: &mut Session, _| {
+    beside_rest(program, join, |server, session: &mut Session, _| {
         let grant = &session.events()[0];
         rest(server);
         session.post(&[
@@ -282,13 +255,12 @@ fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String
 /// place in the ring, pass on the lock.
 fn beside_rest<C>(
     program: &Program,
-    built: &Path,
     join: impl Fn(&Server) -> Vec<C>,
     hand_off: impl Fn(&Server, &mut C, usize),
 ) -> Result<u64, String> {
     let count = |hand_offs: u32, rest_for| -> Result<(u64, Duration), String> {
         let mut took = Duration::ZERO;
-        let sum = of_server(program, Setting::Plain, built, |server| {
+        let sum = of_server(program, Setting::Plain, |server| {
             let mut ring = join(server);
             let began = Instant::now();
             for number in (0..hand_offs as usize).map(|hand_off| hand_off % RING) {
@@ -351,13 +323,13 @@ mod tests {
     fn growth_beyond_the_tolerance_fails() {
         let kept = counts(100, 10_000, 30_000);
         let verdict = |core, server| compare(&kept, &counts(core, server, 30_000));
-        assert!(matches!(verdict(100, 10_000), Verdict::Passed(_)));
-        assert!(matches!(verdict(103, 10_300), Verdict::Passed(_)));
-        assert!(matches!(verdict(104, 10_000), Verdict::Failed(_)));
-        assert!(matches!(verdict(100, 10_301), Verdict::Failed(_)));
-        assert!(matches!(verdict(50, 5_000), Verdict::Passed(_)));
+        assert!(verdict(100, 10_000).is_ok());
+        assert!(verdict(103, 10_300).is_ok());
+        assert!(verdict(104, 10_000).is_err());
+        assert!(verdict(100, 10_301).is_err());
+        assert!(verdict(50, 5_000).is_ok());
         let hand_off = compare(&kept, &counts(100, 10_000, 33_000));
-        assert!(matches!(hand_off, Verdict::Failed(_)));
+        assert!(hand_off.is_err());
     }
 
     #[test]
@@ -365,7 +337,8 @@ mod tests {
         let kept = counts(100, 10_000, 30_000);
         let mut now = counts(200, 20_000, 60_000);
         now.server = "Valkey 9.1.2".to_owned();
-        assert!(matches!(compare(&kept, &now), Verdict::Skipped(_)));
+        let text = compare(&kept, &now).unwrap();
+        assert!(text.contains("not judged"), "{text}");
     }
 
     #[test]

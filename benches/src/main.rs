@@ -13,6 +13,7 @@
 )]
 
 mod callgrind;
+mod contenders;
 mod contention;
 mod facts;
 mod growth;
@@ -23,7 +24,6 @@ mod part;
 mod passed;
 mod ping;
 mod plot;
-mod process;
 mod queued;
 mod quorum;
 mod repeats;
@@ -35,22 +35,17 @@ mod sessions;
 mod sharing;
 mod stats;
 mod table;
-mod target;
-mod toolchains;
 mod ways;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, ValueEnum};
-use contention::contender;
-use instructions::Verdict;
 use part::Part;
 use report::{BENCHMARK, CONTENTION, Page};
 use scale::Scale;
-use servers::{Program, Setting};
-use target::target_folder;
-use testbed::module::root;
+use servers::Program;
 
 /// Measures what each way of locking costs.
 #[derive(Parser)]
@@ -62,17 +57,11 @@ struct Options {
     #[arg(long, value_delimiter = ' ')]
     servers: Vec<String>,
     /// Only these parts.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Topic>,
-    /// Only the contenders in Rust and in these of "java", "python", "go" and "node".
-    #[arg(long, value_delimiter = ',')]
-    languages: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
+    only: Vec<String>,
     /// Only the contests whose titles have these words.
     #[arg(long, default_value = "")]
     contest: String,
-    /// Only these settings are counted by "beside".
-    #[arg(long, value_enum, value_delimiter = ',')]
-    settings: Vec<Setting>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -89,58 +78,58 @@ enum Form {
     Beside,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Topic {
-    Pairs,
-    Repeats,
-    Memory,
-    Growth,
-    /// Up to ten million held locks, beside keys of SET PX.
-    Many,
-    /// Readers of one lock, beside exclusive locks.
-    Sharing,
-    /// Leases that the server renews for sessions.
-    Sessions,
-    /// Calls that wait in sessions, without connections.
-    Queue,
-    /// Contests of clients, beside other libraries.
-    Contention,
-    Quorum,
-    Instructions,
-}
+/// A topic, and how it is measured on these servers, or on the first if it does not compare servers.
+type Topic = (&'static str, fn(&[Program], Scale, &Options) -> Part);
 
-/// Measures a topic on these servers, or on the first if it does not compare servers.
-type Measure = fn(&[Program], &Scale, &Options) -> Part;
-
-/// The topics, the page of each, and how it is measured.
-#[rustfmt::skip]
-const TOPICS: [(Topic, &Page, Measure); 10] = [
-    (Topic::Pairs, &BENCHMARK, |all, scale, _| pairs::measure(all, scale)),
-    (Topic::Repeats, &BENCHMARK, |all, scale, _| repeats::measure(&all[0], scale)),
-    (Topic::Memory, &BENCHMARK, |all, scale, _| memory::measure(all, scale)),
-    (Topic::Growth, &BENCHMARK, |all, scale, _| growth::measure(&all[0], scale)),
-    (Topic::Many, &BENCHMARK, |all, scale, _| growth::many(all, scale)),
-    (Topic::Sharing, &BENCHMARK, |all, scale, _| sharing::measure(all, scale)),
-    (Topic::Sessions, &BENCHMARK, |all, scale, _| sessions::measure(all, scale)),
-    (Topic::Queue, &BENCHMARK, |all, scale, _| queued::measure(&all[0], scale)),
-    (Topic::Contention, &CONTENTION, |all, scale, options| {
-        contention::measure(&all[0], scale, &options.languages, &options.contest)
-    }),
-    (Topic::Quorum, &BENCHMARK, |all, scale, _| quorum::measure(&all[0], scale)),
+/// The pages, and their topics.
+const PAGES: [(&Page, &[Topic]); 2] = [
+    (
+        &BENCHMARK,
+        &[
+            ("pairs", |all, scale, _| pairs::measure(all, scale)),
+            ("repeats", |all, scale, _| repeats::measure(&all[0], scale)),
+            ("memory", |all, scale, _| memory::measure(all, scale)),
+            ("growth", |all, scale, _| growth::measure(&all[0], scale)),
+            // Up to ten million held locks, beside keys of SET PX.
+            ("many", |all, scale, _| growth::many(all, scale)),
+            // Readers of one lock, beside exclusive locks.
+            ("sharing", |all, scale, _| sharing::measure(all, scale)),
+            // Leases that the server renews for sessions.
+            ("sessions", |all, scale, _| sessions::measure(all, scale)),
+            // Calls that wait in sessions, without connections.
+            ("queue", |all, scale, _| queued::measure(&all[0], scale)),
+            ("quorum", |all, scale, _| quorum::measure(&all[0], scale)),
+        ],
+    ),
+    (
+        &CONTENTION,
+        // Contests of clients, beside other libraries.
+        &[("contention", |all, scale, options| {
+            contention::measure(&all[0], scale, &options.contest)
+        })],
+    ),
 ];
+/// The part that is a check, and on no page.
+const INSTRUCTIONS: &str = "instructions";
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let topics = PAGES.iter().flat_map(|(_, topics)| *topics);
+    topics.map(|(name, _)| *name).chain([INSTRUCTIONS])
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match &arguments[..] {
-        [role, ports @ ..] if role == quorum::ROLE => return quorum::hold(ports),
-        [role, words @ ..] if role == contender::ROLE => return contender::serve(words),
-        [role, port, key] if role == sessions::ROLE => return sessions::hold(port, key),
-        _ => {}
+    if let [role, words @ ..] = &arguments[..]
+        && role == contenders::rust::ROLE
+    {
+        return contenders::rust::serve(words);
     }
     testbed::without_watchdog();
-    let options = Options::parse();
-    match run(&options) {
-        Ok(code) => code,
+    match run(&Options::parse()) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
         Err(why) => {
             eprintln!("{why}");
             ExitCode::FAILURE
@@ -148,75 +137,48 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<ExitCode, String> {
+/// The last words of the run; the error says why it has failed.
+fn run(options: &Options) -> Result<String, String> {
     let programs = programs(&options.servers)?;
-    let first = &programs[0];
     match options.form {
-        Form::Keep => {
-            println!("{}", instructions::keep(first, &target_folder())?);
-            Ok(ExitCode::SUCCESS)
-        }
-        Form::Check => Ok(judge(&instructions::check(first, &target_folder()))),
-        Form::Beside => {
-            let all = options.settings.is_empty().then_some(&Setting::ALL[..]);
-            let settings = all.unwrap_or(&options.settings);
-            instructions::beside_plain_keys(&programs, settings, &target_folder())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Form::Quick => bench(&programs, &Scale::quick(), options),
-        Form::Full => bench(&programs, &Scale::full(), options),
+        Form::Keep => instructions::keep(&programs[0]),
+        Form::Check => instructions::check(&programs[0]),
+        Form::Beside => instructions::beside_plain_keys(&programs),
+        Form::Quick => bench(&programs, Scale::Quick, options),
+        Form::Full => bench(&programs, Scale::Full, options),
     }
 }
 
-fn bench(programs: &[Program], scale: &Scale, options: &Options) -> Result<ExitCode, String> {
+fn bench(programs: &[Program], scale: Scale, options: &Options) -> Result<String, String> {
     let facts = facts::facts(programs);
     println!("{}\n", facts.join("\n"));
-    let wants = |topic| options.only.is_empty() || options.only.contains(&topic);
-    let mut pages = [
-        (&BENCHMARK, Part::default()),
-        (&CONTENTION, Part::default()),
-    ];
-    for (topic, page, measure) in TOPICS {
-        if !wants(topic) {
-            continue;
+    let wants =
+        |topic: &str| options.only.is_empty() || options.only.iter().any(|one| one == topic);
+    let mut goals = Vec::new();
+    for (page, topics) in PAGES {
+        let mut all = Part::default();
+        for (_, measure) in topics.iter().filter(|(topic, _)| wants(topic)) {
+            let start = Instant::now();
+            let part = measure(programs, scale, options);
+            for table in &part.tables {
+                println!("{}", table.text());
+            }
+            eprintln!("({:.0} s)\n", start.elapsed().as_secs_f64());
+            all.add(part);
         }
-        let start = Instant::now();
-        let part = measure(programs, scale, options);
-        for table in &part.tables {
-            println!("{}", table.text());
-        }
-        eprintln!("({:.0} s)\n", start.elapsed().as_secs_f64());
-        let own = pages.iter_mut().find(|(one, _)| one.name == page.name);
-        own.expect("each is on a page").1.add(part);
-    }
-    println!("{}", report::goals(pages.iter().map(|(_, part)| part)));
-    let (folder, form) = if scale.is_full {
-        (root().join("docs"), "make bench-full")
-    } else {
-        (target_folder(), "make bench")
-    };
-    for (page, part) in pages {
-        let mut topics = TOPICS.iter().filter(|(_, on, _)| on.name == page.name);
         // A published page is replaced only as a whole.
-        let is_whole = options.languages.is_empty()
-            && options.contest.is_empty()
-            && topics.all(|(topic, ..)| wants(*topic));
-        if scale.is_full && !is_whole {
-            continue;
+        let is_whole = options.contest.is_empty() && topics.iter().all(|(topic, _)| wants(topic));
+        if scale == Scale::Quick || is_whole {
+            let written = page.write(scale, &all, &facts);
+            println!("written: {}\n", written.map_err(|error| error.to_string())?);
         }
-        let facts = [&facts[..], &part.facts].concat();
-        page.write(&folder, &part, &facts, form)
-            .map_err(|error| error.to_string())?;
-        println!(
-            "written: {0}/{1}.md, {0}/{1}.svg",
-            folder.display(),
-            page.name
-        );
+        goals.append(&mut all.goals);
     }
-    if wants(Topic::Instructions) {
-        return Ok(judge(&instructions::check(&programs[0], &target_folder())));
+    println!("{}", report::goals(&goals));
+    if wants(INSTRUCTIONS) {
+        return instructions::check(&programs[0]);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(String::new())
 }
 
 /// The servers by name. The first one must be there; others may be missing and are left out with a note.
@@ -234,10 +196,4 @@ fn programs(names: &[String]) -> Result<Vec<Program>, String> {
         }
     }
     Ok(programs)
-}
-
-fn judge(verdict: &Verdict) -> ExitCode {
-    let (Verdict::Passed(text) | Verdict::Skipped(text) | Verdict::Failed(text)) = verdict;
-    println!("{text}");
-    ExitCode::from(u8::from(matches!(verdict, Verdict::Failed(_))))
 }

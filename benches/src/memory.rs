@@ -1,11 +1,12 @@
 //! The server's memory for a held lock, a used name and a waiter.
 
-use redis::{Cmd, Connection};
+use redis::Cmd;
 use testbed::{Expect, Server, cmd, eventually, post};
 
-use crate::part::{Bar, Goal, Panel, Part};
+use crate::part::Limit::AtMost;
+use crate::part::{Goal, Panel, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, for_each, memory_of, number, used_memory};
+use crate::servers::{Crowd, Program, for_each, number};
 use crate::sharing::share;
 use crate::stats::interleave;
 use crate::table::Table;
@@ -17,7 +18,7 @@ const WAITERS: usize = 200;
 const HOLDERS: usize = 10_000;
 
 /// All tables, each on its own server.
-pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
+pub(crate) fn measure(programs: &[Program], scale: Scale) -> Part {
     let program = &programs[0];
     let mut part = Part::of_each(programs, |program| held(program, scale));
     part.add(used(program, scale));
@@ -49,62 +50,56 @@ fn take(way: Way, number: usize) -> Cmd {
     way.pair(&key(number))[0].clone()
 }
 
-fn held(program: &Program, scale: &Scale) -> Part {
+fn held(program: &Program, scale: Scale) -> Part {
     let server = server_for_ways(program);
-    let mut kinds = KINDS;
-    let figures = interleave(scale.rounds, &mut kinds, |(_, take)| {
-        [memory_of(&server, scale.memory_locks, *take)]
+    let count = scale.of(20_000, 100_000);
+    let figures = interleave(scale.rounds(), &mut { KINDS }, |(_, take)| {
+        cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
+        let before = used_memory(&server);
+        for_each(&mut server.connection(), 0..count, *take);
+        [(used_memory(&server) - before) / count as f64]
     });
     let table = Table::of(
         program,
         "Memory of a held lock",
         &format!(
-            "The memory of a lock while it is held. {} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
-            scale.memory_locks,
+            "The memory of a lock while it is held. {count} of them, key of 12 bytes, owner of {}; and the ratio to a \
+             plain SET.",
             OWNER.len()
         ),
         &["bytes a holder", "of SET NX PX"],
     );
-    let table = table.rows_over_first(kinds.map(|(name, _)| name), &figures);
-    let [[plain], [ours], [scripts], [lone], [of_many]] = figures.as_slice() else {
-        return Part::default();
-    };
-    let bars = [plain, ours, scripts].into_iter().zip(KINDS);
-    let bars = bars.filter_map(|(bytes, (name, _))| {
-        Some(Bar {
-            name: name.to_owned(),
-            ratio: bytes.over(ours).spread()?,
-            ours: name == KINDS[1].0,
-        })
-    });
+    let table = table.rows(KINDS.map(|(name, _)| name), figures);
     let version = &program.version;
-    let panel = Panel {
+    let mut panel = Panel {
         title: format!("Memory of a held lock, {version}; this module = 1"),
-        bars: bars.collect(),
+        bars: table.bars(0, Some(1), |name| name.starts_with("LOCK.")),
     };
+    panel.bars.truncate(WAYS.len());
     let goals = [
-        ("bytes of a held lock of SET's", 1.2, ours.over(plain)),
+        ("bytes of a held lock of SET's", 1.2, table.over(1, 0)),
         (
             "bytes of a lone share of a plain lock's",
             1.3,
-            lone.over(ours),
+            table.ratio(3, 0, 1),
         ),
-        ("bytes of one of 10000 shares", 1.3, of_many.over(ours)),
+        ("bytes of one of 10000 shares", 1.3, table.ratio(4, 0, 1)),
     ];
-    let goals = goals.map(|(what, limit, ratio)| Goal::at_most(what, limit, ratio.spread()));
+    let goals = goals.map(|(what, limit, ratio)| Goal::new(what, AtMost(limit), ratio));
     let mut part = Part::new(table, goals.into());
     part.panels.push(panel);
     part
 }
 
-fn used(program: &Program, scale: &Scale) -> Part {
-    let names = scale.used_names;
+fn used(program: &Program, scale: Scale) -> Part {
+    let names = scale.of(50_000, 200_000);
     let mut ways = WAYS.map(|way| (way, server_for_ways(program)));
-    let figures = interleave(scale.rounds, &mut ways, |(way, server)| {
+    let figures = interleave(scale.rounds(), &mut ways, |(way, server)| {
         let before = used_memory(server);
-        let pair = |n: usize| way.pair(&format!("lock:{:07}", n / 2))[n % 2].clone();
+        let pair = |n: usize| way.pair(&key(n / 2))[n % 2].clone();
         for_each(&mut server.connection(), 0..2 * names, pair);
-        [used_memory(server) - before]
+        let left = used_memory(server) - before;
+        [left, left / names as f64]
     });
     let table = Table::of(
         program,
@@ -114,14 +109,26 @@ fn used(program: &Program, scale: &Scale) -> Part {
         ),
         &["bytes left"],
     );
-    let table = table.rows(ways.iter().map(|(way, _)| way.name()), &figures);
-    let left = figures[1][0].spread();
-    let each = left.map(|spread| spread.scaled(names as f64));
-    let goal = Goal::at_most("bytes left of a used name", 0.05, each);
+    let table = table.rows(WAYS.map(Way::name), figures);
+    let goal = Goal::new(
+        "bytes left of a used name",
+        AtMost(0.05),
+        table.figure(1, 1),
+    );
     Part::new(table, vec![goal])
 }
 
-fn waiting(programs: &[Program], scale: &Scale) -> Table {
+/// The server's `used_memory`, without other connections.
+fn used_memory(server: &Server) -> f64 {
+    // The memory of a closed connection is freed in the event loop.
+    eventually(
+        || server.info_field("clients", "connected_clients") == "1",
+        "the other connections to be closed",
+    );
+    number(server, "memory", "used_memory")
+}
+
+fn waiting(programs: &[Program], scale: Scale) -> Table {
     let mut table = Table::new(
         "Memory of a waiter",
         &format!(
@@ -133,13 +140,12 @@ fn waiting(programs: &[Program], scale: &Scale) -> Table {
         &["bytes a waiter"],
     );
     for program in programs {
-        let mut ways = [true, false];
-        let figures = interleave(scale.rounds, &mut ways, |in_lock_queue| {
+        let figures = interleave(scale.rounds(), &mut [true, false], |in_lock_queue| {
             [waiter(program, *in_lock_queue)]
         });
         let names = ["LOCK.ACQUIRE BLOCK", "BLPOP"];
         let names = names.map(|name| format!("{name}, {}", program.version));
-        table = table.rows(names, &figures);
+        table = table.rows(names, figures);
     }
     table
 }
@@ -147,15 +153,15 @@ fn waiting(programs: &[Program], scale: &Scale) -> Table {
 /// The memory of one that waits for a lock, or for an item of a list.
 fn waiter(program: &Program, in_lock_queue: bool) -> f64 {
     // A new server: one that had waiters keeps memory for the next ones.
-    let server = program.start();
-    let mut clients: Vec<Connection> = (0..WAITERS).map(|_| server.connection()).collect();
-    let mut holder = server.connection();
+    let mut crowd = Crowd::of(program, WAITERS);
+    let mut holder = crowd.server.connection();
     cmd!(holder, "LOCK.ACQUIRE", "lock", "holder").grant();
-    for client in &mut clients {
+    for client in &mut crowd.clients {
         cmd!(*client, "PING").value();
     }
-    let before = number(&server, "memory", "used_memory");
-    for (owner, client) in clients.iter_mut().enumerate() {
+    let used = |crowd: &Crowd| number(&crowd.server, "memory", "used_memory");
+    let before = used(&crowd);
+    for (owner, client) in crowd.clients.iter_mut().enumerate() {
         let owner = format!("{OWNER}{owner:04}");
         if in_lock_queue {
             post!(*client, "LOCK.ACQUIRE", "lock", owner, "BLOCK", 0);
@@ -163,11 +169,8 @@ fn waiter(program: &Program, in_lock_queue: bool) -> f64 {
             post!(*client, "BLPOP", "baton", 0);
         }
     }
-    eventually(
-        || number(&server, "clients", "blocked_clients") as usize == WAITERS,
-        "all to wait",
-    );
-    (number(&server, "memory", "used_memory") - before) / WAITERS as f64
+    crowd.until_blocked(WAITERS);
+    (used(&crowd) - before) / WAITERS as f64
 }
 
 fn server_for_ways(program: &Program) -> Server {

@@ -67,13 +67,8 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    pub(crate) fn at_most(what: impl Into<String>, limit: f64, found: Option<Spread>) -> Self {
-        let (what, limit) = (what.into(), Limit::AtMost(limit));
-        Self { what, limit, found }
-    }
-
-    pub(crate) fn at_least(what: impl Into<String>, limit: f64, found: Option<Spread>) -> Self {
-        let (what, limit) = (what.into(), Limit::AtLeast(limit));
+    pub(crate) fn new(what: impl Into<String>, limit: Limit, found: Option<Spread>) -> Self {
+        let what = what.into();
         Self { what, limit, found }
     }
 

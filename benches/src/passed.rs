@@ -1,10 +1,10 @@
 //! A thing that clients pass on to each other: a lock, or an item of a list, which is the floor.
 
 use redis::{Cmd, Connection};
-use testbed::{Expect, Talk, cmd};
+use testbed::{Expect, cmd};
 
 use crate::session::HOUR_MS;
-use crate::ways::command;
+use crate::ways::call;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Passed {
@@ -23,34 +23,17 @@ impl Passed {
 
     /// The call that waits until it is this client's.
     pub(crate) fn ask(self, key: &str, client: usize) -> Cmd {
-        let owner = client.to_string();
         match self {
-            Self::Lock => {
-                let words = ["LOCK.ACQUIRE", key, &owner, "BLOCK", "0", "PX"];
-                command(&words, &[HOUR_MS])
-            }
-            Self::Baton => command(&["BLPOP", key], &[0]),
-        }
-    }
-
-    /// The reply to [`Self::ask`].
-    pub(crate) fn got(self, connection: &mut Connection) {
-        let reply = connection.receive();
-        match self {
-            Self::Lock => {
-                reply.grant();
-            }
-            Self::Baton => {
-                reply.items();
-            }
+            Self::Lock => call!("LOCK.ACQUIRE {key} {client} BLOCK 0 PX {HOUR_MS}"),
+            Self::Baton => call!("BLPOP {key} 0"),
         }
     }
 
     /// The call that passes it on.
     pub(crate) fn pass_on(self, key: &str, client: usize) -> Cmd {
         match self {
-            Self::Lock => command(&["LOCK.RELEASE", key, &client.to_string()], &[]),
-            Self::Baton => command(&["RPUSH", key, "baton"], &[]),
+            Self::Lock => call!("LOCK.RELEASE {key} {client}"),
+            Self::Baton => call!("RPUSH {key} baton"),
         }
     }
 }

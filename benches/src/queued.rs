@@ -7,19 +7,21 @@ use std::time::Duration;
 use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd};
 
+use crate::part::Limit::AtMost;
 use crate::part::{Goal, Part};
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
-use crate::servers::{Program, for_each, for_each_in, number, settle};
+use crate::servers::{Program, for_each, for_each_in, number, started};
 use crate::session::{HOUR_MS, Session, queue, release};
-use crate::stats::Spread;
 use crate::table::Table;
-use crate::ways::{OWNER, command};
+use crate::ways::{OWNER, call, owner};
 
 /// Of the calls in one line, so many are granted.
 const HAND_OFFS: usize = 10_000;
 /// Commands that are sent at once.
 const BATCH: usize = 100;
+/// The number of the figure that is in no column.
+const BESIDE_NAMES: usize = 4;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A million calls in one line, or each in its own.
@@ -45,9 +47,9 @@ impl Lines {
     }
 }
 
-pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
-    let count = scale.queued;
-    let mut part = Part::default();
+pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
+    let count = scale.of(100_000, 1_000_000);
+    let mut goals = Vec::new();
     let mut table = Table::of(
         program,
         format!("{count} queued calls"),
@@ -65,41 +67,37 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
             "server's part ms",
         ],
     );
+    let mut row = 0;
     for lines in [Lines::One, Lines::Many] {
         let rows = many(program, lines, count);
+        let first = row;
         for (what, figures) in ["join", "leave", "are granted"].iter().zip(&rows) {
             let name = format!("{} {what}", lines.name());
-            part.goals.push(Goal::at_most(
-                format!("{count} calls {name}: longest PING, ms"),
-                5.0,
-                Spread::of(figures[2]),
-            ));
-            table.row(name, figures.map(Spread::of).to_vec());
+            let longest = format!("{count} calls {name}: longest PING, ms");
+            table.once(name, figures);
+            goals.push(Goal::new(longest, AtMost(5.0), table.figure(row, 2)));
+            row += 1;
         }
-        let [bytes, ..] = rows[0];
-        part.goals.push(Goal::at_most(
+        goals.push(Goal::new(
             format!("bytes of a queued call {}, beside names", lines.name()),
-            700.0,
-            Spread::of(bytes - (lines.key(0).len() + OWNER.len()) as f64),
+            AtMost(700.0),
+            table.figure(first, BESIDE_NAMES),
         ));
     }
-    part.tables.push(table);
-    part
+    Part::new(table, goals)
 }
 
 /// Calls join and leave, then join again and are granted: the table's rows.
-fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
+fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 5]; 3] {
     let builder = program.builder();
-    let server = builder.config("lock.max-waiters", "1000000").start();
-    settle(&server);
+    let server = started(builder.config("lock.max-waiters", "1000000"));
     let mut connection = server.connection();
     let locks = match lines {
         Lines::One => 1,
         Lines::Many => count,
     };
     for_each(&mut connection, 0..locks, |number| {
-        let words = ["LOCK.ACQUIRE", &lines.key(number), "holder", "PX"];
-        command(&words, &[HOUR_MS])
+        call!("LOCK.ACQUIRE {} holder PX {HOUR_MS}", lines.key(number))
     });
     let phase = |calls: usize, work: &mut dyn FnMut()| {
         let before = number(&server, "memory", "used_memory");
@@ -111,9 +109,10 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
             longest.spent / 1000.0 / calls,
             longest.time,
             longest.server,
+            more / calls - (lines.key(0).len() + OWNER.len()) as f64,
         ]
     };
-    let mut rows = [[f64::NAN; 4]; 3];
+    let mut rows = [[f64::NAN; 5]; 3];
     in_session(&server, lines, |session, _| {
         rows[0] = phase(count, &mut || join(&mut connection, session, lines, count));
         rows[1] = phase(count, &mut || {
@@ -129,7 +128,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
         };
         rows[2] = phase(grants, &mut || {
             for_each_in(&mut connection, 0..locks, BATCH, |number| {
-                command(&["LOCK.RELEASE", &lines.key(number), "holder"], &[])
+                call!("LOCK.RELEASE {} holder", lines.key(number))
             });
             until(|| granted.load(Ordering::Relaxed) >= grants);
         });
@@ -144,8 +143,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
 /// The calls of a session, each with an owner of its own.
 fn join(connection: &mut Connection, session: i64, lines: Lines, count: usize) {
     for_each_in(connection, 0..count, BATCH, |number| {
-        let owner = format!("{}{number:08}", &OWNER[..OWNER.len() - 8]);
-        queue(session, &lines.key(number), &owner)
+        queue(session, &lines.key(number), &owner(number))
     });
 }
 

@@ -1,33 +1,30 @@
 //! The cost of re-entry and renewal, compared with an acquire.
 
+use redis::Cmd;
+
+use crate::part::Limit::AtMost;
 use crate::part::{Goal, Part};
 use crate::scale::Scale;
 use crate::servers::{Batch, Program};
 use crate::stats::interleave;
 use crate::table::Table;
-use crate::ways::{LEASE_MS, OWNER, command};
+use crate::ways::{OWNER, call};
 
 const BATCH: usize = 500;
 
 /// An acquire of free locks, then a re-entry, then a renewal of the same locks. Each names another lease, so
 /// that each changes the lock.
-pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
+pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
     let server = program.start();
-    let batch = |words: [&str; 2], numbers: &[u32]| {
-        let call = |number| {
-            let key = format!("lock:{number}");
-            command(&[words[0], &key, OWNER, words[1]], numbers)
-        };
-        Batch::new(&server, (0..BATCH).map(call))
-    };
+    let batch = |call: fn(usize) -> Cmd| Batch::new(&server, (0..BATCH).map(call));
     let mut steps = [
-        batch(["LOCK.ACQUIRE", "PX"], &[LEASE_MS]),
-        batch(["LOCK.ACQUIRE", "PX"], &[LEASE_MS + 1]),
-        batch(["LOCK.RENEW", "PX"], &[LEASE_MS + 2]),
-        batch(["LOCK.RELEASE", "ALL"], &[]),
+        batch(|number| call!("LOCK.ACQUIRE lock:{number} {OWNER} PX 30000")),
+        batch(|number| call!("LOCK.ACQUIRE lock:{number} {OWNER} PX 30001")),
+        batch(|number| call!("LOCK.RENEW lock:{number} {OWNER} PX 30002")),
+        batch(|number| call!("LOCK.RELEASE lock:{number} {OWNER} ALL")),
     ];
-    let times = scale.pipelined_pairs / BATCH;
-    let figures = interleave(scale.rounds, &mut [()], |()| {
+    let times = scale.pipelined_pairs() / BATCH;
+    let figures = interleave(scale.rounds(), &mut [()], |()| {
         let mut spent = [0.0; 4];
         for _ in 0..times {
             for (step, spent) in steps.iter_mut().zip(&mut spent) {
@@ -36,24 +33,22 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
         }
         spent.map(|spent| spent / (times * BATCH) as f64)
     });
-    let [figures] = figures.as_slice() else {
-        return Part::default();
-    };
-    let [acquire, again, renewal, _] = figures;
-    let calls = [acquire, again, renewal].map(|cost| [cost.clone()]);
     let names = [
         "LOCK.ACQUIRE PX of a free lock",
         "LOCK.ACQUIRE PX again: re-entry",
         "LOCK.RENEW PX",
     ];
-    let table = Table::of(program, "Re-entry and renewal, pipelined",
-        "The cost of a re-entry and of a renewal. Server CPU of one call, and its ratio to an acquire of a free lock in the same round.",
+    let table = Table::of(
+        program,
+        "Re-entry and renewal, pipelined",
+        "The cost of a re-entry and of a renewal. Server CPU of one call, and its ratio to an acquire of a free lock in \
+         the same round.",
         &["ns a call", "of an acquire"],
-    )
-    .rows_over_first(names, &calls);
-    let goals = vec![
-        Goal::at_most("re-entry of an acquire", 1.0, again.over(acquire).spread()),
-        Goal::at_most("renewal of an acquire", 1.0, renewal.over(acquire).spread()),
-    ];
+    );
+    let table = table.rows(names, figures[0].chunks(1));
+    let goals = ["re-entry of an acquire", "renewal of an acquire"];
+    let goals = goals.into_iter().zip(1..);
+    let goals = goals.map(|(what, row)| Goal::new(what, AtMost(1.0), table.over(row, 0)));
+    let goals = goals.collect();
     Part::new(table, goals)
 }

@@ -3,10 +3,13 @@
 use std::fmt::Write;
 use std::fs;
 use std::io;
-use std::path::Path;
 
+use testbed::module::root;
+
+use crate::facts::target_folder;
 use crate::part::{Goal, Limit, Part};
 use crate::plot::plot;
+use crate::scale::Scale;
 use crate::table::{Table, cell, number};
 
 /// A page of docs/ and its plot.
@@ -58,25 +61,15 @@ possible cost of a hand-off.
 };
 
 impl Page {
-    /// Writes both files into the folder.
-    pub(crate) fn write(
-        &self,
-        folder: &Path,
-        part: &Part,
-        facts: &[String],
-        form: &str,
-    ) -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        let name = self.name;
-        fs::write(
-            folder.join(format!("{name}.md")),
-            self.text(part, facts, form),
-        )?;
-        let subtitle = facts[..2].join(", ");
-        fs::write(
-            folder.join(format!("{name}.svg")),
-            plot(&part.panels, &subtitle),
-        )
+    /// Writes both files, and names them.
+    pub(crate) fn write(&self, scale: Scale, part: &Part, facts: &[String]) -> io::Result<String> {
+        let folder = scale.of(target_folder(), root().join("docs"));
+        let page = folder.join(format!("{}.md", self.name));
+        let picture = page.with_extension("svg");
+        let form = scale.of("make bench", "make bench-full");
+        fs::write(&page, self.text(part, facts, form))?;
+        fs::write(&picture, plot(&part.panels, &facts[..2].join(", ")))?;
+        Ok(format!("{}, {}", page.display(), picture.display()))
     }
 
     fn text(&self, part: &Part, facts: &[String], form: &str) -> String {
@@ -89,7 +82,7 @@ impl Page {
              for it. A ratio is taken within each round.\n\n\
              ![The ratios as bars]({name}.svg)\n\n## The machine\n\n"
         );
-        for fact in facts {
+        for fact in facts.iter().chain(&part.facts) {
             let _ = writeln!(text, "- {fact}");
         }
         let _ = write!(text, "\n## How to read it\n\n{notes}");
@@ -108,9 +101,9 @@ impl Page {
 }
 
 /// The goals for a terminal.
-pub(crate) fn goals<'a>(parts: impl Iterator<Item = &'a Part>) -> String {
+pub(crate) fn goals(goals: &[Goal]) -> String {
     let mut text = String::from("Goals of this run, ratios where no unit is named\n");
-    for goal in parts.flat_map(|part| &part.goals) {
+    for goal in goals {
         let [limit, found, verdict] = columns(goal);
         let _ = writeln!(text, "  {:52} {limit:14} {found:24} {verdict}", goal.what);
     }

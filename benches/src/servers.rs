@@ -6,9 +6,11 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use clap::ValueEnum;
-use redis::{Cmd, Connection, ConnectionLike, Pipeline, Value};
+use redis::{Cmd, Connection, ConnectionLike, Value};
 use testbed::{Builder, Expect, Server, cmd, eventually, module, server_cpu};
+
+/// Open files besides one for each client: here, and in the server.
+const OTHER_FILES: usize = 200;
 
 /// A server that can be started.
 #[derive(Clone)]
@@ -68,29 +70,20 @@ impl Program {
             .config("dynamic-hz", "no")
     }
 
-    /// As [`Program::builder`], but for the replica.
-    pub(crate) fn builder_of(&self, setting: Setting) -> Builder {
-        let append_only = if setting == Setting::AppendOnly {
-            "yes"
-        } else {
-            "no"
-        };
-        self.builder()
-            .config("appendonly", append_only)
-            .config("appendfsync", "everysec")
-            .config("auto-aof-rewrite-percentage", "0")
+    /// For so many clients, of which the module lets three quarters wait.
+    pub(crate) fn builder_for(&self, clients: usize) -> Builder {
+        let max = clients * 4 / 3 + OTHER_FILES;
+        self.builder().config("maxclients", &max.to_string())
     }
 
     /// A server with default settings.
     pub(crate) fn start(&self) -> Server {
-        let server = self.builder().start();
-        settle(&server);
-        server
+        started(self.builder())
     }
 }
 
 /// The readers of a server's writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// Nobody.
     Plain,
@@ -106,10 +99,19 @@ impl Setting {
     /// Behind what is measured.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Plain => "",
-            Self::AppendOnly => ", with AOF (everysec)",
-            Self::Replica => ", with a replica",
+            Self::Plain => "no AOF, no replica",
+            Self::AppendOnly => "AOF, everysec",
+            Self::Replica => "with a replica",
         }
+    }
+
+    /// The server's part of the setting.
+    pub(crate) fn of(self, builder: Builder) -> Builder {
+        let is_written = self == Self::AppendOnly;
+        builder
+            .config("appendonly", if is_written { "yes" } else { "no" })
+            .config("appendfsync", "everysec")
+            .config("auto-aof-rewrite-percentage", "0")
     }
 
     /// The replica, where one belongs to the setting.
@@ -117,6 +119,13 @@ impl Setting {
         (self == Self::Replica)
             .then(|| server.replica_with(|settings| settings.program(program.path())))
     }
+}
+
+/// Starts a server whose module knows that nobody reads its stream.
+pub(crate) fn started(builder: Builder) -> Server {
+    let server = builder.start();
+    settle(&server);
+    server
 }
 
 /// Lets the module find out that nobody reads its stream. It checks in every tenth run of the server's
@@ -136,14 +145,8 @@ pub(crate) fn cpu_of(server: &Server, work: impl FnOnce()) -> f64 {
     spent.as_nanos() as f64
 }
 
-/// Sends commands at once and receives all replies, none of which may be an error or nil.
-pub(crate) fn send_all(connection: &mut Connection, batch: &Pipeline) {
-    let packed = batch.get_packed_pipeline();
-    send_packed(connection, &packed, batch.len());
-}
-
-/// As [`send_all`], for packed commands.
-pub(crate) fn send_packed(connection: &mut Connection, packed: &[u8], count: usize) {
+/// Sends packed commands at once and receives all replies, none of which may be an error or nil.
+fn send_packed(connection: &mut Connection, packed: &[u8], count: usize) {
     let replies = connection
         .req_packed_commands(packed, 0, count)
         .expect("replies");
@@ -174,11 +177,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Sends them at once. The CPU time of the server's main thread, in nanoseconds.
+    /// Sends them at once.
+    pub(crate) fn send(&mut self) {
+        send_packed(&mut self.connection, &self.all, self.commands.len());
+    }
+
+    /// The CPU time of the server's main thread when they are sent at once, in nanoseconds.
     pub(crate) fn cost(&mut self) -> f64 {
-        cpu_of(self.server, || {
-            send_packed(&mut self.connection, &self.all, self.commands.len());
-        })
+        cpu_of(self.server, || self.send())
     }
 
     /// The same, but each is sent after the reply to the one before.
@@ -208,30 +214,36 @@ pub(crate) fn for_each_in(
     command: impl Fn(usize) -> Cmd,
 ) {
     for first in numbers.clone().step_by(size) {
-        let mut batch = Pipeline::new();
-        for number in first..numbers.end.min(first + size) {
-            batch.add_command(command(number));
-        }
-        send_all(connection, &batch);
+        let last = numbers.end.min(first + size);
+        let packed = (first..last).map(|number| command(number).get_packed_command());
+        send_packed(
+            connection,
+            &packed.collect::<Vec<_>>().concat(),
+            last - first,
+        );
     }
 }
 
-/// The server's `used_memory`, without other connections.
-pub(crate) fn used_memory(server: &Server) -> f64 {
-    // The memory of a closed connection is freed in the event loop.
-    eventually(
-        || server.info_field("clients", "connected_clients") == "1",
-        "the other connections to be closed",
-    );
-    number(server, "memory", "used_memory")
+/// A server, and its clients with a connection each.
+pub(crate) struct Crowd {
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Connection>,
 }
 
-/// The memory of each of so many keys, which are alone on the server.
-pub(crate) fn memory_of(server: &Server, count: usize, take: impl Fn(usize) -> Cmd) -> f64 {
-    cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
-    let before = used_memory(server);
-    for_each(&mut server.connection(), 0..count, take);
-    (used_memory(server) - before) / count as f64
+impl Crowd {
+    pub(crate) fn of(program: &Program, clients: usize) -> Self {
+        let server = started(program.builder_for(clients));
+        let clients = (0..clients).map(|_| server.connection()).collect();
+        Self { server, clients }
+    }
+
+    /// Waits until so many calls are blocked.
+    pub(crate) fn until_blocked(&self, calls: usize) {
+        eventually(
+            || number(&self.server, "clients", "blocked_clients") as usize == calls,
+            "all to wait",
+        );
+    }
 }
 
 /// A field of `INFO` that is a number.
@@ -241,12 +253,14 @@ pub(crate) fn number(server: &Server, section: &str, field: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{field} is {text:?}"))
 }
 
-/// The limit of open files, of which each connection takes one here and one in the server.
-pub(crate) fn open_files_allowed() -> usize {
+/// How many clients may be connected at once here, each an open file of this program and one of the server.
+pub(crate) fn clients_allowed() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max open files"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .unwrap_or(usize::MAX)
+    let files = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    files.map_or(usize::MAX, |files| {
+        files.saturating_sub(OTHER_FILES) * 3 / 4
+    })
 }

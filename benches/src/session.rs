@@ -3,7 +3,7 @@
 use redis::{Cmd, Connection, Value};
 use testbed::{Expect, Server, Talk, cmd};
 
-use crate::ways::command;
+use crate::ways::call;
 
 pub(crate) const HOUR_MS: u32 = 3_600_000;
 /// How long a program may fail to poll.
@@ -36,8 +36,7 @@ impl Session {
 
     /// Sends these commands, and a POLL that waits.
     pub(crate) fn post(&mut self, commands: &[Cmd]) {
-        let mut poll = command(&["LOCK.SESSION", "POLL"], &[]);
-        poll.arg(self.id).arg("BLOCK").arg(HOUR_MS);
+        let poll = call!("LOCK.SESSION POLL {} BLOCK {HOUR_MS}", self.id);
         post_all(&mut self.connection, &[commands, &[poll]].concat());
     }
 
@@ -63,18 +62,12 @@ pub(crate) fn post_all(connection: &mut Connection, commands: &[Cmd]) {
 
 /// A call that waits in a session, with a lease of an hour.
 pub(crate) fn queue(session: i64, key: &str, owner: &str) -> Cmd {
-    let mut call = command(&["LOCK.ACQUIRE", key, owner, "PX"], &[HOUR_MS]);
-    call.arg("SESSION").arg(session);
-    call.arg(&["HOLDS", "1", "QUEUE", "0"]);
-    call
+    call!("LOCK.ACQUIRE {key} {owner} PX {HOUR_MS} SESSION {session} HOLDS 1 QUEUE 0")
 }
 
 /// The release by the program of the session.
-pub(crate) fn release(session: i64, grant: &Granted) -> Cmd {
-    let mut call = command(&["LOCK.RELEASE", &grant.key, &grant.owner], &[]);
-    call.arg("TOKEN").arg(grant.token);
-    call.arg("SESSION").arg(session);
-    call
+pub(crate) fn release(session: i64, Granted { key, owner, token }: &Granted) -> Cmd {
+    call!("LOCK.RELEASE {key} {owner} TOKEN {token} SESSION {session}")
 }
 
 fn granted(event: Value) -> Granted {

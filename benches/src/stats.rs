@@ -13,23 +13,9 @@ pub(crate) struct Spread {
     pub(crate) high: f64,
 }
 
-impl Spread {
-    /// Of a single figure; `None` when it is none.
-    pub(crate) fn of(value: f64) -> Option<Self> {
-        value.is_finite().then_some(Self {
-            low: value,
-            median: value,
-            high: value,
-        })
-    }
-
-    /// Divided by a count.
-    pub(crate) fn scaled(self, count: f64) -> Self {
-        Self {
-            low: self.low / count,
-            median: self.median / count,
-            high: self.high / count,
-        }
+impl From<f64> for Rounds {
+    fn from(figure: f64) -> Self {
+        Self(vec![figure])
     }
 }
 
@@ -67,62 +53,53 @@ impl Rounds {
     }
 }
 
-/// The percentile of sorted values; 0 when there are none.
-pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    let value = sorted.get(rank.saturating_sub(1));
-    value.copied().unwrap_or(0.0)
-}
-
-/// The median, the 99th percentile and the largest; 0 when there are none.
+/// The median, the 99th percentile and the largest; NaN when there are none.
 pub(crate) fn percentiles(values: &mut [f64]) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
-    [0.5, 0.99, 1.0].map(|part| percentile(values, part))
+    [0.5, 0.99, 1.0].map(|part| {
+        let rank = (part * values.len() as f64).ceil() as usize;
+        let value = values.get(rank.saturating_sub(1));
+        value.copied().unwrap_or(f64::NAN)
+    })
 }
 
-/// The spread of each figure: a row of a table.
-pub(crate) fn spreads(figures: &[Rounds]) -> Vec<Option<Spread>> {
-    figures.iter().map(Rounds::spread).collect()
-}
-
-/// The order of the `count` contestants in a round, which starts with another one in each round.
-pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |position| (position + round) % count)
-}
-
-/// Runs every contestant once a round, after a round that does not count. Returns their figures.
-pub(crate) fn interleave<C, const FIGURES: usize>(
+/// Runs every contestant once a round, in an order that begins with another one each time, after a round that does not
+/// count. Returns the figures of each contestant.
+pub(crate) fn interleave<C, F: AsRef<[f64]>>(
     rounds: usize,
     contestants: &mut [C],
-    run: impl FnMut(&mut C) -> [f64; FIGURES],
-) -> Vec<[Rounds; FIGURES]> {
+    run: impl FnMut(&mut C) -> F,
+) -> Vec<Vec<Rounds>> {
     interleave_slices(rounds, 1, contestants, run)
 }
 
 /// As [`interleave`], but every contestant runs once in each slice of a round; the figure of a round is the
 /// mean of its slices. So what disturbs the machine for longer than a slice affects all contestants.
-pub(crate) fn interleave_slices<C, const FIGURES: usize>(
+pub(crate) fn interleave_slices<C, F: AsRef<[f64]>>(
     rounds: usize,
     slices: usize,
     contestants: &mut [C],
-    mut run: impl FnMut(&mut C) -> [f64; FIGURES],
-) -> Vec<[Rounds; FIGURES]> {
-    let mut all: Vec<[Rounds; FIGURES]> = contestants
-        .iter()
-        .map(|_| std::array::from_fn(|_| Rounds::default()))
-        .collect();
+    mut run: impl FnMut(&mut C) -> F,
+) -> Vec<Vec<Rounds>> {
+    let count = contestants.len();
+    let mut all = vec![Vec::new(); count];
     for round in 0..=rounds {
-        let mut sums = vec![[0.0; FIGURES]; contestants.len()];
+        let mut sums = vec![Vec::new(); count];
         for slice in 0..slices {
-            for index in order(round + slice, contestants.len()) {
+            for index in (0..count).map(|position| (position + round + slice) % count) {
                 let figures = run(&mut contestants[index]);
-                for (sum, figure) in sums[index].iter_mut().zip(figures) {
+                sums[index].resize(figures.as_ref().len(), 0.0);
+                for (sum, figure) in sums[index].iter_mut().zip(figures.as_ref()) {
                     *sum += figure;
                 }
             }
         }
-        if round > 0 {
-            for (kept, sum) in all.iter_mut().flatten().zip(sums.iter().flatten()) {
+        if round == 0 {
+            continue;
+        }
+        for (kept, sums) in all.iter_mut().zip(&sums) {
+            kept.resize(sums.len(), Rounds::default());
+            for (kept, sum) in kept.iter_mut().zip(sums) {
                 kept.push(sum / slices as f64);
             }
         }
@@ -174,11 +151,10 @@ mod tests {
 
     #[test]
     fn a_percentile_is_one_of_the_values() {
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        let parts = [0.5, 0.99, 1.0].map(|part| percentile(&values, part));
-        assert_eq!(parts, [50.0, 99.0, 100.0]);
-        assert_eq!(percentile(&[7.0], 0.5), 7.0);
-        assert_eq!(percentile(&[], 0.5), 0.0);
+        let mut values: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(percentiles(&mut values), [50.0, 99.0, 100.0]);
+        assert_eq!(percentiles(&mut [7.0]), [7.0; 3]);
+        assert!(percentiles(&mut [])[0].is_nan());
     }
 
     #[test]
@@ -189,10 +165,9 @@ mod tests {
             [*count]
         });
         assert_eq!(runs, [8.0; 3]);
-        for [rounds] in figures {
-            assert_eq!(rounds.0, [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        for figures in figures {
+            assert_eq!(figures[0].0, [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         }
-        assert_eq!(order(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
     }
 
     #[test]
@@ -204,13 +179,12 @@ mod tests {
             *count += 1.0;
             [*count, -*count]
         });
-        let [[a, minus_a], [b, minus_b]] = &figures[..] else {
-            panic!("two contestants: {figures:?}");
-        };
-        assert_eq!(
-            [&a.0, &minus_a.0, &b.0, &minus_b.0],
-            [&[5.0], &[-5.0], &[105.0], &[-105.0]]
-        );
+        let figures: Vec<_> = figures
+            .concat()
+            .into_iter()
+            .map(|rounds| rounds.0)
+            .collect();
+        assert_eq!(figures, [[5.0], [-5.0], [105.0], [-105.0]]);
         assert_eq!(turns.concat(), "abbaab".to_owned() + "baabba");
     }
 }

@@ -2,22 +2,29 @@
 
 use std::fmt::{Display, Write};
 
+use crate::part::Bar;
 use crate::servers::Program;
-use crate::stats::{Rounds, Spread, spreads};
+use crate::stats::{Rounds, Spread};
 
 /// A comparison and its figures.
 pub(crate) struct Table {
-    pub(crate) title: String,
+    title: String,
     /// The explanation below the title.
-    pub(crate) about: String,
-    pub(crate) columns: Vec<&'static str>,
-    rows: Vec<(String, Cells)>,
+    about: String,
+    /// The titles of the columns. One that begins with "of " is the ratio of the figure before it to that of the row's
+    /// base. The others are the figures of a row, in their order.
+    columns: Vec<&'static str>,
+    summary: fn(&Rounds) -> Option<Spread>,
+    show: fn(Option<Spread>) -> String,
+    rows: Vec<Row>,
 }
 
-enum Cells {
-    Measured(Vec<Option<Spread>>),
-    Counted(Vec<usize>),
-    LeftOut(String),
+struct Row {
+    name: String,
+    /// The number of the row that this one is compared with.
+    base: usize,
+    /// Or why there are none.
+    figures: Result<Vec<Rounds>, String>,
 }
 
 impl Table {
@@ -26,6 +33,8 @@ impl Table {
             title: title.into(),
             about: about.to_owned(),
             columns: columns.to_vec(),
+            summary: Rounds::spread,
+            show: cell,
             rows: Vec::new(),
         }
     }
@@ -40,76 +49,105 @@ impl Table {
         Self::new(format!("{title}: {}", program.version), about, columns)
     }
 
-    /// A row of as many figures as there are columns.
-    pub(crate) fn row(&mut self, name: impl Into<String>, cells: Vec<Option<Spread>>) {
-        debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push((name.into(), Cells::Measured(cells)));
+    /// With the quartiles of many short turns, not the minimum and the maximum of rounds.
+    pub(crate) fn quartiles(self) -> Self {
+        let summary = Rounds::quartiles;
+        Self { summary, ..self }
     }
 
-    /// A row of each contestant: its figures.
-    pub(crate) fn rows<const FIGURES: usize>(
+    /// Of whole numbers, each counted once.
+    pub(crate) fn counts(self) -> Self {
+        let show = |count: Option<Spread>| {
+            count.map_or_else(String::new, |count| count.median.to_string())
+        };
+        Self { show, ..self }
+    }
+
+    /// A row that is compared with the row `base`; the error says why it has no figures.
+    pub(crate) fn row(
+        &mut self,
+        name: impl Into<String>,
+        base: usize,
+        figures: Result<Vec<Rounds>, String>,
+    ) {
+        let name = name.into();
+        self.rows.push(Row {
+            name,
+            base,
+            figures,
+        });
+    }
+
+    /// A row of figures that were measured once.
+    pub(crate) fn once(&mut self, name: impl Into<String>, figures: &[f64]) {
+        let figures = figures.iter().copied().map(Rounds::from).collect();
+        self.row(name, self.rows.len(), Ok(figures));
+    }
+
+    /// A row of each contestant, compared with the first of these.
+    pub(crate) fn rows(
         mut self,
         names: impl IntoIterator<Item: Into<String>>,
-        figures: &[[Rounds; FIGURES]],
+        figures: impl IntoIterator<Item: Into<Vec<Rounds>>>,
     ) -> Self {
+        let base = self.rows.len();
         for (name, figures) in names.into_iter().zip(figures) {
-            self.row(name, spreads(figures));
+            self.row(name, base, Ok(figures.into()));
         }
         self
     }
 
-    /// A row of each contestant: its figure, and the ratio to that of the first.
-    pub(crate) fn rows_over_first(
-        mut self,
-        names: impl IntoIterator<Item: Into<String>>,
-        figures: &[[Rounds; 1]],
-    ) -> Self {
-        for (name, [figure]) in names.into_iter().zip(figures) {
-            let ratio = figure.over(&figures[0][0]);
-            self.row(name, vec![figure.spread(), ratio.spread()]);
-        }
-        self
+    /// A figure of a row.
+    pub(crate) fn figure(&self, row: usize, figure: usize) -> Option<Spread> {
+        (self.summary)(self.rounds(row, figure)?)
     }
 
-    /// A row of as many counts as there are columns.
-    pub(crate) fn count(&mut self, name: impl Into<String>, counts: Vec<usize>) {
-        debug_assert_eq!(counts.len(), self.columns.len());
-        self.rows.push((name.into(), Cells::Counted(counts)));
+    /// Its ratio to that of the row's base.
+    pub(crate) fn over(&self, row: usize, figure: usize) -> Option<Spread> {
+        self.ratio(row, figure, self.rows.get(row)?.base)
     }
 
-    /// A row that says why it has no figures.
-    pub(crate) fn left_out(&mut self, name: impl Into<String>, why: impl Into<String>) {
-        let why = format!("left out: {}", why.into());
-        self.rows.push((name.into(), Cells::LeftOut(why)));
+    /// Its ratio to that of another row, round by round; none when one of them is left out.
+    pub(crate) fn ratio(&self, row: usize, figure: usize, base: usize) -> Option<Spread> {
+        let base = self.rounds(base, figure)?;
+        (self.summary)(&self.rounds(row, figure)?.over(base))
+    }
+
+    fn rounds(&self, row: usize, figure: usize) -> Option<&Rounds> {
+        self.rows.get(row)?.figures.as_ref().ok()?.get(figure)
+    }
+
+    /// The ratio in each row, to that of `base` or of its own base.
+    pub(crate) fn bars(
+        &self,
+        figure: usize,
+        base: Option<usize>,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Vec<Bar> {
+        let bar = |(number, row): (usize, &Row)| {
+            Some(Bar {
+                name: row.name.clone(),
+                ratio: self.ratio(number, figure, base.unwrap_or(row.base))?,
+                ours: is_ours(&row.name),
+            })
+        };
+        self.rows.iter().enumerate().filter_map(bar).collect()
     }
 
     /// The table for a terminal.
     pub(crate) fn text(&self) -> String {
-        let rows: Vec<(&str, Vec<String>)> = self.lines().collect();
-        let name_width = rows.iter().map(|(name, _)| name.chars().count()).max();
-        let name_width = name_width.unwrap_or(0);
-        let widths: Vec<usize> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(column, title)| {
-                let cells = rows.iter().filter(|(_, cells)| cells.len() > 1);
-                let longest = cells
-                    .filter_map(|(_, cells)| cells.get(column))
-                    .map(|cell| cell.chars().count())
-                    .max();
-                longest.unwrap_or(0).max(title.chars().count())
-            })
-            .collect();
+        let lines = self.lines();
+        let width = |column: usize| {
+            // The reason why a row is left out may be long.
+            let whole = |line: &&Vec<String>| column == 0 || line.len() > self.columns.len();
+            let cells = lines.iter().filter(whole).map(|line| &line[column]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..=self.columns.len()).map(width).collect();
         let mut text = format!("{}\n{}\n", self.title, self.about);
-        let _ = write!(text, "  {:name_width$}", "");
-        for (title, &width) in self.columns.iter().zip(&widths) {
-            let _ = write!(text, "  {title:>width$}");
-        }
-        text.push('\n');
-        for (name, cells) in rows {
-            let _ = write!(text, "  {name:name_width$}");
-            for (cell, &width) in cells.iter().zip(&widths) {
+        for line in &lines {
+            let _ = write!(text, "  {:1$}", line[0], widths[0]);
+            for (cell, width) in line.iter().zip(&widths).skip(1) {
                 let _ = write!(text, "  {cell:>width$}");
             }
             text.push('\n');
@@ -119,33 +157,46 @@ impl Table {
 
     /// The table for a page.
     pub(crate) fn markdown(&self) -> String {
-        let mut text = format!("### {}\n\n{}\n\n| |", self.title, self.about);
-        for title in &self.columns {
-            let _ = write!(text, " {title} |");
-        }
-        text.push_str("\n| --- |");
-        text.push_str(&" ---: |".repeat(self.columns.len()));
-        text.push('\n');
-        for (name, cells) in self.lines() {
-            let _ = write!(text, "| {name} |");
-            for cell in &cells {
-                let _ = write!(text, " {cell} |");
+        let mut text = format!("### {}\n\n{}\n\n", self.title, self.about);
+        for (number, mut line) in self.lines().into_iter().enumerate() {
+            line.resize(self.columns.len() + 1, String::new());
+            text.push('|');
+            for cell in line {
+                let space = if cell.is_empty() { "" } else { " " };
+                let _ = write!(text, " {cell}{space}|");
             }
-            // A row without figures has one cell.
-            text.push_str(&" |".repeat(self.columns.len() - cells.len()));
             text.push('\n');
+            if number == 0 {
+                let right = " ---: |".repeat(self.columns.len());
+                let _ = writeln!(text, "| --- |{right}");
+            }
         }
         text
     }
 
-    fn lines(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
-        self.rows.iter().map(|(name, cells)| {
-            let cells = match cells {
-                Cells::LeftOut(why) => vec![why.clone()],
-                Cells::Counted(counts) => counts.iter().map(usize::to_string).collect(),
-                Cells::Measured(spreads) => spreads.iter().copied().map(cell).collect(),
-            };
-            (name.as_str(), cells)
+    /// The titles of the columns, then each row: its name and its cells.
+    fn lines(&self) -> Vec<Vec<String>> {
+        let titles = std::iter::once("").chain(self.columns.iter().copied());
+        let titles = titles.map(str::to_owned).collect();
+        let rows = self.rows.iter().enumerate().map(|(number, row)| {
+            let mut line = vec![row.name.clone()];
+            match &row.figures {
+                Ok(_) => line.extend(self.cells(number).map(self.show)),
+                Err(why) => line.push(format!("left out: {why}")),
+            }
+            line
+        });
+        std::iter::once(titles).chain(rows).collect()
+    }
+
+    fn cells(&self, row: usize) -> impl Iterator<Item = Option<Spread>> {
+        let mut figures = 0;
+        self.columns.iter().map(move |title| {
+            if title.starts_with("of ") {
+                return self.over(row, figures - 1);
+            }
+            figures += 1;
+            self.figure(row, figures - 1)
         })
     }
 }
@@ -179,24 +230,22 @@ mod tests {
 
     #[test]
     fn a_table_has_the_same_cells_on_a_terminal_and_on_a_page() {
-        let mut table = Table::new("Pairs", "Less is better.", &["ns", "ratio"]);
-        let spread = |median| {
-            Some(Spread {
-                low: median,
-                median,
-                high: median * 1.5,
-            })
+        let mut table = Table::new("Pairs", "Less is better.", &["ns", "of plain"]);
+        let rounds = |figures: [f64; 2]| {
+            let mut rounds = Rounds::from(figures[0]);
+            rounds.push(figures[1]);
+            Ok(vec![rounds])
         };
-        table.row("plain", vec![spread(1000.0), None]);
-        table.count("many", vec![2, 10]);
-        table.left_out("other", "no Java");
+        table.row("plain", 0, rounds([1000.0, 1500.0]));
+        table.row("ours", 0, rounds([2000.0, 1500.0]));
+        table.row("other", 0, Err("no Java".to_owned()));
         assert_eq!(
             table.text(),
-            "Pairs\nLess is better.\n                        ns  ratio\n  plain  1000 (1000..1500)      -\n  many                   2     10\n  other  left out: no Java\n"
+            "Pairs\nLess is better.\n                        ns           of plain\n  plain  1500 (1000..1500)               1.00\n  ours   2000 (1500..2000)  2.00 (1.00..2.00)\n  other  left out: no Java\n"
         );
         assert_eq!(
             table.markdown(),
-            "### Pairs\n\nLess is better.\n\n| | ns | ratio |\n| --- | ---: | ---: |\n| plain | 1000 (1000..1500) | - |\n| many | 2 | 10 |\n| other | left out: no Java | |\n"
+            "### Pairs\n\nLess is better.\n\n| | ns | of plain |\n| --- | ---: | ---: |\n| plain | 1500 (1000..1500) | 1.00 |\n| ours | 2000 (1500..2000) | 2.00 (1.00..2.00) |\n| other | left out: no Java | |\n"
         );
     }
 

@@ -3,9 +3,22 @@
 use redis::{Cmd, Connection, Script, Value};
 use testbed::{Expect, cmd};
 
+/// A command, written as one line of words and of what is in braces.
+macro_rules! call {
+    ($($words:tt)*) => {
+        testbed::line(&format!($($words)*))
+    };
+}
+pub(crate) use call;
+
 /// An owner as clients generate it: a UUID.
 pub(crate) const OWNER: &str = "2a9f7c1e-5b60-4d38-9e1f-7c06d3a5b8e4";
 pub(crate) const LEASE_MS: u32 = 30_000;
+
+/// One of many owners, whose names are as long as [`OWNER`].
+pub(crate) fn owner(number: usize) -> String {
+    format!("{}{number:08}", &OWNER[..OWNER.len() - 8])
+}
 
 /// Deletes the key if it holds the caller's value.
 const COMPARE_AND_DELETE: &str = "\
@@ -42,13 +55,13 @@ else
 end
 return holds";
 
-/// A way of locking.
+/// A way of locking; they are numbered in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
+    SetDel,
     Module,
     ModuleDefaultLease,
     ModuleNewOwner,
-    SetDel,
     SetScript,
     SetDelifeq,
     HashScripts,
@@ -80,13 +93,6 @@ impl Way {
         }
     }
 
-    pub(crate) fn is_ours(self) -> bool {
-        matches!(
-            self,
-            Self::Module | Self::ModuleDefaultLease | Self::ModuleNewOwner
-        )
-    }
-
     /// Loads its scripts; the error says why it does not work on this server.
     pub(crate) fn prepare(self, connection: &mut Connection) -> Result<(), String> {
         let scripts: &[&str] = match self {
@@ -106,42 +112,27 @@ impl Way {
 
     /// The commands to acquire and to release the lock.
     pub(crate) fn pair(self, key: &str) -> [Cmd; 2] {
-        let set = || command(&["SET", key, OWNER, "NX", "PX"], &[LEASE_MS]);
-        let release = || command(&["LOCK.RELEASE", key, OWNER], &[]);
-        let del = || command(&["DEL", key], &[]);
+        let set = || call!("SET {key} {OWNER} NX PX {LEASE_MS}");
+        let release = || call!("LOCK.RELEASE {key} {OWNER}");
+        let hash = |script| Script::new(script).get_hash().to_owned();
         match self {
-            Self::Module => {
-                let acquire = command(&["LOCK.ACQUIRE", key, OWNER, "PX"], &[LEASE_MS]);
-                [acquire, release()]
-            }
-            Self::ModuleDefaultLease => [command(&["LOCK.ACQUIRE", key, OWNER], &[]), release()],
-            Self::ModuleNewOwner => [command(&["LOCK.ACQUIRE", key, "*"], &[]), del()],
-            Self::SetDel => [set(), del()],
+            Self::Module => [call!("LOCK.ACQUIRE {key} {OWNER} PX {LEASE_MS}"), release()],
+            Self::ModuleDefaultLease => [call!("LOCK.ACQUIRE {key} {OWNER}"), release()],
+            Self::ModuleNewOwner => [call!("LOCK.ACQUIRE {key} *"), call!("DEL {key}")],
+            Self::SetDel => [set(), call!("DEL {key}")],
             Self::SetScript => {
-                let hash = Script::new(COMPARE_AND_DELETE).get_hash().to_owned();
-                [set(), command(&["EVALSHA", &hash, "1", key, OWNER], &[])]
+                let hash = hash(COMPARE_AND_DELETE);
+                [set(), call!("EVALSHA {hash} 1 {key} {OWNER}")]
             }
-            Self::SetDelifeq => [set(), command(&["DELIFEQ", key, OWNER], &[])],
+            Self::SetDelifeq => [set(), call!("DELIFEQ {key} {OWNER}")],
             Self::HashScripts => {
-                let acquire = Script::new(HASH_ACQUIRE).get_hash().to_owned();
-                let release = Script::new(HASH_RELEASE).get_hash().to_owned();
-                let channel = format!("{key}:free");
+                let [acquire, release] = [HASH_ACQUIRE, HASH_RELEASE].map(hash);
                 [
-                    command(&["EVALSHA", &acquire, "1", key, OWNER], &[LEASE_MS]),
-                    command(
-                        &["EVALSHA", &release, "2", key, &channel, OWNER],
-                        &[LEASE_MS],
-                    ),
+                    call!("EVALSHA {acquire} 1 {key} {OWNER} {LEASE_MS}"),
+                    call!("EVALSHA {release} 2 {key} {key}:free {OWNER} {LEASE_MS}"),
                 ]
             }
-            Self::Ping => [command(&["PING"], &[]), command(&["PING"], &[])],
+            Self::Ping => [call!("PING"), call!("PING")],
         }
     }
-}
-
-/// A command of words and numbers.
-pub(crate) fn command(words: &[&str], numbers: &[u32]) -> Cmd {
-    let mut command = Cmd::new();
-    command.arg(words).arg(numbers);
-    command
 }

@@ -1,52 +1,54 @@
-//! The contestants of a contest, their turns, and the figures of these.
+//! A contestant of a contest: its turns, and their figures.
 
-use std::collections::BTreeMap;
+use std::slice;
 use std::thread;
 use std::time::Duration;
 
 use testbed::{Server, server_cpu};
 
-use super::Contest;
-use super::turn::Turn;
+use super::{Contest, Id};
+use crate::contenders::{Languages, Team, Turn};
 use crate::facts::memory_of_process;
-use crate::process::Process;
 use crate::servers::{Program, number};
-use crate::stats::{Rounds, Spread, percentiles};
-use crate::toolchains::Language;
+use crate::stats::{Rounds, percentiles};
 
-/// The figures of a turn.
-const FIGURES: usize = 7;
-pub(super) const GRANTS: usize = 0;
-pub(super) const CPU: usize = 1;
-pub(super) const MEDIAN: usize = 2;
-pub(super) const P99: usize = 3;
-/// Of shared locks: percent of the grants.
-pub(super) const WRITES: usize = 4;
-/// At half-time: the connections of the server, and the MiB of all processes.
-pub(super) const CONNECTIONS: usize = 5;
-pub(super) const MEMORY: usize = 6;
+/// The figures, as the columns of the tables name them. First those of each turn: writes are of shared locks;
+/// connections of the server, and the MiB of all processes, are at half-time.
+pub(super) const FIGURES: [&str; 16] = [
+    "grants/s",
+    "CPU us/grant",
+    "hand-off us",
+    "p99 us",
+    "writes, % of grants",
+    "connections",
+    "MiB",
+    POOL,
+    // Those of all turns together. The contender that got fewest grants, of the one that got most.
+    "least/most",
+    "errors",
+    "writers' wait p50 us",
+    "writers' p99 us",
+    "writers' MAX us",
+    "others' wait p50 us",
+    "others' p99 us",
+    "longest wait ms",
+];
+const OF_A_TURN: usize = 8;
 
-/// How long a program may take to start, and to finish after the time is up.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The language and the way, which identify a row.
-pub(super) type Id = (&'static str, &'static str);
-
-/// This project's client, in each language.
-pub(super) const OURS: &str = "client";
-
-/// The programs of contenders by their language; of a language that is left out, why.
-pub(super) type Languages = BTreeMap<&'static str, Result<Language, String>>;
+/// The connections, of those of a go-redis pool by default and one. It is in no table.
+pub(super) const POOL: &str = "connections of a pool";
+/// The connections of that pool for each processor.
+const GO_POOL: usize = 10;
 
 /// A row of a contest.
 pub(super) struct Contestant {
     pub(super) id: Id,
     pub(super) name: &'static str,
-    /// While it takes turns, its server and its processes; then nothing, or why it is left out.
-    running: Option<(Server, Vec<Process>)>,
-    pub(super) left_out: Option<String>,
-    pub(super) figures: [Rounds; FIGURES],
     locks: usize,
+    /// A server of its own, so that what the server counts is its, and its processes; or why it is left out.
+    running: Result<(Server, Team), String>,
+    /// How long its first turn takes at least; that does not count.
+    warm_up: Option<f64>,
     /// Over all turns: the grants of each contender, and the errors.
     grants: Vec<u64>,
     errors: u64,
@@ -54,178 +56,121 @@ pub(super) struct Contestant {
     waits_us: [Vec<f64>; 2],
 }
 
+/// A contestant after its last turn: its figures, or why it is left out.
+pub(super) struct Finished {
+    pub(super) id: Id,
+    pub(super) name: &'static str,
+    pub(super) figures: Result<Vec<Rounds>, String>,
+}
+
 impl Contestant {
-    /// Starts its processes, and a server for them alone, so that what the server counts is theirs.
+    /// Starts its server and its processes.
     pub(super) fn start(
         (id, name): (Id, &'static str),
         contest: &Contest,
         program: &Program,
         languages: &Languages,
+        warm_up: f64,
     ) -> Self {
-        let mut contestant = Self {
+        let server = program.start();
+        let servers = slice::from_ref(&server);
+        let key = format!("{}-{}", id.0, id.1);
+        let team = Team::start(
+            languages,
+            contest.processes,
+            servers,
+            &contest.task(id, &key),
+        );
+        Self {
             id,
             name,
-            running: None,
-            left_out: None,
-            figures: Default::default(),
             locks: contest.locks,
+            running: team.map(|team| (server, team)),
+            warm_up: Some(warm_up),
             grants: vec![0; contest.contenders * contest.processes],
             errors: 0,
             waits_us: Default::default(),
-        };
-        match &languages[id.0] {
-            Ok(language) => contestant.attempt(|_| {
-                let server = program.start();
-                let processes = processes(id, contest, &server, language)?;
-                Ok(Some((server, processes)))
-            }),
-            Err(why) => contestant.left_out = Some(why.clone()),
         }
-        contestant
     }
 
-    /// Goes on as `work` says. A contestant that fails is left out from then on.
-    fn attempt(
+    /// Takes a turn. A contestant that fails is left out from then on.
+    pub(super) fn turn(&mut self, seconds: f64) -> [f64; OF_A_TURN] {
+        let warm_up = self.warm_up.take();
+        if let Ok((server, team)) = &mut self.running {
+            match measured(server, team, seconds.max(warm_up.unwrap_or(0.0))) {
+                Ok((turn, beside)) => return self.figures(&turn, beside, warm_up.is_none()),
+                Err(why) => self.running = Err(why),
+            }
+        }
+        [f64::NAN; OF_A_TURN]
+    }
+
+    fn figures(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Result<Option<(Server, Vec<Process>)>, String>,
-    ) {
-        match work(self) {
-            Ok(running) => self.running = running,
-            Err(why) => self.left_out = Some(why),
-        }
-    }
-
-    /// One turn, which counts or not.
-    pub(super) fn turn(&mut self, seconds: f64, counts: bool) {
-        let Some((server, mut processes)) = self.running.take() else {
-            return;
-        };
-        self.attempt(|contestant| {
-            let before = server_cpu(server.pid());
-            for process in &mut processes {
-                process.send(&seconds.to_string())?;
-            }
-            let time = Duration::from_secs_f64(seconds);
-            thread::sleep(time / 2);
-            // Less the one that asks.
-            let connections = number(&server, "clients", "connected_clients") - 1.0;
-            let memory: f64 = processes.iter().map(memory_of_process).sum();
-            let turns = processes.iter().map(|process| {
-                let text = process.receive(TIMEOUT + time)?;
-                serde_json::from_str(&text).map_err(|error| format!("{error} in {text:.200?}"))
-            });
-            let turn = Turn::of(turns.collect::<Result<_, String>>()?);
-            let spent = server_cpu(server.pid()).saturating_sub(before);
-            if counts {
-                contestant.count(&turn, spent, [connections, memory]);
-            }
-            Ok(Some((server, processes)))
-        });
-    }
-
-    fn count(&mut self, turn: &Turn, spent: Duration, [connections, memory]: [f64; 2]) {
+        turn: &Turn,
+        [nanos, connections, memory]: [f64; 3],
+        counts: bool,
+    ) -> [f64; OF_A_TURN] {
         let mut outcome = turn.outcome(self.locks);
         let [median, p99, _] = percentiles(&mut outcome.hand_offs_us);
-        // A turn without a hand-off has no such time.
-        let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
         let grants: u64 = outcome.grants.iter().sum();
         let all = (grants + outcome.late) as f64;
-        let figures = [
-            (GRANTS, grants as f64 / turn.seconds),
-            (CPU, spent.as_nanos() as f64 / 1000.0 / all),
-            (MEDIAN, time(median)),
-            (P99, time(p99)),
-            (WRITES, 100.0 * outcome.waits_us[0].len() as f64 / all),
-            (CONNECTIONS, connections),
-            (MEMORY, memory),
-        ];
-        for (figure, value) in figures {
-            self.figures[figure].push(value);
+        let writes = 100.0 * outcome.waits_us[0].len() as f64 / all;
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        if counts {
+            for (sum, grants) in self.grants.iter_mut().zip(&outcome.grants) {
+                *sum += grants;
+            }
+            self.errors += turn.errors;
+            for (all, waits) in self.waits_us.iter_mut().zip(outcome.waits_us) {
+                all.extend(waits);
+            }
         }
-        for (sum, grants) in self.grants.iter_mut().zip(&outcome.grants) {
-            *sum += grants;
-        }
-        self.errors += turn.errors;
-        for (all, waits) in self.waits_us.iter_mut().zip(outcome.waits_us) {
-            all.extend(waits);
-        }
+        [
+            grants as f64 / turn.seconds,
+            nanos / 1000.0 / all,
+            median,
+            p99,
+            writes,
+            connections,
+            memory,
+            connections / (GO_POOL * processors + 1) as f64,
+        ]
     }
 
     /// Ends its processes and its server.
-    pub(super) fn stop(&mut self) {
-        self.running = None;
-    }
-}
-
-/// The processes of a contestant, connected.
-fn processes(
-    (name, way): Id,
-    contest: &Contest,
-    server: &Server,
-    language: &Language,
-) -> Result<Vec<Process>, String> {
-    let numbers = [
-        contest.contenders,
-        contest.locks,
-        contest.held_ms.unwrap_or(0),
-    ];
-    let start = |number| {
-        let mut command = language.command();
-        command.args([&server.port().to_string(), way]);
-        command.args(numbers.map(|number| number.to_string()));
-        Process::start(&mut command, &format!("{name}-{way}-{number}"))
-    };
-    let all: Vec<_> = (0..contest.processes)
-        .map(start)
-        .collect::<Result<_, _>>()?;
-    for process in &all {
-        let answer = process.receive(TIMEOUT)?;
-        if answer != "ready" {
-            return Err(format!("it says {answer:?}"));
+    pub(super) fn finish(mut self, of_turns: Vec<Rounds>) -> Finished {
+        let least = self.grants.iter().min().copied().unwrap_or(0);
+        let most = self.grants.iter().max().copied().unwrap_or(0);
+        let [writers, others] = self.waits_us.each_mut().map(|waits| percentiles(waits));
+        let of_all = [
+            least as f64 / most as f64,
+            self.errors as f64,
+            writers[0],
+            writers[1],
+            writers[2],
+            others[0],
+            others[1],
+            writers[2] / 1000.0,
+        ];
+        let figures = of_turns.into_iter().chain(of_all.map(Rounds::from));
+        Finished {
+            id: self.id,
+            name: self.name,
+            figures: self.running.map(|_| figures.collect()),
         }
     }
-    Ok(all)
 }
 
-/// A row, the rows of its contest, and the way that it is compared with.
-pub(super) struct Row<'a> {
-    pub(super) own: &'a Contestant,
-    pub(super) all: &'a [Contestant],
-    pub(super) base: &'a str,
-}
-
-/// A cell of a row.
-pub(super) type Cell = fn(&Row<'_>) -> Option<Spread>;
-
-impl Row<'_> {
-    pub(super) fn figure(&self, figure: usize) -> Option<Spread> {
-        self.own.figures[figure].quartiles()
-    }
-
-    /// Its ratio to that of the compared way in the same language, turn by turn; none when one is left out.
-    pub(super) fn over(&self, figure: usize) -> Option<Spread> {
-        let base = (self.own.id.0, self.base);
-        let base = self.all.iter().find(|contestant| contestant.id == base)?;
-        let both = [self.own, base].map(|contestant| contestant.left_out.is_none());
-        let ratio = self.own.figures[figure].over(&base.figures[figure]);
-        (both == [true; 2]).then(|| ratio.quartiles()).flatten()
-    }
-
-    /// The grants of the contender that got fewest, to those of the one that got most.
-    pub(super) fn share(&self) -> Option<Spread> {
-        let least = self.own.grants.iter().min().copied().unwrap_or(0);
-        let most = self.own.grants.iter().max().copied().unwrap_or(0);
-        Spread::of(least as f64 / most as f64)
-    }
-
-    pub(super) fn errors(&self) -> Option<Spread> {
-        Spread::of(self.own.errors as f64)
-    }
-
-    /// How long writers waited, or the others, in all turns: the 50th and the 99th percentile, and the longest.
-    pub(super) fn waits(&self, whose: usize) -> [Option<Spread>; 3] {
-        let mut all = self.own.waits_us[whose].clone();
-        let is_empty = all.is_empty();
-        percentiles(&mut all).map(|wait| Spread::of(wait).filter(|_| !is_empty))
-    }
+/// A turn; the nanoseconds of the server meanwhile, its connections, and the memory of the processes.
+fn measured(server: &Server, team: &mut Team, seconds: f64) -> Result<(Turn, [f64; 3]), String> {
+    let before = server_cpu(server.pid());
+    team.begin(seconds)?;
+    thread::sleep(Duration::from_secs_f64(seconds / 2.0));
+    // Less the one that asks.
+    let connections = number(server, "clients", "connected_clients") - 1.0;
+    let memory = team.ids().map(memory_of_process).sum();
+    let turn = team.end(seconds)?;
+    let spent = server_cpu(server.pid()).saturating_sub(before);
+    Ok((turn, [spent.as_nanos() as f64, connections, memory]))
 }

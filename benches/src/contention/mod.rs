@@ -1,24 +1,26 @@
 //! Contests for locks: this project's client in each language, its commands alone, and the locks of popular client
-//! libraries. Every contestant is a program of contenders (benches/ and [`contender`]) with a server of its own.
+//! libraries. Every contestant is a team of contenders with a server of its own.
 
-pub(crate) mod contender;
 mod contestant;
 mod goals;
-mod turn;
 
+use std::collections::BTreeMap;
 use std::thread::{self, ScopedJoinHandle};
 
-use crate::part::Part;
+use crate::contenders::{Languages, Task, languages};
+use crate::part::{Goal, Panel, Part};
 use crate::scale::Scale;
 use crate::servers::Program;
-use crate::stats::order;
+use crate::stats::interleave;
 use crate::table::Table;
-use crate::toolchains::{self, Language};
-use contestant::{
-    CONNECTIONS, CPU, Cell, Contestant, GRANTS, Id, Languages, MEDIAN, MEMORY, OURS, P99, Row,
-    WRITES,
-};
+use contestant::{Contestant, FIGURES, Finished, POOL};
 use goals::Wanted;
+
+/// The language and the way, which identify a row.
+type Id = (&'static str, &'static str);
+
+/// This project's client, in each language.
+const OURS: &str = "client";
 
 /// One contest: who contends for which locks, and which figures its table shows.
 struct Contest {
@@ -30,17 +32,14 @@ struct Contest {
     /// Of each process.
     contenders: usize,
     locks: usize,
-    held_ms: Option<usize>,
-    /// A turn is so many times as long as in the scale, because waits are long.
+    held_ms: u32,
+    /// A turn is so many times as long as usual, because waits are long.
     longer: f64,
-    columns: &'static [Column],
+    columns: &'static [&'static str],
     /// The way that others are compared with.
     base: &'static str,
     goals: &'static [Wanted],
 }
-
-/// A column: its title, and its cell of a row.
-type Column = (&'static str, Cell);
 
 /// The contestants of a language stand together, and take turns one right after the other.
 #[rustfmt::skip]
@@ -93,43 +92,41 @@ const PERMITS: &[(Id, &str)] = &[
 const CLIENT: &str = "This project's client on Jedis";
 const COMMANDS: &str = "Jedis: its commands alone";
 
-const EXCLUSIVE: &[Column] = &[
-    ("grants/s", |row| row.figure(GRANTS)),
-    ("of ours", |row| row.over(GRANTS)),
-    ("CPU us/grant", |row| row.figure(CPU)),
-    ("of ours", |row| row.over(CPU)),
-    ("hand-off us", |row| row.figure(MEDIAN)),
-    ("p99 us", |row| row.figure(P99)),
-    ("longest wait ms", |row| {
-        row.waits(0)[2].map(|wait| wait.scaled(1000.0))
-    }),
-    ("least/most", |row| row.share()),
-    ("errors", |row| row.errors()),
+const EXCLUSIVE: &[&str] = &[
+    "grants/s",
+    "of ours",
+    "CPU us/grant",
+    "of ours",
+    "hand-off us",
+    "p99 us",
+    "longest wait ms",
+    "least/most",
+    "errors",
 ];
 
-const TASKS: &[Column] = &[
-    ("connections", |row| row.figure(CONNECTIONS)),
-    ("MiB", |row| row.figure(MEMORY)),
-    ("of ours", |row| row.over(MEMORY)),
-    ("grants/s", |row| row.figure(GRANTS)),
-    ("of ours", |row| row.over(GRANTS)),
-    ("least/most", |row| row.share()),
-    ("errors", |row| row.errors()),
+const TASKS: &[&str] = &[
+    "connections",
+    "MiB",
+    "of ours",
+    "grants/s",
+    "of ours",
+    "least/most",
+    "errors",
 ];
 
-const SHARED: &[Column] = &[
-    ("grants/s", |row| row.figure(GRANTS)),
-    ("of ours", |row| row.over(GRANTS)),
-    ("CPU us/grant", |row| row.figure(CPU)),
-    ("of ours", |row| row.over(CPU)),
-    ("writes, % of grants", |row| row.figure(WRITES)),
-    ("writers' wait p50 us", |row| row.waits(0)[0]),
-    ("writers' p99 us", |row| row.waits(0)[1]),
-    ("writers' MAX us", |row| row.waits(0)[2]),
-    ("others' wait p50 us", |row| row.waits(1)[0]),
-    ("others' p99 us", |row| row.waits(1)[1]),
-    ("least/most", |row| row.share()),
-    ("errors", |row| row.errors()),
+const SHARED: &[&str] = &[
+    "grants/s",
+    "of ours",
+    "CPU us/grant",
+    "of ours",
+    "writes, % of grants",
+    "writers' wait p50 us",
+    "writers' p99 us",
+    "writers' MAX us",
+    "others' wait p50 us",
+    "others' p99 us",
+    "least/most",
+    "errors",
 ];
 
 /// One process with a lock that nobody else wants.
@@ -141,7 +138,7 @@ const ONE: Contest = Contest {
     processes: 1,
     contenders: 1,
     locks: 1,
-    held_ms: None,
+    held_ms: 0,
     longer: 1.0,
     columns: EXCLUSIVE,
     base: OURS,
@@ -218,7 +215,7 @@ const CONTESTS: [Contest; 10] = [
 
 const MANY: &str = "64 contenders for one lock";
 
-const fn held(title: &'static str, ms: usize, longer: f64) -> Contest {
+const fn held(title: &'static str, ms: u32, longer: f64) -> Contest {
     Contest {
         title,
         meaning: "How long a lock lies idle between two holders, which is the hand-off: a release wakes the next \
@@ -226,7 +223,7 @@ const fn held(title: &'static str, ms: usize, longer: f64) -> Contest {
                   redlock find it free only at the next of their polls.",
         rows: LOCKS,
         contenders: 8,
-        held_ms: Some(ms),
+        held_ms: ms,
         longer,
         goals: &[],
         ..ONE
@@ -254,9 +251,9 @@ const fn shared(
     }
 }
 
-/// Runs the contests whose titles have `word`, of all languages or of Rust and these only.
-pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String], word: &str) -> Part {
-    let languages = languages(only);
+/// Runs the contests whose titles have `word`.
+pub(crate) fn measure(program: &Program, scale: Scale, word: &str) -> Part {
+    let languages = languages(&["rust", "java", "python", "go", "node"]);
     let mut part = Part::default();
     let built = languages.values().flatten();
     part.facts = built
@@ -266,73 +263,117 @@ pub(crate) fn measure(program: &Program, scale: &Scale, only: &[String], word: &
         .iter()
         .filter(|contest| contest.title.contains(word));
     for contest in wanted {
-        let contestants = contest.run(program, scale, &languages);
-        part.tables.push(contest.table(program, &contestants));
-        part.goals.extend(goals::goals(&contestants, contest.goals));
+        let all = contest.run(program, scale, &languages);
+        let table = contest.table(program, &all);
+        part.goals.extend(contest.goals(&all, &table));
         if contest.title == MANY {
-            part.panels = goals::panels(program, &contestants);
+            part.panels = contest.panels(program, &table);
         }
+        part.tables.push(table);
     }
     part
 }
 
-fn languages(only: &[String]) -> Languages {
-    let wanted = |name: &&str| only.is_empty() || only.iter().any(|one| one == name);
-    let built = ["java", "python", "go", "node"].into_iter().filter(wanted);
-    let built = built.map(|name| (name, toolchains::build(name)));
-    let own = ("rust", Language::own(contender::ROLE));
-    std::iter::once(own).chain(built).collect()
-}
-
 impl Contest {
+    fn task<'a>(&self, (language, way): Id, key: &'a str) -> Task<'a> {
+        Task {
+            language,
+            way,
+            key,
+            contenders: self.contenders,
+            locks: self.locks,
+            held_ms: self.held_ms,
+            ..Task::ALONE
+        }
+    }
+
     /// All contestants of a language run at once. They take turns one right after the other, and each time in another
     /// order, so that a slow spell of the machine hits all that is compared.
-    fn run(&self, program: &Program, scale: &Scale, languages: &Languages) -> Vec<Contestant> {
+    fn run(&self, program: &Program, scale: Scale, languages: &Languages) -> Vec<Finished> {
         let mut all = Vec::new();
-        let seconds = scale.turn_seconds * self.longer;
+        let seconds = scale.of(0.15, 0.3) * self.longer;
         for group in self.rows.chunk_by(|a, b| a.0.0 == b.0.0) {
-            let language = group[0].0.0;
-            if !languages.contains_key(language) {
-                continue;
-            }
+            let name = group[0].0.0;
+            // A JVM needs time to compile; the others' first turn is warm-up enough.
+            let warm_up = if name == "java" {
+                scale.of(1.0, 2.0)
+            } else {
+                0.0
+            };
             let mut contestants: Vec<_> = thread::scope(|scope| {
-                let start =
-                    |&row| scope.spawn(move || Contestant::start(row, self, program, languages));
+                let start = |&row| {
+                    scope.spawn(move || Contestant::start(row, self, program, languages, warm_up))
+                };
                 let started: Vec<_> = group.iter().map(start).collect();
                 let started = started.into_iter().map(ScopedJoinHandle::join);
                 started.map(|one| one.expect("a contestant")).collect()
             });
-            for contestant in &mut contestants {
-                // A JVM needs time to compile; the others' first turn is warm-up enough.
-                let is_java = language == "java";
-                let first = if is_java { scale.warm_up_seconds } else { 0.0 };
-                contestant.turn(seconds.max(first), false);
-            }
-            for number in 0..scale.turns {
-                for index in order(number, contestants.len()) {
-                    contestants[index].turn(seconds, true);
-                }
-            }
-            contestants.iter_mut().for_each(Contestant::stop);
-            all.append(&mut contestants);
+            let figures = interleave(scale.of(5, 11), &mut contestants, |contestant| {
+                contestant.turn(seconds)
+            });
+            let finished = contestants.into_iter().zip(figures);
+            all.extend(finished.map(|(contestant, figures)| contestant.finish(figures)));
         }
         all
     }
 
-    fn table(&self, program: &Program, all: &[Contestant]) -> Table {
-        let titles: Vec<_> = self.columns.iter().map(|(title, _)| *title).collect();
-        let title = format!("{}: {}", self.title, program.version);
-        let mut table = Table::new(title, self.meaning, &titles);
-        for own in all {
-            if let Some(why) = &own.left_out {
-                table.left_out(own.name, why);
-                continue;
-            }
-            let base = self.base;
-            let row = Row { own, all, base };
-            let cells = self.columns.iter().map(|(_, cell)| cell(&row));
-            table.row(own.name, cells.collect());
+    /// The figures that its table shows, and the one that no table shows.
+    fn shown(&self) -> impl Iterator<Item = &'static str> {
+        let shown = self
+            .columns
+            .iter()
+            .filter(|title| !title.starts_with("of "));
+        shown.copied().chain([POOL])
+    }
+
+    fn table(&self, program: &Program, all: &[Finished]) -> Table {
+        let mut table = Table::of(program, self.title, self.meaning, self.columns).quartiles();
+        for (number, own) in all.iter().enumerate() {
+            let base = (own.id.0, self.base);
+            let base = all.iter().position(|finished| finished.id == base);
+            let figures = own.figures.clone().map(|figures| {
+                let figures = FIGURES.into_iter().zip(figures);
+                let figures: BTreeMap<&str, _> = figures.collect();
+                self.shown().map(|title| figures[title].clone()).collect()
+            });
+            table.row(own.name, base.unwrap_or(number), figures);
         }
         table
+    }
+
+    fn goals(&self, all: &[Finished], table: &Table) -> Vec<Goal> {
+        let row = |id| all.iter().position(|finished| finished.id == id);
+        let goal = |&(what, limit, title, id, base): &Wanted| {
+            let found = || {
+                let (row_of, figure) = (row(id)?, self.shown().position(|shown| shown == title)?);
+                match base {
+                    Some(way) => table.ratio(row_of, figure, row((id.0, way))?),
+                    None => table.figure(row_of, figure),
+                }
+            };
+            Goal::new(what, limit, found())
+        };
+        self.goals.iter().map(goal).collect()
+    }
+
+    fn panels(&self, program: &Program, table: &Table) -> Vec<Panel> {
+        let titles = [
+            ("grants/s", "Grants a second, more is better"),
+            ("CPU us/grant", "Server CPU of a grant, less is better"),
+            ("p99 us", "p99 of a hand-off, less is better"),
+        ];
+        let panel = |(figure, title)| {
+            let figure = self.shown().position(|shown| shown == figure);
+            Panel {
+                title: format!(
+                    "{title}: {}, {}; this project's client, same language = 1",
+                    self.title, program.version
+                ),
+                bars: figure.map_or_else(Vec::new, |figure| {
+                    table.bars(figure, None, |name| name.contains("this project's client"))
+                }),
+            }
+        };
+        titles.map(panel).into()
     }
 }

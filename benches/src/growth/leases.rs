@@ -2,22 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, post};
+use testbed::{Expect, Talk, cmd};
 
 use crate::part::Part;
 use crate::ping::longest_ping_while;
 use crate::scale::Scale;
-use crate::servers::{Program, for_each, settle};
+use crate::servers::{Crowd, Program, for_each};
 use crate::stats::{interleave, percentiles};
 use crate::table::Table;
-use crate::ways::command;
+use crate::ways::call;
 
 /// Long enough that all locks are acquired before the first lease ends.
 const LEASE_MS: u32 = 500;
 const TIMES_ALONE: usize = 100;
 
-pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     Part {
         tables: vec![alone(program, scale), awaited(program, scale)],
         ..Part::default()
@@ -25,10 +24,10 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
 }
 
 /// From the end of a lease to the next grant, on an idle server.
-fn alone(program: &Program, scale: &Scale) -> Table {
+fn alone(program: &Program, scale: Scale) -> Table {
     let server = program.start();
     let (mut holder, mut waiter) = (server.connection(), server.connection());
-    let figures = interleave(scale.rounds, &mut [()], |()| {
+    let figures = interleave(scale.rounds(), &mut [()], |()| {
         let mut late: Vec<f64> = (0..TIMES_ALONE)
             .map(|_| {
                 cmd!(holder, "LOCK.ACQUIRE", "lock", "a", "PX", 5).grant();
@@ -40,31 +39,36 @@ fn alone(program: &Program, scale: &Scale) -> Table {
             .collect();
         percentiles(&mut late)
     });
-    Table::of(program, "From a lease's end to the next one's grant",
+    Table::of(
+        program,
+        "From a lease's end to the next one's grant",
         &format!("How late the server notices that a lease has ended. Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
-        &["median ms", "p99 ms", "worst ms"],
+        &[
+            "median ms",
+            "p99 ms",
+            "worst ms",
+        ],
     )
-    .rows(["LOCK.ACQUIRE BLOCK"], &figures)
+    .rows(["LOCK.ACQUIRE BLOCK"], figures)
 }
 
 /// Leases that somebody waits for, each a lock of its own.
-fn awaited(program: &Program, scale: &Scale) -> Table {
-    let count = scale.awaited_leases;
-    let max = (count * 4 / 3 + 100).to_string();
-    let server = program.builder().config("maxclients", &max).start();
-    settle(&server);
-    let mut clients: Vec<Connection> = (0..count).map(|_| server.connection()).collect();
+fn awaited(program: &Program, scale: Scale) -> Table {
+    let count = scale.of(1_000, 10_000);
+    let mut crowd = Crowd::of(program, count);
     // Doubled while a lease ends before all clients wait.
     let mut lease_ms = LEASE_MS;
-    let figures = interleave(scale.rounds, &mut [()], |()| {
+    let figures = interleave(scale.rounds(), &mut [()], |()| {
         loop {
-            if let Some(figures) = awaited_round(&server, &mut clients, lease_ms) {
+            if let Some(figures) = awaited_round(&mut crowd, lease_ms) {
                 return figures;
             }
             lease_ms *= 2;
         }
     });
-    Table::of(program, format!("{count} leases that end at once, each with a waiter"),
+    Table::of(
+        program,
+        format!("{count} leases that end at once, each with a waiter"),
         "A crash may let very many waiters in at once. Server CPU of each hand-off (the last of the wait included), the longest that another \
          client's PING took meanwhile, and how late the grants were made.",
         &[
@@ -75,24 +79,22 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
             "worst late ms",
         ],
     )
-    .rows(["locks"], &figures)
+    .rows(["locks"], figures)
 }
 
 /// `None` when the first lease ended before the last client waited.
-fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> Option<[f64; 5]> {
+fn awaited_round(Crowd { server, clients }: &mut Crowd, lease_ms: u32) -> Option<[f64; 5]> {
     let count = clients.len();
     let mut holder = server.connection();
     let begin = Instant::now();
     for_each(&mut holder, 0..count, |number| {
-        let key = format!("lock:{number}");
-        command(&["LOCK.ACQUIRE", &key, "a", "PX"], &[lease_ms])
+        call!("LOCK.ACQUIRE lock:{number} a PX {lease_ms}")
     });
     let ends: Vec<i64> = (0..count)
         .map(|number| cmd!(holder, "PEXPIRETIME", format!("lock:{number}")).int())
         .collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        let key = format!("lock:{number}");
-        post!(*client, "LOCK.ACQUIRE", key, "b", "BLOCK", 0, "EX", 60);
+        client.post(&call!("LOCK.ACQUIRE lock:{number} b BLOCK 0 EX 60"));
     }
     let in_time = begin.elapsed() < Duration::from_millis(lease_ms.into());
     let mut late: Vec<f64> = Vec::with_capacity(count);
@@ -102,7 +104,7 @@ fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> 
         }
     });
     for_each(&mut holder, 0..count, |number| {
-        command(&["LOCK.RELEASE", &format!("lock:{number}"), "b"], &[])
+        call!("LOCK.RELEASE lock:{number} b")
     });
     let [median, p99, last] = percentiles(&mut late);
     let each = longest.spent / 1000.0 / count as f64;

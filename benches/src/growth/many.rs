@@ -5,27 +5,32 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::Connection;
+use redis::{Cmd, Connection};
 use testbed::{Expect, Server, cmd};
 
 use crate::part::Part;
 use crate::ping::longest_ping_while;
-use crate::scale::{Amount, Scale};
-use crate::servers::{Program, cpu_of, for_each, number, settle};
+use crate::scale::Scale;
+use crate::servers::{Program, cpu_of, for_each, number, started};
 use crate::session::HOUR_MS;
-use crate::stats::Rounds;
+use crate::stats::interleave;
 use crate::table::Table;
-use crate::ways::{OWNER, command};
+use crate::ways::{OWNER, call};
 
-/// The kind of locks that are held: its name, the command that takes one, and the word before its lease.
-type Kind = [&'static str; 3];
+/// The kinds of locks that are held: the name, and the command that takes the lock of this number with this lease.
+type Kind = (&'static str, Take);
+type Take = fn(usize, u32) -> Cmd;
 
 const KINDS: [Kind; 2] = [
-    ["locks", "LOCK.ACQUIRE", "PX"],
-    ["keys of SET PX", "SET", "PX"],
+    ("locks", |number, lease_ms| {
+        call!("LOCK.ACQUIRE lock:{number:08} {OWNER} PX {lease_ms}")
+    }),
+    ("keys of SET PX", |number, lease_ms| {
+        call!("SET lock:{number:08} {OWNER} PX {lease_ms}")
+    }),
 ];
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: &[&str] = &[
     "RDB bytes",
     "AOF bytes",
     "SAVE",
@@ -37,47 +42,36 @@ const COLUMNS: [&str; 9] = [
     "worst PING ms",
 ];
 
-pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
+pub(crate) fn measure(programs: &[Program], scale: Scale) -> Part {
+    // How many are held at once, and how often that is measured.
+    let amounts: &[(usize, usize)] = scale.of(&[(100_000, 1)], &[(100_000, 3), (1_000_000, 1)]);
     Part::of_each(programs, |program| {
-        Part::new(table(program, scale.amounts), Vec::new())
+        let mut table = Table::of(
+            program,
+            "Files and expiry of many held locks",
+            "How long does a restart take, and what happens when very many leases end at once? Bytes and CPU of each, in \
+             nanoseconds: of the server's main thread, and for an AOF rewrite of the child that does it. Key of 13 bytes, \
+             owner of 36. The AOF is as commands (aof-use-rdb-preamble no), else it is as large as the RDB file. The server \
+             spends at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
+             is another client's meanwhile.",
+            COLUMNS,
+        );
+        for &(count, rounds) in amounts {
+            let figures = interleave(rounds, &mut { KINDS }, |(_, take)| {
+                life(program, *take, count)
+            });
+            table = table.rows(KINDS.map(|(name, _)| format!("{count} {name}")), figures);
+        }
+        Part::new(table, Vec::new())
     })
 }
 
-fn table(program: &Program, amounts: &[Amount]) -> Table {
-    let mut table = Table::of(
-        program,
-        "Files and expiry of many held locks",
-        "How long does a restart take, and what happens when very many leases end at once? Bytes and CPU of each, in \
-         nanoseconds: of the server's main thread, and for an AOF rewrite of the child that does it. Key of 13 bytes, \
-         owner of 36. The AOF is as commands (aof-use-rdb-preamble no), else it is as large as the RDB file. The server \
-         spends at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
-         is another client's meanwhile.",
-        &COLUMNS,
-    );
-    for &(locks, rounds) in amounts {
-        let mut figures: [[Rounds; COLUMNS.len()]; KINDS.len()] = Default::default();
-        for _ in 0..rounds {
-            for (kind, figures) in KINDS.iter().zip(&mut figures) {
-                for (kept, figure) in figures.iter_mut().zip(life(program, kind, locks)) {
-                    kept.push(figure);
-                }
-            }
-        }
-        table = table.rows(KINDS.map(|[name, ..]| format!("{locks} {name}")), &figures);
-    }
-    table
-}
-
 /// All that happens to so many of a kind, on a server of their own.
-fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
-    let builder = program.builder().config("aof-use-rdb-preamble", "no");
-    let server = builder.start();
-    settle(&server);
+fn life(program: &Program, take: Take, count: usize) -> [f64; COLUMNS.len()] {
+    let server = started(program.builder().config("aof-use-rdb-preamble", "no"));
     let mut connection = server.connection();
     let began = Instant::now();
-    for_each(&mut connection, 0..count, |number| {
-        take(kind, number, HOUR_MS)
-    });
+    for_each(&mut connection, 0..count, |number| take(number, HOUR_MS));
     let filling = began.elapsed();
     let saved = cpu_of(&server, || cmd!(connection, "SAVE").okay());
     let rdb = size_of(&server.dir().join("dump.rdb"));
@@ -95,27 +89,13 @@ fn life(program: &Program, kind: &Kind, count: usize) -> [f64; COLUMNS.len()] {
     let aof_loaded = cpu_of(&server, || cmd!(connection, "DEBUG", "LOADAOF").okay());
     assert_eq!(held(&mut connection), count, "loaded from the AOF");
 
-    let (ended, gone, ping) = expire(&server, &mut connection, kind, count, filling);
-    let each = |sum: f64| sum / count as f64;
+    let (ended, gone, ping) = expire(&server, &mut connection, take, count, filling);
+    let sums = [rdb, aof, saved, rdb_loaded, rewritten, aof_loaded, ended];
+    let [rdb, aof, saved, rdb_loaded, rewritten, aof_loaded, ended] =
+        sums.map(|sum| sum / count as f64);
     [
-        each(rdb),
-        each(aof),
-        each(saved),
-        each(rdb_loaded),
-        each(rewritten),
-        each(aof_loaded),
-        each(ended),
-        gone,
-        ping,
+        rdb, aof, saved, rdb_loaded, rewritten, aof_loaded, ended, gone, ping,
     ]
-}
-
-fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
-    let [_, name, px] = *kind;
-    command(
-        &[name, &format!("lock:{number:08}"), OWNER, px],
-        &[lease_ms],
-    )
 }
 
 fn held(connection: &mut Connection) -> usize {
@@ -144,7 +124,7 @@ fn rewrite(server: &Server, connection: &mut Connection) -> f64 {
 fn expire(
     server: &Server,
     connection: &mut Connection,
-    kind: &Kind,
+    take: Take,
     count: usize,
     filling: Duration,
 ) -> (f64, f64, f64) {
@@ -155,7 +135,7 @@ fn expire(
         let end = Instant::now() + lease;
         for_each(connection, 0..count, |number| {
             let left = end.saturating_duration_since(Instant::now()).as_millis();
-            take(kind, number, (left as u32).max(1))
+            take(number, (left as u32).max(1))
         });
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {

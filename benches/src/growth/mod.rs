@@ -12,7 +12,7 @@ use crate::servers::Program;
 pub(crate) use many::measure as many;
 
 /// The parts on one server.
-pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
+pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
     let units = units::measure(program, scale);
     let queue = queue::measure(program, scale);
     units.and(queue).and(leases::measure(program, scale))

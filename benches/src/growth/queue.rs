@@ -2,189 +2,148 @@
 
 use std::time::Instant;
 
-use redis::Connection;
-use testbed::{Expect, Server, Talk, eventually, server_cpu};
+use testbed::{Expect, Talk, server_cpu};
 
-use crate::part::{Bar, Goal, Panel, Part};
+use crate::part::Limit::AtMost;
+use crate::part::{Goal, Panel, Part};
 use crate::passed::Passed;
 use crate::scale::Scale;
-use crate::servers::{Program, number, open_files_allowed, settle};
+use crate::servers::{Crowd, Program, clients_allowed};
 use crate::session::post_all;
-use crate::stats::{Rounds, order, percentiles};
+use crate::stats::{interleave_slices, percentiles};
 use crate::table::Table;
 
 const WAITERS: [usize; 4] = [10, 100, 1_000, 10_000];
+/// The queue that the others are compared with.
+const BASE: usize = 1;
 /// Hand-offs of a queue before the next queue runs.
 const SLICE: usize = 500;
 const KEY: &str = "queue";
 
-pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+const COLUMNS: &[&str] = &["us a hand-off", "of 100 waiters", "us to the grant"];
+
+pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     let mut table = Table::of(
         program,
         "A hand-off, by the waiters in the queue",
         "Whether a long queue makes a hand-off dearer. Server CPU of a release, the next one's grant and the releaser's new wait; its ratio to \
          that with 100 waiters; and how long the next one's grant takes to come, client included.",
-        &["us a hand-off", "of 100 waiters", "us to the grant"],
+        COLUMNS,
     );
-    let limit = open_files_allowed();
-    let (mut queues, mut too_long) = (Vec::new(), Vec::new());
-    let mut needed = 100;
-    for waiters in WAITERS {
-        needed += waiters;
-        if needed < limit {
-            let queue = Queue::new(program, waiters);
-            queues.push(queue);
-        } else {
-            too_long.push(waiters);
+    // All queues are there at once.
+    let allowed = clients_allowed();
+    let mut all = 0;
+    let is_allowed = WAITERS.map(|waiters| {
+        all += waiters + 1;
+        all <= allowed
+    });
+    let wanted = WAITERS.into_iter().zip(is_allowed);
+    let wanted = wanted.filter_map(|(waiters, is_allowed)| is_allowed.then_some(waiters));
+    let mut queues: Vec<Queue> = wanted.map(|waiters| Queue::new(program, waiters)).collect();
+    let both = [
+        (Passed::Lock, "LOCK.RELEASE and LOCK.ACQUIRE BLOCK"),
+        (Passed::Baton, "RPUSH and BLPOP"),
+    ];
+    for (first, (passed, name)) in (0..).step_by(WAITERS.len()).zip(both) {
+        for queue in &mut queues {
+            queue.enter(passed);
+        }
+        let slices = scale.of(1, 32);
+        let figures = interleave_slices(scale.rounds(), slices, &mut queues, |queue| {
+            queue.rotate(passed)
+        });
+        for queue in &mut queues {
+            queue.leave(passed);
+        }
+        let mut figures = figures.into_iter();
+        for (waiters, is_allowed) in WAITERS.into_iter().zip(is_allowed) {
+            let why = || format!("{allowed} clients are allowed here (ulimit -n)");
+            let figures = is_allowed.then(|| figures.next().expect("those of each queue"));
+            table.row(
+                format!("{name}, {waiters}"),
+                first + BASE,
+                figures.ok_or_else(why),
+            );
         }
     }
-    let both = [Passed::Lock, Passed::Baton];
-    let mut figures = both.map(|_| vec![<[Rounds; 2]>::default(); queues.len()]);
-    for round in 0..=scale.rounds {
-        for index in order(round, both.len()) {
-            let costs = compare(&mut queues, both[index], scale.hand_offs);
-            // The first round does not count.
-            if round > 0 {
-                for ([cpu, latency], (spent, waited)) in figures[index].iter_mut().zip(costs) {
-                    cpu.push(spent);
-                    latency.push(waited);
-                }
-            }
-        }
-    }
-    let mut part = Part::default();
-    let mut bars = Vec::new();
-    let names = ["LOCK.RELEASE and LOCK.ACQUIRE BLOCK", "RPUSH and BLPOP"];
-    for ((passed, name), figures) in both.into_iter().zip(names).zip(&figures) {
-        let of: Vec<(usize, &[Rounds; 2])> = WAITERS.into_iter().zip(figures).collect();
-        let base = of.iter().find(|(waiters, _)| *waiters == 100);
-        for (waiters, [cpu, latency]) in &of {
-            let ratio = base.and_then(|(_, [base, _])| cpu.over(base).spread());
-            let name = format!("{name}, {waiters}");
-            table.row(name.clone(), vec![cpu.spread(), ratio, latency.spread()]);
-            let ours = passed == Passed::Lock;
-            bars.extend(ratio.map(|ratio| Bar { name, ratio, ours }));
-            if ours && *waiters == 10_000 {
-                part.goals.push(Goal::at_most(
-                    "hand-off CPU with 10000 waiters of that with 100",
-                    1.2,
-                    ratio,
-                ));
-            }
-        }
-        for waiters in &too_long {
-            let why = format!("{limit} open files are allowed here (ulimit -n)");
-            table.left_out(format!("{name}, {waiters}"), why);
-        }
-    }
-    part.tables.push(table);
-    part.panels.push(Panel {
+    let what = "hand-off CPU with 10000 waiters of that with 100";
+    let goal = Goal::new(what, AtMost(1.2), table.over(WAITERS.len() - 1, 0));
+    let panel = Panel {
         title: format!(
             "Server CPU of a hand-off by waiters in the queue, {}; 100 waiters = 1",
             program.version
         ),
-        bars,
-    });
-    part
-}
-
-/// For each queue the server CPU of a hand-off and the time until the grant, in microseconds. The slices
-/// are so short that what disturbs the machine affects all queues.
-fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, f64)> {
-    for queue in &mut *queues {
-        queue.enter(passed);
-        queue.rotate(passed, hand_offs / 4);
-    }
-    let mut spent = vec![0.0; queues.len()];
-    let mut waited = vec![Vec::new(); queues.len()];
-    for slice in 0..hand_offs / SLICE {
-        for index in order(slice, queues.len()) {
-            let queue = &mut queues[index];
-            let before = server_cpu(queue.server.pid());
-            waited[index].extend(queue.rotate(passed, SLICE));
-            let after = server_cpu(queue.server.pid());
-            spent[index] += after.saturating_sub(before).as_nanos() as f64;
-        }
-    }
-    for queue in &mut *queues {
-        queue.leave(passed);
-    }
-    let count = hand_offs / SLICE * SLICE;
-    let cost = |(spent, mut waited): (f64, Vec<f64>)| {
-        let [median, ..] = percentiles(&mut waited);
-        (spent / count as f64 / 1000.0, median)
+        bars: table.bars(0, None, |name| name.starts_with("LOCK.")),
     };
-    spent.into_iter().zip(waited).map(cost).collect()
+    Part {
+        panels: vec![panel],
+        ..Part::new(table, vec![goal])
+    }
 }
 
 /// Clients that pass something on, in the order in which they ask for it.
 struct Queue {
-    server: Server,
-    clients: Vec<Connection>,
+    crowd: Crowd,
     holder: usize,
 }
 
 impl Queue {
     fn new(program: &Program, waiters: usize) -> Self {
-        let max = (waiters * 4 / 3 + 50).max(1000).to_string();
-        let server = program.builder().config("maxclients", &max).start();
-        settle(&server);
-        let clients = (0..=waiters).map(|_| server.connection()).collect();
         Self {
-            server,
-            clients,
+            crowd: Crowd::of(program, waiters + 1),
             holder: 0,
         }
     }
 
     /// All clients join the queue, one after the other, since the server reads many connections in any order.
     fn enter(&mut self, passed: Passed) {
-        passed.free(&mut self.server.connection(), KEY);
-        let first = &mut self.clients[0];
-        first.post(&passed.ask(KEY, 0));
-        passed.got(first);
+        passed.free(&mut self.crowd.server.connection(), KEY);
+        let clients = &mut self.crowd.clients;
+        clients[0].post(&passed.ask(KEY, 0));
+        clients[0].receive().value();
         self.holder = 0;
-        for (number, client) in self.clients.iter_mut().enumerate().skip(1) {
+        for (number, client) in clients.iter_mut().enumerate().skip(1) {
             // The server reads both at once: when it answers the first, it has the second.
             post_all(client, &[redis::cmd("PING"), passed.ask(KEY, number)]);
             client.receive().value();
         }
-        let all = self.clients.len() - 1;
-        eventually(
-            || number(&self.server, "clients", "blocked_clients") as usize == all,
-            "all to wait",
-        );
+        self.crowd.until_blocked(self.crowd.clients.len() - 1);
     }
 
-    /// So many clients pass it on and join again. Returns the time of each hand-off.
-    fn rotate(&mut self, passed: Passed, times: usize) -> Vec<f64> {
-        let mut latencies = Vec::with_capacity(times);
-        for _ in 0..times {
+    /// Many clients pass it on and join again. The server CPU of each, and the median time of a hand-off, in
+    /// microseconds.
+    fn rotate(&mut self, passed: Passed) -> [f64; 2] {
+        let mut times = Vec::with_capacity(SLICE);
+        let pid = self.crowd.server.pid();
+        let before = server_cpu(pid);
+        for _ in 0..SLICE {
             let holder = self.holder;
-            latencies.push(self.pass_on(passed));
-            self.clients[holder].post(&passed.ask(KEY, holder));
+            times.push(self.pass_on(passed));
+            self.crowd.clients[holder].post(&passed.ask(KEY, holder));
         }
-        latencies
+        let spent = server_cpu(pid).saturating_sub(before);
+        let [median, ..] = percentiles(&mut times);
+        [spent.as_nanos() as f64 / 1000.0 / SLICE as f64, median]
     }
 
     /// Passes it on until nobody waits.
     fn leave(&mut self, passed: Passed) {
-        for _ in 1..self.clients.len() {
+        for _ in 1..self.crowd.clients.len() {
             self.pass_on(passed);
         }
         let last = passed.pass_on(KEY, self.holder);
-        self.clients[self.holder].send(&last).int();
+        self.crowd.clients[self.holder].send(&last).int();
     }
 
     /// Passes it on to the next client. Returns the time until that has it, in microseconds.
     fn pass_on(&mut self, passed: Passed) -> f64 {
-        let next = (self.holder + 1) % self.clients.len();
-        let call = passed.pass_on(KEY, self.holder);
+        let clients = &mut self.crowd.clients;
+        let next = (self.holder + 1) % clients.len();
         let start = Instant::now();
-        self.clients[self.holder].post(&call);
-        passed.got(&mut self.clients[next]);
+        clients[self.holder].post(&passed.pass_on(KEY, self.holder));
+        clients[next].receive().value();
         let micros = start.elapsed().as_nanos() as f64 / 1000.0;
-        self.clients[self.holder].receive().int();
+        clients[self.holder].receive().int();
         self.holder = next;
         micros
     }

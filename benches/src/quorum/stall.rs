@@ -3,32 +3,18 @@
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use testbed::{Expect, Server, cmd};
 
-use super::{WAYS, Way, servers};
-use crate::process::Process;
+use super::{WAYS, servers};
+use crate::contenders::{Languages, Task, Team};
 use crate::scale::Scale;
 use crate::servers::Program;
 use crate::table::Table;
-use crate::toolchains::Language;
 
 const LEASE: Duration = Duration::from_millis(400);
-const TIMEOUT: Duration = Duration::from_secs(30);
+const KEY: &str = "stall";
 
-const COLUMNS: [&str; 4] = ["stalls", "late writes taken", "refused", "work lost"];
-
-/// The counts of the outcomes.
-#[derive(Default)]
-struct Sums {
-    stalls: usize,
-    taken: usize,
-    refused: usize,
-    /// The next holder's write was overwritten.
-    lost: usize,
-}
-
-pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, String>) -> Table {
+pub(super) fn table(program: &Program, scale: Scale, languages: &Languages) -> Table {
     let servers = servers(program);
     let register = program.start();
     let mut table = Table::of(
@@ -37,72 +23,66 @@ pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, Stri
         "Whether a holder that has lost its lock can still write. A holder's process is stopped (SIGSTOP). After the lease another one gets the lock and writes. Then \
          the first continues and writes too. The register accepts no token lower than its last; redsync \
          has no token, so all its writes are accepted.",
-        &COLUMNS,
-    );
+        &["stalls", "late writes taken", "refused", "work lost"],
+    )
+    .counts();
     // The quick one would make no difference here.
-    let ways = WAYS.iter().filter(|(way, _)| *way != Way::RedsyncQuick);
-    for (way, name) in ways {
-        let sums = [0, 1]
-            .map(|number| way.start(&servers, &register, go, &format!("stall-{number}")))
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()
-            .and_then(|mut pair| stalls(&mut pair, &register, scale.stalls));
-        match sums {
-            Ok(sums) => {
-                let counts = [sums.stalls, sums.taken, sums.refused, sums.lost];
-                table.count(*name, counts.into());
+    for (language, way, name) in &WAYS[..2] {
+        let task = Task {
+            language,
+            way,
+            key: KEY,
+            lease_ms: LEASE.as_millis() as u32,
+            register: Some(&register),
+            ..Task::ALONE
+        };
+        let times = scale.of(3, 20);
+        let pair = Team::start(languages, 2, &servers, &task).map(Team::alone);
+        match pair.and_then(|mut pair| taken(&mut pair, &register, times)) {
+            Ok(taken) => {
+                // A late write that is taken overwrites that of the next holder.
+                let counts = [times, taken, times - taken, taken];
+                table.once(*name, &counts.map(|count| count as f64));
             }
-            Err(why) => table.left_out(*name, why),
+            Err(why) => table.row(*name, 0, Err(why)),
         }
     }
     table
 }
 
-fn stalls(pair: &mut [Process], register: &Server, times: usize) -> Result<Sums, String> {
-    let mut sums = Sums::default();
+/// How many late writes of so many stalls are taken.
+fn taken(pair: &mut [Team], register: &Server, times: usize) -> Result<usize, String> {
+    let mut taken = 0;
     cmd!(register.connection(), "FLUSHALL").okay();
     for _ in 0..times {
-        let (first, next) = pair.split_at_mut(1);
-        let written = stall(&mut first[0], &mut next[0])?;
-        sums.stalls += 1;
-        match written.as_str() {
-            "taken" => sums.taken += 1,
-            "refused" => sums.refused += 1,
-            other => return Err(format!("it says {other:?}")),
-        }
-        let text = cmd!(register.connection(), "HGET", "stall", "text").text();
-        sums.lost += usize::from(text != "next");
+        let [first, next] = pair else {
+            return Err("two contenders are needed".to_owned());
+        };
+        taken += usize::from(stall(first, next, register)?);
         pair.reverse();
     }
-    Ok(sums)
+    Ok(taken)
 }
 
-/// Returns the register's answer to the write of the stopped holder.
-fn stall(first: &mut Process, next: &mut Process) -> Result<String, String> {
-    let lock = format!("lock stall {}", LEASE.as_millis());
-    ask(first, &lock)?;
-    signal(first, Signal::STOP)?;
+/// Whether the register takes the write of the stopped holder. Each has the lock once in a turn.
+fn stall(first: &mut Team, next: &mut Team, register: &Server) -> Result<bool, String> {
+    let written = || cmd!(register.connection(), "HGET", "register", "text").text();
+    let of = |team: &Team| team.ids().next().map(|id| id.to_string());
+    first.begin(0.0)?;
+    first.expect("held")?;
+    first.signal("STOP")?;
     // It reads this when it is continued.
-    first.send("write stall first")?;
+    first.tell("write")?;
     thread::sleep(LEASE);
-    ask(next, &lock)?;
-    let written = ask(next, "write stall next")?;
-    signal(first, Signal::CONT)?;
-    if written != "taken" {
-        return Err(format!("the next one's write is {written}"));
+    next.begin(0.0)?;
+    next.expect("held")?;
+    next.tell("write")?;
+    next.end(0.0)?;
+    let before = Some(written());
+    first.signal("CONT")?;
+    first.end(0.0)?;
+    if before != of(next) {
+        return Err(format!("{before:?} has written, not the next holder"));
     }
-    let late = first.receive(TIMEOUT)?;
-    ask(next, "unlock")?;
-    ask(first, "unlock")?;
-    Ok(late)
-}
-
-fn ask(process: &mut Process, line: &str) -> Result<String, String> {
-    process.send(line)?;
-    process.receive(TIMEOUT)
-}
-
-fn signal(process: &Process, signal: Signal) -> Result<(), String> {
-    let sent = kill_process(Pid::from_child(process.child()), signal);
-    sent.map_err(|error| format!("a signal: {error}"))
+    Ok(Some(written()) == of(first))
 }

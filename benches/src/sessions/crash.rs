@@ -1,56 +1,35 @@
 //! From the crash of a holder until another client can have its lock, beside Redisson's watchdog.
 
-use std::io::stdin;
-use std::process::{Command, ExitCode};
+use std::slice;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use testbed::{Expect, Server, Talk, cmd, post, waiters, within};
 
-use super::acquire;
+use crate::contenders::{Languages, Task, Team};
+use crate::part::Limit::AtMost;
 use crate::part::{Goal, Part};
-use crate::process::Process;
 use crate::scale::Scale;
 use crate::servers::Program;
-use crate::session::open_session;
-use crate::stats::{Spread, percentile};
+use crate::stats::Rounds;
 use crate::table::Table;
-use crate::toolchains::Language;
-
-/// The argument that starts this program as a holder.
-pub(crate) const ROLE: &str = "hold-a-lock-in-a-session";
 
 const LEASE_MS: u32 = 2_000;
 /// The lease of Redisson's watchdog, as it ships.
 const WATCHDOG_MS: u32 = 30_000;
 const PATIENCE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Holds a lock of the server at this port in a session until its input ends or it is killed.
-pub(crate) fn hold(port: &str, key: &str) -> ExitCode {
-    let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"));
-    let Ok(mut connection) = client.and_then(|client| client.get_connection()) else {
-        return ExitCode::FAILURE;
-    };
-    let session = open_session(&mut connection);
-    let grant = connection.send(&acquire(session, key, "holder", LEASE_MS));
-    println!("{}", grant.grant().token);
-    for _ in stdin().lines() {}
-    ExitCode::SUCCESS
-}
-
-pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale: &Scale) -> Part {
-    let own = Language::own(ROLE).expect("this program");
-    let ours = all(program, scale.crashes, LEASE_MS, &own, &[]);
+pub(super) fn measure(program: &Program, languages: &Languages, scale: Scale) -> Part {
+    let [crashes, watchdog_crashes] = [scale.of(10, 40), scale.of(3, 10)];
     let mut about = format!(
-        "How long others wait after a crash: a lease, which is short because the server renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {} have a lease of \
+        "How long others wait after a crash: a lease, which is short because the server renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {crashes} have a lease of \
          {LEASE_MS} ms each, and it ends with the next client's grant.",
-        scale.crashes
     );
-    if java.is_ok() {
+    if languages["java"].is_ok() {
         let theirs = format!(
-            " {} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends \
+            " {watchdog_crashes} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends \
              when the key is gone.",
-            scale.watchdog_crashes
         );
         about.push_str(&theirs);
     }
@@ -60,55 +39,75 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
         &about,
         &["least s", "median s", "most s"],
     );
-    table.row("LOCK.ACQUIRE SESSION", ours.map(Spread::of).to_vec());
-    let name = "Redisson: RLock";
-    match java {
-        Ok(java) => {
-            let crashes = scale.watchdog_crashes;
-            let theirs = all(program, crashes, WATCHDOG_MS, java, &["watchdog"]);
-            table.row(name, theirs.map(Spread::of).to_vec());
-        }
-        Err(why) => table.left_out(name, why),
+    // Redisson's watchdog renews a lock without a lease.
+    let ours = Task {
+        held_ms: HOUR.as_millis() as u32,
+        lease_ms: LEASE_MS,
+        ..Task::ALONE
+    };
+    let theirs = Task {
+        language: "java",
+        way: "rlock",
+        lease_ms: 0,
+        ..ours
+    };
+    let rows = [
+        ("LOCK.ACQUIRE SESSION", ours, LEASE_MS, crashes),
+        ("Redisson: RLock", theirs, WATCHDOG_MS, watchdog_crashes),
+    ];
+    for (name, task, lease_ms, crashes) in rows {
+        let seconds = all(program, languages, task, lease_ms, crashes);
+        table.row(
+            name,
+            0,
+            seconds.map(|seconds| seconds.map(Rounds::from).into()),
+        );
     }
     let what = "s from a crash to the next grant, lease of 2 s, most";
-    Part::new(table, vec![Goal::at_most(what, 2.1, Spread::of(ours[2]))])
+    let goal = Goal::new(what, AtMost(2.1), table.figure(0, 2));
+    Part::new(table, vec![goal])
 }
 
 /// The least, the median and the most seconds of so many crashes, at every moment between two renewals.
 fn all(
     program: &Program,
-    crashes: usize,
+    languages: &Languages,
+    task: Task<'_>,
     lease_ms: u32,
-    language: &Language,
-    words: &[&str],
-) -> [f64; 3] {
+    crashes: usize,
+) -> Result<[f64; 3], String> {
     let server = &program.start();
-    let mut seconds: Vec<f64> = thread::scope(|scope| {
+    let seconds: Vec<_> = thread::scope(|scope| {
         let crashes: Vec<_> = (0..crashes)
             .map(|number| {
                 let after = number as f64 / crashes as f64 * f64::from(lease_ms) / 3000.0;
                 scope.spawn(move || {
-                    let key = format!("lock:{number}");
-                    let mut holder = language.command();
-                    holder.args(words).arg(server.port().to_string()).arg(&key);
-                    crash(server, &key, holder, 1.0 + after)
+                    let key = format!("crash-{number}");
+                    let task = Task { key: &key, ..task };
+                    let holder = Team::start(languages, 1, slice::from_ref(server), &task)?;
+                    crash(server, &format!("{key}:0"), holder, 1.0 + after)
                 })
             })
             .collect();
         let crashes = crashes.into_iter();
         crashes
             .map(|crash| crash.join().expect("a crash"))
-            .collect()
+            .collect::<Result<_, String>>()
+    })?;
+    let seconds = seconds.into_iter().fold(Rounds::default(), |mut all, one| {
+        all.push(one);
+        all
     });
-    seconds.sort_by(f64::total_cmp);
-    [0.0, 0.5, 1.0].map(|part| percentile(&seconds, part))
+    let spread = seconds.spread().ok_or("no crash")?;
+    Ok([spread.low, spread.median, spread.high])
 }
 
 /// The seconds from the kill until another can have the lock.
-fn crash(server: &Server, key: &str, mut command: Command, held_for: f64) -> f64 {
-    let holder = Process::start(&mut command, key).expect("a holder");
-    holder.receive(PATIENCE).expect("that it has the lock");
+fn crash(server: &Server, key: &str, mut holder: Team, held_for: f64) -> Result<f64, String> {
+    holder.begin(HOUR.as_secs_f64())?;
     let mut other = server.connection();
+    let held = || cmd!(other, "EXISTS", key).int() == 1;
+    within(PATIENCE, held, "a holder");
     let ours = cmd!(other, "TYPE", key).text() == "RedisLock";
     let mut next = server.connection();
     if ours {
@@ -123,11 +122,8 @@ fn crash(server: &Server, key: &str, mut command: Command, held_for: f64) -> f64
     if ours {
         next.receive().grant();
     } else {
-        within(
-            PATIENCE,
-            || cmd!(other, "EXISTS", key).int() == 0,
-            "its end",
-        );
+        let free = || cmd!(other, "EXISTS", key).int() == 0;
+        within(PATIENCE, free, "its end");
     }
-    start.elapsed().as_secs_f64()
+    Ok(start.elapsed().as_secs_f64())
 }

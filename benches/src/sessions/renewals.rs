@@ -3,22 +3,17 @@
 use std::thread;
 use std::time::Duration;
 
-use redis::Connection;
 use testbed::Server;
 
-use super::acquire;
+use crate::part::Limit::AtMost;
 use crate::part::{Goal, Part};
 use crate::ping::longest_ping_while;
-use crate::scale::Scale;
-use crate::servers::{Program, Setting, cpu_of, for_each, number, open_files_allowed, settle};
-use crate::session::open_session;
-use crate::stats::Spread;
+use crate::servers::{Program, Setting, clients_allowed, cpu_of, for_each, number, started};
+use crate::session::Session;
 use crate::table::Table;
-use crate::ways::{LEASE_MS, OWNER};
+use crate::ways::{LEASE_MS, OWNER, call};
 
 const GRANTS: usize = 100_000;
-/// Open files besides one for each session's connection.
-const OTHER_FILES: usize = 200;
 /// All are renewed once in this time.
 const THIRD: Duration = Duration::from_millis(LEASE_MS as u64 / 3);
 
@@ -31,8 +26,8 @@ const KINDS: [(usize, usize, bool); 5] = [
     (GRANTS, 10_000, true),
 ];
 
-pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
-    let seconds = (THIRD * scale.renewals).as_secs();
+pub(super) fn measure(program: &Program) -> Part {
+    let seconds = THIRD.as_secs();
     let mut table = Table::of(
         program,
         "Grants of a session with leases of 30 s",
@@ -52,11 +47,9 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     );
     let mut goals = Vec::new();
     // As many sessions as connections may be open here.
-    let allowed = open_files_allowed().saturating_sub(OTHER_FILES);
-    for (grants, sessions, is_written) in KINDS {
+    let allowed = clients_allowed();
+    for (row, (grants, sessions, is_written)) in KINDS.into_iter().enumerate() {
         let count = sessions.min(allowed);
-        let figures = renewals(program, grants, count, is_written, scale.renewals);
-        let [percent, _, _, ping, _] = figures;
         let plural = if count == 1 { "" } else { "s" };
         let written = if is_written {
             ", AOF everysec and a replica"
@@ -64,47 +57,39 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             ""
         };
         let name = format!("{grants} grants of {count} session{plural}{written}");
+        table.once(&name, &renewals(program, grants, count, is_written));
         if grants > 0 && !is_written {
             let cpu = format!("{name}: CPU of a core");
             let longest = format!("{name}: longest PING, ms");
-            goals.push(Goal::at_most(cpu, 0.05, Spread::of(percent / 100.0)));
-            goals.push(Goal::at_most(longest, 5.0, Spread::of(ping)));
+            goals.push(Goal::new(
+                cpu,
+                AtMost(0.05),
+                table.figure(row, PART_OF_A_CORE),
+            ));
+            goals.push(Goal::new(longest, AtMost(5.0), table.figure(row, 3)));
         }
-        table.row(name, figures.map(Spread::of).to_vec());
     }
     Part::new(table, goals)
 }
 
-fn renewals(
-    program: &Program,
-    grants: usize,
-    count: usize,
-    is_written: bool,
-    times: u32,
-) -> [f64; 5] {
+/// The number of the figure that is in no column.
+const PART_OF_A_CORE: usize = 5;
+
+fn renewals(program: &Program, grants: usize, count: usize, is_written: bool) -> [f64; 6] {
     let setting = if is_written {
         Setting::AppendOnly
     } else {
         Setting::Plain
     };
-    let max = (count + OTHER_FILES).to_string();
-    let server = program
-        .builder_of(setting)
-        .config("maxclients", &max)
-        .start();
-    settle(&server);
+    let server = started(setting.of(program.builder_for(count)));
     let _replica = is_written.then(|| Setting::Replica.replica_of(&server, program));
-    let mut sessions: Vec<(Connection, i64)> = (0..count)
-        .map(|_| {
-            let mut connection = server.connection();
-            let session = open_session(&mut connection);
-            (connection, session)
-        })
-        .collect();
+    let mut sessions: Vec<Session> = (0..count).map(|_| Session::open(&server)).collect();
     let each = grants / count;
-    for (index, (connection, session)) in sessions.iter_mut().enumerate() {
-        for_each(connection, index * each..(index + 1) * each, |number| {
-            acquire(*session, &format!("lock:{number:07}"), OWNER, LEASE_MS)
+    for (index, session) in sessions.iter_mut().enumerate() {
+        let id = session.id;
+        let numbers = index * each..(index + 1) * each;
+        for_each(&mut session.connection, numbers, |number| {
+            call!("LOCK.ACQUIRE lock:{number:07} {OWNER} PX {LEASE_MS} SESSION {id}")
         });
     }
     // The renewals of those that were taken together fall into the middle of each third from now on.
@@ -112,20 +97,17 @@ fn renewals(
     let before = renewed(&server);
     let spent = cpu_of(&server, || thread::sleep(THIRD));
     let renewals = renewed(&server) - before;
-    let (mut time, mut part) = (0.0_f64, 0.0_f64);
-    for _ in 0..times {
-        let longest = longest_ping_while(&server, || thread::sleep(THIRD));
-        time = time.max(longest.time);
-        part = part.max(longest.server);
-    }
+    let longest = longest_ping_while(&server, || thread::sleep(THIRD));
     let held = number(&server, "lock", "lock_session_grants") as usize;
     assert_eq!(held, count * each, "held to the end");
     let seconds = THIRD.as_secs_f64();
+    let part = spent / 1e9 / seconds;
     [
-        spent / 1e9 / seconds * 100.0,
+        100.0 * part,
         renewals / seconds,
         spent / 1000.0 / renewals,
-        time,
+        longest.time,
+        longest.server,
         part,
     ]
 }

@@ -3,39 +3,30 @@
 use redis::{Cmd, Connection};
 
 use super::{HOUR_MS, KEY, share};
-use crate::callgrind::{same_pair, valgrind_is_here};
+use crate::callgrind::{need_valgrind, pair_of};
+use crate::part::Limit::AtMost;
 use crate::part::{Goal, Part};
 use crate::scale::Scale;
-use crate::servers::{Batch, Program, for_each};
-use crate::stats::{Spread, interleave_slices};
+use crate::servers::{Batch, Program, Setting, for_each};
+use crate::stats::{Rounds, interleave_slices};
 use crate::table::Table;
-use crate::target::target_folder;
-use crate::ways::{OWNER, command};
+use crate::ways::{OWNER, call};
 
 const BATCH: usize = 500;
 
-/// A pair on a lock with so many holders, the pair's own included.
-#[derive(Clone, Copy)]
+/// A pair on a lock with so many holders, the pair's own included: its name, and the word between owner and lease.
 struct Kind {
     name: &'static str,
-    shared: bool,
+    share: &'static str,
     holders: usize,
-}
-
-const fn kind(name: &'static str, shared: bool, holders: usize) -> Kind {
-    Kind {
-        name,
-        shared,
-        holders,
-    }
 }
 
 #[rustfmt::skip]
 const KINDS: [Kind; 4] = [
-    kind("LOCK.ACQUIRE PX + LOCK.RELEASE, 1 holder", false, 1),
-    kind("LOCK.ACQUIRE SHARED PX + LOCK.RELEASE, 1 holder", true, 1),
-    kind("the same, 100 holders", true, 100),
-    kind("the same, 10000 holders", true, 10_000),
+    Kind { name: "LOCK.ACQUIRE PX + LOCK.RELEASE, 1 holder", share: "", holders: 1 },
+    Kind { name: "LOCK.ACQUIRE SHARED PX + LOCK.RELEASE, 1 holder", share: "SHARED", holders: 1 },
+    Kind { name: "the same, 100 holders", share: "SHARED", holders: 100 },
+    Kind { name: "the same, 10000 holders", share: "SHARED", holders: 10_000 },
 ];
 
 /// Of a reader's pair: the CPU and the instructions, each of those of an exclusive pair.
@@ -47,81 +38,71 @@ const GOALS: [[&str; 2]; KINDS.len() - 1] = [
 ];
 
 impl Kind {
-    fn pair(self) -> [Cmd; 2] {
-        let acquire: &[&str] = if self.shared {
-            &["LOCK.ACQUIRE", KEY, OWNER, "SHARED", "PX"]
-        } else {
-            &["LOCK.ACQUIRE", KEY, OWNER, "PX"]
-        };
-        [
-            command(acquire, &[HOUR_MS]),
-            command(&["LOCK.RELEASE", KEY, OWNER], &[]),
-        ]
+    fn pairs(&self) -> impl Iterator<Item = Cmd> {
+        let share = self.share;
+        let pair = [
+            call!("LOCK.ACQUIRE {KEY} {OWNER} {share} PX {HOUR_MS}"),
+            call!("LOCK.RELEASE {KEY} {OWNER}"),
+        ];
+        (0..BATCH).flat_map(move |_| pair.clone())
     }
 
     /// The other holders come. Each lease ends later than those before it, the pair's last, so that the
     /// key's TTL changes with every one that comes or goes.
-    fn prepare(self, connection: &mut Connection) {
+    fn prepare(&self, connection: &mut Connection) {
         for_each(connection, 1..self.holders, |number| share(KEY, number));
     }
 }
 
-pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     let servers = KINDS.map(|kind| {
         let server = program.start();
         kind.prepare(&mut server.connection());
         server
     });
     let pairs = KINDS.iter().zip(&servers);
-    let pairs =
-        pairs.map(|(kind, server)| Batch::new(server, (0..BATCH).flat_map(|_| kind.pair())));
+    let pairs = pairs.map(|(kind, server)| Batch::new(server, kind.pairs()));
     let mut pairs: Vec<_> = pairs.collect();
-    let slices = scale.pipelined_pairs / BATCH;
-    let costs = interleave_slices(scale.rounds, slices, &mut pairs, |pairs| {
+    let slices = scale.pipelined_pairs() / BATCH;
+    let mut figures = interleave_slices(scale.rounds(), slices, &mut pairs, |pairs| {
         [pairs.cost() / BATCH as f64]
     });
     let counts = instructions(program);
-    let count = |index: usize| Some(*counts.as_ref().ok()?.get(index)? as f64);
-    let mut table = Table::of(
+    for (number, figures) in figures.iter_mut().enumerate() {
+        let count = counts.as_ref().map_or(f64::NAN, |counts| counts[number]);
+        figures.push(Rounds::from(count));
+    }
+    let left_out = counts
+        .err()
+        .map(|why| format!(" They are left out: {why}."));
+    let table = Table::of(
         program,
         "A reader's pair, by the holders",
         &format!(
             "The cost of a share beside an exclusive lock, by the number of holders. Pipelined, on one lock; the pair's own share is one of the holders. Instructions are counted by \
              callgrind, with reading, running and replying.{}",
-            counts
-                .as_ref()
-                .err()
-                .map_or_else(String::new, |why| format!(" They are left out: {why}."))
+            left_out.unwrap_or_default()
         ),
         &["ns a pair", "of exclusive", "instructions", "of exclusive"],
     );
-    let base = &costs[0][0];
-    let mut goals = Vec::new();
-    for (index, (kind, [cost])) in KINDS.iter().zip(&costs).enumerate() {
-        let counted = count(index);
-        let of_base = counted.zip(count(0)).map(|(ours, base)| ours / base);
-        let ratios = [cost.over(base).spread(), of_base.and_then(Spread::of)];
-        let [of_cost, of_count] = ratios;
-        let counted = counted.and_then(Spread::of);
-        table.row(kind.name, vec![cost.spread(), of_cost, counted, of_count]);
-        let names = index.checked_sub(1).and_then(|index| GOALS.get(index));
-        for (what, ratio) in names.into_iter().flatten().zip(ratios) {
-            goals.push(Goal::at_most(*what, 1.5, ratio));
-        }
-    }
+    let table = table.rows(KINDS.map(|kind| kind.name), figures);
+    let goals = (1..).zip(GOALS).flat_map(|(row, names)| {
+        let goal = |(figure, what)| Goal::new(what, AtMost(1.5), table.over(row, figure));
+        (0..).zip(names).map(goal).collect::<Vec<_>>()
+    });
+    let goals = goals.collect();
     Part::new(table, goals)
 }
 
 /// Those of each kind.
-fn instructions(program: &Program) -> Result<Vec<u64>, String> {
-    if !valgrind_is_here() {
-        return Err("valgrind is not installed".to_owned());
-    }
-    let folder = target_folder();
+fn instructions(program: &Program) -> Result<Vec<f64>, String> {
+    need_valgrind()?;
     let counts = KINDS.iter().map(|kind| {
-        same_pair(program, &folder, &kind.pair(), |connection| {
+        let count = pair_of(program, Setting::Plain, |connection| {
             kind.prepare(connection);
-        })
+            Ok(kind.pairs().collect())
+        });
+        Ok(count? as f64)
     });
     counts.collect()
 }

@@ -18,8 +18,8 @@ import redis.clients.jedis.util.SafeEncoder;
 
 /** A way of locking, which is connected. */
 interface Way {
-    /** How long a grant lasts at most. */
-    int LEASE_MS = 30_000;
+    /** Of a semaphore. */
+    int PERMITS = 8;
 
     /** A contender's own view of a lock; used by one thread. */
     Handle handle(String key);
@@ -34,54 +34,49 @@ interface Way {
         void run() throws Exception;
     }
 
-    static Way named(String name, int port, int contenders) {
-        boolean isLimited = Shares.named(name) == Shares.PERMITS_OF_EIGHT;
-        return switch (name) {
+    /** Whether this call of a contender is to have the lock alone. */
+    static boolean writes(String name, int contender, long call) {
+        return switch (name.substring(name.indexOf('-') + 1)) {
+            // Of ten contenders nine only read, and one only writes.
+            case "threads" -> contender % 10 == 9;
+            // Of ten calls of each contender nine read, and one writes.
+            case "calls" -> (contender + call) % 10 == 9;
+            case "permits" -> false;
+            default -> true;
+        };
+    }
+
+    static Way named(String name, int port, int contenders, int leaseMs) {
+        boolean isLimited = name.endsWith("-permits");
+        return switch (name.replaceAll("-.*", "")) {
+            case "client" -> client(port, leaseMs, isLimited);
+            case "commands" -> commands(jedis(port, contenders), leaseMs, isLimited);
             case "baton" -> baton(jedis(port, contenders));
-            case "rlock", "rfair" -> {
-                RedissonClient redisson = redisson(port);
-                yield key -> {
-                    RLock lock = name.equals("rlock") ? redisson.getLock(key) : redisson.getFairLock(key);
-                    return handle(lock, lock);
-                };
-            }
-            case "redisson-permits" -> permits(redisson(port));
-            case "redisson-threads", "redisson-calls" -> {
-                RedissonClient redisson = redisson(port);
-                yield key -> {
-                    RReadWriteLock both = redisson.getReadWriteLock(key);
-                    return handle(both.writeLock(), both.readLock());
-                };
-            }
-            default -> name.startsWith("client")
-                    ? client(port, isLimited)
-                    : commands(jedis(port, contenders), isLimited);
+            default -> redisson(name, redisson(port), leaseMs);
         };
     }
 
     /** This project's client on Jedis, as docs/clients.md shows it: one for all contenders. */
-    private static Way client(int port, boolean isLimited) {
+    private static Way client(int port, int leaseMs, boolean isLimited) {
         Locks locks = Locks.builder(JedisServer.of("127.0.0.1", port)).service("contenders")
-                .lease(Duration.ofMillis(LEASE_MS)).build();
+                .lease(Duration.ofMillis(leaseMs)).build();
         return key -> {
             RedisLock lock = locks.get(key);
-            RedisLock shared = isLimited ? lock.permits(Shares.PERMITS) : lock.shared();
+            RedisLock shared = isLimited ? lock.permits(PERMITS) : lock.shared();
             return alone -> (alone ? lock : shared).lock()::release;
         };
     }
 
     /** LOCK.ACQUIRE, of a share where the contest asks for one, and LOCK.RELEASE, and nothing else. */
-    private static Way commands(RedisClient client, boolean isLimited) {
-        byte[] acquireName = SafeEncoder.encode("LOCK.ACQUIRE");
-        byte[] releaseName = SafeEncoder.encode("LOCK.RELEASE");
-        ProtocolCommand acquire = () -> acquireName;
-        ProtocolCommand release = () -> releaseName;
-        String lease = Integer.toString(LEASE_MS);
+    private static Way commands(RedisClient client, int leaseMs, boolean isLimited) {
+        ProtocolCommand acquire = () -> SafeEncoder.encode("LOCK.ACQUIRE");
+        ProtocolCommand release = () -> SafeEncoder.encode("LOCK.RELEASE");
+        String lease = Integer.toString(leaseMs);
         return key -> {
             String owner = UUID.randomUUID().toString();
             String[] one = {key, owner, "PX", lease, "BLOCK", "0"};
             String[] shared = isLimited
-                    ? new String[] {key, owner, "LIMIT", Integer.toString(Shares.PERMITS), "PX", lease, "BLOCK", "0"}
+                    ? new String[] {key, owner, "LIMIT", Integer.toString(PERMITS), "PX", lease, "BLOCK", "0"}
                     : new String[] {key, owner, "SHARED", "PX", lease, "BLOCK", "0"};
             return alone -> {
                 if (client.sendBlockingCommand(acquire, alone ? one : shared) == null) {
@@ -107,22 +102,31 @@ interface Way {
         };
     }
 
-    private static Handle handle(RLock writers, RLock readers) {
-        return alone -> {
-            RLock lock = alone ? writers : readers;
-            lock.lock(LEASE_MS, TimeUnit.MILLISECONDS);
-            return lock::unlock;
+    /** Without a lease, the watchdog renews one of 30 seconds. */
+    private static Way redisson(String name, RedissonClient client, int leaseMs) {
+        return key -> switch (name) {
+            case "rlock" -> handle(client.getLock(key), client.getLock(key), leaseMs);
+            case "rfair" -> handle(client.getFairLock(key), client.getFairLock(key), leaseMs);
+            case "redisson-permits" -> {
+                RPermitExpirableSemaphore semaphore = client.getPermitExpirableSemaphore(key);
+                semaphore.trySetPermits(PERMITS);
+                yield alone -> {
+                    String permit = semaphore.acquire(leaseMs, TimeUnit.MILLISECONDS);
+                    return () -> semaphore.release(permit);
+                };
+            }
+            default -> {
+                RReadWriteLock both = client.getReadWriteLock(key);
+                yield handle(both.writeLock(), both.readLock(), leaseMs);
+            }
         };
     }
 
-    private static Way permits(RedissonClient redisson) {
-        return key -> {
-            RPermitExpirableSemaphore semaphore = redisson.getPermitExpirableSemaphore(key);
-            semaphore.trySetPermits(Shares.PERMITS);
-            return alone -> {
-                String permit = semaphore.acquire(LEASE_MS, TimeUnit.MILLISECONDS);
-                return () -> semaphore.release(permit);
-            };
+    private static Handle handle(RLock writers, RLock readers, int leaseMs) {
+        return alone -> {
+            RLock lock = alone ? writers : readers;
+            lock.lock(leaseMs, TimeUnit.MILLISECONDS);
+            return lock::unlock;
         };
     }
 
@@ -149,7 +153,7 @@ interface Way {
      * subscription tells all of them that a lock is free. Only a fair lock subscribes for each thread that waits, for
      * which the default pool, 50 connections of five subscriptions, is too small: 256 threads would wait forever.
      */
-    static RedissonClient redisson(int port) {
+    private static RedissonClient redisson(int port) {
         Config config = new Config();
         config.useSingleServer()
                 .setAddress("redis://127.0.0.1:" + port)

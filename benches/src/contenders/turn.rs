@@ -4,34 +4,34 @@ use serde::{Deserialize, Serialize};
 
 /// The contenders' times in their turn.
 #[derive(Default, Deserialize, Serialize)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// The nanoseconds when it began, of a clock that all processes of a contestant share.
-    pub(super) began: u64,
-    pub(super) seconds: f64,
-    pub(super) errors: u64,
+    pub(crate) began: u64,
+    pub(crate) seconds: f64,
+    pub(crate) errors: u64,
     /// Of each contender, grant by grant: when it asked, when it had the grant, and when it sent the release, in
     /// nanoseconds since the turn began. Each contender that waits when the time is up gets one more.
-    pub(super) times: Vec<Vec<u64>>,
+    pub(crate) times: Vec<Vec<u64>>,
     /// Where locks are shared: 1 for each grant of a lock that the contender has alone, else 0. Empty: all are alone.
     #[serde(default)]
-    pub(super) alone: Vec<Vec<u8>>,
+    pub(crate) alone: Vec<Vec<u8>>,
 }
 
 /// The outcome of a turn.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Grants before the time was up, of each contender; and those after it.
-    pub(super) grants: Vec<u64>,
-    pub(super) late: u64,
+    pub(crate) grants: Vec<u64>,
+    pub(crate) late: u64,
     /// From the sending of a release to the receipt of the next grant.
-    pub(super) hand_offs_us: Vec<f64>,
+    pub(crate) hand_offs_us: Vec<f64>,
     /// From the call to the grant, late ones too. First of those who want the lock alone.
-    pub(super) waits_us: [Vec<f64>; 2],
+    pub(crate) waits_us: [Vec<f64>; 2],
 }
 
 impl Turn {
     /// The turn of several processes at once: from the first one's beginning to the first one's end.
-    pub(super) fn of(turns: Vec<Self>) -> Self {
+    pub(crate) fn of(turns: Vec<Self>) -> Self {
         let mut all = Self {
             began: turns.iter().map(|turn| turn.began).min().unwrap_or(0),
             seconds: f64::INFINITY,
@@ -51,7 +51,7 @@ impl Turn {
     }
 
     /// Contender `number` uses the lock `number % locks`.
-    pub(super) fn outcome(&self, locks: usize) -> Outcome {
+    pub(crate) fn outcome(&self, locks: usize) -> Outcome {
         let end = (self.seconds * 1e9) as u64;
         let mut outcome = Outcome::default();
         let mut by_lock = vec![Vec::new(); locks];

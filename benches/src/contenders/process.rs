@@ -1,4 +1,4 @@
-//! A child process that gets its tasks line by line, such as the contenders in another language.
+//! A child process that is told what to do line by line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::target::target_folder;
+use crate::facts::target_folder;
 
 /// A running process, which is killed when this is dropped.
-pub(crate) struct Process {
+pub(super) struct Process {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it; its standard error goes to a log of this name.
-    pub(crate) fn start(command: &mut Command, name: &str) -> Result<Self, String> {
+    pub(super) fn start(command: &mut Command, name: &str) -> Result<Self, String> {
         let log = target_folder().join(format!("{name}.log"));
         let errors = File::create(&log).map_err(|error| format!("a log: {error}"))?;
         let mut child = command
@@ -51,17 +51,16 @@ impl Process {
         })
     }
 
-    /// The child process.
-    pub(crate) fn child(&self) -> &Child {
-        &self.child
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
-    pub(crate) fn send(&mut self, line: &str) -> Result<(), String> {
+    pub(super) fn send(&mut self, line: &str) -> Result<(), String> {
         let sent = writeln!(self.input, "{line}");
         sent.map_err(|_| format!("it has ended; {} may say why", self.log.display()))
     }
 
-    pub(crate) fn receive(&self, timeout: Duration) -> Result<String, String> {
+    pub(super) fn receive(&self, timeout: Duration) -> Result<String, String> {
         let line = self.lines.recv_timeout(timeout);
         line.map_err(|_| format!("no answer; {} may say why", self.log.display()))
     }
