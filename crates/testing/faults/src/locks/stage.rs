@@ -126,6 +126,11 @@ impl Stage {
         self.notes().facts.losses.push(span);
     }
 
+    /// True when nothing that was acknowledged may be lost.
+    pub(crate) fn has_lost_nothing(&self) -> bool {
+        self.notes().facts.losses.is_empty()
+    }
+
     /// Keys may be evicted in this span.
     pub(crate) fn may_evict(&self, span: Span) {
         self.notes().facts.evictions.push(span);
