@@ -4,6 +4,7 @@ import { LockBusy, attach } from "./errors.ts";
 import { Grant, type Held } from "./grant.ts";
 import { type LockOptions, type Settings, checkKey, observed, termsOf } from "./options.ts";
 import type { Terms } from "./state/claim.ts";
+import { now } from "./time.ts";
 
 /**
  * A lock of one key. Making one calls nothing, and it may be used any number of times.
@@ -60,7 +61,8 @@ export class Lock {
     const { observer } = this.#settings;
     const terms = options ? termsOf(this.#terms, options) : this.#terms;
     terms.signal?.throwIfAborted();
-    return new Grant(await observed("acquired", observer, this.key, this.#hold(this.key, terms)), observer);
+    const begun = observer ? now() : 0;
+    return new Grant(await observed("acquired", observer, this.key, this.#hold(this.key, terms), begun), observer);
   }
 
   /**

@@ -136,11 +136,10 @@ export function processName(service: string): string {
   return `${part(service)}:${part(hostname())}:${process.pid}:${unique}`;
 }
 
-/** The outcome of a call, of which the observer is notified. `since`: the time that it tells begins then, not now. */
+/** Notifies the observer of the outcome of a call, and of the time since `begun`. Returns the call. */
 export function observed<T>(what: "acquired" | "released", observer: Observer | undefined, key: string, call: Promise<T>,
-  since?: number): Promise<T> {
+  begun: number): Promise<T> {
   if (observer?.[what]) {
-    const begun = since ?? now();
     const end = (error?: unknown): void => guard(() => observer[what]?.(key, now() - begun, error));
     call.then(() => end(), end);
   }

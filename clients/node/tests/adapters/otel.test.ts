@@ -89,7 +89,7 @@ test("no metric depends on keys, and times are in seconds", async () => {
     "redis_lock.client.acquire.duration done", "redis_lock.client.hold.duration done"]);
   for (const name of ["redis_lock.client.acquire.duration busy", "redis_lock.client.hold.duration done"]) {
     const { sum } = series[name] as { sum: number };
-    assert(sum >= .29 && sum < 10, `${name}: ${sum}`); // a timer of Node may fire a little early
+    assert(sum >= .3 && sum < 10, `${name}: ${sum}`);
   }
 });
 
