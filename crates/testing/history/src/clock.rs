@@ -80,21 +80,25 @@ impl ServerClock {
 
     /// Whether the clock may have been set between two moments.
     pub(crate) fn set_between(&self, from: Moment, to: Moment) -> bool {
-        self.leads.windows(2).any(|pair| {
-            let (from_step, to_step) = (pair[1].from, pair[0].to);
-            from_step <= to && to_step >= from
-        })
+        self.steps().any(|(step, _)| step.overlaps(from, to))
     }
 
     /// When the clock was set back.
     pub(crate) fn set_back(&self) -> impl Iterator<Item = Span> {
-        let pairs = self.leads.windows(2);
-        pairs
-            .filter(|pair| pair[1].ahead < pair[0].ahead)
-            .map(|pair| Span {
+        self.steps()
+            .filter(|(_, change)| *change < 0)
+            .map(|(step, _)| step)
+    }
+
+    /// When the clock was set, and by how many microseconds.
+    fn steps(&self) -> impl Iterator<Item = (Span, i64)> {
+        self.leads.windows(2).map(|pair| {
+            let step = Span {
                 from: pair[1].from,
                 to: pair[0].to,
-            })
+            };
+            (step, pair[1].ahead - pair[0].ahead)
+        })
     }
 
     fn between(&self, from: Moment, to: Moment) -> impl Iterator<Item = &Lead> {
