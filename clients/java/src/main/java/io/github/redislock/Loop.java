@@ -67,6 +67,7 @@ final class Loop implements Runnable {
         Pauses pauses = new Pauses();
         for (;;) {
             long began = Core.now();
+            isNeeded = false;
             Fault fault = round();
             if (fault != Fault.NONE) {
                 connection.close();
@@ -106,7 +107,6 @@ final class Loop implements Runnable {
 
     /** Pauses; but a call that needs a session is not kept waiting. */
     private void rest(long pause) {
-        isNeeded = false;
         long begun = Core.now();
         for (long past = 0; past < pause && !core.isClosing && !(isNeeded && past >= LEAST); past = Core.now() - begun) {
             LockSupport.parkNanos(past < LEAST ? Math.min(pause, LEAST) - past : pause - past);

@@ -13,7 +13,7 @@ public final class Claim {
     /** Identifies a claim: no two claims of a client have the same key and owner. */
     public record Name(String key, String owner) {}
 
-    /** How far it has come. A grant that is held is unsure if its time has passed. What has ended has a fault. */
+    /** The phases of a claim. A grant that is held is unsure if its time has passed. A claim that has ended has a fault. */
     public enum Phase { ASKED, IN_LINE, HELD, ENDED }
 
     /** The end of a wait without a limit. */
@@ -37,7 +37,7 @@ public final class Claim {
 
     /** The server that has the lock. */
     public Node node;
-    /** How far it has come. */
+    /** Its phase. */
     public volatile Phase phase = Phase.ASKED;
     /** Of the place, or of the grant; 0: none. */
     public long session;
@@ -128,7 +128,7 @@ public final class Claim {
         return phase == Phase.ASKED || phase == Phase.IN_LINE;
     }
 
-    /** Whether the grant has ended otherwise than by its release. */
+    /** Whether the grant ended before its holder released it. */
     public boolean isLost() {
         return phase == Phase.ENDED && fault.kind() == Kind.LOST;
     }

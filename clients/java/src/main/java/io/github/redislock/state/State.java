@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class State {
     /**
-     * What the caller of an acquire does next.
+     * The next step of the caller of an acquire.
      *
      * @param end it returns: with the grant if this is {@link Fault#NONE}, else with this error
      * @param call it makes this call
