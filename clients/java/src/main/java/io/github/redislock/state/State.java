@@ -203,7 +203,7 @@ public final class State {
         } else if (token < claim.token || claim.session == 0 || claim.node != node) {
             return true; // an earlier grant, or one that has left the session since
         } else {
-            claim.sure = Math.max(claim.sure(), till);
+            claim.sure = Math.max(claim.sure, till);
             claim.from = Math.max(claim.from, at);
         }
         claim.session = session;
