@@ -24,7 +24,6 @@ final class Loop implements Runnable {
     private @Nullable Thread thread; // while it runs
     private final ServerConnection connection;
     private final String[] open;
-    private Node.@Nullable Round next; // planned when the last one was applied: callers that were woken compete for the mutex
     volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
@@ -116,16 +115,10 @@ final class Loop implements Runnable {
     /** Sends and applies one round. No fault of a library ends the loop. */
     private Fault round() {
         try {
-            Node.Round round = next != null ? next : core.atomically(() -> node.round(open, false));
-            next = null;
-            List<String[]> commands = round.commands();
-            List<Reply> replies = connection.send(round.limit(), commands);
-            Fault broken = core.atomically(() -> {
-                Fault fault = round.apply(node, replies);
-                next = fault == Fault.NONE ? node.round(open, round.isDue()) : null;
-                return fault;
-            });
-            if (commands.get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
+            Node.Round round = core.atomically(() -> node.round(open));
+            List<Reply> replies = connection.send(round.limit(), round.commands());
+            Fault broken = core.atomically(() -> round.apply(node, replies));
+            if (round.commands().get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
                 connection.send(core.settings.reply(), List.<String[]>of(Node.closeCommand(node.session)));
             }
             return broken;

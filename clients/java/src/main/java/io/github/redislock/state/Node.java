@@ -36,6 +36,7 @@ public final class Node {
                 Fault fault = calls.get(i).apply().apply(new Call.Answer(from, at, replies.get(i), false));
                 broken = isDue && !fault.isSilence() ? broken : fault;
             }
+            from.wasDue = isDue && broken == Fault.NONE;
             return broken;
         }
     }
@@ -55,6 +56,7 @@ public final class Node {
     long excess = -1; // since when every reply shows more grants than are known; below 0: it does not
     Fault fault = Fault.NONE; // of the last try
     boolean leaving; // a release was refused
+    private boolean wasDue; // a POLL is next
     private long left; // the session that was left, until it is closed
     private long since; // when
 
@@ -83,7 +85,7 @@ public final class Node {
     }
 
     /** The next round: OPEN without a session, what is due, or a POLL, which follows what was due. */
-    public Round round(String[] open, boolean wasDue) {
+    public Round round(String[] open) {
         leaveSession();
         if (session == 0) {
             return new Round(List.of(new Call(open, this::opened)), state.at, state.reply, false);
