@@ -12,7 +12,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -22,50 +21,6 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /** Faults of the network and the server, and those of earlier clients, that the common trial does not have. */
 class FaultsTest extends Bed {
-    /** An operator ends the sessions: grants move to a new one, and waits are queued again in their order. */
-    @ParameterizedTest
-    @EnumSource
-    void theEndOfASessionLosesNothing(Client client) throws Exception {
-        TestServer server = start();
-        Grant held = locks(client, server).get("k").lock();
-        Locks locks = locks(client, server);
-        Grant fixed = locks.get("fixed").fixed(Duration.ofMinutes(1)).lock();
-        List<FutureTask<Grant>> all = new ArrayList<>();
-        for (int n = 0; n < 3; n++) {
-            all.add(meanwhile(() -> locks.get("k").lock()));
-            waiting(server, "k", n + 1);
-        }
-        Map<String, Object> theirs = server.sessions().stream().filter(one -> one.get("waiting").equals(3L)).findFirst().get();
-        server.run("LOCK.SESSION KILL " + theirs.get("id"));
-        waiting(server, "k", 3);
-        fixed.check();
-        for (FutureTask<Grant> one : all) {
-            held.release();
-            held = one.get();
-        }
-        held.release();
-    }
-
-    /** Waits need no connections: hundreds of one process have that of the session, and some for calls. */
-    @ParameterizedTest
-    @EnumSource
-    void waitsNeedNoConnections(Client client) throws Exception {
-        TestServer server = start();
-        Grant first = locks(client, server).get("k").lock();
-        Locks locks = locks(client, server);
-        List<FutureTask<Boolean>> all = new ArrayList<>();
-        for (int n = 0; n < 300; n++) {
-            all.add(meanwhile(() -> locks.get("k").call(grant -> true)));
-        }
-        waiting(server, "k", 300);
-        long connections = ((String) server.run("CLIENT LIST")).lines().count();
-        assertTrue(connections < 100, connections + " connections");
-        first.release();
-        for (FutureTask<Boolean> one : all) {
-            assertTrue(one.get());
-        }
-    }
-
     /** Many fail in an outage: nothing of them is left in memory. */
     @ParameterizedTest
     @EnumSource
@@ -79,7 +34,7 @@ class FaultsTest extends Bed {
             RedisLock lock = locks.get("k" + n);
             all.add(meanwhile(() -> {
                 String said = thrown(LockUnavailableException.class, 2500, lock::tryLock).getMessage();
-                return said.contains("refused") || said.contains("no reply");
+                return said.contains("refused") || said.contains("no reply") || said.contains("no connection");
             }));
         }
         for (FutureTask<Boolean> one : all) {
@@ -140,26 +95,5 @@ class FaultsTest extends Bed {
             best = Math.min(best, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun));
         }
         assertTrue(best <= 400, "after " + best + " ms");
-    }
-
-    /** What the server refuses is reported at once, with what to do; a release without the right leaves the session. */
-    @ParameterizedTest
-    @EnumSource
-    void refusals(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = closing(builder(client, server).lease(Duration.ofSeconds(1)).build());
-        Grant grant = locks.get("k").lock();
-        Grant other = locks.get("other").lock();
-        server.run("ACL SETUSER default -lock.acquire -lock.release");
-        String said = thrown(LockRefusedException.class, 1000, () -> locks.get("l").lock()).getMessage();
-        assertTrue(said.contains("NOPERM") && said.contains("the user needs"), said);
-        thrown(LockRefusedException.class, 1000, grant::release);
-        eventually("nobody renews it", () -> server.info("k", "owner") == null);
-        other.check();
-        server.run("ACL SETUSER default +@all");
-        other.release();
-        server.run("SET old x");
-        said = thrown(LockMisuseException.class, 1000, () -> locks.get("old").lock()).getMessage();
-        assertTrue(said.contains("WRONGTYPE") && said.contains("SET NX"), said);
     }
 }
