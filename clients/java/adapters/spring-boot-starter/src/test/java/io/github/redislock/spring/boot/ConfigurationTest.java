@@ -150,14 +150,4 @@ class ConfigurationTest extends Applications {
             });
         }
     }
-
-    /** A caller under synchronized pins the carrier of a virtual thread: the library's own threads must not need one. */
-    @Test
-    void threadsOfTheLocksAreNeverVirtual() {
-        on(server()).withPropertyValues("spring.threads.virtual.enabled=true").run(context -> {
-            context.getBean(Locks.class).get("lock:k").lock();
-            assertThat(Thread.getAllStackTraces().keySet()) // virtual threads are not in it
-                    .anyMatch(thread -> thread.getName().equals("redis-lock-session-shop"));
-        });
-    }
 }
