@@ -152,7 +152,7 @@ public final class Node {
         }
         state.unfinished.forEach((of, how) -> {
             if (how.node() == this) {
-                due.add(new Call(how.command(), answer -> state.finishedByLoop(of, how.command(), answer)));
+                due.add(new Call(how.command(), answer -> state.finished(of, answer)));
             }
         });
         if (excess >= 0 && state.at > excess + state.lease) {

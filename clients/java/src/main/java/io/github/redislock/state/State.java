@@ -248,24 +248,18 @@ public final class State {
         return command;
     }
 
-    /** Applies the answer to an unfinished release. */
+    /** Applies the answer to an unfinished release. If another node has its key now, it is sent there. */
     Fault finished(Release of, Call.Answer answer) {
         Fault fault = answer.fault();
         Unfinished how = unfinished.get(of);
-        if (how != null && !fault.isPassing()) {
+        if (how != null && fault.redirects()) {
+            unfinished.remove(of);
+            news.add(() -> resend.accept(how.command));
+        } else if (how != null && !fault.isPassing()) {
             unfinished.remove(of);
             how.node.leaving |= of.token != 0 && fault.isLasting() && !fault.isGone();
         }
         return fault;
-    }
-
-    /** Applies the answer to one that the loop has sent. If another node has its key now, it is sent there. */
-    Fault finishedByLoop(Release of, String[] command, Call.Answer answer) {
-        if (answer.fault().redirects()) {
-            unfinished.remove(of);
-            news.add(() -> resend.accept(command));
-        }
-        return finished(of, answer);
     }
 
     /** Ends a claim, for this reason. */
