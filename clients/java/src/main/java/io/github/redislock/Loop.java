@@ -45,7 +45,7 @@ final class Loop implements Runnable {
         isNeeded = true;
         if (isRunning()) {
             LockSupport.unpark(thread);
-        } else if (!core.isClosing) {
+        } else if (!core.state.isClosed) {
             thread = core.thread("session", this);
             thread.start();
         }
@@ -72,7 +72,7 @@ final class Loop implements Runnable {
                 connection.close();
             }
             core.threads.warnOfEnded();
-            boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
+            boolean isFine = fault == Fault.NONE && !isDown && !core.state.isClosed;
             if (!isFine && core.atomically(() -> ends(began, fault))) {
                 return;
             }
@@ -92,7 +92,7 @@ final class Loop implements Runnable {
         if (broken != Fault.NONE) {
             node.failed(began, broken);
         }
-        boolean ends = core.isClosing || broken != Fault.NONE && node.isIdle();
+        boolean ends = core.state.isClosed || broken != Fault.NONE && node.isIdle();
         thread = ends ? null : thread;
         boolean isBroken = broken != Fault.NONE && !ends;
         if (isBroken != isDown) {
@@ -107,7 +107,7 @@ final class Loop implements Runnable {
     /** Pauses; but a call that needs a session is not kept waiting. */
     private void rest(long pause) {
         long begun = Core.now();
-        for (long past = 0; past < pause && !core.isClosing && !(isNeeded && past >= LEAST); past = Core.now() - begun) {
+        for (long past = 0; past < pause && !core.state.isClosed && !(isNeeded && past >= LEAST); past = Core.now() - begun) {
             LockSupport.parkNanos(past < LEAST ? Math.min(pause, LEAST) - past : pause - past);
         }
     }
@@ -118,7 +118,7 @@ final class Loop implements Runnable {
             Node.Round round = core.atomically(() -> node.round(open));
             List<Reply> replies = connection.send(round.limit(), round.commands());
             Fault broken = core.atomically(() -> round.apply(node, replies));
-            if (round.commands().get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
+            if (round.commands().get(0) == open && core.state.isClosed && node.session != 0) { // close() has not seen this session
                 connection.send(core.settings.reply(), List.<String[]>of(Node.closeCommand(node.session)));
             }
             return broken;

@@ -38,13 +38,14 @@ public final class State {
 
     /** The time of this call. The caller sets it, each time later. */
     public long at;
+    /** Whether {@link #close} was called. */
+    public volatile boolean isClosed;
     /** Called, without the mutex, to send a release to the node of the cluster that has its key; must not block. */
     public Consumer<String[]> resend = command -> { };
 
     final long lease;
     final long reply;
     final boolean isCluster;
-    boolean isClosed;
     final Map<Claim.Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held, in the order of asking
     final Map<Claim.Name, Integer> calls = new HashMap<>(); // how many are under way
     final Map<Claim.Name, Map<Long, String>> losses = new HashMap<>(); // while calls in the name are under way, by the token
