@@ -6,34 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redislock.spi.LockServer;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.concurrent.Callable;
 import java.util.concurrent.FutureTask;
-import org.junit.jupiter.api.AfterEach;
 
 /** What the tests with servers have in common. */
-abstract class Bed {
-    private final Deque<AutoCloseable> open = new ArrayDeque<>();
-
-    @AfterEach
-    void close() throws Exception {
-        for (AutoCloseable one : open) {
-            one.close();
-        }
-    }
-
-    <T extends AutoCloseable> T closing(T one) {
-        open.push(one);
-        return one;
-    }
-
-    TestServer start() {
-        TestServer server = TestServers.start();
-        closing(() -> server.order("end"));
-        return server;
-    }
-
+abstract class Bed extends TestBed {
     LockServer connect(Client client, int port, String user) {
         Client.Connected connected = client.connect(port, user);
         closing(connected.application());

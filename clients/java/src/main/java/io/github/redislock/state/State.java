@@ -2,7 +2,6 @@ package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;

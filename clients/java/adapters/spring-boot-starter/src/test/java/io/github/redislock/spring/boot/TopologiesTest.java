@@ -50,7 +50,7 @@ class TopologiesTest extends Applications {
     @ParameterizedTest
     @ValueSource(strings = {"lettuce", "jedis"})
     void oneServerWithUserAndDatabase(String client) {
-        TestServer server = server();
+        TestServer server = start();
         server.addUser("application");
         server.run("SELECT 2");
         holds(client(client, "spring.data.redis.host=127.0.0.1", "spring.data.redis.port=" + server.port,

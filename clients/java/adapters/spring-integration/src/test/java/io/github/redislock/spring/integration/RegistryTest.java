@@ -6,14 +6,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.redislock.LockLostException;
 import io.github.redislock.Locks;
+import io.github.redislock.TestBed;
 import io.github.redislock.TestServer;
-import io.github.redislock.TestServers;
 import io.github.redislock.jedis.JedisServer;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.ConcurrentModificationException;
-import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -27,26 +25,19 @@ import org.junit.jupiter.api.Test;
 import org.springframework.dao.CannotAcquireLockException;
 
 /** What Spring Integration, 6 and 7, expects of a registry; two processes are two {@link Locks} here. */
-class RegistryTest {
-    private final TestServer server = TestServers.start();
-    private final Deque<AutoCloseable> open = new ArrayDeque<>();
+class RegistryTest extends TestBed {
+    private final TestServer server = start();
     private final RedisLockRegistry registry = new RedisLockRegistry(process(), "registry");
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private final Lock lock = registry.obtain("foo");
 
     @AfterEach
-    void end() throws Exception {
+    void endThreads() {
         threads.shutdownNow();
-        while (!open.isEmpty()) {
-            open.pop().close();
-        }
-        server.order("end");
     }
 
     private Locks process() {
-        Locks made = Locks.of(JedisServer.of("127.0.0.1", server.port), "flows");
-        open.push(made);
-        return made;
+        return closing(Locks.of(JedisServer.of("127.0.0.1", server.port), "flows"));
     }
 
     private Lock ofAnotherProcess(String key) {
