@@ -60,9 +60,6 @@ public final class State {
 
     /** Takes the notifications, which are run without the mutex. */
     public List<Runnable> takeNews() {
-        if (news.isEmpty()) {
-            return List.of(); // the caller goes through it without the mutex
-        }
         List<Runnable> taken = news;
         news = new ArrayList<>();
         return taken;
