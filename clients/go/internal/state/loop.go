@@ -204,15 +204,18 @@ func (s *State) event(n *Node, event []any, till Time) {
 	}
 }
 
-// lost applies the loss of a grant.
+// lost applies the loss of a grant. In a cluster, one that was deleted may be at another node: the search decides.
 func (s *State) lost(n *Node, of release, reason string) {
-	if s.calls[of.Name] > 0 {
+	delete(s.unfinished, of) // nothing is left to release
+	c := s.claims[of.Name]
+	isHeld := c != nil && c.Phase == Held && c.Token == of.token
+	mayHaveMoved := isHeld && s.isCluster && reason == "deleted"
+	if s.calls[of.Name] > 0 && !mayHaveMoved {
 		s.losses[of] = reason
 	}
-	delete(s.unfinished, of) // nothing is left to release
-	switch c := s.claims[of.Name]; {
-	case c == nil || c.Phase != Held || c.Token != of.token || c.Doubt != "" || c.Node != n:
-	case s.isCluster && reason == "deleted":
+	switch {
+	case !isHeld || c.Doubt != "" || c.Node != n:
+	case mayHaveMoved:
 		s.doubtful(c, reason)
 	default:
 		s.lose(c, reason)
