@@ -115,8 +115,9 @@ func (g *Grant) acquire(ctx context.Context) *state.Fault {
 			return ended(ctx, ErrUnavailable)
 		}
 		var changed chan struct{}
+		isAsked, limit := claim.Phase == state.Asked, min(claim.Limit, claim.Last-st.At)
 		if send {
-			session, limit := claim.Node.Session, min(claim.Limit, claim.Last-st.At)
+			session := claim.Node.Session
 			command := claim.AcquireCommand(session, st.At)
 			fault = g.underWay(func() state.Reply { return l.send(to, limit, command) },
 				func(st *state.State, claim *state.Claim, reply state.Reply) *state.Fault {
@@ -127,17 +128,18 @@ func (g *Grant) acquire(ctx context.Context) *state.Fault {
 				continue
 			}
 			rest = min(pause.next(), claim.AskedEnd-st.At)
-			l.unlock()
-			to, _ = l.route(to, fault, limit)
 		} else {
-			if claim.Phase == state.Asked {
+			if isAsked {
 				to.node.wakeUp()
 			}
 			changed = make(chan struct{}, 1)
 			g.changed = changed
-			l.unlock()
 		}
+		l.unlock()
 		sleep(ctx, changed, rest)
+		if isAsked { // the key may be elsewhere now
+			to, _ = l.route(to, fault, limit)
+		}
 		l.lock()
 	}
 }

@@ -168,7 +168,7 @@ func (s *State) Moved(c *Claim, session int64, reply Reply) *Fault {
 func (s *State) Relocate(c *Claim, n *Node) {
 	switch {
 	case c.Node != n:
-	case c.Phase == InLine:
+	case c.isWaiting():
 		s.askAgain(c)
 	case c.Phase == Held && c.Doubt == "":
 		s.doubtful(c, "moved")

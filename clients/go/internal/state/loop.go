@@ -43,10 +43,10 @@ type Due struct {
 	Apply   func(reply Reply)
 }
 
-// Claims returns the claims that depend on the session of a node, in the order of their asking.
+// Claims returns the waits and the grants of the sessions of a node, in the order of their asking.
 func (s *State) Claims(n *Node) (claims []*Claim) {
 	for _, c := range s.claims {
-		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
+		if c.Node == n && (c.isWaiting() || n.grants[c]) {
 			claims = append(claims, c)
 		}
 	}
@@ -61,8 +61,8 @@ func (s *State) Opened(n *Node, session int64) {
 }
 
 func (s *State) wakeWaits(n *Node) {
-	for _, c := range s.claims {
-		if c.Node == n && c.isWaiting() {
+	for _, c := range s.Claims(n) {
+		if c.isWaiting() {
 			s.Changed = append(s.Changed, c)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *State) moves(n *Node, session int64) []Due {
 	var grants, waits []Due
 	for _, c := range s.Claims(n) {
 		switch {
-		case c.Session == session || c.Doubt != "":
+		case c.Session == session || c.Doubt != "" || c.Phase == Asked:
 		case c.Phase == Held:
 			grants = append(grants, Due{c.RenewCommand("SESSION", session), func(reply Reply) { s.Moved(c, session, reply) }})
 		case c.end > s.At:
