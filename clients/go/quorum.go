@@ -118,7 +118,7 @@ type QuorumGrant struct {
 	mu      sync.Mutex
 	parts   map[*Grant]*member // that are not lost
 	losses  []string
-	failure error // why it is held no more
+	failure error // why it is no longer held
 }
 
 // partLost continues without a part, as long as a majority is left.
