@@ -69,7 +69,7 @@ func (s *State) Ask(c *Claim) *Fault {
 		c.Task.Owner = c.Owner
 	}
 	wait := c.Wait
-	if wait < 0 || wait > far-s.At-s.reply {
+	if wait < 0 || wait > tenYears {
 		wait = far - s.At - s.reply
 	}
 	asking := max(wait, s.reply)
