@@ -144,9 +144,9 @@ func (s *State) listed(n *Node, called map[Name]int, reply Reply) {
 }
 
 // Block is how long a POLL that is sent now may block: briefly if its reply says that the server is back, or decides
-// about a grant.
+// about a grant, and while a session that was left is to be closed.
 func (s *State) Block(n *Node) time.Duration {
-	isBrief := n.fault != nil
+	isBrief := n.fault != nil || n.left != 0
 	for c := range n.grants {
 		isBrief = isBrief || s.At >= c.Sure
 	}
