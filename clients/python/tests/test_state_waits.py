@@ -3,7 +3,7 @@
 import pytest
 from redis_lock_client import LockBusy, LockDeadlock, LockMisuse, LockNotAlone, LockRefused, LockUnavailable
 from redis_lock_client.state import Fault
-from redis_lock_client.state.grants import RELEASE, Ask
+from redis_lock_client.state.grants import CHECK, EXTEND, RELEASE, Ask
 from state_rig import NO_REPLY, NOT_SENT, Rig, ended, grant_of, granted, lost
 
 
@@ -156,6 +156,35 @@ def test_a_lost_grant_of_a_cluster_is_asked_for_before_the_loss_is_reported():
         "LOCK.RENEW there o SESSION 7 TOKEN 50", "LOCK.RENEW gone o SESSION 7 TOKEN 60"]
     assert s.remaining(there) == 10.0 and gone.reason == "deleted"
     assert in_doubt(s, "old", token=70, reason="expired").reason == "expired"
+
+
+@pytest.mark.parametrize("what, answer", [(CHECK, "OK"), (EXTEND, grant_of(50))])
+@pytest.mark.parametrize("reply", [grant_of(50), Fault.reply("NOTHELD x")])
+def test_a_call_under_way_when_a_grant_of_a_cluster_is_reported_lost(what, answer, reply):
+    """The loss is only in doubt: a reply that shows the grant is right, that of the search as well as that of the call."""
+    s = Rig(is_cluster=True)
+    claim = s.taken()
+    call = s.begin(claim, what)
+    s.poll(lost("k", 50))
+    s.poll(lost("k", 50))  # once more, while it is in doubt
+    assert s.answered(claim, what, s.at, answer) is None and claim.phase == "held"
+    assert s.send_due(reply) == ["LOCK.RENEW k o SESSION 7 TOKEN 50"]
+    s.end_call(call)
+    assert claim.reason == ("deleted" if isinstance(reply, Fault) else "") and bool(s.remaining(claim)) != bool(claim.reason)
+
+
+def test_a_loss_that_the_node_reports_after_the_grant_has_left_it():
+    old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
+    claim = old.taken()
+    old.relocate(claim)
+    assert old.move(claim, new)
+    call = old.begin_call(("other", "o"))
+    old.poll(lost("k", 50))
+    new.relocate(claim)
+    assert new.move(claim, old)
+    old.end_call(old.begin(claim, EXTEND))
+    assert old.answered(claim, EXTEND, old.at, grant_of(50)) is None and claim.phase == "held"
+    old.end_call(call)
 
 
 def test_a_grant_in_doubt_that_nobody_answers_for_is_lost():

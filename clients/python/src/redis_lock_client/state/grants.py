@@ -337,7 +337,7 @@ class Grants:
         if what is LEAVE:
             self.grants.pop(claim.name, None)
             self.fixed[claim.name] = claim
-            claim.session, claim.sure, claim.handed_over = 0, sent + claim.lease, True
+            claim.session, claim.sure, claim.handed_over, claim.doubt = 0, sent + claim.lease, True, ""
         claim.holds += what is ENTER
         return None
 

@@ -202,18 +202,19 @@ class State(Grants):
                 self._ended(self.waits[name], detail)
         elif kind in ("lost", "taken"):
             claim = self.find(name)
-            is_held = claim is not None and claim.token == detail
-            if claim and is_held and claim.fixed and kind == "taken" and more[0] == 0:
+            if claim and claim.token != detail:
+                claim = None
+            if claim and claim.fixed and kind == "taken" and more[0] == 0:
                 return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
+            strays.pop((*name, detail), None)
+            if claim and self.is_cluster and reason == "deleted":
+                if not claim.doubt:
+                    self.relocate(claim, reason)
+                return  # no loss yet: a reply may show that its slot has moved
             if self.calls:
                 self.losses[detail] = reason, self.last_call
-            strays.pop((*name, detail), None)
-            if not claim or not is_held or claim.doubt:
-                return
-            if self.is_cluster and reason == "deleted":
-                self.relocate(claim, reason)
-            else:
+            if claim and not claim.doubt:
                 self.lose(claim, reason)
 
     def _ended(self, wait: Claim, why: str) -> None:
@@ -296,6 +297,7 @@ class State(Grants):
         if self.grants.get(claim.name) is claim:
             del self.grants[claim.name]
             to.grants[claim.name] = claim
+            to.losses.pop(claim.token, None)  # reported there after the grant had left
             to.soonest, to.outside = min(to.soonest, claim.sure), True
             if claim in self.timed:
                 self.timed.discard(claim)
