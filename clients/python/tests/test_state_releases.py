@@ -98,6 +98,7 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
 def test_extending_a_fixed_lease_moves_its_end(s):
     claim = s.claim("k", wait=0, fixed=True, lease=3.0)
     s.answer(claim, s.step(claim), 100.0, grant_of(50, 3000))
+    assert s.step(claim) is None
     s.time(claim, None)
     call = s.begin(claim, EXTEND, 9.0)
     s.answered(claim, EXTEND, 102.0, grant_of(50, 9000))

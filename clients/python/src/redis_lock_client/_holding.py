@@ -38,6 +38,7 @@ class Holding:
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
         self._is_reported = False
         self._at: Optional[Server] = None  # where the last reply to the acquire led
+        self._asking = False  # that node takes it only after ASKING
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
@@ -130,11 +131,11 @@ class Holding:
                 continue
             sent, reply = monotonic(), INTERRUPTED
             try:
-                reply = unplaced or await node.call(step.limit, step.command, claim.asking)
+                reply = unplaced or await node.call(step.limit, step.command, self._asking)
             finally:
                 node.do(node.state.answer, claim, step, sent, reply)
             if reply.__class__ is Fault and reply.passing:
-                self._at, claim.asking = self._common.redirected(node, reply)
+                self._at, self._asking = self._common.redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._common.reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
@@ -150,20 +151,23 @@ class Holding:
         return step
 
     async def _follow(self) -> None:
-        """A grant goes to the node of the cluster that has its key now."""
-        claim, node, self._at = self._claim, self._node, None
-        if claim.cause:
-            self._at, claim.asking = self._common.redirected(node, claim.cause)
-            claim.cause = None
-        await self._place()
-        if self._node is not node:
-            self._node.do(self._node.run)
-            if claim.cut_at < FAR:
-                self._node.do(self._node.rewind)
-            await self._node.hurry()
+        """Looks for a grant that another node of the cluster may have now."""
+        claim, node, joined = self._claim, self._node, self._claim.joined
+        sent, reply, _, at = await self._common.repeat(self.key, claim.renew_command())
+        to = at or node
+
+        def found() -> None:
+            node.state.found(claim, to.state, joined, sent, reply)
+            if to.state.find(claim.name) is claim:
+                self._node = to
+                to.run()
+                if claim.cut_at < FAR:
+                    to.rewind()
+
+        node.do(found)
 
     async def _place(self) -> Optional[Fault]:
-        """A grant, or a wait without a place, goes to the node of the cluster that has the key now."""
+        """A wait without a place goes to the node of the cluster that has the key now."""
         found = self._at or await self._common.servers.find(self.key)
         if isinstance(found, Fault):
             return found
@@ -181,7 +185,7 @@ class Holding:
         reply: Any = INTERRUPTED
         try:
             limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
-            reply = await node.call(limit, claim.cancel_command(), claim.asking)
+            reply = await node.call(limit, claim.cancel_command(), self._asking)
         finally:
             node.do(node.state.cancel_answered, claim, call, reply)
 
@@ -202,7 +206,7 @@ class Holding:
                     node.state.end_call(call)
 
             try:
-                sent, reply, was_open = await self._common.repeat(self.key, command())
+                sent, reply, was_open, _ = await self._common.repeat(self.key, command())
             finally:
                 error = self._node.do(end)
         if error:

@@ -58,9 +58,9 @@ class Common:
         return node
 
     async def repeat(self, key: str, command: Command, server: Optional[Server] = None,
-                     end: Optional[float] = None) -> tuple[float, Any, bool]:
+                     end: Optional[float] = None) -> tuple[float, Any, bool, Optional[Node]]:
         """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
-        last reply, and whether an earlier try had none."""
+        last reply, whether an earlier try had none, and the last node."""
         end = end or monotonic() + 2 * self.reply
         server = to = server or self.servers.only
         tries, asking, was_open = pauses(), False, False
@@ -72,7 +72,7 @@ class Common:
                 reply = await node.call(min(self.reply, end - sent), command, asking)
             is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
             if is_final or monotonic() + (rest := next(tries)) >= end:
-                return sent, reply, was_open
+                return sent, reply, was_open, node
             was_open = was_open or reply.no_reply
             to, asking = self.redirected(node, reply)
             if to is None:
@@ -186,11 +186,6 @@ class Node:
         self.is_running = False
         return None
 
-    async def hurry(self) -> None:
-        """Sends the commands that are due while the loop polls."""
-        if self.state.session:
-            await self._send(self._open_wire(), Plan(self.common.reply, self.do(self.state.due), is_due=True))
-
     async def _send(self, wire: Any, plan: Plan) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
         fault: Optional[Fault] = None
@@ -261,7 +256,7 @@ class Node:
         self._rewind.set()
         closed = set()
         for session in sessions:
-            _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
+            _, reply, *_ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
             if not isinstance(reply, Fault):
                 closed.add(session)
         for claim in grants:

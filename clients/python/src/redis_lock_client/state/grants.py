@@ -36,8 +36,7 @@ class Grants:
         self.waits: dict[Name, Claim] = {}  # in the order of asking
         self.grants: dict[Name, Claim] = {}  # that the session renews, or will
         self.fixed: dict[Name, Claim] = {}  # grants without a session
-        self.timed: set[Claim] = set()  # grants that end by time
-        self.next_end = FAR  # of those
+        self.next_end = FAR  # when a grant ends by time
         self.releases: list[Command] = []  # to send at once, until they are answered
         self.unfinished: dict[Release, Command] = {}  # that the loop repeats, and their options
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
@@ -113,7 +112,7 @@ class Grants:
         or until the claim has changed. Raises if the acquire has failed."""
         phase = wait.phase
         if phase is OVER:
-            raise wait.failure or made(LockMisuse, wait.key, "it was given up")
+            raise wait.failure or made(LockMisuse, wait.key, "its caller has stopped waiting for the lock")
         if phase is LOST or phase is RELEASED:
             self.require_held(wait)
         if phase is HELD and self.remaining(wait) > 0:
@@ -230,7 +229,7 @@ class Grants:
 
     def remaining(self, claim: Claim) -> float:
         """For how long nobody else has the lock, by the clock alone."""
-        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD and not claim.doubt else 0.0
+        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD else 0.0
 
     def require_held(self, claim: Claim) -> None:
         """Raises if the grant has ended."""
@@ -256,7 +255,6 @@ class Grants:
         for claims in (self.waits, self.grants, self.fixed):
             if claims.get(claim.name) is claim:
                 del claims[claim.name]
-        self.timed.discard(claim)
         claim.phase = phase
 
     def lose(self, claim: Claim, reason: str) -> None:
@@ -346,24 +344,20 @@ class Grants:
     def time(self, claim: Claim, max_hold: Optional[float]) -> bool:
         """A grant was handed over, or gets another longest time from now on. Returns whether it ends before the others."""
         claim.cut_at = FAR if max_hold is None else self.at + max_hold
-        if claim.phase is HELD:
-            self.timed.add(claim)
-        first, self.next_end = self.next_end, min(self.next_end, self.ends_at(claim))
+        first, self.next_end = self.next_end, min(self.next_end, claim.ends_at)
         return self.next_end < first
-
-    def ends_at(self, claim: Claim) -> float:
-        """When a grant ends by time."""
-        return min(claim.cut_at, claim.sure) if claim.fixed else claim.cut_at
 
     def ripe(self) -> None:
         """Ends the grants whose time is over."""
-        for claim in [it for it in self.timed if self.ends_at(it) <= self.at]:
-            if claim.cut_at > self.at:
+        self.next_end = FAR
+        for claim in [*self.grants.values(), *self.fixed.values()]:
+            if claim.ends_at > self.at:
+                self.next_end = min(self.next_end, claim.ends_at)
+            elif claim.cut_at > self.at:
                 self.lose(claim, "expired")
-                continue
-            claim.holds = 0
-            self.releases.append(claim.release_command())
-            if claim.session:  # else its lease ends it
-                self.finish_later(claim.name, claim.token, claim.release_words())
-            self.lose(claim, "its maximum time is over")
-        self.next_end = min(map(self.ends_at, self.timed), default=FAR)
+            else:
+                claim.holds = 0
+                self.releases.append(claim.release_command())
+                if claim.session:  # else its lease ends it
+                    self.finish_later(claim.name, claim.token, claim.release_words())
+                self.lose(claim, "its maximum time is over")

@@ -15,6 +15,7 @@ from .grants import Ask, Grants, Release
 # A command of the loop, and what its reply, to a sending at this time, changes.
 Due = tuple[Command, Callable[[float, Any], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
+MOVED = "moved to another node, and gone"
 
 
 class Plan(NamedTuple):
@@ -87,9 +88,7 @@ class State(Grants):
         if self.outside:
             self.outside = False
             for claim in self.grants.values():
-                if claim.session != session:
-                    if claim.asking:
-                        due.append((("ASKING",), lambda *_: None))
+                if claim.session != session and not claim.doubt:
                     apply = partial(self._moved, claim, session, claim.joined)
                     due.append((claim.renew_command("SESSION", session), apply))
             for wait in self.waits.values():
@@ -106,16 +105,13 @@ class State(Grants):
         return due
 
     def _moved(self, claim: Claim, session: int, joined: float, sent: float, reply: object) -> None:
-        if self.grants.get(claim.name) is not claim:
+        if self.grants.get(claim.name) is not claim or claim.doubt:
             return
         if isinstance(reply, list):
-            if joined == claim.joined < FAR:  # its lease is not shortened meanwhile
-                claim.sure, claim.joined = max(self.sure(claim), sent + reply[3] / 1000), self.polls
-            claim.session, claim.doubt, claim.asking = session, "", False
+            self.stands(claim, session, joined, sent, reply)
         elif isinstance(reply, Fault) and reply.gone:
             self.gone(claim, reply)
         elif isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
-            claim.cause = reply
             self.relocate(claim)
         else:
             self.outside = True
@@ -209,8 +205,7 @@ class State(Grants):
             reason = more[0] if kind == "lost" else kind
             strays.pop((*name, detail), None)
             if claim and self.is_cluster and reason == "deleted":
-                if not claim.doubt:
-                    self.relocate(claim, reason)
+                self.relocate(claim, reason)
                 return  # no loss yet: a reply may show that its slot has moved
             if self.calls:
                 self.losses[detail] = reason, self.last_call
@@ -255,10 +250,12 @@ class State(Grants):
             return
         self.soonest = FAR
         for claim in list(self.grants.values()):
+            if claim.doubt:
+                continue  # it is looked for
             till = self.sure(claim)
             if till < since:
                 self.finish_later(claim.name, claim.token)
-                self.lose(claim, claim.doubt or "silence")
+                self.lose(claim, "silence")
                 continue
             self.soonest = min(self.soonest, till)
             if not claim.handed_over:
@@ -282,33 +279,50 @@ class State(Grants):
         """The grants of the session and the places in line."""
         return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
 
-    def relocate(self, claim: Claim, reason: str = "moved to another node, and gone") -> None:
-        """Makes the program ask for a claim again, because another node of the cluster may have its key now. A grant is
-        unsure until that node has answered; this is the reason of its loss if it is gone there."""
+    def relocate(self, claim: Claim, reason: str = MOVED) -> None:
+        """Makes the program look for a claim, because another node of the cluster may have its key now. A grant is in
+        doubt until `found`; this is the reason of its loss if it is gone."""
         if self.waits.get(claim.name) is claim:
             self.set(claim, ASKED)
-        elif self.grants.get(claim.name) is claim:
-            claim.sure = self.sure(claim)
-            claim.doubt, claim.session, self.outside = claim.doubt or reason, 0, True
+        elif self.grants.get(claim.name) is claim and not claim.doubt:
+            claim.sure = self.sure(claim) if reason is MOVED else min(self.sure(claim), self.at)
+            claim.doubt, claim.session = reason, 0
             self.changed.append(claim)
 
-    def move(self, claim: Claim, to: State) -> bool:
-        """Hands a grant, or a wait that has no place, to the state of another node. Returns false if it stays."""
-        if self.grants.get(claim.name) is claim:
+    def found(self, claim: Claim, to: State, joined: float, sent: float, reply: object) -> None:
+        """Applies the last reply to the RENEW by which a grant was looked for, from the node of this state. Of a grant
+        that was reported lost nothing but a renewal shows that it stands."""
+        if self.grants.get(claim.name) is not claim or not claim.doubt:
+            return
+        if isinstance(reply, list):
             del self.grants[claim.name]
             to.grants[claim.name] = claim
             to.losses.pop(claim.token, None)  # reported there after the grant had left
-            to.soonest, to.outside = min(to.soonest, claim.sure), True
-            if claim in self.timed:
-                self.timed.discard(claim)
-                to.timed.add(claim)
-                to.next_end = min(to.next_end, to.ends_at(claim))
-        elif claim.phase is ASKED and self.waits.get(claim.name) is claim:
-            del self.waits[claim.name]
-            to.waits[claim.name] = claim
-            if claim.open:
-                self.finish_later(claim.name)
+            to.stands(claim, 0, joined, sent, reply)
+        elif isinstance(reply, Fault) and reply.gone:
+            self.gone(claim, reply)
+            return
+        elif claim.doubt is not MOVED:
+            self.lose(claim, claim.doubt)
+            return
         else:
-            return False  # it has ended, or has been granted
-        claim.session, claim.open, claim.no_session = 0, 0, -1
+            to = self
+        claim.doubt, to.outside, to.soonest = "", True, min(to.soonest, claim.sure)
+        self.changed.append(claim)
+
+    def stands(self, claim: Claim, session: int, joined: float, sent: float, reply: list[Any]) -> None:
+        """Applies the grant in the reply to the client's own RENEW."""
+        if joined == claim.joined < FAR:  # its lease is not shortened meanwhile
+            claim.sure, claim.joined = max(self.sure(claim), sent + reply[3] / 1000), self.polls
+        claim.session = session
+
+    def move(self, wait: Claim, to: State) -> bool:
+        """Hands a wait that has no place to the state of another node. Returns false if it stays."""
+        if wait.phase is not ASKED or self.waits.get(wait.name) is not wait:
+            return False
+        del self.waits[wait.name]
+        to.waits[wait.name] = wait
+        if wait.open:
+            self.finish_later(wait.name)
+        wait.open, wait.no_session = 0, -1
         return True
