@@ -115,7 +115,6 @@ class Locking:
                 await grant._enter_again(terms.mode)
             else:
                 grant = await self._claimed(key, terms, task)
-                await grant._acquire()
         except BaseException as raised:
             error = raised
             raise
@@ -127,22 +126,23 @@ class Locking:
         return grant
 
     async def _claimed(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
-        """Registers a wait at the server of the key. Without an owner it gets the task's, or a fresh one. token: of a
-        grant to take over."""
+        """Acquires at the server of the key. Without an owner it uses the task's, or a fresh one. token: of a grant to
+        take over."""
         server = self._servers.only or await self._servers.find(key)
         if isinstance(server, Fault):
             raise made(LockUnavailable, key, server.text, server.cause)
         node = self._common.node(server)
-        grant: Any = node.do(self._register, node, key, terms, task, owner, token)
-        return grant
 
-    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> Any:
-        state = node.state
-        owner = owner or task and state.usable_owner(task) or f"{self._process}{next(self._number):x}"
-        claim = Claim((key, owner), terms, state.at, task=task, adopts=token)
-        claim.caller = self._grant(self, node, claim)
-        state.ask(claim)
-        return claim.caller
+        def register() -> Any:
+            name = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"
+            claim = Claim((key, name), terms, node.state.at, task=task, adopts=token)
+            claim.caller = self._grant(self, node, claim)
+            node.state.ask(claim)
+            return claim.caller
+
+        grant = node.do(register)
+        await grant._acquire()
+        return grant
 
     async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
         task, grants = Task(), []
@@ -157,11 +157,6 @@ class Locking:
             await release_all(grants, error)
             raise
         return grants
-
-    async def _adopt(self, key: str, owner: str, token: int, terms: Terms) -> Any:
-        grant = await self._claimed(key, terms, None, owner, token)
-        await grant._acquire()
-        return grant
 
     async def _lead(self, key: str, work: Callable[[Any], Awaitable[object]], terms: Terms) -> None:
         tries, stopped = pauses(), terms.stop or (lambda: False)

@@ -49,13 +49,12 @@ class Common:
 
     def node(self, server: Server) -> Node:
         """The state of a server."""
-        node = self.nodes.get(server)
-        if node is None:
-            with self.world.mutex:
+        with self.world.mutex:
+            if server not in self.nodes:
                 if self.is_closed:
                     raise LockMisuse("the client is closed")
-                node = self.nodes.get(server) or self.nodes.setdefault(server, Node(self, server))
-        return node
+                self.nodes[server] = Node(self, server)
+            return self.nodes[server]
 
     async def repeat(self, key: str, command: Command, server: Optional[Server] = None,
                      end: Optional[float] = None) -> tuple[float, Any, bool, Optional[Node]]:
@@ -112,16 +111,13 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.releases or state.unfinished:
+                if state.changed or state.unfinished:
                     self._flush(state)
 
     def _flush(self, state: State) -> None:
         changed, state.changed = state.changed, []
-        releases, state.releases = state.releases, []
         for claim in changed:
             claim.caller._wake()
-        for command in releases:
-            self.world.spawn(self.common.repeat(command[1], command))
         if state.unfinished and not self.is_running:
             self.run()
 
@@ -245,8 +241,9 @@ class Node:
     async def _tick(self) -> None:
         """Ends grants by time."""
         while not self.common.is_closed:
-            self.do(self.state.ripe)
-            await self._rewind.wait(min(self.state.next_end - monotonic(), 3600.0))
+            for claim in self.do(self.state.ripe):
+                self.world.spawn(self.common.repeat(claim.key, claim.release_command()))
+            await self._rewind.wait(self.state.next_end - monotonic())
 
     async def close(self) -> None:
         """Releases what the session holds, or else each grant, and ends the loop. The client is marked as closed."""

@@ -16,8 +16,6 @@ from .servers import Server, fault_of, require_primary
 from .state import Fault
 from .state.faults import Command
 
-DAY = 86_400.0  # the longest timer
-
 
 class Signal:
     """Wakes one waiting task. Set while nobody waits, it ends the next wait at once."""
@@ -28,12 +26,11 @@ class Signal:
 
     async def wait(self, seconds: float, _: object = None) -> None:
         """Waits for the signal, for no longer than this."""
-        timer = asyncio.get_running_loop().call_later(seconds, self.set) if seconds < DAY else None
+        timer = asyncio.get_running_loop().call_later(seconds, self.set)
         try:
             await self._event.wait()
         finally:
-            if timer:
-                timer.cancel()
+            timer.cancel()
             self._event.clear()
 
 

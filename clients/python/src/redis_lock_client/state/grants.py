@@ -37,7 +37,6 @@ class Grants:
         self.grants: dict[Name, Claim] = {}  # that the session renews, or will
         self.fixed: dict[Name, Claim] = {}  # grants without a session
         self.next_end = FAR  # when a grant ends by time
-        self.releases: list[Command] = []  # to send at once, until they are answered
         self.unfinished: dict[Release, Command] = {}  # that the loop repeats, and their options
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
@@ -80,7 +79,7 @@ class Grants:
 
     def finished(self, release: Release, reply: object) -> None:
         """Applies the reply to an unfinished release."""
-        if isinstance(reply, Fault):
+        if isinstance(reply, Fault) and reply.word != "MOVED":  # there, no session renews the grant
             if reply.passing:
                 return
             self.leaving = self.leaving or bool(release[2]) and not reply.gone
@@ -347,9 +346,9 @@ class Grants:
         first, self.next_end = self.next_end, min(self.next_end, claim.ends_at)
         return self.next_end < first
 
-    def ripe(self) -> None:
-        """Ends the grants whose time is over."""
-        self.next_end = FAR
+    def ripe(self) -> list[Claim]:
+        """Ends the grants whose time is over. Returns those to release at once."""
+        self.next_end, over = FAR, []
         for claim in [*self.grants.values(), *self.fixed.values()]:
             if claim.ends_at > self.at:
                 self.next_end = min(self.next_end, claim.ends_at)
@@ -357,7 +356,8 @@ class Grants:
                 self.lose(claim, "expired")
             else:
                 claim.holds = 0
-                self.releases.append(claim.release_command())
                 if claim.session:  # else its lease ends it
                     self.finish_later(claim.name, claim.token, claim.release_words())
                 self.lose(claim, "its maximum time is over")
+                over.append(claim)
+        return over

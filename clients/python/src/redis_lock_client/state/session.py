@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Optional
 
@@ -96,7 +96,8 @@ class State(Grants):
                     wait.open += 1
                     ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
                     due.append((ask.command, partial(self._queued, wait, ask)))
-        due += self._releases()
+        for release, words in self.unfinished.items():
+            due.append((("LOCK.RELEASE", *release[:2], *words), partial(self._finished, release, words)))
         if self.excess is not None and self.at > self.excess + self.lease:
             due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
         for old, since in self.left.items():
@@ -120,18 +121,8 @@ class State(Grants):
         self.answer(wait, ask, sent, reply)
         self.outside = self.outside or isinstance(reply, Fault)
 
-    def _releases(self) -> Iterable[Due]:
-        for release, words in self.unfinished.items():
-            command = ("LOCK.RELEASE", *release[:2], *words)
-            yield command, partial(self._finished, release, words, command)
-
-    def _finished(self, release: Release, words: Command, command: Command, _: float, reply: object) -> None:
-        if self.unfinished.get(release) is not words:
-            return
-        if isinstance(reply, Fault) and reply.word == "MOVED":
-            del self.unfinished[release]
-            self.releases.append(command)  # on another node
-        else:
+    def _finished(self, release: Release, words: Command, _: float, reply: object) -> None:
+        if self.unfinished.get(release) is words:
             self.finished(release, reply)
 
     def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
