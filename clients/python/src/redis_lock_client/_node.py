@@ -125,17 +125,13 @@ class Node:
         """Sends a command once. Returns the reply or a Fault. Between two POLLs it goes together with the next one, which
         spares the server most of its cost. For that both connections must be idle: then they are known to work."""
         is_held = self.poller.has_room and self.wire.has_room and not self.common.is_closed
-        wire = self.poller if is_held else self._open_wire()
+        if self.wire.is_over:
+            self.wire = self.world.wire(self.server)
+        wire = self.poller if is_held else self.wire
         reply = (await wire.send(limit, *((("ASKING",), command) if asking else (command,)), is_held=is_held))[-1]
         if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
             wire.retire()
         return reply
-
-    def _open_wire(self) -> Any:
-        """The connection for calls that do not go with a POLL."""
-        if self.wire.is_over:
-            self.wire = self.world.wire(self.server)
-        return self.wire
 
     # The loop.
 

@@ -121,11 +121,10 @@ class Servers:
     def _of_node(self, host: str, port: int) -> Any:
         nodes = list(self._client.nodes_manager.nodes_cache.values())
         node = next((it for it in nodes if (it.host, it.port) == (host, port)), nodes[0])
-        if self._is_async:
-            return self._connection(node.connection_class, {**node.connection_kwargs, "host": host, "port": port})
-        of_node = getattr(self._client, "get_redis_connection", None) or self._client.get_valkey_connection
-        pool = of_node(node).connection_pool
-        return self._connection(pool.connection_class, {**pool.connection_kwargs, "host": host, "port": port})
+        if not self._is_async:
+            of_node = getattr(self._client, "get_redis_connection", None) or self._client.get_valkey_connection
+            node = of_node(node).connection_pool
+        return self._connection(node.connection_class, {**node.connection_kwargs, "host": host, "port": port})
 
     def redirected(self, origin: Server, reply: object) -> Optional[Server]:
         """Where a reply leads: to another node of the cluster."""

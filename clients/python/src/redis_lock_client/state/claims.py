@@ -108,13 +108,10 @@ class Claim:
         """Changes the grant."""
         return ("LOCK.RENEW", *self.name, *words, "TOKEN", self.token)
 
-    def release_words(self) -> Command:
-        """The options of the user's own release. It alone names the session, so that the server reports no loss."""
-        return ("HOLDS", self.holds, *(("SESSION", self.session) if self.session else ()), "TOKEN", self.token)
-
     def release_command(self) -> Command:
-        """The user's own release."""
-        return ("LOCK.RELEASE", *self.name, *self.release_words())
+        """The user's own release. It alone names the session, so that the server reports no loss."""
+        session = ("SESSION", self.session) if self.session else ()
+        return ("LOCK.RELEASE", *self.name, "HOLDS", self.holds, *session, "TOKEN", self.token)
 
     def cancel_command(self) -> Command:
         """Makes sure that the owner neither holds the lock nor waits for it."""

@@ -37,7 +37,7 @@ class Grants:
         self.grants: dict[Name, Claim] = {}  # that the session renews, or will
         self.fixed: dict[Name, Claim] = {}  # grants without a session
         self.next_end = FAR  # when a grant ends by time
-        self.unfinished: dict[Release, Command] = {}  # that the loop repeats, and their options
+        self.unfinished: dict[Release, Command] = {}  # that the loop repeats
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
         self.last_call = 0
@@ -72,13 +72,16 @@ class Grants:
             task.owner = ""
         return task.owner
 
-    def finish_later(self, name: Name, token: int = 0, words: Command = ()) -> None:
-        """The loop sends this release until it is answered. Without words it is not the user's own: it ends all holds of
-        this token; without a token, it cancels a wait too."""
-        self.unfinished[name[0], name[1], token] = words or ("ALL", "TOKEN", token) if token else ("ALL",)
+    def finish_later(self, name: Name, token: int = 0, command: Command = ()) -> None:
+        """The loop sends this release until it is answered. Without a command it is not the user's own: it ends all
+        holds of this token; without a token, it cancels a wait too."""
+        of_token = ("TOKEN", token) if token else ()
+        self.unfinished[name[0], name[1], token] = command or ("LOCK.RELEASE", *name, "ALL", *of_token)
 
-    def finished(self, release: Release, reply: object) -> None:
+    def finished(self, release: Release, command: Command, _: float, reply: object) -> None:
         """Applies the reply to an unfinished release."""
+        if self.unfinished.get(release) is not command:
+            return
         if isinstance(reply, Fault) and reply.word != "MOVED":  # there, no session renews the grant
             if reply.passing:
                 return
@@ -299,8 +302,11 @@ class Grants:
             is_done = what is RELEASE and not claim.holds and was_open and claim.token not in self.losses
             return None if is_done else self.gone(claim, fault)
         if what in ENDS:
-            if fault and what is RELEASE and not claim.holds:
-                self._release_later(claim, fault)
+            if fault and what is RELEASE and not claim.holds:  # between others a re-entry may have come
+                if fault.passing:
+                    self.finish_later(claim.name, claim.token, claim.release_command())
+                elif claim.session and claim.session == self.session:
+                    self.leaving = True  # the server would go on to renew the grant
             return self.error(claim.key, fault) if fault else None
         try:
             self.require_held(claim)
@@ -313,14 +319,6 @@ class Grants:
         if fault:
             return self.error(claim.key, fault)
         return self._renewed(claim, what, sent, reply)
-
-    def _release_later(self, claim: Claim, fault: Fault) -> None:
-        """The release of the last hold failed. (That of an inner one is not repeated: a re-entry may have come
-        between.)"""
-        if fault.passing:
-            self.finish_later(claim.name, claim.token, claim.release_words())
-        elif claim.session and claim.session == self.session:
-            self.leaving = True  # the server would go on to renew the grant
 
     def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):
@@ -357,7 +355,7 @@ class Grants:
             else:
                 claim.holds = 0
                 if claim.session:  # else its lease ends it
-                    self.finish_later(claim.name, claim.token, claim.release_words())
+                    self.finish_later(claim.name, claim.token, claim.release_command())
                 self.lose(claim, "its maximum time is over")
                 over.append(claim)
         return over

@@ -52,8 +52,11 @@ class State(Grants):
 
     def plan(self) -> Plan:
         """What the loop sends next: an OPEN, the calls that are due, or a POLL."""
-        if self.leaving:
-            self._leave()
+        if self.leaving:  # so that a grant whose release was refused is not renewed forever
+            self.leaving = False
+            if self.session:
+                self.left[self.session] = self.at
+                self.ended()
         if not self.session:
             self.polls_next = False
             return Plan(self.reply, [(self.open_command, self.opened)])
@@ -72,13 +75,6 @@ class State(Grants):
             claim.sure = self.sure(claim)
         self.session, self.sures, self.leaves = 0, [], []
 
-    def _leave(self) -> None:
-        """Leaves a session with a grant whose release was refused, so that the grant is not renewed forever."""
-        if self.session:
-            self.left[self.session] = self.at
-            self.ended()
-        self.leaving = False
-
     # The calls that are due before a POLL.
 
     def due(self) -> list[Due]:
@@ -96,8 +92,8 @@ class State(Grants):
                     wait.open += 1
                     ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
                     due.append((ask.command, partial(self._queued, wait, ask)))
-        for release, words in self.unfinished.items():
-            due.append((("LOCK.RELEASE", *release[:2], *words), partial(self._finished, release, words)))
+        for release, command in self.unfinished.items():
+            due.append((command, partial(self.finished, release, command)))
         if self.excess is not None and self.at > self.excess + self.lease:
             due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
         for old, since in self.left.items():
@@ -120,10 +116,6 @@ class State(Grants):
     def _queued(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
         self.answer(wait, ask, sent, reply)
         self.outside = self.outside or isinstance(reply, Fault)
-
-    def _finished(self, release: Release, words: Command, _: float, reply: object) -> None:
-        if self.unfinished.get(release) is words:
-            self.finished(release, reply)
 
     def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
         """Releases the grants of the session that nobody knows."""
