@@ -4,11 +4,10 @@ awaited objects differ."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from time import monotonic
 from typing import Any, Optional, Union
 
-from ._node import Node, pauses
+from ._node import Node, notify, pauses
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
@@ -73,7 +72,7 @@ class Holding:
             if not self._is_reported:
                 self._calls.append(call)
                 return
-        self._node.world.notify([partial(call, self)])
+        self._node.world.spawn(notify(call, self))
 
     def _wake(self) -> None:
         """Makes the caller of an acquire check again, and reports a loss once. The mutex is held."""
@@ -85,11 +84,10 @@ class Holding:
             return
         self._is_reported = True
         log.warning("%s: lost: %s", claim.key, claim.reason)
-        calls: list[Callable[[], object]] = [partial(call, self) for call in self._calls]
+        for call in self._calls:
+            self._node.world.spawn(notify(call, self))
         if observer:
-            calls.append(partial(observer.lost, claim.key, self._node.state.lost_error(claim)))
-        if calls:
-            self._node.world.notify(calls)
+            self._node.world.spawn(notify(observer.lost, claim.key, self._node.state.lost_error(claim)))
         self._stop_work()
 
     def _begin_work(self) -> None:

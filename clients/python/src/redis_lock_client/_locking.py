@@ -169,16 +169,15 @@ class Locking:
                     grant._begin_work()
                     await work(grant)
                 except BaseException as error:
-                    if not (isinstance(error, LockLost) and grant.lost):
-                        failed = error
-                    await grant._exit(error)
+                    failed = None if isinstance(error, LockLost) and grant.lost else error
+                await grant._exit(failed)
+            except (LockLost, LockUnavailable):
+                failed = None
+            except LockBusy:
+                if not stopped():
                     raise
-                await grant._exit(None)
-            except LockError as error:
-                if isinstance(error, LockBusy) and error is not failed and stopped():
-                    return
-                if error is failed or not isinstance(error, (LockLost, LockUnavailable)):
-                    raise
+            if failed:
+                raise failed
             await self._common.world.signal().wait(next(tries), terms.stop)
 
     async def _close(self) -> None:

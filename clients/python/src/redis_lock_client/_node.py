@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import random
 from collections.abc import Callable, Iterator
@@ -31,6 +32,13 @@ def pause(tries: int) -> float:
 def pauses() -> Iterator[float]:
     """The times between tries."""
     return map(pause, itertools.count())
+
+
+async def notify(call: Callable[..., object], *args: object) -> None:
+    """Calls what the user gave."""
+    result = call(*args)
+    if inspect.isawaitable(result):
+        await result
 
 
 @dataclass
@@ -212,7 +220,7 @@ class Node:
             log.info("%s: the session is polled again, or not needed any more", address)
         if observer:
             error = (fault.cause or ConnectionError(fault.text)) if fault else None
-            self.world.notify([lambda: observer.connection(address, error)])
+            self.world.spawn(notify(observer.connection, address, error))
 
     async def _relocate(self) -> None:
         """Redirects the claims of a node that does not answer, if another node may have their keys now."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Optional
 
 from .observer import safely
@@ -191,13 +190,3 @@ class Tasks:
     async def pause(self) -> None:
         """Lets the callers run that have been woken."""
         await asyncio.sleep(0)
-
-    def notify(self, calls: list[Callable[[], object]]) -> None:
-        """Calls what the user gave, in the event loop."""
-        for call in calls:
-            asyncio.get_running_loop().call_soon(self._notify, call)
-
-    def _notify(self, call: Callable[[], object]) -> None:
-        result = safely(call)
-        if inspect.isawaitable(result):
-            self.spawn(result)

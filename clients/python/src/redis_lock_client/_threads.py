@@ -223,8 +223,3 @@ class Threads:
 
     async def pause(self) -> None:
         """Nothing to do: the callers that have been woken run on their own threads."""
-
-    def notify(self, calls: list[Callable[[], object]]) -> None:
-        """Calls what the user gave, on a thread of its own."""
-
-        threading.Thread(target=lambda: [safely(call) for call in calls], name="redis-lock-notify", daemon=True).start()

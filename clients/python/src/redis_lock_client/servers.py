@@ -35,8 +35,6 @@ def fault_of(error: BaseException, sent: bool) -> Fault:
     status = getattr(error, "status_code", None)
     if isinstance(status, str):
         return Fault.reply(text if text.startswith(status) else f"{status} {text}", error)
-    if "max number of clients" in text:
-        return Fault(text, error, sent=False)
     word = next((WORDS[kind] for kind in kinds if kind in WORDS), "")
     if word:
         return Fault.reply(f"{word} {text}", error)

@@ -88,14 +88,11 @@ class Grants:
             self.leaving = self.leaving or bool(release[2]) and not reply.gone
         self.unfinished.pop(release, None)
 
-    def unavailable(self, key: str, fault: Optional[Fault]) -> LockError:
-        """The error of a call whose time is over. It names the server."""
-        fault = fault or Fault("no answer in time")
-        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
-
     def error(self, key: str, fault: Fault) -> LockError:
-        """The error of a call that got this as its last reply."""
-        return self.unavailable(key, fault) if fault.passing else fault.error(key)
+        """The error of a call that got this as its last reply. It names the server, if the call's time is over."""
+        if not fault.passing:
+            return fault.error(key)
+        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
 
     # Waits.
 
@@ -128,7 +125,7 @@ class Grants:
         if self.at >= end:
             if phase is IN_LINE and wait.session == self.session:
                 raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
-            raise self.unavailable(wait.key, wait.cause)
+            raise self.error(wait.key, wait.cause or Fault("no answer in time"))
         if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
             return end - self.at
         wait.open += 1
@@ -323,7 +320,7 @@ class Grants:
     def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):
             if what is LEAVE and reply[0] != claim.token:
-                return self.unavailable(claim.key, Fault("it was granted twice"))
+                return self.error(claim.key, Fault("it was granted twice"))
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])
