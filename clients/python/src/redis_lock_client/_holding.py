@@ -152,7 +152,7 @@ class Holding:
         """Looks for a grant that another node of the cluster may have now."""
         claim, node, joined = self._claim, self._node, self._claim.joined
         sent, reply, _, at = await self._common.repeat(self.key, claim.renew_command())
-        to = at or node
+        to = at if isinstance(at, Node) else node
 
         def found() -> None:
             node.state.found(claim, to.state, joined, sent, reply)
@@ -166,12 +166,11 @@ class Holding:
 
     async def _place(self) -> Optional[Fault]:
         """A wait without a place goes to the node of the cluster that has the key now."""
-        found = self._at or await self._common.servers.find(self.key)
-        if isinstance(found, Fault):
-            return found
-        if found is not self._node.server:
-            old, to = self._node, self._common.node(found)
-            self._node = to if old.do(old.state.move, self._claim, to.state) else old
+        to, old = await self._common.locate(self.key, self._at), self._node
+        if isinstance(to, Fault):
+            return to
+        if to is not old and old.do(old.state.move, self._claim, to.state):
+            self._node = to
         return None
 
     async def _give_up(self) -> None:

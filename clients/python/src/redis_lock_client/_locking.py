@@ -128,10 +128,9 @@ class Locking:
     async def _claimed(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
         """Acquires at the server of the key. Without an owner it uses the task's, or a fresh one. token: of a grant to
         take over."""
-        server = self._servers.only or await self._servers.find(key)
-        if isinstance(server, Fault):
-            raise made(LockUnavailable, key, server.text, server.cause)
-        node = self._common.node(server)
+        node = await self._common.locate(key)
+        if isinstance(node, Fault):
+            raise made(LockUnavailable, key, node.text, node.cause)
 
         def register() -> Any:
             name = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"

@@ -55,27 +55,28 @@ class Common:
     is_closed: bool = False
     nodes: dict[Server, Node] = field(default_factory=dict)
 
-    def node(self, server: Server) -> Node:
-        """The state of a server."""
+    async def locate(self, key: str, server: Optional[Server] = None) -> Node | Fault:
+        """The node that has the key, or this server."""
+        found = server or await self.servers.find(key)
+        if isinstance(found, Fault):
+            return found
         with self.world.mutex:
-            if server not in self.nodes:
+            if found not in self.nodes:
                 if self.is_closed:
                     raise LockMisuse("the client is closed")
-                self.nodes[server] = Node(self, server)
-            return self.nodes[server]
+                self.nodes[found] = Node(self, found)
+            return self.nodes[found]
 
     async def repeat(self, key: str, command: Command, server: Optional[Server] = None,
-                     end: Optional[float] = None) -> tuple[float, Any, bool, Optional[Node]]:
+                     end: Optional[float] = None) -> tuple[float, Any, bool, Node | Fault]:
         """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
         last reply, whether an earlier try had none, and the last node."""
         end = end or monotonic() + 2 * self.reply
-        server = to = server or self.servers.only
-        tries, asking, was_open = pauses(), False, False
+        to, tries, asking, was_open = server, pauses(), False, False
         while True:
-            node, sent = None, monotonic()
-            reply: Any = to or await self.servers.find(key)
-            if isinstance(reply, Server):
-                node = self.node(reply)
+            sent, node = monotonic(), await self.locate(key, to)
+            reply: Any = node
+            if isinstance(node, Node):
                 reply = await node.call(min(self.reply, end - sent), command, asking)
             is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
             if is_final or monotonic() + (rest := next(tries)) >= end:
@@ -86,9 +87,9 @@ class Common:
                 await self.world.signal().wait(rest)
                 to = server
 
-    def redirected(self, node: Optional[Node], reply: Any) -> tuple[Optional[Server], bool]:
+    def redirected(self, node: Node | Fault, reply: Any) -> tuple[Optional[Server], bool]:
         """Where a reply leads, and whether ASKING precedes the command there."""
-        to = self.servers.redirected(node.server, reply) if node else None
+        to = self.servers.redirected(node.server, reply) if isinstance(node, Node) else None
         if to:
             self.world.spawn(self.servers.refresh())
         return to, bool(to) and reply.word == "ASK"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
-from .grants import Ask, Grants, Release
+from .grants import Ask, Grants
 
 # A command of the loop, and what its reply, to a sending at this time, changes.
 Due = tuple[Command, Callable[[float, Any], None]]
@@ -149,13 +149,10 @@ class State(Grants):
         """Applies the reply to the POLL with this number."""
         parts = fields(reply)
         till = sent + (parts["sure-ms"] / 1000 if parts["sure-ms"] >= 0 else self.lease)
-        strays: dict[Release, None] = {}  # the grants of waits that were given up
         for number, kind, key, owner, detail, *more in parts["events"]:
             if number > self.seen:  # else it was answered before
                 self.seen = number
-                self._event(kind, (key, owner), detail, more, till, strays)
-        for key, owner, token in strays:
-            self.finish_later((key, owner), token)
+                self._event(kind, (key, owner), detail, more, till)
         while self.sures and self.sures[-1][1] <= till:
             self.sures.pop()
         self.sures.append((poll, till))
@@ -167,15 +164,14 @@ class State(Grants):
         self.tries.clear()
         self._silent(sent)
 
-    def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float,
-               strays: dict[Release, None]) -> None:
+    def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float) -> None:
         grant = (*name, detail)
         leaves = grant in self.leaves  # by this client
         if leaves and kind == "taken" and more[0] == 0:
             self.leaves.remove(grant)
         elif kind == "granted":
             if not leaves and not self.granted(name, detail, self.session, till) and name not in self.calls.values():
-                strays[name[0], name[1], detail] = None
+                self.finish_later(name, detail)  # its wait was given up
         elif kind == "ended":
             if name in self.waits:
                 self._ended(self.waits[name], detail)
@@ -186,7 +182,7 @@ class State(Grants):
             if claim and claim.fixed and kind == "taken" and more[0] == 0:
                 return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
-            strays.pop((*name, detail), None)
+            self.unfinished.pop(grant, None)
             if claim and self.is_cluster and reason == "deleted":
                 self.relocate(claim, reason)
                 return  # no loss yet: a reply may show that its slot has moved
