@@ -162,7 +162,8 @@ class Holding:
                 if claim.cut_at < FAR:
                     to.rewind()
 
-        node.do(found)
+        async with self._turn:  # a call about the grant ends at the node where it began
+            node.do(found)
 
     async def _place(self) -> Optional[Fault]:
         """A wait without a place goes to the node of the cluster that has the key now."""
@@ -197,15 +198,14 @@ class Holding:
             call = node.do(node.state.begin, claim, what, lease)
 
             def end() -> Optional[LockError]:
-                try:
-                    return self._node.state.answered(claim, what, sent, reply, was_open)
-                finally:
-                    node.state.end_call(call)
+                error = node.state.answered(claim, what, sent, reply, was_open)
+                node.state.end_call(call)
+                return error
 
             try:
                 sent, reply, was_open, _ = await self._common.repeat(self.key, command())
             finally:
-                error = self._node.do(end)
+                error = node.do(end)
         if error:
             raise error
 

@@ -104,7 +104,8 @@ class Locking:
             raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
         return self._prefix + text
 
-    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
+    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
+        """Acquires a lock. Without an owner it uses the task's, or a fresh one. token: of a grant to take over."""
         error: Optional[BaseException] = None
         begun = monotonic()
         if terms.mode[:1] == ("LIMIT",):
@@ -114,7 +115,11 @@ class Locking:
             if grant is not None and grant._claim.phase is HELD and grant._is_ours:
                 await grant._enter_again(terms.mode)
             else:
-                grant = await self._claimed(key, terms, task)
+                node = await self._common.locate(key)
+                if isinstance(node, Fault):
+                    raise made(LockUnavailable, key, node.text, node.cause)
+                grant = node.do(self._register, node, key, terms, task, owner, token)
+                await grant._acquire()
         except BaseException as raised:
             error = raised
             raise
@@ -125,23 +130,12 @@ class Locking:
             task.grants[key] = grant
         return grant
 
-    async def _claimed(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
-        """Acquires at the server of the key. Without an owner it uses the task's, or a fresh one. token: of a grant to
-        take over."""
-        node = await self._common.locate(key)
-        if isinstance(node, Fault):
-            raise made(LockUnavailable, key, node.text, node.cause)
-
-        def register() -> Any:
-            name = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"
-            claim = Claim((key, name), terms, node.state.at, task=task, adopts=token)
-            claim.caller = self._grant(self, node, claim)
-            node.state.ask(claim)
-            return claim.caller
-
-        grant = node.do(register)
-        await grant._acquire()
-        return grant
+    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> Any:
+        owner = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"
+        claim = Claim((key, owner), terms, node.state.at, task=task, adopts=token)
+        claim.caller = self._grant(self, node, claim)
+        node.state.ask(claim)
+        return claim.caller
 
     async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
         task, grants = Task(), []
