@@ -160,7 +160,7 @@ class Node:
                 began = monotonic()
                 if self.poller.is_over:
                     self.poller = self.world.wire(self.server)
-                fault = await self._send(self.poller, plan)
+                fault = await self._send(plan)
                 if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
                     if not self._is_over(fault):
@@ -187,14 +187,14 @@ class Node:
         self.is_running = False
         return None
 
-    async def _send(self, wire: Any, plan: Plan) -> Optional[Fault]:
+    async def _send(self, plan: Plan) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
         fault: Optional[Fault] = None
         for begin in range(0, len(plan.commands), PART):
             part = plan.commands[begin:begin + PART]
             sent, replies = monotonic(), [UNSENT] * len(part)
             if not fault:
-                replies = await wire.send(plan.limit, *(command for command, _ in part))
+                replies = await self.poller.send(plan.limit, *(command for command, _ in part))
                 fault = next((it for it in replies if it.__class__ is Fault and not (plan.is_due and it.word)), None)
             if plan.is_due or not fault:
                 self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
