@@ -111,10 +111,8 @@ class Servers:
         return self._at(str(node.host), int(node.port)) if node else Fault("no node serves the key", sent=False)
 
     def _at(self, host: str, port: int) -> Server:
-        server = self._nodes.get((host, port))
-        if server is None:
-            server = self._nodes[host, port] = Server(joined(host, port), lambda: self._of_node(host, port))
-        return server
+        server = Server(joined(host, port), lambda: self._of_node(host, port))
+        return self._nodes.setdefault((host, port), server)
 
     def _of_node(self, host: str, port: int) -> Any:
         nodes = list(self._client.nodes_manager.nodes_cache.values())
@@ -126,10 +124,8 @@ class Servers:
 
     def redirected(self, origin: Server, reply: object) -> Optional[Server]:
         """Where a reply leads: to another node of the cluster."""
-        if not self.is_cluster or not isinstance(reply, Fault) or reply.word not in ("MOVED", "ASK"):
-            return None
-        words = reply.text.split()
-        if len(words) < 3:
+        words = reply.text.split() if isinstance(reply, Fault) else []
+        if not self.is_cluster or len(words) < 3 or words[0] not in ("MOVED", "ASK"):
             return None
         host, _, port = words[2].rpartition(":")
         host = host or origin.address.rpartition(":")[0].strip("[]")

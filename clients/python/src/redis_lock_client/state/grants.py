@@ -147,6 +147,7 @@ class Grants:
                 self.finish_later(wait.name, reply[0])
         elif fault and fault.passing:
             wait.cause = fault
+            self.outside = self.outside or wait.phase is IN_LINE  # a place in an earlier session is asked for again
             if fault.word == "NOSESSION":
                 wait.no_session = session
             if fault.word == "MOVED" and wait.phase is IN_LINE and wait.session != self.session:

@@ -91,7 +91,7 @@ class State(Grants):
                 if wait.phase is IN_LINE and wait.session != session and wait.end > self.at:
                     wait.open += 1
                     ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
-                    due.append((ask.command, partial(self._queued, wait, ask)))
+                    due.append((ask.command, partial(self.answer, wait, ask)))
         for release, command in self.unfinished.items():
             due.append((command, partial(self.finished, release, command)))
         if self.excess is not None and self.at > self.excess + self.lease:
@@ -112,10 +112,6 @@ class State(Grants):
             self.relocate(claim)
         else:
             self.outside = True
-
-    def _queued(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
-        self.answer(wait, ask, sent, reply)
-        self.outside = self.outside or isinstance(reply, Fault)
 
     def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
         """Releases the grants of the session that nobody knows."""
