@@ -70,7 +70,7 @@ def test_a_check_finds_a_loss(locks, server):
 
 def test_a_fixed_lease(locks, server):
     told = []
-    held = locks.lock(KEY, lease=5, wait=0, on_lost=told.append)
+    held = locks.lock(KEY, lease=40, wait=0, on_lost=told.append)
     assert server.session_of(KEY) == 0 and server.sessions() == []
     held.extend(60)
     assert held.remaining > 50

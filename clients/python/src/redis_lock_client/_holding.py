@@ -217,6 +217,8 @@ class Holding:
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
         await self._exchange(EXTEND, lambda: claim.renew_command("PX", milliseconds(lease)), lease)
+        if claim.fixed:
+            self._node.do(self._node.rewind)  # it may end earlier now
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
