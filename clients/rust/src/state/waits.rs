@@ -99,6 +99,11 @@ impl State {
         Ok(Step::Rest(end.saturating_sub(at)))
     }
 
+    /// The pause before the next try to acquire, at most this long: it ends with the time to ask.
+    pub(crate) fn pause(&self, id: Id, longest: Duration) -> Duration {
+        longest.min(self.claims[&id].asked_end.saturating_sub(self.at))
+    }
+
     /// Has a wait that is not in line ask there.
     pub(crate) fn ask_at(&mut self, id: Id, to: Target) {
         let wait = self.claim(id);
