@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the caller of an acquire does next.
+/// The next step of the caller of an acquire.
 #[derive(Debug)]
 pub(crate) enum Step {
     Done,
@@ -61,7 +61,7 @@ impl State {
         (!is_used).then_some(name.owner)
     }
 
-    /// The next step of the caller of an acquire.
+    /// Returns the next step of an acquire.
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let wait = self.claims.get_mut(&id).expect("a claim");
