@@ -175,8 +175,7 @@ fn open(target: &Target) -> Seen<bool> {
     if target.login() == (None, None) {
         return Ok(true);
     }
-    let nobody = target.with_login((None, None)).connect();
-    let answer = nobody.and_then(|mut c| c.ask(&cmd("PING")));
+    let answer = target.with_login((None, None)).link().ask(&cmd("PING"));
     match answer.map_err(|error| format!("no connection without a login: {error}")) {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(error)) | Err(error) if error.contains("NOAUTH") => Ok(false),

@@ -36,9 +36,6 @@ pub struct ServerOptions {
 
 impl ServerOptions {
     /// How to reach the server.
-    ///
-    /// # Errors
-    /// Says what is wrong with the URL or the certificates.
     pub fn target(&self) -> Result<Target, String> {
         let info = match self.port {
             Some(port) => ("127.0.0.1", port).into_connection_info(),

@@ -52,7 +52,6 @@ impl Order {
 /// An order that needs a confirmation: it shows what is on the screen now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub(crate) title: &'static str,
     pub(crate) text: String,
     pub(crate) order: Order,
 }
@@ -60,10 +59,10 @@ pub(crate) struct Question {
 /// A question, or why there is nothing to ask.
 type Asked = Result<Question, String>;
 
-fn asked(title: &'static str, text: String, server: &str, action: Action) -> Question {
+fn asked(text: String, server: &str, action: Action) -> Question {
     let server = server.to_owned();
     let order = Order { server, action };
-    Question { title, text, order }
+    Question { text, order }
 }
 
 /// Whether a lock is to be freed.
@@ -79,7 +78,7 @@ pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
         held.token,
     );
     let action = Action::Unlock(key.to_vec(), held.token);
-    Ok(asked(" Force-unlock? ", text, server, action))
+    Ok(asked(text, server, action))
 }
 
 /// Whether the client of a waiting call is to be killed. A queued call has none of its own.
@@ -99,7 +98,7 @@ pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snap
         short(key),
     );
     let action = Action::Kill(key.to_vec(), client);
-    Ok(asked(" Kill a waiter? ", text, server, action))
+    Ok(asked(text, server, action))
 }
 
 /// Whether the session of a program is to end.
@@ -115,7 +114,7 @@ pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
         program.state().word(),
     );
     let action = Action::End(program.id);
-    Ok(asked(" End a program's session? ", text, server, action))
+    Ok(asked(text, server, action))
 }
 
 /// A name that is cut to leave space for the rest of the question.

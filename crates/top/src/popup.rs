@@ -163,9 +163,7 @@ fn draw_question(question: &Question, frame: &mut Frame) {
     text.push_line("");
     text.push_line(Line::styled("y: yes. Any other key: no.", WARNING));
     let area = middle(frame, 70, 11);
-    let block = Block::bordered()
-        .title(question.title)
-        .border_style(WARNING);
+    let block = Block::bordered().title(" Sure? ").border_style(WARNING);
     let question = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
     frame.render_widget(question, area);
 }

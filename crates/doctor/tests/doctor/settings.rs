@@ -202,16 +202,22 @@ fn a_module_that_is_not_loaded() {
 
 #[test]
 fn commands_that_are_renamed() {
-    let renamed = |command: &str| {
+    let renamed = |command: &str, in_cluster: &str| {
         let server = healthy().config("rename-command", &format!("{command} OTHER"));
-        Doctor::of(&server.start()).looks()
+        Doctor::of(&server.config("cluster-enabled", in_cluster).start()).looks()
     };
-    for command in ["CLIENT", "WAIT"] {
-        let finding = renamed(command).one("commands", "warning").says(command);
+    for (command, in_cluster) in [
+        ("CLIENT", "no"),
+        ("WAIT", "no"),
+        ("CONFIG", "yes"),
+        ("CLUSTER", "yes"),
+    ] {
+        let report = renamed(command, in_cluster);
+        let finding = report.one("commands", "warning").says(command);
         let line = format!("rename-command {command}");
         assert!(finding.lines("do")[0].contains(&line), "{finding:?}");
     }
-    let report = renamed("CONFIG");
+    let report = renamed("CONFIG", "no");
     assert!(report.bad("commands").is_empty(), "{:#}", report.json);
     let unseen = report.unseen();
     assert!(unseen.iter().any(|one| one.seen().contains("CONFIG GET")));
