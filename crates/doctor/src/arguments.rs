@@ -16,28 +16,22 @@ const URL: &str = "The server, any node of the cluster, or a Sentinel: `redis://
 /// checked, or something could not be and the rest is fine.
 #[derive(Parser)]
 #[command(name = "redis-lock-doctor", version)]
-#[command(mut_arg("url", |url| url.help(URL).display_order(0)))]
-#[command(mut_arg("port", |port| port.display_order(1)))]
+#[command(mut_arg("url", |url| url.help(URL)))]
 pub(crate) struct Arguments {
-    /// The login of the servers behind a Sentinel, `user:password`, if it differs from that of the URL.
-    #[arg(
-        long,
-        env = "REDIS_SERVERS_LOGIN",
-        hide_env_values = true,
-        display_order = 2
-    )]
-    servers_login: Option<String>,
-    /// The Sentinel's name of the primary; without it, all primaries that it watches are checked.
-    #[arg(long, display_order = 3)]
-    pub(crate) name: Option<String>,
-    /// A user of your programs, whose permissions are checked (may be given several times).
-    #[arg(long, display_order = 4)]
-    pub(crate) user: Vec<String>,
-    /// The name of a lock of your programs, for which permissions are checked.
-    #[arg(long, default_value = "lock:doctor", display_order = 5)]
-    pub(crate) lock: String,
     #[command(flatten)]
     server: ServerOptions,
+    /// The login of the servers behind a Sentinel, `user:password`, if it differs from that of the URL.
+    #[arg(long, env = "REDIS_SERVERS_LOGIN", hide_env_values = true)]
+    servers_login: Option<String>,
+    /// The Sentinel's name of the primary; without it, all primaries that it watches are checked.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// A user of your programs, whose permissions are checked (may be given several times).
+    #[arg(long)]
+    pub(crate) user: Vec<String>,
+    /// The name of a lock of your programs, for which permissions are checked.
+    #[arg(long, default_value = "lock:doctor")]
+    pub(crate) lock: String,
     /// Also prints what is fine.
     #[arg(long)]
     pub(crate) all: bool,

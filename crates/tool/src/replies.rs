@@ -79,9 +79,14 @@ pub fn items(value: &Value) -> &[Value] {
 
 /// The lines `name:value` of `INFO` and the like.
 pub fn lines(text: &str) -> Names {
-    let fields = text.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
+    pairs(text.lines(), ':')
+}
+
+/// Names and values, each pair with this letter in between.
+pub fn pairs<'a>(all: impl Iterator<Item = &'a str>, between: char) -> Names {
+    let pairs = all.filter_map(|pair| pair.trim_end().split_once(between));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 

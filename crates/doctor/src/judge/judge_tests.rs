@@ -4,7 +4,7 @@ use super::judge;
 use crate::facts::{Clock, Facts, Module, Node, Session, Watched, Write};
 use crate::finding::{Finding, Severity, Unseen, unseen};
 use crate::report::Report;
-use redis_lock_tool::{Names, Program};
+use redis_lock_tool::{Names, Program, pairs};
 
 const INFO: &str = "config_file: redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
     aof_enabled:1 aof_last_write_status:ok aof_last_bgrewrite_status:ok rdb_last_bgsave_status:ok \
@@ -102,11 +102,7 @@ const ROWS: &[&str] = &[
 ];
 
 fn fields(text: &str) -> Names {
-    let words = text.split_whitespace();
-    let pairs = words.filter_map(|pair| pair.split_once(':'));
-    pairs
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    pairs(text.split_whitespace(), ':')
 }
 
 fn healthy(address: &str) -> Node {
