@@ -139,15 +139,12 @@ packages_for() {
             server) echo redis-server ;;
             redis-cli) echo redis-tools ;;
             dpkg-source) echo dpkg-dev ;;
-            valgrind) echo valgrind ;;
+            valgrind | make | faketime | curl) echo "$thing" ;;
             qemu) echo qemu-user-static ;;
             readelf) echo binutils ;;
             zig) python_with_pip || echo python3-pip ;;
             pip) echo python3-pip ;;
-            make) echo make ;;
-            faketime) echo faketime ;;
             exporter) echo prometheus-redis-exporter ;;
-            curl) echo curl ;;
             promtool) echo prometheus ;;
             postgres) echo postgresql ;;
             psql) echo postgresql-client ;;
