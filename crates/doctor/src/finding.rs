@@ -116,6 +116,13 @@ pub(crate) fn first<const COUNT: usize>(seen: impl Display, cases: [Case; COUNT]
     severity.says(format!("{seen}{colon}{follows}"), fix)
 }
 
+/// Every case that holds, or that all is well.
+pub(crate) fn every<const COUNT: usize>(seen: impl Display, cases: [Case; COUNT]) -> Judged {
+    let holding = cases.into_iter().filter(|(holds, ..)| *holds);
+    let found: Seen<Vec<_>> = holding.map(|case| first(&seen, [case])).collect();
+    or_ok(found?.concat(), seen.to_string())
+}
+
 /// The findings, or that all is well.
 pub(crate) fn or_ok(found: Vec<Finding>, seen: impl Into<String>) -> Judged {
     if found.is_empty() {

@@ -3,7 +3,7 @@
 use crate::facts::{Clock, Facts, Node, Watched, Write, value};
 use crate::finding::Severity::{Advice, Error, Fine, Warning};
 use crate::finding::{
-    Fix, Judged, Seen, Unseen, act, conf, first, known, ok, only, or_ok, run, set, shell,
+    Fix, Judged, Seen, Unseen, act, conf, every, first, known, ok, only, run, set, shell,
 };
 use redis_lock_tool::number;
 
@@ -150,25 +150,23 @@ pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
 }
 
 pub(super) fn sentinel(watched: &Watched) -> Judged {
-    let name = &watched.name;
-    let quorum = watched.quorum.as_ref().map_err(Clone::clone)?.as_ref();
-    let start = act("start the Sentinels that are down, or repair the network");
-    let seen = quorum.map(|problem| format!("no failover is possible: {problem}"));
-    let no_quorum = seen.map(|seen| Error.says(format!("{name}: {seen}"), start));
-    let flags = watched.fields.get("flags").map_or("", String::as_str);
-    let start = act("start the primary, or wait for the failover");
-    let seen = format!("{name}: the Sentinel considers the primary dead ({flags})");
-    let down = flags.contains("down").then(|| Error.says(seen, start));
-    let hasty = watched.down_after();
-    let hasty = hasty.filter(|ms| *ms < SHORTEST_DOWN_AFTER).map(|ms| {
-        let switch = "in a planned switch the Sentinels may consider the primary dead";
-        let seen = format!("{name}: down-after-milliseconds {ms}: {switch}");
-        let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
-        Warning.says(seen, run(set))
-    });
-    let found = [no_quorum, down, hasty].into_iter().flatten();
-    let found = found.collect::<Seen<Vec<_>>>()?.concat();
-    or_ok(found, format!("{name}: a failover is possible"))
+    let Watched { name, fields, .. } = watched;
+    let quorum = watched.quorum.as_ref().map_err(Clone::clone)?;
+    let problem = quorum.as_deref().unwrap_or_default();
+    let none = format!("no failover is possible: {problem}");
+    let repair = act("start the Sentinels that are down, or repair the network");
+    let flags = fields.get("flags").map_or("", String::as_str);
+    let dead = format!("the Sentinel considers the primary dead ({flags})");
+    let wait = act("start the primary, or wait for the failover");
+    let ms = watched.down_after().unwrap_or(SHORTEST_DOWN_AFTER);
+    let switch = "in a planned switch the Sentinels may consider the primary dead";
+    let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
+    let cases = [
+        (quorum.is_some(), Error, none.as_str(), repair),
+        (flags.contains("down"), Error, &dead, wait),
+        (ms < SHORTEST_DOWN_AFTER, Warning, switch, run(set)),
+    ];
+    every(format!("{name}, down-after-milliseconds {ms}"), cases)
 }
 
 pub(super) fn cluster_state(node: &Node) -> Judged {
