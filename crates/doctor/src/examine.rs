@@ -1,6 +1,6 @@
 //! Asking one server for everything that the checks want to know of it.
 
-use crate::arguments::Access;
+use crate::Access;
 use crate::ask::Asker;
 use crate::facts::{Clock, Module, Node, Write};
 use crate::finding::{Seen, Unseen, only, unseen};

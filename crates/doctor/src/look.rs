@@ -1,6 +1,6 @@
 //! Finding the servers that belong together, from the one that was given, and asking each.
 
-use crate::arguments::Access;
+use crate::Access;
 use crate::ask::Asker;
 use crate::examine::{examine, names};
 use crate::facts::{Facts, Node, Watched};

@@ -1,6 +1,6 @@
 //! The rights of users, by `ACL DRYRUN`: nothing is run.
 
-use crate::arguments::Access;
+use crate::Access;
 use crate::ask::Asker;
 use crate::facts::User;
 use crate::finding::Seen;

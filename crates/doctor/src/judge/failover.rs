@@ -159,14 +159,16 @@ pub(super) fn sentinel(watched: &Watched) -> Judged {
     let dead = format!("the Sentinel considers the primary dead ({flags})");
     let wait = act("start the primary, or wait for the failover");
     let ms = watched.down_after().unwrap_or(SHORTEST_DOWN_AFTER);
-    let switch = "in a planned switch the Sentinels may consider the primary dead";
+    let switch = format!(
+        "down-after-milliseconds {ms}: in a planned switch the Sentinels may consider the primary dead"
+    );
     let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
     let cases = [
         (quorum.is_some(), Error, none.as_str(), repair),
         (flags.contains("down"), Error, &dead, wait),
-        (ms < SHORTEST_DOWN_AFTER, Warning, switch, run(set)),
+        (ms < SHORTEST_DOWN_AFTER, Warning, &switch, run(set)),
     ];
-    every(format!("{name}, down-after-milliseconds {ms}"), cases)
+    every(format!("{name}, as this Sentinel sees it"), cases)
 }
 
 pub(super) fn cluster_state(node: &Node) -> Judged {

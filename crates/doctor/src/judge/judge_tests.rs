@@ -22,6 +22,7 @@ const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protec
 
 /// A check, the worst that it finds, and on which servers.
 const ROWS: &[&str] = &[
+    "persistence Fine: appendfsync:everysec",
     "save Warning: rdb_last_bgsave_status:err save:900 stop-writes-on-bgsave-error:no",
     "aof Warning: aof_last_bgrewrite_status:err",
     "memory Error: used_memory:1000000000",
