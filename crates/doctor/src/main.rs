@@ -86,7 +86,6 @@ impl Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    redis_lock_tool::prepare_tls();
     let (as_json, all) = (arguments.json, arguments.all);
     let looked = arguments.access().and_then(|access| look::look(&access));
     let report = match &looked {

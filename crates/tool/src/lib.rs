@@ -12,7 +12,7 @@ mod replies;
 pub mod words;
 
 pub use link::{Answer, Link, Target};
-pub use options::{ServerOptions, prepare_tls};
+pub use options::ServerOptions;
 pub use output::{end, json};
 pub use programs::{Program, ProgramGrant, State, Waiter, command, on, waiters_of};
 pub use redis::Value;

@@ -89,8 +89,6 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         return;
     };
     cluster::of_one(&server);
-    // In the program itself it is main that does so.
-    redis_lock_tool::prepare_tls();
     let url = format!("rediss://localhost:{}", port.number());
     let (cert, key, authority) = (path("it.crt"), path("it.key"), path("ca.crt"));
     let bare = Doctor::at(&url);
