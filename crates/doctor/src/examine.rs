@@ -6,7 +6,7 @@ use crate::facts::{Clock, Module, Node, Write};
 use crate::finding::{Seen, Unseen, only, unseen};
 use crate::{files, sessions, users};
 use redis::{Cmd, Value, cmd};
-use redis_lock_tool::{Names, Reply, Target, items, lines, text};
+use redis_lock_tool::{Target, items, lines, names, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -69,13 +69,6 @@ pub(crate) fn examine(access: &Access, target: &Target) -> Result<Node, String> 
     };
     c.end()?;
     Ok(node)
-}
-
-/// The fields of a reply, as text.
-pub(crate) fn names(reply: &Value) -> Names {
-    Reply::read(reply)
-        .map(|reply| reply.names())
-        .unwrap_or_default()
 }
 
 /// The loaded modules, by `INFO`; with paths where `MODULE LIST` may be asked.

@@ -2,10 +2,10 @@
 
 use crate::Access;
 use crate::ask::Asker;
-use crate::examine::{examine, names};
+use crate::examine::examine;
 use crate::facts::{Facts, Node, Watched};
 use crate::finding::Unseen;
-use redis_lock_tool::{Target, cluster_nodes, command, items, lines, text};
+use redis_lock_tool::{Target, cluster_nodes, command, items, lines, names, text};
 use std::collections::BTreeSet;
 use std::thread;
 

@@ -17,6 +17,6 @@ pub use output::{end, json};
 pub use programs::{Program, ProgramGrant, State, Waiter, command, on, waiters_of};
 pub use redis::Value;
 pub use replies::{
-    ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, number, pairs, server_version,
-    text,
+    ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, names, number, pairs,
+    server_version, text,
 };

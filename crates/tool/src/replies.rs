@@ -46,14 +46,12 @@ impl Reply {
     pub fn items(&self, name: &str) -> &[Value] {
         self.0.get(name).map(items).unwrap_or_default()
     }
+}
 
-    /// All fields, as text.
-    pub fn names(&self) -> Names {
-        let fields = self.0.iter();
-        fields
-            .map(|(name, value)| (name.clone(), text(value)))
-            .collect()
-    }
+/// The fields of a reply, as text; none where it has none.
+pub fn names(value: &Value) -> Names {
+    let fields = Reply::read(value).into_iter().flat_map(|reply| reply.0);
+    fields.map(|(name, value)| (name, text(&value))).collect()
 }
 
 /// The bytes of any kind of string.
