@@ -46,7 +46,7 @@ func Observer(meter metric.Meter, options ...Option) (redislock.Observer, error)
 	i.held, errs[1] = meter.Float64Histogram("redis_lock.client.hold.duration", metric.WithUnit("s"), seconds,
 		metric.WithDescription("How long locks were held until their release, by its outcome."))
 	i.losses, errs[2] = meter.Int64Counter("redis_lock.client.losses", metric.WithUnit("{lock}"),
-		metric.WithDescription("Locks that ended otherwise than by their release."))
+		metric.WithDescription("Locks that ended before their holder released them."))
 	i.ends, errs[3] = meter.Int64Counter("redis_lock.client.session.disconnects", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections of sessions that were lost."))
 	i.down, errs[4] = meter.Int64UpDownCounter("redis_lock.client.session.detached", metric.WithUnit("{server}"),

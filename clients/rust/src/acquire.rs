@@ -43,8 +43,9 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
     if lock.terms.limit == Some(0) {
         return Err(failed(Error::misuse("a semaphore has at least one permit")));
     }
-    let to = lock.locks.core.route(&lock.terms.key, None).await;
-    let to = to.map_err(failed)?;
+    let core = &lock.locks.core;
+    let routed = core.route(&lock.terms.key, None, core.options.reply);
+    let to = routed.await.map_err(failed)?;
     let hold = Arc::new(Hold::begin(&lock, given_up, to).map_err(failed)?);
     let mut acquired = hold.ask().await.map_err(failed);
     if let (Ok(()), Some(lease)) = (&acquired, lock.terms.fixed) {
@@ -106,14 +107,14 @@ impl Hold {
                     let Some(fault) = reply.fault().filter(|fault| fault.is_passing()) else {
                         continue;
                     };
-                    let routed = core.route(&self.name.key, Some((to.node, fault))).await;
-                    if let Ok(to) = routed {
+                    let last = Some((to.node, fault));
+                    if let Ok(to) = core.route(&self.name.key, last, limit).await {
                         core.with(|state| {
                             core.start(state, to.node);
                             state.ask_at(id, to);
                         });
                     }
-                    pauses.next()
+                    core.with(|state| state.pause(id, pauses.next()))
                 }
             };
             tokio::select! {

@@ -91,11 +91,13 @@ impl Core {
         }
     }
 
-    /// Finds where the next command about a key goes: where the last error leads, or else to the node that has the key.
+    /// Finds where the next command about a key goes, in this time: where the last error leads, or else to the node that
+    /// has the key.
     pub(crate) async fn route(
         &self,
         key: &[u8],
         last: Option<(usize, &Error)>,
+        limit: Duration,
     ) -> Result<Target, Error> {
         if last.is_some_and(|(_, fault)| fault.is_broken()) {
             self.servers.refresh(); // another node may have taken over
@@ -103,7 +105,7 @@ impl Core {
         let redirected = last.and_then(|(node, fault)| self.servers.redirected(node, fault));
         match redirected {
             Some(to) => Ok(to),
-            None => self.servers.find(key).await.map(Target::of),
+            None => self.servers.find(key, limit).await.map(Target::of),
         }
     }
 
@@ -123,7 +125,7 @@ impl Core {
                 Ok(Target::of(node))
             } else {
                 let last = last.as_ref().map(|(node, fault)| (*node, fault));
-                self.route(key, last).await
+                self.route(key, last, end.saturating_sub(now())).await
             };
             let mut reply = match routed {
                 Ok(to) => self.send(to, end.saturating_sub(now()), command).await,

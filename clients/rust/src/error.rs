@@ -38,7 +38,7 @@ pub struct Error {
 pub enum ErrorKind {
     /// Other owners hold the lock or wait for it, and the time to wait is over.
     Busy,
-    /// The grant ended otherwise than by its release. Stop the work under the lock.
+    /// The grant ended before its holder released it. Stop the work under the lock.
     Lost,
     /// Waiting would create a deadlock cycle. Release another lock of the task first.
     Deadlock,

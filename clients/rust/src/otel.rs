@@ -14,7 +14,7 @@
 //! | --- | --- | --- |
 //! | `redis_lock.client.acquire.duration` | histogram, seconds: acquires, their wait included | `outcome`: `done`, `busy`, `unavailable`, `refused`, `deadlock`, `not-alone`, `lost`, `misuse`, `cancelled` |
 //! | `redis_lock.client.hold.duration` | histogram, seconds: from the grant to the release | `outcome` of the release |
-//! | `redis_lock.client.losses` | locks that ended otherwise than by their release | |
+//! | `redis_lock.client.losses` | locks that ended before their holder released them | |
 //! | `redis_lock.client.session.disconnects` | connections of sessions that were lost | `server` |
 //! | `redis_lock.client.session.detached` | servers without such a connection now | `server` |
 
@@ -71,7 +71,7 @@ impl Metrics {
             losses: counter(
                 "redis_lock.client.losses",
                 "{lock}",
-                "Locks that ended otherwise than by their release.",
+                "Locks that ended before their holder released them.",
             ),
             cuts: counter(
                 "redis_lock.client.session.disconnects",

@@ -146,7 +146,7 @@ fn release_elsewhere(core: &Arc<Core>, command: Cmd) {
 async fn relocate(core: &Arc<Core>, node: usize) {
     core.servers.refresh();
     for (id, key) in core.with(|state| state.at_node(node)) {
-        match core.servers.find(&key).await {
+        match core.servers.find(&key, core.options.reply).await {
             Ok(to) if to != node => core.with(|state| {
                 core.start(state, to);
                 state.relocate(id, node, to);

@@ -66,8 +66,8 @@ impl Servers {
         Arc::clone(&self.map().nodes[node])
     }
 
-    /// The number of the server that has the key.
-    pub(crate) async fn find(&self, key: &[u8]) -> Result<usize, Error> {
+    /// The number of the server that has the key, if it is found in this time.
+    pub(crate) async fn find(&self, key: &[u8], limit: Duration) -> Result<usize, Error> {
         if !self.is_cluster() {
             return Ok(0);
         }
@@ -76,7 +76,7 @@ impl Servers {
         if let Some(node) = known() {
             return Ok(node);
         }
-        let found = timeout(self.reply, async {
+        let found = timeout(limit.min(self.reply), async {
             let _reading = self.reading.lock().await;
             if known().is_none() {
                 self.read().await?;

@@ -154,7 +154,7 @@ impl Server {
         reply.map_err(|error| self.fault_of(&error))
     }
 
-    /// What an error of redis-rs means to a call that was sent.
+    /// The failure of a call that was sent, by the error of redis-rs.
     fn fault_of(&self, error: &RedisError) -> Error {
         let detail = error.detail().unwrap_or_default();
         match error.code() {
@@ -163,7 +163,7 @@ impl Server {
         }
     }
 
-    /// What an error of redis-rs means to a connection that did not come to be.
+    /// The failure of a call that was not sent, because connecting failed with this error of redis-rs.
     fn not_connected(&self, error: &RedisError) -> Error {
         match error.kind() {
             _ if error.code().is_some() => self.fault_of(error),

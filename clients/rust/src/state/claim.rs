@@ -209,7 +209,7 @@ impl Claim {
         matches!(self.phase, Phase::Asked | Phase::InLine)
     }
 
-    /// Its grant has ended otherwise than by its release.
+    /// Its grant has ended before it was released.
     pub(super) fn is_lost(&self) -> bool {
         let failure = self.failure.as_ref().map(Error::kind);
         self.phase == Phase::Ended && failure == Some(ErrorKind::Lost)

@@ -80,22 +80,26 @@ impl State {
         }
     }
 
-    /// Applies the loss of a grant.
+    /// Applies the loss of a grant. In a cluster, one that was deleted may be at another node: the search decides.
     fn lost(&mut self, node: usize, ended: &Ended, reason: String) {
         self.unfinished.remove(ended); // nothing is left to release
-        let known = self.names.get(&ended.0).copied();
-        if self.calls.contains_key(&ended.0) {
+        let may_have_moved = self.is_cluster && reason == "deleted";
+        let held = self.names.get(&ended.0).copied().filter(|id| {
+            let claim = &self.claims[id];
+            (claim.phase, claim.token) == (Phase::Held, ended.1)
+        });
+        let is_final = held.is_none() || !may_have_moved;
+        if is_final && self.calls.contains_key(&ended.0) {
             self.losses.insert(ended.clone(), reason.clone());
         }
-        let Some(id) = known else { return };
-        let claim = &self.claims[&id];
-        let is_it = (claim.phase, claim.token, claim.to.node) == (Phase::Held, ended.1, node);
-        if !is_it || claim.doubt.is_some() {
-            // It is not that grant, or it is being looked for.
-        } else if self.is_cluster && reason == "deleted" {
-            self.doubt(id, "deleted");
-        } else {
-            self.lose(id, reason);
+        let is_here = |id: &Id| {
+            let claim = &self.claims[id];
+            claim.to.node == node && claim.doubt.is_none() // else it is being looked for
+        };
+        match held.filter(is_here) {
+            Some(id) if may_have_moved => self.doubt(id, "deleted"),
+            Some(id) => self.lose(id, reason),
+            None => {}
         }
     }
 

@@ -5,7 +5,7 @@ use crate::error::Error;
 use redis::Value;
 use std::time::Duration;
 
-/// What one command got.
+/// The value or the error that a command returned.
 pub(crate) type Answer = Result<Value, Error>;
 
 /// The answer to one command, or to the last try of it.

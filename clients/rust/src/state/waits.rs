@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the caller of an acquire does next.
+/// The next step of the caller of an acquire.
 #[derive(Debug)]
 pub(crate) enum Step {
     Done,
@@ -61,7 +61,7 @@ impl State {
         (!is_used).then_some(name.owner)
     }
 
-    /// The next step of the caller of an acquire.
+    /// Returns the next step of an acquire.
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let wait = self.claims.get_mut(&id).expect("a claim");
@@ -97,6 +97,11 @@ impl State {
             node.needed.notify_one(); // ends a pause of the loop
         }
         Ok(Step::Rest(end.saturating_sub(at)))
+    }
+
+    /// The pause before the next try to acquire, at most this long: it ends with the time to ask.
+    pub(crate) fn pause(&self, id: Id, longest: Duration) -> Duration {
+        longest.min(self.claims[&id].asked_end.saturating_sub(self.at))
     }
 
     /// Has a wait that is not in line ask there.

@@ -105,6 +105,40 @@ fn a_grant_that_moved_to_another_node() {
     }
 }
 
+/// Nor is it lost when a call in its name is under way: only the search decides.
+#[test]
+fn a_grant_that_moves_during_a_call() {
+    let stands = || grant(50, 10_000);
+    let checked = || Ok(word("OK"));
+    for (called, search, is_there) in [
+        (checked(), stands(), true),
+        (stands(), stands(), true), // a renewal
+        (no_reply(), says("NOTHELD x"), false),
+    ] {
+        let mut rig = Rig::open();
+        rig.state.is_cluster = true;
+        rig.add_node("other", 9);
+        let id = rig.held("k");
+        rig.state.begin_call(&name("k"));
+        rig.poll(-1, 0, vec![lost("k", 50)]);
+        rig.state.find(id).expect("it is looked for");
+        rig.poll(-1, 0, vec![lost("k", 50)]); // it is in doubt already
+        let reply = rig.said(called, false);
+        let _ = rig.state.confirmed(id, &reply);
+        rig.is_held(id);
+        let mut reply = rig.at(101.0).said(search, false);
+        reply.node = 1;
+        rig.state.moved(id, 0, &reply);
+        if is_there {
+            rig.is_held(id);
+            rig.poll(-1, 0, vec![lost("k", 50)]); // from the node that it has left
+            rig.is_held(id);
+        } else {
+            rig.is_lost(id, "deleted");
+        }
+    }
+}
+
 /// A grant that its node redirects is looked for; so is all of a node that another one has replaced.
 #[test]
 fn what_is_at_another_node() {

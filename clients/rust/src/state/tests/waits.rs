@@ -204,7 +204,8 @@ fn an_end_before_the_reply_that_names_the_place() {
     assert_eq!(rig.state.claims[&asked.id].phase, Phase::InLine);
 }
 
-/// The caller gives up one reply timeout after its time; asking without a reply takes a second at least.
+/// The caller gives up one reply timeout after its time; asking without a reply takes a second at least, and its
+/// pauses end with it.
 #[test]
 fn times_of_waits() {
     let mut rig = Rig::open();
@@ -217,6 +218,8 @@ fn times_of_waits() {
     assert!(!line(&claim.acquire_command(7, 106 * S)).contains("QUEUE"));
     rig.sent(id);
     rig.again(id, 7, says("LOADING x"));
+    assert_eq!(rig.state.pause(id, 700 * MS), 700 * MS);
+    assert_eq!(rig.at(106.8).state.pause(id, 700 * MS), 200 * MS);
     let failure = is(rig.at(107.0).state.next_step(id), ErrorKind::Unavailable);
     assert!(failure.cause().contains("LOADING"), "{failure}");
     let id = rig.ask(terms("short", 5 * S));
