@@ -51,7 +51,6 @@ final class Core {
     private final ThreadPoolExecutor background;
     private final String process;
     private final AtomicLong owners = new AtomicLong();
-    volatile boolean isClosing;
 
     Core(LockServer server, Locks.Settings settings) {
         this.server = server;
@@ -191,11 +190,7 @@ final class Core {
      * timeouts.
      */
     void close() {
-        List<Claim> grants = atomically(() -> {
-            boolean wasClosed = isClosing;
-            isClosing = true;
-            return wasClosed ? null : state.close();
-        });
+        List<Claim> grants = atomically(() -> state.isClosed ? null : state.close());
         if (grants != null) {
             long end = end();
             all(loops.values().stream().map(loop -> thread("close", () -> close(loop, grants, end))).toList(),

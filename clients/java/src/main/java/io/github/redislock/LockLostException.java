@@ -1,7 +1,7 @@
 package io.github.redislock;
 
 /**
- * The grant has ended otherwise than by its release: somebody else may have the lock. Stop the work under it.
+ * The grant ended before its holder released it: somebody else may have the lock. Stop the work under it.
  *
  * @see LockException
  */

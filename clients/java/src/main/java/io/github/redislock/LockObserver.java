@@ -23,7 +23,7 @@ public interface LockObserver {
     /** A release has ended. The lock was held for this time; error is null if it was held to the end. */
     default void released(String key, Duration held, @Nullable Throwable error) {}
 
-    /** A grant ended otherwise than by its release. */
+    /** A grant ended before its holder released it. */
     default void lost(String key, LockLostException error) {}
 
     /** The connection of the session at this server has broken; with null: it is back, or not needed any more. */

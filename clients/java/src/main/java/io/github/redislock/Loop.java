@@ -24,7 +24,6 @@ final class Loop implements Runnable {
     private @Nullable Thread thread; // while it runs
     private final ServerConnection connection;
     private final String[] open;
-    private Node.@Nullable Round next; // planned when the last one was applied: callers that were woken compete for the mutex
     volatile boolean isDown; // to the observer
     private volatile boolean isNeeded; // ends a pause
 
@@ -46,7 +45,7 @@ final class Loop implements Runnable {
         isNeeded = true;
         if (isRunning()) {
             LockSupport.unpark(thread);
-        } else if (!core.isClosing) {
+        } else if (!core.state.isClosed) {
             thread = core.thread("session", this);
             thread.start();
         }
@@ -67,12 +66,13 @@ final class Loop implements Runnable {
         Pauses pauses = new Pauses();
         for (;;) {
             long began = Core.now();
+            isNeeded = false;
             Fault fault = round();
             if (fault != Fault.NONE) {
                 connection.close();
             }
             core.threads.warnOfEnded();
-            boolean isFine = fault == Fault.NONE && !isDown && !core.isClosing;
+            boolean isFine = fault == Fault.NONE && !isDown && !core.state.isClosed;
             if (!isFine && core.atomically(() -> ends(began, fault))) {
                 return;
             }
@@ -92,7 +92,7 @@ final class Loop implements Runnable {
         if (broken != Fault.NONE) {
             node.failed(began, broken);
         }
-        boolean ends = core.isClosing || broken != Fault.NONE && node.isIdle();
+        boolean ends = core.state.isClosed || broken != Fault.NONE && node.isIdle();
         thread = ends ? null : thread;
         boolean isBroken = broken != Fault.NONE && !ends;
         if (isBroken != isDown) {
@@ -106,9 +106,8 @@ final class Loop implements Runnable {
 
     /** Pauses; but a call that needs a session is not kept waiting. */
     private void rest(long pause) {
-        isNeeded = false;
         long begun = Core.now();
-        for (long past = 0; past < pause && !core.isClosing && !(isNeeded && past >= LEAST); past = Core.now() - begun) {
+        for (long past = 0; past < pause && !core.state.isClosed && !(isNeeded && past >= LEAST); past = Core.now() - begun) {
             LockSupport.parkNanos(past < LEAST ? Math.min(pause, LEAST) - past : pause - past);
         }
     }
@@ -116,16 +115,10 @@ final class Loop implements Runnable {
     /** Sends and applies one round. No fault of a library ends the loop. */
     private Fault round() {
         try {
-            Node.Round round = next != null ? next : core.atomically(() -> node.round(open, false));
-            next = null;
-            List<String[]> commands = round.commands();
-            List<Reply> replies = connection.send(round.limit(), commands);
-            Fault broken = core.atomically(() -> {
-                Fault fault = round.apply(node, replies);
-                next = fault == Fault.NONE ? node.round(open, round.isDue()) : null;
-                return fault;
-            });
-            if (commands.get(0) == open && core.isClosing && node.session != 0) { // close() has not seen this session
+            Node.Round round = core.atomically(() -> node.round(open));
+            List<Reply> replies = connection.send(round.limit(), round.commands());
+            Fault broken = core.atomically(() -> round.apply(node, replies));
+            if (round.commands().get(0) == open && core.state.isClosed && node.session != 0) { // close() has not seen this session
                 connection.send(core.settings.reply(), List.<String[]>of(Node.closeCommand(node.session)));
             }
             return broken;

@@ -6,53 +6,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redislock.spi.LockServer;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Deque;
-import java.util.List;
-import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.FutureTask;
-import org.junit.jupiter.api.AfterEach;
 
 /** What the tests with servers have in common. */
-abstract class Bed {
-    private final Deque<AutoCloseable> open = new ArrayDeque<>();
-
-    @AfterEach
-    void close() throws Exception {
-        for (AutoCloseable one : open) {
-            one.close();
-        }
-    }
-
-    <T extends AutoCloseable> T closing(T one) {
-        open.push(one);
-        return one;
-    }
-
-    private TestServer ending(TestServer server) {
-        closing(() -> server.order("end"));
-        return server;
-    }
-
-    TestServer start() {
-        return ending(TestServers.start());
-    }
-
-    List<TestServer> start(String what, Map<String, ?> how) {
-        List<TestServer> servers = TestServers.start(what, how);
-        ending(servers.get(0));
-        return servers;
-    }
-
-    LockServer connect(Client client, Client.Topology topology, int port, String user) {
-        Client.Connected connected = client.connect(topology, port, user);
+abstract class Bed extends TestBed {
+    LockServer connect(Client client, int port, String user) {
+        Client.Connected connected = client.connect(port, user);
         closing(connected.application());
         return connected.server();
     }
 
     Locks.Builder builder(Client client, TestServer server) {
-        return Locks.builder(connect(client, Client.Topology.SINGLE, server.port, null)).service("test");
+        return Locks.builder(connect(client, server.port, null)).service("test");
     }
 
     Locks locks(Client client, TestServer server) {

@@ -5,9 +5,7 @@ import io.github.redislock.lettuce.LettuceServer;
 import io.github.redislock.spi.LockServer;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.codec.ByteArrayCodec;
-import java.util.Set;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 
@@ -15,30 +13,20 @@ import redis.clients.jedis.HostAndPort;
 enum Client {
     JEDIS {
         @Override
-        Connected connect(Topology topology, int port, String user) {
-            var config = config(user).database(user != null && topology != Topology.CLUSTER ? 2 : 0).build();
-            HostAndPort address = new HostAndPort("127.0.0.1", port);
-            LockServer server = topology == Topology.CLUSTER ? JedisServer.cluster(Set.of(address), config)
-                    : JedisServer.of(address, config);
-            return new Connected(server, () -> { });
-        }
-
-        private DefaultJedisClientConfig.Builder config(String user) {
+        Connected connect(int port, String user) {
             var config = DefaultJedisClientConfig.builder().timeoutMillis(60_000); // the locks have their own
-            return user == null ? config : config.user(user).password("secret").clientName("orders");
+            if (user != null) {
+                config.user(user).password("secret").clientName("orders").database(2);
+            }
+            return new Connected(JedisServer.of(new HostAndPort("127.0.0.1", port), config.build()), () -> { });
         }
     },
     LETTUCE {
         @Override
-        Connected connect(Topology topology, int port, String user) {
+        Connected connect(int port, String user) {
             RedisURI.Builder uri = RedisURI.builder().withHost("127.0.0.1").withPort(port);
             if (user != null) {
-                uri.withAuthentication(user, "secret").withClientName("orders");
-                uri.withDatabase(topology == Topology.CLUSTER ? 0 : 2);
-            }
-            if (topology == Topology.CLUSTER) {
-                RedisClusterClient client = RedisClusterClient.create(uri.build());
-                return new Connected(LettuceServer.of(client), client::shutdown);
+                uri.withAuthentication(user, "secret").withClientName("orders").withDatabase(2);
             }
             RedisClient client = RedisClient.create();
             return new Connected(LettuceServer.of(client, uri.build()),
@@ -48,18 +36,16 @@ enum Client {
     /** A factory of the user's on a client that reconnects: as with a RedisConnectionFactory of Spring. */
     LETTUCE_FACTORY {
         @Override
-        Connected connect(Topology topology, int port, String user) {
+        Connected connect(int port, String user) {
             RedisClient client = RedisClient.create(RedisURI.create("127.0.0.1", port));
             return new Connected(LettuceServer.connecting("127.0.0.1:" + port, () -> client.connect(ByteArrayCodec.INSTANCE)),
                     () -> client.shutdown(0, 1, java.util.concurrent.TimeUnit.SECONDS));
         }
     };
 
-    enum Topology { SINGLE, CLUSTER }
-
     /** The server, and how to end the application's client. */
     record Connected(LockServer server, AutoCloseable application) {}
 
-    /** The user is null, or one of docs/operations/users.md: then in database 2, where there is more than one. */
-    abstract Connected connect(Topology topology, int port, String user);
+    /** The user is null, or one of docs/operations/users.md: then in database 2. */
+    abstract Connected connect(int port, String user);
 }

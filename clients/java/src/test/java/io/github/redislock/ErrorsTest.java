@@ -31,4 +31,11 @@ class ErrorsTest {
             assertEquals(entry.get("release").getAsString(), fault.isGone() ? "lost" : isMisuse ? "misuse" : kind, text);
         }
     }
+
+    @Test
+    void theMessageSaysWhatToDo() {
+        assertTrue(Fault.reply("WRONGTYPE x").text().contains("SET NX"));
+        assertTrue(Fault.reply("NOPERM x").text().contains("the user needs"));
+        assertTrue(Fault.reply("ERR unknown command").text().contains("is the module lock"));
+    }
 }

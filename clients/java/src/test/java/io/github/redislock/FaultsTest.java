@@ -3,62 +3,25 @@ package io.github.redislock;
 import static io.github.redislock.TestServer.eventually;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redislock.spi.Fault;
+import io.github.redislock.spi.Reply;
+import io.github.redislock.spi.ServerConnection;
+import io.github.redislock.spi.ServerNode;
+import io.github.redislock.testing.StandIn;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Faults of the network and the server, and those of earlier clients, that the common trial does not have. */
 class FaultsTest extends Bed {
-    /** An operator ends the sessions: grants move to a new one, and waits are queued again in their order. */
-    @ParameterizedTest
-    @EnumSource
-    void theEndOfASessionLosesNothing(Client client) throws Exception {
-        TestServer server = start();
-        Grant held = locks(client, server).get("k").lock();
-        Locks locks = locks(client, server);
-        Grant fixed = locks.get("fixed").fixed(Duration.ofMinutes(1)).lock();
-        List<FutureTask<Grant>> all = new ArrayList<>();
-        for (int n = 0; n < 3; n++) {
-            all.add(meanwhile(() -> locks.get("k").lock()));
-            waiting(server, "k", n + 1);
-        }
-        Map<String, Object> theirs = server.sessions().stream().filter(one -> one.get("waiting").equals(3L)).findFirst().get();
-        server.run("LOCK.SESSION KILL " + theirs.get("id"));
-        waiting(server, "k", 3);
-        fixed.check();
-        for (FutureTask<Grant> one : all) {
-            held.release();
-            held = one.get();
-        }
-        held.release();
-    }
-
-    /** Waits need no connections: hundreds of one process have that of the session, and some for calls. */
-    @ParameterizedTest
-    @EnumSource
-    void waitsNeedNoConnections(Client client) throws Exception {
-        TestServer server = start();
-        Grant first = locks(client, server).get("k").lock();
-        Locks locks = locks(client, server);
-        List<FutureTask<Boolean>> all = new ArrayList<>();
-        for (int n = 0; n < 300; n++) {
-            all.add(meanwhile(() -> locks.get("k").call(grant -> true)));
-        }
-        waiting(server, "k", 300);
-        long connections = ((String) server.run("CLIENT LIST")).lines().count();
-        assertTrue(connections < 100, connections + " connections");
-        first.release();
-        for (FutureTask<Boolean> one : all) {
-            assertTrue(one.get());
-        }
-    }
-
-    /** Many fail in an outage: nothing of them is left in memory, and the first call afterwards returns in time. */
+    /** Many fail in an outage: nothing of them is left in memory. */
     @ParameterizedTest
     @EnumSource
     void afterAnOutage(Client client) throws Exception {
@@ -71,37 +34,66 @@ class FaultsTest extends Bed {
             RedisLock lock = locks.get("k" + n);
             all.add(meanwhile(() -> {
                 String said = thrown(LockUnavailableException.class, 2500, lock::tryLock).getMessage();
-                return said.contains("refused") || said.contains("no reply");
+                return said.contains("refused") || said.contains("no reply") || said.contains("no connection");
             }));
         }
         for (FutureTask<Boolean> one : all) {
             assertTrue(one.get());
         }
         server.order("restart");
-        long begun = System.nanoTime();
         locks.get("k").tryLock().orElseThrow().release();
-        assertTrue(System.nanoTime() - begun < TimeUnit.MILLISECONDS.toNanos(600));
         eventually("nothing is left", locks::isIdle);
     }
 
-    /** What the server refuses is reported at once, with what to do; a release without the right leaves the session. */
-    @ParameterizedTest
-    @EnumSource
-    void refusals(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = closing(builder(client, server).lease(Duration.ofSeconds(1)).build());
-        Grant grant = locks.get("k").lock();
-        Grant other = locks.get("other").lock();
-        server.run("ACL SETUSER default -lock.acquire -lock.release");
-        String said = thrown(LockRefusedException.class, 1000, () -> locks.get("l").lock()).getMessage();
-        assertTrue(said.contains("NOPERM") && said.contains("the user needs"), said);
-        thrown(LockRefusedException.class, 1000, grant::release);
-        eventually("nobody renews it", () -> server.info("k", "owner") == null);
-        other.check();
-        server.run("ACL SETUSER default +@all");
-        other.release();
-        server.run("SET old x");
-        said = thrown(LockMisuseException.class, 1000, () -> locks.get("old").lock()).getMessage();
-        assertTrue(said.contains("WRONGTYPE") && said.contains("SET NX"), said);
+    /** A server that has failed for a while answers again: a call ends the pause of the loop, which is half a second then. */
+    @Test
+    void aCallEndsThePauseAfterFailures() throws Exception {
+        class Node implements ServerNode, ServerConnection {
+            private final Semaphore failures = new Semaphore(0);
+            private volatile ServerNode server; // null: it is down
+
+            @Override
+            public List<Reply> call(long limit, List<String[]> commands) {
+                ServerNode up = server;
+                if (up != null) {
+                    return up.call(limit, commands);
+                }
+                failures.release(commands.get(0)[1].equals("POLL") ? 1 : 0);
+                return Collections.nCopies(commands.size(), Reply.of(Fault.none(false, "refused")));
+            }
+
+            @Override
+            public List<Reply> send(long limit, List<String[]> commands) {
+                return call(limit, commands);
+            }
+
+            @Override
+            public ServerConnection connection() {
+                return this;
+            }
+
+            @Override
+            public String address() {
+                return "stand-in";
+            }
+
+            @Override
+            public void close() {}
+        }
+        Node node = new Node();
+        node.server = (ServerNode) new StandIn().server();
+        Locks locks = closing(Locks.builder(node).lease(Duration.ofSeconds(6)).build());
+        locks.get("k").lock();
+        long best = Long.MAX_VALUE; // of some outages: the machine may be busy
+        for (int n = 0; n < 5 && best > 400; n++) {
+            node.server = null;
+            node.failures.drainPermits();
+            node.failures.acquire(7);
+            node.server = (ServerNode) new StandIn().server(); // which does not know the session
+            long begun = System.nanoTime();
+            locks.get("k" + n).lock();
+            best = Math.min(best, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun));
+        }
+        assertTrue(best <= 400, "after " + best + " ms");
     }
 }

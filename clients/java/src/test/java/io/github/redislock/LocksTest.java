@@ -10,7 +10,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
@@ -54,30 +53,6 @@ class LocksTest extends Bed {
         assertNull(server.info("lock:k", "owner"));
     }
 
-    @ParameterizedTest
-    @EnumSource
-    void waitersAreServedInTheirOrder(Client client) throws Exception {
-        TestServer server = start();
-        Locks locks = locks(client, server);
-        Grant grant = locks.get("k").lock();
-        List<Integer> order = new ArrayList<>();
-        List<FutureTask<Boolean>> all = new ArrayList<>();
-        for (int n = 0; n < 5; n++) {
-            int number = n;
-            all.add(meanwhile(() -> {
-                try (Grant mine = locks.get("k").waiting(LONG).lock()) {
-                    return order.add(number);
-                }
-            }));
-            waiting(server, "k", n + 1);
-        }
-        grant.release();
-        for (FutureTask<Boolean> one : all) {
-            assertTrue(one.get());
-        }
-        assertEquals(List.of(0, 1, 2, 3, 4), order);
-    }
-
     /** An interrupt ends lockInterruptibly and leaves no place; lock goes on waiting and keeps the interrupt. */
     @ParameterizedTest
     @EnumSource
@@ -114,55 +89,26 @@ class LocksTest extends Bed {
         assertTrue(Thread.interrupted());
     }
 
+    /** A task enters again what it holds. A permit is neither shared nor of a thread. */
     @ParameterizedTest
     @EnumSource
-    void sharedAndPermits(Client client) throws Exception {
-        Locks locks = locks(client, start());
-        Grant one = locks.get("k").shared().lock();
-        Grant other = locks.get("k").shared().tryLock().orElseThrow();
-        assertTrue(locks.get("k").tryLock().isEmpty());
-        one.release();
-        other.release();
-        RedisLock two = locks.get("s").permits(2);
-        Task task = locks.task();
-        one = two.by(task).lock();
-        other = two.by(task).lock();
-        assertNotEquals(one.owner(), other.owner());
-        assertTrue(two.tryLock().isEmpty());
-        one.release();
-        two.tryLock().orElseThrow().release();
-        other.release();
-        assertThrows(LockMisuseException.class, () -> two.shared());
-        assertThrows(LockMisuseException.class, () -> locks.get("k").permits(0));
-        assertThrows(LockMisuseException.class, two::asLock);
-    }
-
-    /** A task enters again what it holds, the server finds a deadlock among tasks, and readers that both want to write. */
-    @ParameterizedTest
-    @EnumSource
-    void tasks(Client client) throws Exception {
+    void tasksAndPermits(Client client) throws Exception {
         TestServer server = start();
         Locks locks = locks(client, server);
-        Task one = locks.task();
-        Task other = locks.task();
-        Grant a = locks.get("a").by(one).lock();
-        assertSame(a, locks.get("a").by(one).lock());
+        Task task = locks.task();
+        Grant a = locks.get("a").by(task).lock();
+        assertSame(a, locks.get("a").by(task).lock());
         assertEquals(2, a.holds());
         assertEquals(2L, server.info("a", "holds"));
         a.release();
         assertTrue(a.isHeld());
-        Grant b = locks.get("b").by(other).lock();
-        FutureTask<Grant> waits = meanwhile(() -> locks.get("b").by(one).lock());
-        waiting(server, "b", 1);
-        assertThrows(LockDeadlockException.class, () -> locks.get("a").by(other).lock());
-        b.release();
-        waits.get().release();
-        a.release();
-        Grant reads = locks.get("k").shared().by(one).lock();
-        Grant alsoReads = locks.get("k").shared().lock();
-        assertThrows(LockNotAloneException.class, () -> locks.get("k").by(one).lock());
-        alsoReads.release();
-        reads.release();
+        RedisLock two = locks.get("s").permits(2);
+        Grant permit = two.by(task).lock();
+        assertNotEquals(permit.owner(), two.by(task).lock().owner());
+        assertTrue(two.tryLock().isEmpty());
+        assertThrows(LockMisuseException.class, two::shared);
+        assertThrows(LockMisuseException.class, two::asLock);
+        assertThrows(LockMisuseException.class, () -> locks.get("k").permits(0));
     }
 
     @ParameterizedTest
@@ -351,5 +297,26 @@ class LocksTest extends Bed {
         assertThrows(LockMisuseException.class, () -> locks.get("k").lock());
         eventually("its threads end", () -> Thread.getAllStackTraces().keySet().stream()
                 .noneMatch(thread -> thread.getName().startsWith("redis-lock-session-closing")));
+    }
+
+    /** What the user's settings say holds for all connections: the user, the database, the name. */
+    @ParameterizedTest
+    @EnumSource(mode = EnumSource.Mode.EXCLUDE, names = "LETTUCE_FACTORY")
+    void aUserInAnotherDatabase(Client client) throws Exception {
+        TestServer server = start();
+        server.addUser("application");
+        server.run("SELECT 2");
+        Locks locks = closing(Locks.builder(connect(client, server.port, "application"))
+                .service("test").lease(Duration.ofSeconds(1)).build());
+        Grant grant = locks.get("lock:k").lock();
+        FutureTask<Grant> waits = meanwhile(() -> locks.get("lock:k").lock());
+        waiting(server, "lock:k", 1);
+        server.run("CLIENT KILL TYPE normal SKIPME yes");
+        server.run("SELECT 2");
+        grant.check();
+        grant.release();
+        waits.get().release();
+        assertTrue(((String) server.run("CLIENT LIST")).contains("name=orders"));
+        assertEquals(List.of(), server.run("ACL LOG"));
     }
 }

@@ -31,7 +31,7 @@ class QuorumTest extends Bed {
 
     private Quorum quorum(Duration lease) {
         List<LockServer> all = servers.stream()
-                .map(server -> connect(Client.JEDIS, Client.Topology.SINGLE, server.port, null)).toList();
+                .map(server -> connect(Client.JEDIS, server.port, null)).toList();
         return closing(Locks.builder(all.get(0)).service("test").lease(lease).replyTimeout(Duration.ofMillis(300))
                 .quorum(all.get(1), all.get(2)));
     }
@@ -151,7 +151,7 @@ class QuorumTest extends Bed {
         waiting(servers.get(0), "k", 0);
         held.release();
         eventually("free", () -> isFree("k"));
-        assertThrows(LockMisuseException.class, () -> Locks.builder(connect(Client.JEDIS, Client.Topology.SINGLE, 1, null)).quorum());
+        assertThrows(LockMisuseException.class, () -> Locks.builder(connect(Client.JEDIS, 1, null)).quorum());
         quorum.close();
         assertThrows(LockMisuseException.class, () -> quorum.get("k").tryLock());
     }

@@ -3,6 +3,7 @@ package io.github.redislock;
 import static io.github.redislock.TestServer.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -10,12 +11,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.logging.Handler;
-import java.util.logging.LogRecord;
+import java.util.logging.Level;
 import java.util.logging.Logger;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -23,6 +24,14 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /** Locks of threads, and the threads of the client. */
 class ThreadsTest extends Bed {
+    private static final Logger LOGGER = Logger.getLogger("io.github.redislock");
+    private static final List<String> WARNINGS = new CopyOnWriteArrayList<>(); // of all tests
+
+    static {
+        LOGGER.setLevel(Level.ALL);
+        LOGGER.setFilter(record -> WARNINGS.add(record.getMessage()));
+    }
+
     /** The whole interface of java.util.concurrent.locks.Lock. */
     @ParameterizedTest
     @EnumSource
@@ -87,36 +96,12 @@ class ThreadsTest extends Bed {
     void aThreadThatEndsWithoutUnlock(Client client) throws Exception {
         TestServer server = start();
         Locks locks = closing(builder(client, server).lease(Duration.ofSeconds(1)).build());
-        LinkedBlockingQueue<String> warnings = new LinkedBlockingQueue<>();
-        Handler handler = new Handler() {
-            @Override
-            public void publish(LogRecord record) {
-                warnings.add(record.getMessage());
-            }
-
-            @Override
-            public void flush() {}
-
-            @Override
-            public void close() {}
-        };
-        Logger logger = Logger.getLogger("io.github.redislock");
-        logger.setLevel(java.util.logging.Level.ALL);
-        logger.addHandler(handler);
-        try {
-            String key = "forgotten " + client;
-            Thread thread = new Thread(() -> locks.get(key.replace(' ', '-')).asLock().lock(), "careless");
-            thread.start();
-            thread.join();
-            String warning = warnings.poll(10, TimeUnit.SECONDS);
-            while (warning != null && !warning.contains(key.replace(' ', '-'))) { // of the other tests
-                warning = warnings.poll(10, TimeUnit.SECONDS);
-            }
-            assertTrue(warning != null && warning.contains("careless"), warning);
-            assertFalse(server.info(key.replace(' ', '-'), "owner") == null);
-        } finally {
-            logger.removeHandler(handler);
-        }
+        String key = "forgotten-" + client;
+        Thread thread = new Thread(() -> locks.get(key).asLock().lock(), "careless");
+        thread.start();
+        thread.join();
+        eventually("a warning", () -> WARNINGS.stream().anyMatch(text -> text.contains(key) && text.contains("careless")));
+        assertNotNull(server.info(key, "owner"));
     }
 
     /**

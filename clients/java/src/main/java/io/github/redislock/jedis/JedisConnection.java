@@ -21,12 +21,9 @@ import redis.clients.jedis.util.SafeEncoder;
 
 /** A connection of Jedis that is opened when it is used. */
 final class JedisConnection implements ServerConnection {
-    private static final int NANOS = 1_000_000;
-
     private final LongFunction<HostAndPort> address;
     private final JedisClientConfig config;
     private volatile @Nullable Connection connected;
-    private int timeout;
 
     JedisConnection(LongFunction<HostAndPort> address, JedisClientConfig config) {
         this.address = address;
@@ -48,11 +45,10 @@ final class JedisConnection implements ServerConnection {
         boolean isSent = false;
         try {
             Connection open = connected != null ? connected : connect(end);
-            wait(open, end);
             isSent = true;
             commands.forEach(words -> open.sendCommand(arguments(words)));
             for (int n = 0; n < commands.size(); n++) {
-                wait(open, end);
+                open.setSoTimeout(millis(end));
                 replies.add(read(open));
             }
         } catch (RuntimeException e) {
@@ -75,25 +71,14 @@ final class JedisConnection implements ServerConnection {
         return Reply.of(Fault.reply(String.valueOf(e.getMessage())));
     }
 
-    /** Limits the next read. */
-    private void wait(Connection open, long end) {
-        int millis = millis(end);
-        if (millis != timeout) {
-            open.setSoTimeout(millis);
-            timeout = millis;
-        }
-    }
-
     private static int millis(long end) {
-        return (int) Math.max(1, (end - System.nanoTime()) / NANOS);
+        return (int) Math.max(1, (end - System.nanoTime()) / 1_000_000);
     }
 
     private Connection connect(long end) {
         HostAndPort server = address.apply(end - System.nanoTime());
-        int millis = millis(end);
-        JedisClientConfig limited = limited(config, millis);
+        JedisClientConfig limited = limited(config, millis(end));
         Connection opened = new Connection(new DefaultJedisSocketFactory(server, limited), limited);
-        timeout = millis;
         connected = opened;
         return opened;
     }

@@ -43,14 +43,16 @@ public final class JedisServer {
         private final LongFunction<HostAndPort> address; // for each connection; may block for about so many nanoseconds
         private final JedisClientConfig config;
         // Of the monitor.
-        private final Deque<JedisConnection> idle = new ArrayDeque<>();
-        private int made;
+        private final Deque<JedisConnection> idle = new ArrayDeque<>(); // those that were used last come first
         private boolean isClosed;
 
         Node(String name, LongFunction<HostAndPort> address, JedisClientConfig config) {
             this.name = name;
             this.address = address;
             this.config = config;
+            for (int n = 0; n < MOST; n++) {
+                idle.add(new JedisConnection(address, config)); // which is not connected
+            }
         }
 
         @Override
@@ -77,7 +79,7 @@ public final class JedisServer {
          */
         private synchronized @Nullable JedisConnection take(long end) {
             boolean wasInterrupted = false;
-            for (long left = 1; idle.isEmpty() && made == MOST && left > 0; left = (end - System.nanoTime()) / 1_000_000) {
+            for (long left = 1; idle.isEmpty() && left > 0; left = (end - System.nanoTime()) / 1_000_000) {
                 try {
                     wait(left);
                 } catch (InterruptedException e) {
@@ -86,10 +88,6 @@ public final class JedisServer {
             }
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();
-            }
-            if (idle.isEmpty() && made < MOST) {
-                made++;
-                return new JedisConnection(address, config);
             }
             return idle.poll();
         }

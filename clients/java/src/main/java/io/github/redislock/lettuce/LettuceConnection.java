@@ -29,8 +29,19 @@ import org.jspecify.annotations.Nullable;
 
 /** A connection of Lettuce that is opened when it is used, by any number of threads. It is closed as soon as it breaks. */
 final class LettuceConnection implements ServerConnection {
-    @SuppressWarnings("deprecation") // a keyword must have a name
-    private record Word(byte[] getBytes, String name) implements ProtocolKeyword {}
+    /** The name of a command. Equal names are equal: Lettuce keeps the latencies of each. */
+    @SuppressWarnings("deprecation") // old versions ask for name(), new ones for toString()
+    private record Word(String name) implements ProtocolKeyword {
+        @Override
+        public byte[] getBytes() {
+            return name.getBytes(StandardCharsets.US_ASCII);
+        }
+
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
 
     private static final long MILLISECOND = 1_000_000;
 
@@ -129,7 +140,7 @@ final class LettuceConnection implements ServerConnection {
             arguments.add(words[n].getBytes(StandardCharsets.UTF_8));
         }
         CommandOutput<byte[], byte[], List<Object>> output = (CommandOutput) new NestedMultiOutput<>(StringCodec.UTF8);
-        return new AsyncCommand<>(new Command<>(new Word(words[0].getBytes(StandardCharsets.US_ASCII), words[0]), output, arguments));
+        return new AsyncCommand<>(new Command<>(new Word(words[0]), output, arguments));
     }
 
     private synchronized CompletableFuture<Void> close(

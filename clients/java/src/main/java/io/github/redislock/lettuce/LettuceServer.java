@@ -87,10 +87,9 @@ public final class LettuceServer {
         List<String> nodes = client.getPartitions().stream().map(RedisClusterNode::getUri)
                 .map(uri -> uri.getHost() + ":" + uri.getPort()).toList();
         return new ClusterServer(nodes, SlotHash::getSlot, address -> {
-            RedisURI uri = copy(first);
             int colon = address.lastIndexOf(':');
-            uri.setHost(address.substring(0, colon));
-            uri.setPort(Integer.parseInt(address.substring(colon + 1)));
+            RedisURI uri = copy(first).withHost(address.substring(0, colon))
+                    .withPort(Integer.parseInt(address.substring(colon + 1))).build();
             return new Node(address, limit -> connect(own, uri, limit), () -> { });
         }, () -> shutDown(own));
     }
@@ -123,21 +122,11 @@ public final class LettuceServer {
                 : all.isEmpty() ? uri.getHost() + ":" + uri.getPort() : uri.getSentinelMasterId() + " of [" + all + "]";
     }
 
-    /** A builder does not copy the address of a URI that names Sentinels. */
-    private static RedisURI copy(RedisURI uri) {
-        RedisURI copy = new RedisURI();
-        copy.setHost(uri.getHost());
-        copy.setPort(uri.getPort());
-        copy.setSocket(uri.getSocket());
-        copy.setSentinelMasterId(uri.getSentinelMasterId());
-        copy.getSentinels().addAll(uri.getSentinels());
-        copy.setDatabase(uri.getDatabase());
-        copy.setClientName(uri.getClientName());
-        copy.setLibraryName(uri.getLibraryName());
-        copy.setLibraryVersion(uri.getLibraryVersion());
-        copy.applySsl(uri);
-        copy.applyAuthentication(uri);
-        return copy;
+    /** A builder does not copy the Sentinels by itself. */
+    private static RedisURI.Builder copy(RedisURI uri) {
+        RedisURI.Builder copy = RedisURI.builder(uri);
+        uri.getSentinels().forEach(copy::withSentinel);
+        return uri.getSentinelMasterId() == null ? copy : copy.withSentinelMasterId(uri.getSentinelMasterId());
     }
 
     /** Lettuce must not reconnect: it would repeat commands. Nor time out by itself: a POLL may block for long. */
@@ -149,8 +138,7 @@ public final class LettuceServer {
 
     private static CompletableFuture<? extends StatefulRedisConnection<byte[], byte[]>> connect(RedisClient own,
             RedisURI uri, long limit) {
-        RedisURI limited = copy(uri);
-        limited.setTimeout(Duration.ofNanos(limit)); // of the handshake
+        RedisURI limited = copy(uri).withTimeout(Duration.ofNanos(limit)).build(); // of the handshake
         return own.connectAsync(ByteArrayCodec.INSTANCE, limited).toCompletableFuture();
     }
 

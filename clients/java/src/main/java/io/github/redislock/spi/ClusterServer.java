@@ -28,7 +28,7 @@ public final class ClusterServer implements LockServer {
     private final Function<String, ServerNode> dial;
     private final Runnable close;
     private final Map<String, ServerNode> nodes = new ConcurrentHashMap<>();
-    private volatile String[] map = {}; // the address of the primary of each slot; empty before it is read
+    private volatile String[] map = new String[SLOTS]; // the address of the primary of each slot
     private volatile boolean isOld = true; // it is to be read before it is used
 
     /**
@@ -58,7 +58,7 @@ public final class ClusterServer implements LockServer {
     @Override
     public Place find(String key, long limit) {
         Fault fault = isOld ? read(limit) : Fault.NONE;
-        String address = map.length == 0 ? null : map[slot.applyAsInt(key)];
+        String address = map[slot.applyAsInt(key)];
         if (address == null) {
             isOld = true;
             return new Place(null, fault != Fault.NONE ? fault : Fault.none(false, "no node has the slot of " + key));

@@ -8,7 +8,7 @@ package io.github.redislock.spi;
 public enum Kind {
     /** Others hold the lock or wait for it. */
     BUSY,
-    /** The grant has ended otherwise than by its release. */
+    /** The grant ended before its holder released it. */
     LOST,
     /** Waiting would create a deadlock cycle. */
     DEADLOCK,

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record Call(String[] command, Function<Answer, Fault> apply) {
     /**
-     * What became of it.
+     * The answer to the last try of a call.
      *
      * @param from the server that was asked; null if none was known
      * @param sent when the last try was sent

@@ -13,7 +13,7 @@ public final class Claim {
     /** Identifies a claim: no two claims of a client have the same key and owner. */
     public record Name(String key, String owner) {}
 
-    /** How far it has come. A grant that is held is unsure if its time has passed. What has ended has a fault. */
+    /** The phases of a claim. A grant that is held is unsure if its time has passed. A claim that has ended has a fault. */
     public enum Phase { ASKED, IN_LINE, HELD, ENDED }
 
     /** The end of a wait without a limit. */
@@ -37,7 +37,7 @@ public final class Claim {
 
     /** The server that has the lock. */
     public Node node;
-    /** How far it has come. */
+    /** Its phase. */
     public volatile Phase phase = Phase.ASKED;
     /** Of the place, or of the grant; 0: none. */
     public long session;
@@ -65,6 +65,7 @@ public final class Claim {
     long endedAt = Long.MIN_VALUE; // when its session reported the end of a place with a passing error
     long sure; // see sure()
     long from; // no POLL sent before makes it sure
+    long tried; // since when its server has not answered after it was sure
 
     /** A claim that waits for this long from now on. 0: it does not wait; below 0: without a limit. */
     public Claim(Name name, List<String> mode, long lease, long wait, Node node) {
@@ -128,24 +129,14 @@ public final class Claim {
         return phase == Phase.ASKED || phase == Phase.IN_LINE;
     }
 
-    /** Whether the grant has ended otherwise than by its release. */
+    /** Whether the grant ended before its holder released it. */
     public boolean isLost() {
         return phase == Phase.ENDED && fault.kind() == Kind.LOST;
     }
 
     /** Until when nobody else has the lock. A grant that may be deleted is unsure. */
     public long sure() {
-        if ("deleted".equals(doubt)) {
-            return Math.min(sure, state.at);
-        }
-        if (session == node.session && session != 0) {
-            for (Node.Sure one : node.sures) {
-                if (one.sent() > from) { // the grant was known then
-                    return Math.max(sure, one.till());
-                }
-            }
-        }
-        return sure;
+        return "deleted".equals(doubt) ? Math.min(sure, state.at) : sure;
     }
 
     /** Has the grant belong to this node. */
@@ -153,7 +144,6 @@ public final class Claim {
         node.grants.remove(this);
         node = to;
         to.grants.add(this);
-        to.soonest = Math.min(to.soonest, sure);
     }
 
     void lose(String reason) {
@@ -208,9 +198,8 @@ public final class Claim {
             if (leaves && !isRepeated && session != 0 && session == node.session) {
                 node.leaves.add(of);
             }
-            sure = Math.min(sure(), state.at + lease);
+            sure = Math.min(sure, state.at + lease);
             from = FAR;
-            node.soonest = Math.min(node.soonest, sure);
         }
         return call;
     }
@@ -241,7 +230,7 @@ public final class Claim {
         } else if (answer.isGrant() && phase == Phase.HELD) {
             token = answer.token();
             lease = answer.lease();
-            sure = Math.max(sure(), answer.sent() + lease);
+            sure = Math.max(sure, answer.sent() + lease);
             String reported = state.lossOf(name, token); // before this reply named the token
             if (reported != null) {
                 lose(reported);
@@ -311,7 +300,6 @@ public final class Claim {
 
     /** Marks a grant that another node of the cluster may have. It is unsure until it has been looked for. */
     void doubt(String reason) {
-        sure = sure();
         doubt = reason;
         session = 0;
         state.wake(this);

@@ -2,9 +2,7 @@ package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Reply;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -16,9 +14,6 @@ import org.jspecify.annotations.Nullable;
 /** What is known of one server, and the rules of its session. */
 public final class Node {
     private static final int OPEN_TIMES = 500; // as many replies have one reply timeout more
-
-    /** Until when a POLL makes grants sure. */
-    record Sure(long sent, long till) {}
 
     /**
      * What is sent over the session's connection in one piece.
@@ -41,6 +36,7 @@ public final class Node {
                 Fault fault = calls.get(i).apply().apply(new Call.Answer(from, at, replies.get(i), false));
                 broken = isDue && !fault.isSilence() ? broken : fault;
             }
+            from.wasDue = isDue && broken == Fault.NONE;
             return broken;
         }
     }
@@ -55,14 +51,12 @@ public final class Node {
     final State state;
     final Set<Claim> grants = new LinkedHashSet<>(); // that the session renews, or will
     final List<State.Release> leaves = new ArrayList<>(); // grants that leave the session, until their `taken`
-    final List<Sure> sures = new ArrayList<>(); // by POLL; each reaches less far than those before it
-    long soonest = Claim.FAR; // no grant's time ends before
     long seen; // the number of the last event that was applied
     boolean isOutside; // a grant or place may belong to an earlier session
     long excess = -1; // since when every reply shows more grants than are known; below 0: it does not
     Fault fault = Fault.NONE; // of the last try
     boolean leaving; // a release was refused
-    private final Deque<Long> tries = new ArrayDeque<>(); // that failed
+    private boolean wasDue; // a POLL is next
     private long left; // the session that was left, until it is closed
     private long since; // when
 
@@ -91,7 +85,7 @@ public final class Node {
     }
 
     /** The next round: OPEN without a session, what is due, or a POLL, which follows what was due. */
-    public Round round(String[] open, boolean wasDue) {
+    public Round round(String[] open) {
         leaveSession();
         if (session == 0) {
             return new Round(List.of(new Call(open, this::opened)), state.at, state.reply, false);
@@ -130,11 +124,7 @@ public final class Node {
 
     /** Forgets the session. The leases of its grants run on. */
     void sessionEnded() {
-        for (Claim grant : grants) {
-            grant.sure = grant.sure();
-        }
         session = 0;
-        sures.clear();
         leaves.clear();
     }
 
@@ -162,7 +152,7 @@ public final class Node {
         }
         state.unfinished.forEach((of, how) -> {
             if (how.node() == this) {
-                due.add(new Call(how.command(), answer -> state.finishedByLoop(of, how.command(), answer)));
+                due.add(new Call(how.command(), answer -> state.finished(of, answer)));
             }
         });
         if (excess >= 0 && state.at > excess + state.lease) {
@@ -216,10 +206,8 @@ public final class Node {
 
     /** How long a POLL that is sent now may block: briefly while a grant is unsure, so that the next reply decides. */
     long block() {
-        if (state.at >= soonest) {
-            soonest = grants.stream().mapToLong(Claim::sure).min().orElse(Claim.FAR);
-        }
-        return state.at >= soonest ? TimeUnit.MILLISECONDS.toNanos(100) : state.lease / 3;
+        boolean isBrief = grants.stream().anyMatch(grant -> grant.sure() <= state.at);
+        return isBrief ? TimeUnit.MILLISECONDS.toNanos(100) : state.lease / 3;
     }
 
     /** Applies the reply to a POLL of this session. Of successive NOSESSION only the first breaks nothing. */
@@ -241,8 +229,11 @@ public final class Node {
         for (Object event : Reply.list(parts.get("events"))) {
             event(Reply.list(event), till);
         }
-        sures.removeIf(sure -> sure.till() <= till);
-        sures.add(new Sure(sent, till));
+        for (Claim grant : grants) {
+            if (grant.session == session && sent > grant.from) { // it was known then
+                grant.sure = Math.max(grant.sure, till);
+            }
+        }
         if (Reply.number(parts.get("grants")) <= grants.size() + state.unfinished.size()) {
             excess = -1;
         } else if (excess < 0) {
@@ -250,8 +241,7 @@ public final class Node {
         }
         fault = Fault.NONE;
         isNew = false;
-        tries.clear();
-        silent(sent);
+        silent(sent, 0);
     }
 
     private void event(List<@Nullable Object> event, long till) {
@@ -310,27 +300,24 @@ public final class Node {
      * a reply timeout of tries.
      */
     public void failed(long began, Fault why) {
-        tries.add(began);
         fault = why;
-        while (!tries.isEmpty() && state.at >= tries.peek() + state.reply) {
-            silent(tries.remove());
-        }
+        silent(began, state.reply);
         if (why.isLasting()) {
             wakeWaits();
         }
     }
 
-    /** Ends the grants that a POLL or connect which began then has not made sure again. */
-    private void silent(long since) {
-        if (since <= soonest) {
-            return;
-        }
-        soonest = Claim.FAR;
+    /**
+     * Ends the grants that a POLL or connect which began then has not made sure again, when tries have failed for this
+     * long.
+     */
+    private void silent(long since, long patience) {
         for (Claim grant : List.copyOf(grants)) {
-            long till = grant.sure();
-            if (till >= since || grant.doubt != null) {
-                soonest = Math.min(soonest, till);
-            } else {
+            if (grant.sure >= since || grant.doubt != null) {
+                continue;
+            }
+            grant.tried = grant.tried > grant.sure ? grant.tried : since;
+            if (state.at >= grant.tried + patience) {
                 state.finishLater(this, grant.name, grant.token);
                 grant.lose("silence");
             }

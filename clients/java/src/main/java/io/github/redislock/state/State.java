@@ -2,7 +2,6 @@ package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import io.github.redislock.spi.Reply;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -19,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class State {
     /**
-     * What the caller of an acquire does next.
+     * The next step of the caller of an acquire.
      *
      * @param end it returns: with the grant if this is {@link Fault#NONE}, else with this error
      * @param call it makes this call
@@ -38,13 +37,14 @@ public final class State {
 
     /** The time of this call. The caller sets it, each time later. */
     public long at;
+    /** Whether {@link #close} was called. */
+    public volatile boolean isClosed;
     /** Called, without the mutex, to send a release to the node of the cluster that has its key; must not block. */
     public Consumer<String[]> resend = command -> { };
 
     final long lease;
     final long reply;
     final boolean isCluster;
-    boolean isClosed;
     final Map<Claim.Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held, in the order of asking
     final Map<Claim.Name, Integer> calls = new HashMap<>(); // how many are under way
     final Map<Claim.Name, Map<Long, String>> losses = new HashMap<>(); // while calls in the name are under way, by the token
@@ -60,9 +60,6 @@ public final class State {
 
     /** Takes the notifications, which are run without the mutex. */
     public List<Runnable> takeNews() {
-        if (news.isEmpty()) {
-            return List.of(); // the caller goes through it without the mutex
-        }
         List<Runnable> taken = news;
         news = new ArrayList<>();
         return taken;
@@ -203,7 +200,7 @@ public final class State {
         } else if (token < claim.token || claim.session == 0 || claim.node != node) {
             return true; // an earlier grant, or one that has left the session since
         } else {
-            claim.sure = Math.max(claim.sure(), till);
+            claim.sure = Math.max(claim.sure, till);
             claim.from = Math.max(claim.from, at);
         }
         claim.session = session;
@@ -248,24 +245,18 @@ public final class State {
         return command;
     }
 
-    /** Applies the answer to an unfinished release. */
+    /** Applies the answer to an unfinished release. If another node has its key now, it is sent there. */
     Fault finished(Release of, Call.Answer answer) {
         Fault fault = answer.fault();
         Unfinished how = unfinished.get(of);
-        if (how != null && !fault.isPassing()) {
+        if (how != null && fault.redirects()) {
+            unfinished.remove(of);
+            news.add(() -> resend.accept(how.command));
+        } else if (how != null && !fault.isPassing()) {
             unfinished.remove(of);
             how.node.leaving |= of.token != 0 && fault.isLasting() && !fault.isGone();
         }
         return fault;
-    }
-
-    /** Applies the answer to one that the loop has sent. If another node has its key now, it is sent there. */
-    Fault finishedByLoop(Release of, String[] command, Call.Answer answer) {
-        if (answer.fault().redirects()) {
-            unfinished.remove(of);
-            news.add(() -> resend.accept(command));
-        }
-        return finished(of, answer);
     }
 
     /** Ends a claim, for this reason. */

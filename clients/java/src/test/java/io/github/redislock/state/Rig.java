@@ -21,7 +21,6 @@ final class Rig {
     final List<Claim> woken = new ArrayList<>();
     final State state;
     final Node node;
-    private boolean wasDue; // the last round
 
     Rig() {
         this(false);
@@ -189,8 +188,7 @@ final class Rig {
 
     /** Plays a round of one command. Returns what breaks it. */
     Fault round(String command, Reply reply) {
-        Node.Round round = node.round(new String[] {"LOCK.SESSION", "OPEN"}, wasDue);
-        wasDue = round.isDue();
+        Node.Round round = node.round(new String[] {"LOCK.SESSION", "OPEN"});
         assertEquals(List.of(command), round.commands().stream().map(words -> String.join(" ", words)).toList());
         return round.apply(node, List.of(reply));
     }

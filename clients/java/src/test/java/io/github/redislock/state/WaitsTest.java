@@ -39,17 +39,6 @@ class WaitsTest {
         assertTrue(rig.state.isInUse("o"));
     }
 
-    /** They are run without the mutex, while other threads add to the next ones. */
-    @Test
-    void notificationsThatWereTakenDoNotGrow() {
-        Claim claim = rig.inLine("k");
-        rig.run();
-        List<Runnable> before = rig.state.takeNews();
-        rig.state.wake(claim);
-        assertEquals(0, before.size());
-        assertEquals(1, rig.state.takeNews().size());
-    }
-
     /** † After a call without a reply, a reported loss, and giving up a wait. What it holds keeps its owner. */
     @Test
     void aTaskContinuesWithAFreshOwner() {

@@ -11,14 +11,10 @@ import io.github.redislock.LockBusyException;
 import io.github.redislock.LockLostException;
 import io.github.redislock.Locks;
 import io.github.redislock.Task;
-import io.github.redislock.spi.Fault;
-import io.github.redislock.spi.Reply;
-import io.github.redislock.spi.ServerConnection;
 import io.github.redislock.spi.ServerNode;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -64,52 +60,6 @@ class StandInTest {
     private String call(String command) {
         List<String[]> commands = List.<String[]>of(command.split(" "));
         return String.valueOf(((ServerNode) standIn.server()).call(TimeUnit.SECONDS.toNanos(1), commands).get(0).value());
-    }
-
-    /** A release has no reply, and a loss is reported before its next try: the release reports the loss. */
-    @Test
-    void aLossDuringARelease() {
-        ServerNode real = (ServerNode) standIn.server();
-        Semaphore rounds = new Semaphore(0);
-        class Node implements ServerNode, ServerConnection {
-            private boolean isLost;
-
-            @Override
-            public List<Reply> call(long limit, List<String[]> commands) {
-                if (commands.get(0)[0].equals("LOCK.RELEASE")) {
-                    if (!isLost) {
-                        isLost = standIn.lose("k");
-                        rounds.drainPermits();
-                        return List.of(Reply.of(Fault.none(true, "no reply")));
-                    }
-                    rounds.acquireUninterruptibly(2); // the event has been applied
-                }
-                return real.call(limit, commands);
-            }
-
-            @Override
-            public List<Reply> send(long limit, List<String[]> commands) {
-                rounds.release();
-                return real.call(limit, commands);
-            }
-
-            @Override
-            public ServerConnection connection() {
-                return this;
-            }
-
-            @Override
-            public String address() {
-                return "stand-in";
-            }
-
-            @Override
-            public void close() {}
-        }
-        try (Locks locks = Locks.builder(new Node()).lease(Duration.ofSeconds(1)).build()) {
-            Grant grant = locks.get("k").lock();
-            assertTrue(assertThrows(LockLostException.class, grant::release).getMessage().contains("deleted"));
-        }
     }
 
     /** RAISE lifts the token, also when it is repeated, and all later tokens are higher. */

@@ -65,7 +65,7 @@ public final class MicrometerObserver implements LockObserver {
 
     @Override
     public void lost(String key, LockLostException error) {
-        Counter.builder("redis_lock.client.losses").description("Locks that ended otherwise than by their release.")
+        Counter.builder("redis_lock.client.losses").description("Locks that ended before their holder released them.")
                 .tags(tags.apply(key)).register(registry).increment();
     }
 

@@ -7,8 +7,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.github.redislock.Grant;
 import io.github.redislock.LockLostException;
 import io.github.redislock.Locks;
+import io.github.redislock.TestBed;
 import io.github.redislock.TestServer;
-import io.github.redislock.TestServers;
 import io.github.redislock.jedis.JedisServer;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -22,20 +22,14 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** Each metric, read from a registry. */
-class MicrometerObserverTest {
+class MicrometerObserverTest extends TestBed {
     private static final String HISTOGRAM = ".histogram"; // the buckets of a timer
 
-    private final TestServer server = TestServers.start();
+    private final TestServer server = start();
     private final MeterRegistry registry = new SimpleMeterRegistry();
-
-    @AfterEach
-    void end() {
-        server.order("end");
-    }
 
     private Locks locks(MicrometerObserver observer) {
         return Locks.builder(JedisServer.of("127.0.0.1", server.port)).observer(observer).build();

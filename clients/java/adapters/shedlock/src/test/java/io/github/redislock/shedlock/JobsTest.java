@@ -8,12 +8,10 @@ import io.github.redislock.LockException;
 import io.github.redislock.LockMisuseException;
 import io.github.redislock.Locks;
 import io.github.redislock.jedis.JedisServer;
+import io.github.redislock.TestBed;
 import io.github.redislock.TestServer;
-import io.github.redislock.TestServers;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import net.javacrumbs.shedlock.core.DefaultLockingTaskExecutor;
@@ -22,30 +20,18 @@ import net.javacrumbs.shedlock.core.LockAssert;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.LockingTaskExecutor;
 import net.javacrumbs.shedlock.core.SimpleLock;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** What ShedLock promises to jobs on several nodes, each with a provider of its own. */
-class JobsTest {
+class JobsTest extends TestBed {
     private static final Duration MINUTE = Duration.ofMinutes(1);
     private static final String KEY = "job-lock:default:job";
 
-    private final TestServer server = TestServers.start();
-    private final Deque<AutoCloseable> open = new ArrayDeque<>();
-
-    @AfterEach
-    void end() throws Exception {
-        while (!open.isEmpty()) {
-            open.pop().close();
-        }
-        server.order("end");
-    }
+    private final TestServer server = start();
 
     private Locks node() {
-        Locks locks = Locks.builder(JedisServer.of("127.0.0.1", server.port)).service("jobs")
-                .lease(Duration.ofSeconds(1)).build();
-        open.push(locks);
-        return locks;
+        return closing(Locks.builder(JedisServer.of("127.0.0.1", server.port)).service("jobs")
+                .lease(Duration.ofSeconds(1)).build());
     }
 
     private static LockConfiguration job(Duration most, Duration least) {
@@ -90,7 +76,7 @@ class JobsTest {
         Process node = new ProcessBuilder(ProcessHandle.current().info().command().orElseThrow(), "-cp",
                 System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
                 Node.class.getName(), String.valueOf(server.port)).redirectErrorStream(true).start();
-        open.push(node::destroyForcibly);
+        closing(node::destroyForcibly);
         assertThat(node.inputReader().readLine()).isEqualTo("extended");
         assertThat(isLocked()).isTrue();
         node.destroyForcibly().waitFor();

@@ -1,13 +1,8 @@
 package io.github.redislock.spring.boot;
 
+import io.github.redislock.TestBed;
 import io.github.redislock.TestServer;
-import io.github.redislock.TestServers;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Deque;
-import java.util.List;
-import java.util.Map;
-import org.junit.jupiter.api.AfterEach;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
@@ -15,36 +10,12 @@ import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Configuration;
 
 /** Applications with all auto-configurations of Spring Boot, 3 or 4, and servers that end with the test. */
-abstract class Applications {
+abstract class Applications extends TestBed {
     static final Duration LONG = Duration.ofSeconds(20);
-
-    private final Deque<AutoCloseable> open = new ArrayDeque<>();
 
     @Configuration(proxyBeanMethods = false)
     @EnableAutoConfiguration
     static class Empty {}
-
-    @AfterEach
-    void end() throws Exception {
-        while (!open.isEmpty()) {
-            open.pop().close();
-        }
-    }
-
-    <T extends AutoCloseable> T closing(T resource) {
-        open.push(resource);
-        return resource;
-    }
-
-    List<TestServer> start(String what, Map<String, ?> how) {
-        List<TestServer> servers = TestServers.start(what, how);
-        closing(() -> servers.get(0).order("end"));
-        return servers;
-    }
-
-    TestServer server() {
-        return start("server", Map.of()).get(0);
-    }
 
     /** Without a web server. The reply timeout is for a busy machine. */
     static ApplicationContextRunner application(String... properties) {

@@ -35,7 +35,7 @@ class ConfigurationTest extends Applications {
 
     @Test
     void anApplicationWithRedisHasLocks() {
-        TestServer server = server();
+        TestServer server = start();
         on(server).withPropertyValues("redis-lock.lease=4s", "redis-lock.prefix=app:", "redis-lock.service=till").run(context -> {
             context.getBean(Locks.class).get("lock:k").lock();
             assertThat((String) server.info("app:lock:k", "owner")).startsWith("till:");
@@ -46,7 +46,7 @@ class ConfigurationTest extends Applications {
 
     @Test
     void itStartsWithoutAServerAndFindsItLater(CapturedOutput output) {
-        TestServer server = server();
+        TestServer server = start();
         server.order("kill");
         on(server).withPropertyValues("redis-lock.reply-timeout=1s").run(context -> {
             assertThat(context).hasNotFailed();
@@ -59,7 +59,7 @@ class ConfigurationTest extends Applications {
     /** Half a CPU makes the first connection slow: here the server does. */
     @Test
     void aSlowFirstConnectionIsNoWarning(CapturedOutput output) {
-        TestServer server = server();
+        TestServer server = start();
         server.order("pause");
         CompletableFuture.delayedExecutor(2500, TimeUnit.MILLISECONDS).execute(() -> server.order("resume"));
         on(server).withPropertyValues("redis-lock.reply-timeout=1s").run(context -> {
@@ -71,7 +71,7 @@ class ConfigurationTest extends Applications {
 
     @Test
     void itTellsWhatItMayNotDo(CapturedOutput output) {
-        TestServer server = server();
+        TestServer server = start();
         server.run("ACL SETUSER default -lock.acquire");
         on(server).run(context -> {
             assertThat(context).hasNotFailed();
@@ -107,7 +107,7 @@ class ConfigurationTest extends Applications {
 
     @Test
     void beansOfTheApplicationComeFirst() {
-        TestServer server = server();
+        TestServer server = start();
         LockServer own = JedisServer.of("127.0.0.1", server.port);
         two().withBean(LockServer.class, () -> own)
                 .run(context -> {
@@ -128,7 +128,7 @@ class ConfigurationTest extends Applications {
 
     @Test
     void observersAreNotifiedOfAllButTheProbe() {
-        TestServer server = server();
+        TestServer server = start();
         List<String> told = new CopyOnWriteArrayList<>();
         on(server).withBean("one", LockObserver.class, () -> new Telling(told, "one"))
                 .withBean("two", LockObserver.class, () -> new Telling(told, "two"))
@@ -141,7 +141,7 @@ class ConfigurationTest extends Applications {
 
     @Test
     void oneClientLibraryIsEnough() {
-        TestServer server = server();
+        TestServer server = start();
         for (String missing : new String[] {"redis.clients.jedis", "io.lettuce"}) {
             on(server).withClassLoader(new FilteredClassLoader(missing)).run(context -> {
                 try (Grant grant = context.getBean(Locks.class).get("lock:k").lock()) {
@@ -149,15 +149,5 @@ class ConfigurationTest extends Applications {
                 }
             });
         }
-    }
-
-    /** A caller under synchronized pins the carrier of a virtual thread: the library's own threads must not need one. */
-    @Test
-    void threadsOfTheLocksAreNeverVirtual() {
-        on(server()).withPropertyValues("spring.threads.virtual.enabled=true").run(context -> {
-            context.getBean(Locks.class).get("lock:k").lock();
-            assertThat(Thread.getAllStackTraces().keySet()) // virtual threads are not in it
-                    .anyMatch(thread -> thread.getName().equals("redis-lock-session-shop"));
-        });
     }
 }

@@ -33,7 +33,7 @@ class HealthAndMetricsTest extends Applications {
 
     @Test
     void healthIsThatOfTheLocks() throws Exception {
-        TestServer server = server();
+        TestServer server = start();
         var context = web(Empty.class, server, "redis-lock.reply-timeout=1s", "management.endpoint.health.show-details=always");
         context.getBean(Locks.class).get("lock:probe").lock();
         eventually("it is up, whoever holds the lock", () -> health(context).contains("\"UP\""));
@@ -51,13 +51,13 @@ class HealthAndMetricsTest extends Applications {
 
     @Test
     void healthMayBeTurnedOff() throws Exception {
-        assertThat(web(Empty.class, server(), "management.health.redislock.enabled=false").containsBean("redisLockHealthIndicator"))
+        assertThat(web(Empty.class, start(), "management.health.redislock.enabled=false").containsBean("redisLockHealthIndicator"))
                 .isFalse();
     }
 
     @Test
     void metricsAreThoseOfTheLocks() {
-        var context = web(Empty.class, server());
+        var context = web(Empty.class, start());
         context.getBean(Locks.class).get("lock:k").lock().release();
         MeterRegistry meters = context.getBean(MeterRegistry.class);
         assertThat(meters.get("redis_lock.client.acquire.duration").tag("outcome", "done").timer().count()).isEqualTo(1);

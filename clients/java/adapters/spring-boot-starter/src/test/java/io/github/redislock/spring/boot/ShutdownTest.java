@@ -53,7 +53,7 @@ class ShutdownTest extends Applications {
     @ParameterizedTest
     @ValueSource(strings = {"lettuce", "jedis"})
     void aRequestInFlightKeepsItsLockToItsEnd(String client) throws Exception {
-        TestServer server = server();
+        TestServer server = start();
         var context = web(Shop.class, server, "spring.data.redis.client-type=" + client);
         Shop shop = context.getBean(Shop.class);
         var answer = HttpClient.newHttpClient().sendAsync(HttpRequest.newBuilder(URI.create(url(context, "/pay"))).build(),
@@ -73,7 +73,7 @@ class ShutdownTest extends Applications {
 
     @Test
     void aServerThatHangsHoldsUpNoShutdownForLong() {
-        TestServer server = server();
+        TestServer server = start();
         var context = web(Empty.class, server, "redis-lock.reply-timeout=1s");
         context.getBean(Locks.class).get("lock:k").lock();
         server.order("pause");
@@ -87,7 +87,7 @@ class ShutdownTest extends Applications {
     @ValueSource(strings = {"lettuce", "jedis"})
     @ExtendWith(OutputCaptureExtension.class)
     void aStoppedContextKeepsItsLocksAndAClosedOneWarnsOfNothing(String client, CapturedOutput output) {
-        var context = web(Empty.class, server(), "spring.data.redis.client-type=" + client);
+        var context = web(Empty.class, start(), "spring.data.redis.client-type=" + client);
         Grant grant = context.getBean(Locks.class).get("lock:k").lock();
         context.stop();
         grant.check();
