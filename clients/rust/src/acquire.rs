@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::pauses::Pauses;
-use crate::state::{Caller, Claim, Name, Step, Target};
+use crate::state::{Caller, Claim, Step, Target};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Mutex;
@@ -67,22 +67,17 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
 impl Hold {
     /// Registers a wait.
     fn begin(lock: &Lock, given_up: CancellationToken, to: Target) -> Result<Self, Error> {
-        let (core, terms) = (&lock.locks.core, lock.terms.clone());
-        let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
+        let core = &lock.locks.core;
         let caller = Arc::new(Caller {
             given_up,
             ..Caller::default()
         });
-        let name = Name {
-            key: Arc::clone(&terms.key),
-            owner: adopted.unwrap_or_else(|| core.owner()),
-        };
-        let mut claim = Claim::new(name, terms, &caller, to);
+        let mut claim = Claim::new(lock.terms.clone(), &caller, to);
         claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
         let (id, name) = core.with(|state| {
             core.start(state, to.node);
             let id = state.ask(claim)?;
-            Ok((id, state.claims[&id].name.clone()))
+            Ok((id, state[id].name.clone()))
         })?;
         Ok(Self {
             locks: lock.locks.clone(),
@@ -104,11 +99,10 @@ impl Hold {
                 Step::Send(command, to, session, limit) => {
                     let reply = core.send(to, limit, &command).await;
                     core.with(|state| state.answered(id, &self.name, session, &reply));
-                    let Some(fault) = reply.fault().filter(|fault| fault.is_passing()) else {
+                    if !reply.fault().is_some_and(Error::is_passing) {
                         continue;
-                    };
-                    let last = Some((to.node, fault));
-                    if let Ok(to) = core.route(&self.name.key, last, limit).await {
+                    }
+                    if let Ok(to) = core.route(&self.name.key, Some(&reply), limit).await {
                         core.with(|state| {
                             core.start(state, to.node);
                             state.ask_at(id, to);

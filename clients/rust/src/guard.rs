@@ -88,7 +88,7 @@ impl Guard {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let hold = &self.hold;
-        hold.core().with(|state| state.remaining(hold.id))
+        hold.core().with(|state| state[hold.id].remaining(state.at))
     }
 
     /// Waits until the lock is lost, and returns the error with the reason. It never ends while the lock is held, and not
@@ -103,7 +103,7 @@ impl Guard {
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
         let hold = &self.hold;
-        hold.core().with(|state| state.loss(hold.id))
+        hold.core().with(|state| state[hold.id].loss())
     }
 
     /// Is cancelled when the lock is lost, not when it is released.
@@ -131,8 +131,7 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) if it is not, [`Unavailable`](crate::ErrorKind::Unavailable) without an answer
     /// for two seconds.
     pub async fn check(&self) -> Result<(), Error> {
-        let hold = Arc::clone(&self.hold);
-        run(hold.call("check", State::check, State::confirmed)).await
+        run(Arc::clone(&self.hold).check()).await
     }
 
     /// Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
@@ -191,7 +190,7 @@ impl Guard {
 /// Adds a hold to a grant, by an acquire with this limit.
 pub(crate) async fn enter(hold: Arc<Hold>, limit: Option<u32>) -> Result<Guard, Error> {
     run(async move {
-        let enter = move |state: &mut State, id| state.enter(id, limit);
+        let enter = move |state: &mut State, id| state[id].enter_command(limit);
         Arc::clone(&hold)
             .call("acquire", enter, State::entered)
             .await?;

@@ -29,13 +29,13 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> u64 {
-        self.core().with(|state| state.claims[&self.id].token)
+        self.core().with(|state| state[self.id].token)
     }
 
     /// The grant is neither lost nor released.
     pub(crate) fn stands(&self) -> bool {
         self.core()
-            .with(|state| state.require_held(self.id).is_ok())
+            .with(|state| state[self.id].require_held().is_ok())
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
@@ -69,19 +69,18 @@ impl Hold {
         apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        let command = self.core().with(|state| {
-            state.require_held(self.id)?;
-            state.begin_call(&self.name);
-            Ok(begin(state, self.id))
-        });
-        let result = match command {
-            Ok(command) => {
-                let limit = 2 * self.core().options.reply;
-                self.send(limit, command, apply).await
-            }
-            Err(failure) => Err(failure),
+        let calling = async {
+            let command = self.core().with(|state| {
+                state[self.id].require_held()?;
+                state.begin_call(&self.name);
+                Ok(begin(state, self.id))
+            })?;
+            let limit = 2 * self.core().options.reply;
+            self.send(limit, command, apply).await
         };
-        result.map_err(|failure| failure.of(operation, &self.name.key))
+        calling
+            .await
+            .map_err(|failure| failure.of(operation, &self.name.key))
     }
 
     /// Sends a command about the grant until it is answered, or this time is over. The call is registered already.
@@ -91,11 +90,9 @@ impl Hold {
         command: Cmd,
         apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let reply = self
-            .core()
-            .call(&self.name.key, None, limit, &command)
-            .await;
-        self.core().with(|state| {
+        let (core, key) = (self.core(), &self.name.key);
+        let reply = core.call(key, None, limit, &command).await;
+        core.with(|state| {
             let result = apply(state, self.id, &reply);
             state.end_call(&self.name);
             result
@@ -126,16 +123,23 @@ impl Hold {
         Ok(())
     }
 
+    /// Asks the server whether the grant stands.
+    pub(crate) async fn check(self: Arc<Self>) -> Result<(), Error> {
+        let check = |state: &mut State, id| state[id].check_command();
+        self.call("check", check, State::confirmed).await
+    }
+
     /// Gives the grant another lease, from now on.
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_fixed = |state: &mut State| state.claims[&self.id].terms.fixed.is_some();
-        let is_fixed = self.core().with(is_fixed);
+        let is_fixed = self
+            .core()
+            .with(|state| state[self.id].terms.fixed.is_some());
         self.renew("extend", lease, is_fixed).await
     }
 
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        if self.core().with(|state| state.claims[&self.id].holds > 1) {
+        if self.core().with(|state| state[self.id].holds > 1) {
             let why = Error::misuse("the task must have one hold only");
             return Err(why.of("detach", &self.name.key));
         }
@@ -150,7 +154,7 @@ impl Hold {
             .call("release", State::release, State::released)
             .await;
         if let Some(observer) = &self.core().options.observer {
-            let taken = self.core().with(|state| state.claims[&self.id].taken);
+            let taken = self.core().with(|state| state[self.id].taken);
             let held = now().saturating_sub(taken);
             observer.released(&self.name.key, held, released.as_ref().err());
         }
@@ -160,11 +164,7 @@ impl Hold {
     /// Makes sure that the owner neither holds the lock nor waits for it.
     pub(crate) async fn give_up(&self) {
         if let Some((cancel, limit)) = self.core().with(|state| state.give_up(self.id)) {
-            let cancelled = |state: &mut State, id, reply: &Reply| {
-                state.cancelled(id, reply);
-                Ok(())
-            };
-            let _ = self.send(limit, cancel, cancelled).await; // it does not fail
+            let _ = self.send(limit, cancel, State::cancelled).await; // the loop repeats it
         }
     }
 }

@@ -111,8 +111,15 @@ impl Locks {
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let limit = 2 * core.options.reply;
     let end = now() + limit;
-    let closed = core.with(|state| (!state.is_closed).then(|| state.close()));
-    let Some((sessions, grants)) = closed else {
+    let open = core.with(|state| {
+        let mut sessions = Vec::new();
+        for (place, node) in state.nodes.iter().enumerate() {
+            node.needed.notify_one(); // ends its pause
+            sessions.extend(node.sessions().map(|session| (place, session)));
+        }
+        (!state.is_closed).then(|| (sessions, state.close()))
+    });
+    let Some((sessions, grants)) = open else {
         return Ok(());
     };
     let closing = sessions.into_iter().map(async |(node, session)| {

@@ -115,7 +115,7 @@ struct Asked {
 impl Rig {
     fn open() -> Self {
         let mut rig = Self {
-            state: State::new(10 * S, S, false),
+            state: State::new("client-".to_owned(), 10 * S, S, false),
             seen: 0,
             callers: Vec::new(),
         };
@@ -136,11 +136,8 @@ impl Rig {
 
     fn ask_for(&mut self, task: Option<&Arc<TaskOwner>>, terms: Terms) -> Result<Id, Error> {
         let caller = Arc::<Caller>::default();
-        let name = Name {
-            key: Arc::clone(&terms.key),
-            owner: "o".into(),
-        };
-        let mut claim = Claim::new(name, terms, &caller, Target::of(0));
+        let mut claim = Claim::new(terms, &caller, Target::of(0));
+        claim.name.owner = "o".into();
         claim.task = task.cloned();
         self.callers.push(caller);
         self.state.ask(claim)
@@ -160,7 +157,7 @@ impl Rig {
         match self.state.next_step(id) {
             Ok(Step::Send(_, _, session, _)) => Asked {
                 id,
-                name: self.state.claims[&id].name.clone(),
+                name: self.state[id].name.clone(),
                 session,
                 sent: self.state.at,
             },
@@ -177,7 +174,7 @@ impl Rig {
     /// Another ACQUIRE of a wait, with the answer.
     fn again(&mut self, id: Id, session: u64, answer: Answer) {
         self.state.asked(id);
-        let (name, sent) = (self.state.claims[&id].name.clone(), self.state.at);
+        let (name, sent) = (self.state[id].name.clone(), self.state.at);
         let asked = Asked {
             id,
             name,
@@ -217,7 +214,7 @@ impl Rig {
 
     /// The user's release, with the answer. `was_open`: an earlier try had none.
     fn release(&mut self, id: Id, answer: Answer, was_open: bool) -> Result<(), Error> {
-        self.state.require_held(id)?;
+        self.state[id].require_held()?;
         self.state.release(id);
         let reply = self.said(answer, was_open);
         self.state.released(id, &reply)
@@ -292,21 +289,21 @@ impl Rig {
     }
 
     fn sure_till(&self, id: Id, seconds: f64) {
-        let sure = self.state.claims[&id].sure.as_secs_f64();
+        let sure = self.state[id].sure.as_secs_f64();
         assert!((sure - seconds).abs() < 1e-6, "{sure} instead of {seconds}");
     }
 
     /// It is lost for this reason.
     #[track_caller]
     fn is_lost(&self, id: Id, reason: &str) {
-        let claim = &self.state.claims[&id];
+        let claim = &self.state[id];
         assert!(claim.is_lost());
         assert_eq!(claim.failure.as_ref().map(Error::cause), Some(reason));
     }
 
     #[track_caller]
     fn is_held(&self, id: Id) {
-        assert_eq!(self.state.claims[&id].phase, Phase::Held);
+        assert_eq!(self.state[id].phase, Phase::Held);
     }
 
     /// How long a grant lasts; none: it has ended.
@@ -330,6 +327,6 @@ impl Rig {
     }
 
     fn set_holds(&mut self, id: Id, holds: u64) {
-        self.state.claim(id).holds = holds;
+        self.state[id].holds = holds;
     }
 }
