@@ -10,7 +10,7 @@ use crate::state::{Reply, State, command, millis, number};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polls until the client is closed.
+/// Polls until the client is closed, or the node has left the cluster.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let polling = poll(&core, node);
     core.closing.run_until_cancelled(polling).await;
@@ -49,6 +49,10 @@ async fn poll(core: &Arc<Core>, node: usize) {
         }
         if broken.is_some() && core.servers.is_cluster() {
             relocate(core, node).await;
+            let has_left = !core.servers.serves(node, core.options.reply).await;
+            if has_left && core.with(|state| state.abandon(node)) {
+                return;
+            }
         }
         // Grants that are unsure are about to be judged.
         let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });

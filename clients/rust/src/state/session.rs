@@ -96,6 +96,16 @@ impl State {
         }
     }
 
+    /// Ends the session of a node that has left the cluster, so that its loop may end, unless a claim depends on it.
+    pub(crate) fn abandon(&mut self, node: usize) -> bool {
+        let is_free = self.claims_at(node).is_empty();
+        if is_free {
+            self.unfinished.retain(|_, (at, _)| *at != node); // a lease ends what they release
+            (self.nodes[node].session, self.nodes[node].is_started) = (0, false);
+        }
+        is_free
+    }
+
     /// What is due before a POLL of the session, in the order of sending.
     pub(crate) fn due(&mut self, node: usize) -> Vec<Due> {
         let mut due = Vec::<Due>::new();

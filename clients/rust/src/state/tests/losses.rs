@@ -154,5 +154,9 @@ fn what_is_at_another_node() {
     rig.state.relocate(wait, 0, 1);
     assert_eq!(rig.sent(wait).session, 9);
     rig.state.relocate(wait, 0, 1);
-    assert_eq!(rig.state.claims_at(0).len(), 1);
+    assert_eq!(rig.state.claims_at(0), [id]);
+    assert!(!rig.state.abandon(0));
+    rig.state.remove(id);
+    rig.state.give_back(0, name("k"), 50);
+    assert!(rig.state.abandon(0) && rig.state.unfinished.is_empty());
 }
