@@ -4,10 +4,8 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::locks::Locks;
 use crate::observer::Observer;
-use crate::quorum::Quorum;
 use crate::server::{Server, Servers, Source};
 use crate::state::LEAST_LEASE;
-use crate::testing::StandIn;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
 use std::fmt;
@@ -174,43 +172,12 @@ impl Builder {
             .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
     }
 
-    /// Locks in memory, for unit tests: see [`testing`](crate::testing).
-    #[must_use]
-    pub fn stand_in(self, stand_in: &StandIn) -> Locks {
-        let source = Source::StandIn(stand_in.clone());
-        let server = Server::new("stand-in".to_owned(), source, self.reply);
-        self.on(Servers::one(server))
-    }
-
-    /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All
-    /// processes name them in the same order. [`Quorum`] has an example.
-    ///
-    /// # Errors
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or fewer than three servers.
-    pub fn quorum<S: IntoConnectionInfo>(
-        self,
-        servers: impl IntoIterator<Item = S>,
-    ) -> Result<Quorum, Error> {
-        let open = |server: S| Client::open(server.into_connection_info()?);
-        let servers: Result<Vec<Client>, RedisError> = servers.into_iter().map(open).collect();
-        let servers = servers.map_err(|error| unusable(&error))?;
-        if servers.len() < 3 {
-            return Err(Error::misuse("a quorum needs at least 3 servers").of("open", b""));
-        }
-        let of_one = Quorum::of_one(&self);
-        let members = servers.iter().map(|client| {
-            let address = client.get_connection_info().addr().to_string();
-            (address, of_one.clone().client(client))
-        });
-        Ok(Quorum::new(self, members))
-    }
-
-    fn on(self, servers: Servers) -> Locks {
+    pub(crate) fn on(self, servers: Servers) -> Locks {
         Locks::of(Core::new(self, servers))
     }
 }
 
-fn unusable(error: &RedisError) -> Error {
+pub(crate) fn unusable(error: &RedisError) -> Error {
     Error::misuse(error.to_string()).of("open", b"")
 }
 

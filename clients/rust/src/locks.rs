@@ -10,7 +10,6 @@ use crate::task::Task;
 use futures_util::future::join_all;
 use redis::{Client, IntoConnectionInfo};
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::DropGuard;
 
@@ -35,7 +34,7 @@ use tokio_util::sync::DropGuard;
 /// # Ok::<_, redis_lock_client::Error>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Locks {
     pub(crate) core: Arc<Core>,
     /// Ends the loops when nobody has the client any more.
@@ -144,12 +143,4 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     core.loops.wait().await;
     core.servers.close();
     failures.into_iter().flatten().next().map_or(Ok(()), Err)
-}
-
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks")
-            .field("service", &self.core.options.service)
-            .finish_non_exhaustive()
-    }
 }

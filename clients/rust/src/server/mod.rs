@@ -86,18 +86,14 @@ impl Server {
             let answers = commands.iter().map(|command| stand_in.answer(command));
             return futures_util::future::join_all(answers).await;
         }
-        let (connection, left) = if let Some(connection) = link.get() {
-            (connection, limit)
-        } else {
-            let connecting = link.get_or_try_init(|| self.connect());
-            match timeout(limit.min(self.reply), connecting).await {
-                Ok(Ok(connection)) => (connection, limit.saturating_sub(began.elapsed())),
-                Ok(Err(error)) => return all(error),
-                Err(_) => return all(Error::unsent(&self.address, "no connection in time")),
-            }
+        let connecting = link.get_or_try_init(|| self.connect());
+        let connection = match timeout(limit.min(self.reply), connecting).await {
+            Ok(Ok(connection)) => connection.clone(),
+            Ok(Err(error)) => return all(error),
+            Err(_) => return all(Error::unsent(&self.address, "no connection in time")),
         };
-        let exchanging = self.exchange(connection.clone(), commands);
-        let answers = timeout(left, exchanging).await;
+        let left = limit.saturating_sub(began.elapsed());
+        let answers = timeout(left, self.exchange(connection, commands)).await;
         answers.unwrap_or_else(|_| all(Error::unanswered(&self.address, "no answer in time")))
     }
 
