@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::pauses::Pauses;
-use crate::state::{Caller, Claim, Step, Target};
+use crate::state::{Caller, Claim, State, Step};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Mutex;
@@ -40,16 +40,12 @@ pub(crate) async fn acquiring<T: Send + 'static>(
 /// Acquires a lock, until it is given up.
 pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guard, Error> {
     let failed = |failure: Error| failure.of("acquire", &lock.terms.key);
-    if lock.terms.limit == Some(0) {
-        return Err(failed(Error::misuse("a semaphore has at least one permit")));
-    }
-    let core = &lock.locks.core;
-    let routed = core.route(&lock.terms.key, None, core.options.reply);
-    let to = routed.await.map_err(failed)?;
-    let hold = Arc::new(Hold::begin(&lock, given_up, to).map_err(failed)?);
+    let hold = begin(&lock, given_up).await.map_err(failed)?;
     let mut acquired = hold.ask().await.map_err(failed);
     if let (Ok(()), Some(lease)) = (&acquired, lock.terms.fixed) {
-        acquired = Arc::clone(&hold).renew("acquire", lease, true).await;
+        acquired = Arc::clone(&hold)
+            .renew("acquire", lease, true, State::left)
+            .await;
     }
     if let Err(error) = acquired {
         hold.give_up().await;
@@ -64,30 +60,33 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
     Ok(Guard::new(hold))
 }
 
-impl Hold {
-    /// Registers a wait.
-    fn begin(lock: &Lock, given_up: CancellationToken, to: Target) -> Result<Self, Error> {
-        let core = &lock.locks.core;
-        let caller = Arc::new(Caller {
-            given_up,
-            ..Caller::default()
-        });
-        let mut claim = Claim::new(lock.terms.clone(), &caller, to);
-        claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
-        let (id, name) = core.with(|state| {
-            core.start(state, to.node);
-            let id = state.ask(claim)?;
-            Ok((id, state[id].name.clone()))
-        })?;
-        Ok(Self {
+/// Registers a wait.
+async fn begin(lock: &Lock, given_up: CancellationToken) -> Result<Arc<Hold>, Error> {
+    let (core, terms) = (&lock.locks.core, &lock.terms);
+    if terms.limit == Some(0) {
+        return Err(Error::misuse("a semaphore has at least one permit"));
+    }
+    let to = core.route(&terms.key, None, core.options.reply).await?;
+    let caller = Arc::new(Caller {
+        given_up,
+        ..Caller::default()
+    });
+    let mut claim = Claim::new(terms.clone(), &caller, to);
+    claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
+    core.with(|state| {
+        core.start(state, to.node);
+        let id = state.ask(claim)?;
+        Ok(Arc::new(Hold {
             locks: lock.locks.clone(),
             id,
-            name,
+            name: state[id].name.clone(),
             caller,
             turn: Mutex::default(),
-        })
-    }
+        }))
+    })
+}
 
+impl Hold {
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
     async fn ask(&self) -> Result<(), Error> {
         let (core, id, given_up) = (self.core(), self.id, &self.caller.given_up);

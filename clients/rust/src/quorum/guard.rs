@@ -130,7 +130,7 @@ impl Together {
     {
         self.status(operation)?;
         let calls = |(_, guard): &(usize, Guard)| {
-            Box::pin(run(call(Arc::clone(guard.hold())))) as BoxFuture<'static, _>
+            Box::pin(call(Arc::clone(guard.hold()))) as BoxFuture<'static, _>
         };
         let calls = self.parts().held.iter().map(calls).collect();
         self.agree(operation, calls).await

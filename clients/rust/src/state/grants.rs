@@ -69,6 +69,7 @@ impl State {
             let claim = &mut self[id];
             (claim.token, claim.lease) = (token, lease);
             claim.sure = claim.sure.max(reply.sent + lease);
+            self.changed.push(id); // it may end at another time
             if let Some(reason) = self.reported(id) {
                 self.lose(id, reason); // it was reported before this reply named the token
             }
@@ -89,10 +90,12 @@ impl State {
         Ok(())
     }
 
-    /// Forgets a grant that is left to others.
-    pub(crate) fn let_go(&mut self, id: Id) {
+    /// Applies what became of a renewal that leaves the grant to others.
+    pub(crate) fn detached(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
+        self.left(id, reply)?;
         self.end(id, Error::released());
         self[id].renounce_owner();
+        Ok(())
     }
 
     /// Takes a hold away, and returns the command for it: from here on it is not held.

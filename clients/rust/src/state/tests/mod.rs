@@ -201,8 +201,9 @@ impl Rig {
     /// A grant with the token 50 that the user has detached.
     fn detached(&mut self, key: &str) {
         let id = self.held(key);
-        self.leave(id, grant(50, 3000)).expect("left");
-        self.state.let_go(id);
+        self.state.renew(id, 3 * S, true);
+        let reply = self.said(grant(50, 3000), false);
+        self.state.detached(id, &reply).expect("detached");
     }
 
     /// A RENEW that takes a grant out of its session, with the answer.
