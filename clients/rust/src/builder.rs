@@ -1,6 +1,5 @@
 //! How a client is set up.
 
-use crate::core::Core;
 use crate::error::Error;
 use crate::locks::Locks;
 use crate::observer::Observer;
@@ -94,7 +93,7 @@ impl Builder {
     #[must_use]
     pub fn client(self, client: &Client) -> Locks {
         let server = Server::one(client.clone(), self.reply);
-        self.on(Servers::one(server))
+        Locks::on(Servers::one(server), self)
     }
 
     /// Locks on one server.
@@ -146,7 +145,7 @@ impl Builder {
             Source::Sentinels(Arc::new(client.into())),
             self.reply,
         );
-        Ok(self.on(Servers::one(server)))
+        Ok(Locks::on(Servers::one(server), self))
     }
 
     /// Locks on a cluster. Some of its nodes are enough; the others are found, and logged in to like the first of these.
@@ -167,13 +166,8 @@ impl Builder {
     ) -> Result<Locks, Error> {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
         let servers = Servers::cluster(&nodes, self.reply);
-        servers
-            .map(|servers| self.on(servers))
-            .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
-    }
-
-    pub(crate) fn on(self, servers: Servers) -> Locks {
-        Locks::of(Core::new(self, servers))
+        let none = || Error::misuse("a cluster needs at least one node").of("open", b"");
+        Ok(Locks::on(servers.ok_or_else(none)?, self))
     }
 }
 

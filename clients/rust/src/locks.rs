@@ -1,10 +1,11 @@
 //! The locks of a program.
 
-use crate::background::{background, timeout};
+use crate::background::{run, timeout};
 use crate::builder::Builder;
 use crate::core::{Core, now};
 use crate::error::Error;
 use crate::lock::Lock;
+use crate::server::Servers;
 use crate::state::command;
 use crate::task::Task;
 use futures_util::future::join_all;
@@ -62,7 +63,8 @@ impl Locks {
         Builder::default()
     }
 
-    pub(crate) fn of(core: Arc<Core>) -> Self {
+    pub(crate) fn on(servers: Servers, options: Builder) -> Self {
+        let core = Core::new(options, servers);
         let open = core.closing.clone().drop_guard();
         Self {
             core,
@@ -100,10 +102,7 @@ impl Locks {
     /// The first of the locks that could not be released.
     pub async fn close(&self) -> Result<(), Error> {
         let core = Arc::clone(&self.core);
-        let closing = background().spawn(async move { close(&core).await });
-        closing
-            .await
-            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        run(async move { close(&core).await }).await
     }
 }
 

@@ -67,7 +67,7 @@ impl Builder {
     pub fn stand_in(self, stand_in: &StandIn) -> Locks {
         let source = Source::StandIn(stand_in.clone());
         let server = Server::new("stand-in".to_owned(), source, self.reply);
-        self.on(Servers::one(server))
+        Locks::on(Servers::one(server), self)
     }
 }
 

@@ -134,10 +134,11 @@ impl State {
     }
 
     /// Has the loop release a grant that the user does not have, or cancel a wait: without the session.
-    fn give_back(&mut self, node: usize, name: Name, token: u64) {
-        let of = (token != 0).then_some(("TOKEN", token));
-        let command = command!["LOCK.RELEASE", &name, "ALL", of];
-        self.unfinished.insert((name, token), (node, command));
+    fn give_back(&mut self, node: usize, ended: Ended) {
+        let (name, token) = &ended;
+        let of = (*token != 0).then_some(("TOKEN", *token));
+        let command = command!["LOCK.RELEASE", name, "ALL", of];
+        self.unfinished.insert(ended, (node, command));
     }
 
     /// Applies the reply to an unfinished release.

@@ -174,11 +174,10 @@ impl State {
         let Ok(rows) = &reply.value else { return };
         for row in list(rows) {
             let name = Name::of(field(row, "key"), field(row, "owner"));
-            let token = number(field(row, "token"));
             let is_known = called.contains(&name) || self.names.contains_key(&name);
-            let ended = (name, token);
-            if !is_known && !self.unfinished.contains_key(&ended) {
-                self.give_back(reply.node, ended.0, token);
+            let stray = (name, number(field(row, "token")));
+            if !is_known && !self.unfinished.contains_key(&stray) {
+                self.give_back(reply.node, stray);
             }
         }
     }
@@ -233,17 +232,16 @@ impl State {
         }
         it.seen = number(count);
         let session = it.session;
-        let (name, token, more) = (Name::of(key, owner), number(about), more.first());
-        let ended = (name.clone(), token);
+        let (ended, more) = ((Name::of(key, owner), number(about)), more.first());
         match bytes(kind) {
             b"granted" if it.leaving.contains(&ended) => {}
             b"granted" => {
-                let is_known = self.granted(node, &name, token, session, till);
-                if !is_known && !self.calls.contains_key(&name) {
-                    self.give_back(node, name, token); // it was given up
+                let is_known = self.granted(node, &ended, session, till);
+                if !is_known && !self.calls.contains_key(&ended.0) {
+                    self.give_back(node, ended); // it was given up
                 }
             }
-            b"ended" => self.wait_ended(&name, &text(about)),
+            b"ended" => self.wait_ended(&ended.0, &text(about)),
             b"lost" => self.lost(node, &ended, more.map_or_else(|| "lost".to_owned(), text)),
             b"taken" => {
                 let is_left = more.is_some_and(|session| number(session) == 0);
@@ -312,8 +310,8 @@ impl State {
                 claim.tried = since;
             }
             if at >= claim.tried + patience {
-                let (name, token) = claim.ended();
-                self.give_back(node, name, token);
+                let ended = claim.ended();
+                self.give_back(node, ended);
                 self.lose(id, "silence".to_owned());
             }
         }

@@ -1,7 +1,7 @@
 //! The rules of waits.
 
 use super::claim::{Claim, FAR, Name, Phase, Target};
-use super::{Id, Reply, State, Time};
+use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -131,10 +131,10 @@ impl State {
         let phase = self.claims.get(&id).map(|wait| wait.phase); // none: its caller has let go of it
         match (&reply.value, reply.grant(), phase) {
             (_, Some((token, lease)), _) => {
-                let till = reply.sent + lease;
-                let is_known = self.granted(node, name, token, session, till);
+                let grant = (name.clone(), token);
+                let is_known = self.granted(node, &grant, session, reply.sent + lease);
                 if !is_known {
-                    self.give_back(node, name.clone(), token);
+                    self.give_back(node, grant);
                 }
             }
             (Ok(Value::Int(_)), _, Some(Phase::Asked | Phase::InLine)) => {
@@ -145,7 +145,7 @@ impl State {
                 }
             }
             (Ok(Value::Int(_)), _, Some(Phase::Held)) => {}
-            (Ok(Value::Int(_)), ..) => self.give_back(node, name.clone(), 0),
+            (Ok(Value::Int(_)), ..) => self.give_back(node, (name.clone(), 0)),
             (Err(fault), _, Some(phase)) if fault.is_passing() => {
                 let wait = &mut self[id];
                 if fault.is_open {
@@ -185,7 +185,7 @@ impl State {
         let (node, name) = (wait.to.node, wait.name.clone());
         self.begin_call(&name);
         let cancel = command!["LOCK.RELEASE", &name, "ALL"];
-        self.give_back(node, name, 0);
+        self.give_back(node, (name, 0));
         Some((cancel, limit))
     }
 
@@ -202,16 +202,10 @@ impl State {
     }
 
     /// Applies a grant. It returns false if the grant has to be given back.
-    pub(super) fn granted(
-        &mut self,
-        node: usize,
-        name: &Name,
-        token: u64,
-        session: u64,
-        till: Time,
-    ) -> bool {
-        let known = self.names.get(name).copied();
-        if !self.losses.is_empty() && self.losses.contains_key(&(name.clone(), token)) {
+    pub(super) fn granted(&mut self, node: usize, of: &Ended, session: u64, till: Time) -> bool {
+        let token = of.1;
+        let known = self.names.get(&of.0).copied();
+        if self.losses.contains_key(of) {
             // Its loss was reported before: it is no grant.
             if let Some(id) = known.filter(|id| self[*id].is_waiting()) {
                 self.ask_again(id);

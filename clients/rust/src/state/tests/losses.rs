@@ -157,6 +157,6 @@ fn what_is_at_another_node() {
     assert_eq!(rig.state.claims_at(0), [id]);
     assert!(!rig.state.abandon(0));
     rig.state.remove(id);
-    rig.state.give_back(0, name("k"), 50);
+    rig.state.give_back(0, (name("k"), 50));
     assert!(rig.state.abandon(0) && rig.state.unfinished.is_empty());
 }

@@ -121,11 +121,11 @@ fn the_session_is_left_for_a_last_hold_only() {
     let released = rig.release(id, says("NOPERM x"), false);
     is(released, ErrorKind::Refused);
     for (token, reply) in [(0, "NOPERM x"), (50, "NOTHELD x")] {
-        rig.state.give_back(0, name("k"), token);
+        rig.state.give_back(0, (name("k"), token));
         rig.apply(&[says(reply)]);
         assert!(!rig.state.nodes[0].is_leaving && rig.state.unfinished.is_empty());
     }
-    rig.state.give_back(0, name("k"), 50);
+    rig.state.give_back(0, (name("k"), 50));
     rig.apply(&[says("NOPERM x")]);
     assert!(rig.state.nodes[0].is_leaving);
 }
@@ -134,7 +134,7 @@ fn the_session_is_left_for_a_last_hold_only() {
 #[test]
 fn a_misplaced_release() {
     let mut rig = Rig::open();
-    rig.state.give_back(0, name("k"), 50);
+    rig.state.give_back(0, (name("k"), 50));
     rig.apply(&[says("MOVED 1 b:1")]);
     rig.is_due(&[]);
     let misplaced = rig.state.misplaced.iter();

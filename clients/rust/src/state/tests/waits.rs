@@ -18,7 +18,7 @@ fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     rig.callers[0].given_up.cancel();
     assert!(!is_usable(&rig.state));
     rig.state.remove(id);
-    rig.state.give_back(0, name("other"), 0);
+    rig.state.give_back(0, (name("other"), 0));
     assert!(!is_usable(&rig.state));
 }
 
@@ -66,7 +66,7 @@ fn waits_are_queued_again_in_their_order() {
     let mut rig = Rig::open();
     let waits = [rig.in_line("c"), rig.in_line("a"), rig.in_line("b")];
     rig.held("k");
-    rig.state.give_back(0, name("z"), 0);
+    rig.state.give_back(0, (name("z"), 0));
     rig.end_session();
     let (refused, loading) = (says("NOPERM x"), says("LOADING x"));
     let replies = [refused, Ok(int(1)), no_reply(), loading, no_reply()];
