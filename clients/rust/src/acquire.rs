@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::pauses::Pauses;
-use crate::state::{Caller, Claim, State, Step};
+use crate::state::{Claim, State, Step};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Mutex;
@@ -67,11 +67,7 @@ async fn begin(lock: &Lock, given_up: CancellationToken) -> Result<Arc<Hold>, Er
         return Err(Error::misuse("a semaphore has at least one permit"));
     }
     let to = core.route(&terms.key, None, core.options.reply).await?;
-    let caller = Arc::new(Caller {
-        given_up,
-        ..Caller::default()
-    });
-    let mut claim = Claim::new(terms.clone(), &caller, to);
+    let mut claim = Claim::new(terms.clone(), given_up, to);
     claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
     core.with(|state| {
         core.start(state, to.node);
@@ -80,7 +76,7 @@ async fn begin(lock: &Lock, given_up: CancellationToken) -> Result<Arc<Hold>, Er
             locks: lock.locks.clone(),
             id,
             name: state[id].name.clone(),
-            caller,
+            caller: Arc::clone(&state[id].caller),
             turn: Mutex::default(),
         }))
     })
@@ -101,13 +97,14 @@ impl Hold {
                     if !reply.fault().is_some_and(Error::is_passing) {
                         continue;
                     }
-                    if let Ok(to) = core.route(&self.name.key, Some(&reply), limit).await {
-                        core.with(|state| {
+                    let to = core.route(&self.name.key, Some(&reply), limit).await;
+                    core.with(|state| {
+                        if let Ok(to) = to {
                             core.start(state, to.node);
                             state.ask_at(id, to);
-                        });
-                    }
-                    core.with(|state| state.pause(id, pauses.next()))
+                        }
+                        state.pause(id, pauses.next())
+                    })
                 }
             };
             tokio::select! {

@@ -57,7 +57,8 @@ impl Core {
         let changed = std::mem::take(&mut state.changed).into_iter();
         let changed = changed.filter_map(|id| {
             let claim = state.claims.get(&id)?;
-            Some((id, claim.caller.upgrade()?, claim.loss(), claim.is_sought()))
+            let caller = Arc::clone(&claim.caller);
+            Some((id, caller, claim.loss(), claim.is_sought()))
         });
         let changed: Vec<_> = changed.collect();
         drop(state); // first, so that a caller who is woken does not wait for it

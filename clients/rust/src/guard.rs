@@ -205,10 +205,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(self.key());
         let mut debug = f.debug_struct("Guard");
-        debug
-            .field("key", &key)
-            .field("token", &self.token())
-            .field("remaining", &self.remaining());
+        debug.field("key", &key).field("token", &self.token());
         debug.finish_non_exhaustive()
     }
 }

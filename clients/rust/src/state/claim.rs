@@ -4,7 +4,7 @@ use super::reply::{bytes, text};
 use super::{Ended, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -124,8 +124,7 @@ pub(crate) struct Claim {
     pub(crate) name: Name,
     pub(crate) terms: Terms,
     pub(crate) task: Option<Arc<TaskOwner>>,
-    /// Its caller removes it.
-    pub(crate) caller: Weak<Caller>,
+    pub(crate) caller: Arc<Caller>,
     /// The server that has the lock.
     pub(crate) to: Target,
     pub(super) phase: Phase,
@@ -163,15 +162,19 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// A claim that is not asked for yet.
-    pub(crate) fn new(terms: Terms, caller: &Arc<Caller>, to: Target) -> Self {
+    pub(crate) fn new(terms: Terms, given_up: CancellationToken, to: Target) -> Self {
         let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
+        let caller = Caller {
+            given_up,
+            ..Caller::default()
+        };
         Self {
             name: Name {
                 key: Arc::clone(&terms.key),
                 owner: adopted.unwrap_or_default(),
             },
             terms,
-            caller: Arc::downgrade(caller),
+            caller: Arc::new(caller),
             to,
             ..Self::default()
         }

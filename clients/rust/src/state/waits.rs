@@ -55,10 +55,9 @@ impl State {
         let name = Name { key, owner };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut called = self.calls.keys().chain(unfinished);
-        let known = self.names.get(&name);
-        let waiting = known.and_then(|id| self[*id].caller.upgrade());
+        let is_given_up = |id: &Id| self[*id].caller.given_up.is_cancelled();
         let is_used = called.any(|it| it.owner == name.owner)
-            || waiting.is_some_and(|it| it.given_up.is_cancelled());
+            || self.names.get(&name).is_some_and(is_given_up);
         (!is_used).then_some(name.owner)
     }
 

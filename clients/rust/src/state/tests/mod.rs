@@ -7,12 +7,13 @@ mod losses;
 mod releases;
 mod waits;
 
-use super::claim::{Caller, Claim, Name, Phase, TaskOwner, Terms};
+use super::claim::{Claim, Name, Phase, TaskOwner, Terms};
 use super::{Answer, Id, Node, Reply, State, Step, Target, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -101,7 +102,6 @@ fn line(command: &Cmd) -> String {
 struct Rig {
     state: State,
     seen: u64,
-    callers: Vec<Arc<Caller>>,
 }
 
 /// An ACQUIRE that is under way.
@@ -117,7 +117,6 @@ impl Rig {
         let mut rig = Self {
             state: State::new("client-".to_owned(), 10 * S, S, false),
             seen: 0,
-            callers: Vec::new(),
         };
         rig.state.at = 100 * S;
         rig.add_node("server", 7);
@@ -135,11 +134,9 @@ impl Rig {
     }
 
     fn ask_for(&mut self, task: Option<&Arc<TaskOwner>>, terms: Terms) -> Result<Id, Error> {
-        let caller = Arc::<Caller>::default();
-        let mut claim = Claim::new(terms, &caller, Target::of(0));
+        let mut claim = Claim::new(terms, CancellationToken::new(), Target::of(0));
         claim.name.owner = "o".into();
         claim.task = task.cloned();
-        self.callers.push(caller);
         self.state.ask(claim)
     }
 

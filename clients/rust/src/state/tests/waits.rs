@@ -6,7 +6,7 @@ fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     let mut rig = Rig::open();
     let task = Arc::new(TaskOwner::default());
     task.set(Some("o".into()));
-    let mut claim = Claim::new(terms("k", S), &Arc::default(), Target::of(0));
+    let mut claim = Claim::new(terms("k", S), CancellationToken::new(), Target::of(0));
     claim.task = Some(task);
     let is_usable = |state: &State| state.usable_owner(&claim).is_some();
     assert!(is_usable(&rig.state));
@@ -15,7 +15,7 @@ fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     rig.state.end_call(&name("other"));
     let id = rig.in_line("k");
     assert!(is_usable(&rig.state));
-    rig.callers[0].given_up.cancel();
+    rig.state[id].caller.given_up.cancel();
     assert!(!is_usable(&rig.state));
     rig.state.remove(id);
     rig.state.give_back(0, (name("other"), 0));
