@@ -23,6 +23,12 @@ END
     in_apt "$1" update
 }
 
+# source_of_redis <folder>: the distribution's, in the folder redis of that.
+source_of_redis() {
+    own_apt "$1" deb-src && in_apt "$1" --download-only source redis &&
+        (cd "$1" && dpkg-source -x redis_*.dsc redis)
+}
+
 in_apt() (
     cd "$1" || exit
     export APT_CONFIG="$1/apt.conf"

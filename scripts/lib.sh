@@ -17,6 +17,16 @@ missing_of() {
     done <"$1"
 }
 
+# The version of all packages.
+project_version() { sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
+
+# Makes a folder, in this one if one is named, which is gone when the script ends: $work.
+work_folder() {
+    work=$(mktemp -d "${1:-${TMPDIR:-/tmp}}/work.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 130' INT TERM
+}
+
 # The folder that cargo builds in.
 target_path() {
     case ${CARGO_TARGET_DIR:-target} in

@@ -11,7 +11,7 @@ work=$root/target/packages-test
 . "$root/packaging/linux/tests/machine.sh"
 cd "$root"
 
-version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+version=$(project_version)
 later=${version%.*}.$((${version##*.} + 1))
 module=/usr/lib/redis/modules/libredis_lock.so
 [ $# != 0 ] || set -- bookworm:redis trixie:redis trixie:valkey noble:redis

@@ -11,15 +11,13 @@ cd "$root"
 nfpm_version=v2.45.2 # the last whose parts all come from where Go's own do
 linux=packaging/linux
 files="libredis_lock.so $shipped"
-version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
+version=${VERSION:-$(project_version)}
 built=${1:-$(dirname -- "$(module_path)")}
 archive=$root/target/dist/redis-lock-$version-$(uname -m)-unknown-linux-gnu.tar.gz
 if [ $# = 0 ] && [ -e "$archive" ]; then built=$archive; fi
 mkdir -p "${2:-target/packages}"
 packages=$(cd "${2:-target/packages}" && pwd)
-work=$(mktemp -d "$packages/work.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+work_folder "$packages"
 
 case $built in
     *.tar.gz)

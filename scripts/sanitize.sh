@@ -18,28 +18,19 @@ reports=$root/.servers/reports
 host=$(rustc --version --verbose | sed -n 's/^host: //p')
 builds=${CARGO_TARGET_DIR:-target}/checked
 
-# A Redis of the distribution's source.
-fetch_source() {
-    work=$1
-    { own_apt "$work" deb-src && in_apt "$work" --download-only source redis &&
-        (cd "$work" && dpkg-source -x redis_*.dsc source); } >"$work/log" 2>&1
-}
-
 address_server() {
     kept=$root/.servers/redis-address/redis-server
     if [ -z "$(server_version "$kept")" ]; then
         "$tools/setup.sh" address || return 1
         has apt-get || die "address: the source of Redis is fetched by apt-get, which is not here"
-        work=$(mktemp -d "$root/.servers/fetch.XXXXXX")
-        trap 'rm -rf "$work"' EXIT
-        trap 'exit 130' INT TERM
+        work_folder "$root/.servers"
         say "fetching the source of Redis"
-        fetch_source "$work" || die "address: $(grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log")"
+        source_of_redis "$work" >"$work/log" 2>&1 || die "address: $(grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log")"
         say "building it with -fsanitize=address"
-        make -C "$work/source/src" -j "$(nproc)" redis-server SANITIZER=address MALLOC=libc BUILD_TLS=no \
+        make -C "$work/redis/src" -j "$(nproc)" redis-server SANITIZER=address MALLOC=libc BUILD_TLS=no \
             USE_SYSTEMD=no >"$work/log" 2>&1 || die "address: $(tail -n 3 "$work/log")"
         mkdir -p "${kept%/*}"
-        mv "$work/source/src/redis-server" "$kept"
+        mv "$work/redis/src/redis-server" "$kept"
     fi
     echo "$kept"
 }

@@ -55,9 +55,7 @@ fi
 python=python3
 $python -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
 mkdir -p "$root/.servers"
-work=$(mktemp -d "$root/.servers/fetch.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+work_folder "$root/.servers"
 
 # Which Python is here does not matter, because only the server inside is wanted.
 set -- --python-version 3.11 --implementation cp

@@ -93,7 +93,7 @@ survey() {
             nextest | mutants | deny) cargo "$group" --version >/dev/null 2>&1 || echo "cargo-$group" ;;
             mdbook) has mdbook || any "${CARGO_HOME:-$HOME/.cargo}/bin/mdbook" || echo mdbook ;;
             dist)
-                cmp -s "$tools/dist/tools.txt" "$root/target/tools/zig/tools.txt" || echo zig
+                cmp -s "$tools/dist/tools.txt" "$root/target/tools/zig/tools.txt" || { echo zig; python_with_pip || echo pip; }
                 has_targets || echo targets
                 any "$(rustc --print target-libdir)"/../bin/llvm-objcopy* || echo llvm-tools
                 cargo cyclonedx --version >/dev/null 2>&1 || echo cargo-cyclonedx
@@ -130,31 +130,43 @@ survey() {
     done
 }
 
-packages_for() {
-    for thing; do
-        case $thing in
-            cc) echo gcc libc6-dev ;;
-            cxx) echo g++ ;;
-            libclang) echo libclang-dev ;;
-            server) echo redis-server ;;
-            redis-cli) echo redis-tools ;;
-            dpkg-source) echo dpkg-dev ;;
-            valgrind) echo valgrind ;;
-            qemu) echo qemu-user-static ;;
-            readelf) echo binutils ;;
-            zig) python_with_pip || echo python3-pip ;;
-            pip) echo python3-pip ;;
-            make) echo make ;;
-            faketime) echo faketime ;;
-            exporter) echo prometheus-redis-exporter ;;
-            curl) echo curl ;;
-            promtool) echo prometheus ;;
-            postgres) echo postgresql ;;
-            psql) echo postgresql-client ;;
-            php) echo php-cli php-redis php-symfony-lock ;;
-            ruby) echo ruby ruby-redis ;;
-        esac
-    done
+# Of each thing: the packages of Debian that have it, and the advice where it is still missing after these.
+things() {
+    cat <<'END'
+cargo||cargo - get Rust from https://rustup.rs
+rust||a Rust as new as the rust-version in Cargo.toml - run: rustup update
+cc|gcc libc6-dev|a C compiler - install gcc or clang (Debian: gcc libc6-dev; Fedora, Arch: gcc; Alpine: build-base; macOS: xcode-select --install)
+cxx|g++|a C++ compiler, which libFuzzer is built with - install g++ or clang (Debian: g++; Fedora: gcc-c++; Arch: gcc; Alpine: build-base; macOS: xcode-select --install)
+libclang|libclang-dev|libclang with its headers - install it (Debian: libclang-dev; Fedora: clang-devel; Arch: clang; Alpine: clang-dev; macOS: xcode-select --install), or set LIBCLANG_PATH to the folder it is in
+server|redis-server|redis-server - install Redis 7.0 or later (Debian: redis-server; Fedora, Arch, Alpine: redis; macOS: brew install redis), or set REDIS_SERVER to the path of a Redis or Valkey server
+redis-cli|redis-tools|redis-cli, by which tests type what operators type - install it (Debian: redis-tools; Fedora, Arch, Alpine: redis; macOS: brew install redis)
+rustfmt||rustfmt - run: rustup component add rustfmt (or install it as Rust was installed)
+clippy||clippy - run: rustup component add clippy (or install it as Rust was installed)
+llvm-tools||llvm-tools - run: rustup component add llvm-tools (or install it as Rust was installed)
+targets||Rust's standard library for the targets in scripts/dist/targets.txt - get rustup from https://rustup.rs, and run: rustup target add <target>
+zig||Zig and cargo-zigbuild of the versions in scripts/dist/tools.txt - install python3 with pip (Debian: python3-pip), which fetches them
+dpkg-source|dpkg-dev|dpkg-source, for the source of Redis, which is built - only on Debian and derivatives (dpkg-dev)
+qemu|qemu-user-static|qemu-aarch64-static, in which servers for arm64 run - install it (Debian: qemu-user-static)
+readelf|binutils|readelf - install binutils
+valgrind|valgrind|valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)
+pip|python3-pip|python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)
+faketime|faketime|libfaketime, by which a server's clock is stepped - install it (Debian, Fedora: faketime or libfaketime)
+exporter|prometheus-redis-exporter|prometheus-redis-exporter - install it (Debian: prometheus-redis-exporter)
+curl|curl|curl - install it
+promtool|prometheus|promtool - install it (Debian: prometheus)
+postgres|postgresql|PostgreSQL, with initdb - install it (Debian: postgresql; Fedora: postgresql-server; Arch, Alpine, macOS: postgresql), or set EXAMPLES_POSTGRES_URL to a server that is there for tests
+psql|postgresql-client|psql - install it (Debian: postgresql-client; Fedora, Arch: postgresql; Alpine: postgresql-client; macOS: brew install libpq)
+php|php-cli php-redis php-symfony-lock|PHP with phpredis and Symfony Lock - install them (Debian: php-cli php-redis php-symfony-lock)
+ruby|ruby ruby-redis|Ruby with the gem redis - install them (Debian: ruby ruby-redis)
+make|make|make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)
+END
+}
+
+# The part of this number of the lines of things.
+part_of() {
+    number=$1
+    shift
+    for thing; do things | awk -F '|' -v thing="$thing" -v number="$number" '$1 == thing { print $number }'; done
 }
 
 # The packages of the servers start them as services: nobody has asked for that, so they are kept from it
@@ -196,7 +208,7 @@ install_zig() {
 }
 
 provide() {
-    packages=$(packages_for "$@" | tr '\n' ' ')
+    packages=$(part_of 2 "$@" | tr '\n' ' ')
     if [ -n "$packages" ] && has apt-get && { [ "$(id -u)" = 0 ] || has sudo; }; then
         # shellcheck disable=SC2086 # a list of words
         install_packages $packages
@@ -221,33 +233,10 @@ provide() {
 
 advice() {
     case $1 in
-        cargo) say "missing: cargo - get Rust from https://rustup.rs" ;;
-        rust) say "missing: a Rust as new as the rust-version in Cargo.toml - run: rustup update" ;;
-        cc) say "missing: a C compiler - install gcc or clang (Debian: gcc libc6-dev; Fedora, Arch: gcc; Alpine: build-base; macOS: xcode-select --install)" ;;
-        cxx) say "missing: a C++ compiler, which libFuzzer is built with - install g++ or clang (Debian: g++; Fedora: gcc-c++; Arch: gcc; Alpine: build-base; macOS: xcode-select --install)" ;;
-        libclang) say "missing: libclang with its headers - install it (Debian: libclang-dev; Fedora: clang-devel; Arch: clang; Alpine: clang-dev; macOS: xcode-select --install), or set LIBCLANG_PATH to the folder it is in" ;;
-        server) say "missing: redis-server - install Redis 7.0 or later (Debian: redis-server; Fedora, Arch, Alpine: redis; macOS: brew install redis), or set REDIS_SERVER to the path of a Redis or Valkey server" ;;
         newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
-        redis-cli) say "missing: redis-cli, by which tests type what operators type - install it (Debian: redis-tools; Fedora, Arch, Alpine: redis; macOS: brew install redis)" ;;
-        rustfmt | clippy | llvm-tools) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
-        targets) say "missing: Rust's standard library for the targets in scripts/dist/targets.txt - get rustup from https://rustup.rs, and run: rustup target add <target>" ;;
-        zig) say "missing: Zig and cargo-zigbuild of the versions in scripts/dist/tools.txt - install python3 with pip (Debian: python3-pip), which fetches them" ;;
         cargo-* | mdbook) say "missing: $1 - run: cargo install --locked $1" ;;
-        dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built - only on Debian and derivatives (dpkg-dev)" ;;
-        qemu) say "missing: qemu-aarch64-static, in which servers for arm64 run - install it (Debian: qemu-user-static)" ;;
-        readelf) say "missing: readelf - install binutils" ;;
-        valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;
-        pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
-        faketime) say "missing: libfaketime, by which a server's clock is stepped - install it (Debian, Fedora: faketime or libfaketime)" ;;
-        exporter) say "missing: prometheus-redis-exporter - install it (Debian: prometheus-redis-exporter)" ;;
-        curl) say "missing: curl - install it" ;;
-        promtool) say "missing: promtool - install it (Debian: prometheus)" ;;
-        postgres) say "missing: PostgreSQL, with initdb - install it (Debian: postgresql; Fedora: postgresql-server; Arch, Alpine, macOS: postgresql), or set EXAMPLES_POSTGRES_URL to a server that is there for tests" ;;
-        psql) say "missing: psql - install it (Debian: postgresql-client; Fedora, Arch: postgresql; Alpine: postgresql-client; macOS: brew install libpq)" ;;
-        php) say "missing: PHP with phpredis and Symfony Lock - install them (Debian: php-cli php-redis php-symfony-lock)" ;;
-        ruby) say "missing: Ruby with the gem redis - install them (Debian: ruby ruby-redis)" ;;
-        make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
+        *) say "missing: $(part_of 3 "$1")" ;;
     esac
 }
 

@@ -1,10 +1,4 @@
-// Contenders for locks. Arguments: the ports of the servers, the way of locking (client, commands, redsync,
-// redsync-quick), the locks' key, how many contenders for how many locks, how many milliseconds each holds a lock, and
-// then rests, the lease, and the port of the register if there is one: then a holder says "held" when it has the lock,
-// and writes after the next line.
-//
-// It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
-// So whoever drives several such programs can let them take short turns, and can measure the server around each.
+// Contenders for locks, as benches/src/contenders/mod.rs describes them. The ways of locking are in ways.go.
 package main
 
 import (
@@ -26,7 +20,7 @@ type turn struct {
 	Began   int64   `json:"began"`
 	Seconds float64 `json:"seconds"`
 	Errors  int64   `json:"errors"`
-	// Of each contender: when it asked, had the grant, and sent the release, over and over, in nanoseconds.
+	// Of each contender, grant by grant: when it asked, had the grant, and sent the release, in nanoseconds.
 	Times [][]time.Duration `json:"times"`
 }
 
@@ -70,7 +64,7 @@ func number(word string) int {
 	return number
 }
 
-// The contenders take a lock, hold it, give it back and rest, over and over, until their turn is over.
+// A turn: until its end each contender repeatedly takes a lock, holds it, gives it back and rests.
 func compete(handles []handle, length, held time.Duration) turn {
 	began, over := time.Now(), atomic.Bool{}
 	result := turn{Began: began.UnixNano(), Times: make([][]time.Duration, len(handles))}

@@ -17,7 +17,7 @@ import (
 	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
-// What the contenders of this process have in common.
+// The task that the contenders of this process share.
 type task struct {
 	ports      []string
 	contenders int

@@ -1,9 +1,4 @@
-// Contenders for locks on one server, through ioredis. Arguments: the server's port, the way of locking (client,
-// commands, redlock), the locks' key, how many contenders for how many locks, how many milliseconds each holds a lock,
-// and then rests, and the lease.
-//
-// It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
-// So whoever drives several such programs can let them take short turns, and can measure the server around each.
+// Contenders for locks on one server, through ioredis, as benches/src/contenders/mod.rs describes them.
 
 import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
@@ -51,13 +46,13 @@ const ways = {
   },
 };
 
-// A turn: the contenders take a lock, hold it, give it back and rest, over and over, until it is over.
+// A turn: until its end each contender repeatedly takes a lock, holds it, gives it back and rests.
 async function compete(handles, seconds) {
   let over = false;
   const errors = [];
   const began = process.hrtime.bigint();
   const now = () => Number(process.hrtime.bigint() - began);
-  // When the contender asked, had the grant, and sent the release, over and over.
+  // Of each grant: when the contender asked, had the grant, and sent the release.
   const contend = async (handle) => {
     const times = [];
     while (!over) {

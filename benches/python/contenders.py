@@ -1,10 +1,4 @@
-"""Contenders for locks on one server, through redis-py. Arguments: the server's port, the way of locking (client,
-commands, lock; the first two with asyncio: aclient, acommands), the locks' key, how many contenders for how many
-locks, how many milliseconds each holds a lock, and then rests, and the lease.
-
-It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON. So
-whoever drives several such programs can let them take short turns, and can measure the server around each.
-"""
+"""Contenders for locks on one server, through redis-py, as benches/src/contenders/mod.rs describes them."""
 
 import asyncio
 import json
@@ -100,7 +94,7 @@ class Turn:
     def __init__(self):
         self.over = False
         self.errors = []
-        # Of each contender: when it asked, had the grant, and sent the release, over and over.
+        # Of each contender, grant by grant: when it asked, had the grant, and sent the release.
         self.times = [[] for _ in range(CONTENDERS)]
 
     def begin(self):

@@ -91,7 +91,7 @@ pub(crate) fn pair(program: &Program, setting: Setting, way: Way) -> Result<u64,
     })
 }
 
-/// The same of these pairs, over and over, once the server is prepared.
+/// The same of these pairs, on a prepared server.
 pub(crate) fn pair_of(
     program: &Program,
     setting: Setting,

@@ -66,9 +66,9 @@ fn both(program: &Program, setting: Setting, scale: Scale) -> [Table; 2] {
     let server = started(setting.of(program.builder()));
     let _replica = setting.replica_of(&server, program);
     let mut connection = server.connection();
-    let able = Way::ALL.map(|way| way.prepare(&mut connection));
+    let able = Way::all().map(|way| way.prepare(&mut connection));
     let table = |manner, is_pipelined, size: usize, pairs: usize| {
-        let ways = Way::ALL.into_iter().zip(&able);
+        let ways = Way::all().into_iter().zip(&able);
         let mut batches: Vec<_> = ways
             .clone()
             .filter(|(_, able)| able.is_ok())

@@ -24,26 +24,19 @@ const BATCH: usize = 100;
 const BESIDE_NAMES: usize = 4;
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A million calls in one line, or each in its own.
-#[derive(Clone, Copy, PartialEq)]
-enum Lines {
-    One,
-    Many,
+/// The lines that the calls queue in.
+#[derive(Clone, Copy)]
+struct Lines {
+    name: &'static str,
+    /// How many locks they queue for, in turn.
+    locks: usize,
+    /// How many calls are granted.
+    grants: usize,
 }
 
 impl Lines {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::One => "in one line",
-            Self::Many => "in lines of their own",
-        }
-    }
-
     fn key(self, number: usize) -> String {
-        match self {
-            Self::One => "lock:0000000".to_owned(),
-            Self::Many => format!("lock:{number:07}"),
-        }
+        format!("lock:{:07}", number % self.locks)
     }
 }
 
@@ -68,18 +61,28 @@ pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
         ],
     );
     let mut row = 0;
-    for lines in [Lines::One, Lines::Many] {
+    let one = Lines {
+        name: "in one line",
+        locks: 1,
+        grants: HAND_OFFS,
+    };
+    let many_lines = Lines {
+        name: "in lines of their own",
+        locks: count,
+        grants: count,
+    };
+    for lines in [one, many_lines] {
         let rows = many(program, lines, count);
         let first = row;
         for (what, figures) in ["join", "leave", "are granted"].iter().zip(&rows) {
-            let name = format!("{} {what}", lines.name());
+            let name = format!("{} {what}", lines.name);
             let longest = format!("{count} calls {name}: longest PING, ms");
             table.once(name, figures);
             goals.push(Goal::new(longest, AtMost(5.0), table.figure(row, 2)));
             row += 1;
         }
         goals.push(Goal::new(
-            format!("bytes of a queued call {}, beside names", lines.name()),
+            format!("bytes of a queued call {}, beside names", lines.name),
             AtMost(700.0),
             table.figure(first, BESIDE_NAMES),
         ));
@@ -92,11 +95,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 5]; 3] {
     let builder = program.builder();
     let server = started(builder.config("lock.max-waiters", "1000000"));
     let mut connection = server.connection();
-    let locks = match lines {
-        Lines::One => 1,
-        Lines::Many => count,
-    };
-    for_each(&mut connection, 0..locks, |number| {
+    for_each(&mut connection, 0..lines.locks, |number| {
         call!("LOCK.ACQUIRE {} holder PX {HOUR_MS}", lines.key(number))
     });
     let phase = |calls: usize, work: &mut dyn FnMut()| {
@@ -122,15 +121,11 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 5]; 3] {
     });
     in_session(&server, lines, |session, granted| {
         join(&mut connection, session, lines, count);
-        let grants = match lines {
-            Lines::One => HAND_OFFS,
-            Lines::Many => count,
-        };
-        rows[2] = phase(grants, &mut || {
-            for_each_in(&mut connection, 0..locks, BATCH, |number| {
+        rows[2] = phase(lines.grants, &mut || {
+            for_each_in(&mut connection, 0..lines.locks, BATCH, |number| {
                 call!("LOCK.RELEASE {} holder", lines.key(number))
             });
-            until(|| granted.load(Ordering::Relaxed) >= grants);
+            until(|| granted.load(Ordering::Relaxed) >= lines.grants);
         });
         close(&mut connection, session);
     });
@@ -177,7 +172,7 @@ fn in_session(server: &Server, lines: Lines, work: impl FnOnce(i64, &AtomicUsize
                 }
                 granted.fetch_add(grants.len(), Ordering::Relaxed);
                 releases.clear();
-                if lines == Lines::One {
+                if lines.locks == 1 {
                     releases.extend(grants.iter().map(|grant| release(id, grant)));
                 }
             }

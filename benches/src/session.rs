@@ -1,4 +1,4 @@
-//! What a program does with its session.
+//! A session: opening it, polling it, and the calls that name it.
 
 use redis::{Cmd, Connection, Value};
 use testbed::{Expect, Server, Talk, cmd};

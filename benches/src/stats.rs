@@ -117,30 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_min_median_and_max() {
-        let spread = rounds(&[5.0, 1.0, 3.0]).spread();
-        let expected = Spread {
-            low: 1.0,
-            median: 3.0,
-            high: 5.0,
-        };
-        assert_eq!(spread, Some(expected));
-        assert_eq!(Rounds::default().spread(), None);
-        assert_eq!(rounds(&[f64::NAN]).spread(), None);
-    }
-
-    #[test]
-    fn quartiles_leave_out_what_is_far_off() {
-        let spread = rounds(&[3.0, 99.0, 2.0, 1.0, 4.0]).quartiles();
-        let expected = Spread {
-            low: 2.0,
-            median: 3.0,
-            high: 4.0,
-        };
-        assert_eq!(spread, Some(expected));
-        let alone = rounds(&[7.0]);
-        assert_eq!(alone.quartiles(), alone.spread());
-        assert_eq!(Rounds::default().quartiles(), None);
+    fn a_spread_is_around_the_median_and_quartiles_leave_out_what_is_far_off() {
+        let found = |spread: Option<Spread>| spread.map(|it| [it.low, it.median, it.high]);
+        let all = rounds(&[3.0, 99.0, 2.0, 1.0, 4.0]);
+        assert_eq!(found(all.spread()), Some([1.0, 3.0, 99.0]));
+        assert_eq!(found(all.quartiles()), Some([2.0, 3.0, 4.0]));
+        assert_eq!(found(rounds(&[7.0]).quartiles()), Some([7.0; 3]));
+        for none in [Rounds::default(), rounds(&[f64::NAN])] {
+            assert_eq!((none.spread(), none.quartiles()), (None, None));
+        }
     }
 
     #[test]

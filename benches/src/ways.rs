@@ -68,29 +68,25 @@ pub(crate) enum Way {
     Ping,
 }
 
+/// The ways, with their names.
+const NAMES: [(Way, &str); 8] = [
+    (Way::SetDel, "SET NX PX + DEL (unsafe)"),
+    (Way::Module, "LOCK.ACQUIRE PX + LOCK.RELEASE"),
+    (Way::ModuleDefaultLease, "LOCK.ACQUIRE + LOCK.RELEASE"),
+    (Way::ModuleNewOwner, "LOCK.ACQUIRE * + DEL"),
+    (Way::SetScript, "SET NX PX + EVALSHA compare-and-delete"),
+    (Way::SetDelifeq, "SET NX PX + DELIFEQ"),
+    (Way::HashScripts, "re-entrant hash lock, EVALSHA + EVALSHA"),
+    (Way::Ping, "PING + PING"),
+];
+
 impl Way {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::SetDel,
-        Self::Module,
-        Self::ModuleDefaultLease,
-        Self::ModuleNewOwner,
-        Self::SetScript,
-        Self::SetDelifeq,
-        Self::HashScripts,
-        Self::Ping,
-    ];
+    pub(crate) fn all() -> [Self; NAMES.len()] {
+        NAMES.map(|(way, _)| way)
+    }
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Module => "LOCK.ACQUIRE PX + LOCK.RELEASE",
-            Self::ModuleDefaultLease => "LOCK.ACQUIRE + LOCK.RELEASE",
-            Self::ModuleNewOwner => "LOCK.ACQUIRE * + DEL",
-            Self::SetDel => "SET NX PX + DEL (unsafe)",
-            Self::SetScript => "SET NX PX + EVALSHA compare-and-delete",
-            Self::SetDelifeq => "SET NX PX + DELIFEQ",
-            Self::HashScripts => "re-entrant hash lock, EVALSHA + EVALSHA",
-            Self::Ping => "PING + PING",
-        }
+        NAMES[self as usize].1
     }
 
     /// Loads its scripts; the error says why it does not work on this server.

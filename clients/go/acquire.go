@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,12 +13,12 @@ import (
 // limits the wait, not the grant: that lasts until its [Grant.Release]. A call to the server that is under way is not
 // interrupted, so Acquire may return up to a second after the end of the context. The error is an [*Error] of any kind.
 func (l *Locks) Acquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, key, l.terms(options))
+	return l.acquire(ctx, key, l.terms(options...))
 }
 
 // TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy].
 func (l *Locks) TryAcquire(ctx context.Context, key string, options ...LockOption) (*Grant, error) {
-	return l.acquire(ctx, key, l.terms(options, Wait(0)))
+	return l.acquire(ctx, key, l.terms(append(slices.Clip(options), Wait(0))...))
 }
 
 // Do acquires the lock, calls work, and releases the lock even if the context has ended. The context of the work ends
@@ -32,8 +33,8 @@ func (l *Locks) Do(ctx context.Context, key string, work func(ctx context.Contex
 // Adopt takes over a grant that another process has detached, by its key, owner and token. Without [Fixed] the
 // session renews it from now on. One release gives back all its holds. The error is [ErrLost] if the grant has ended.
 func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
-	t := l.terms(options, Wait(0))
-	t.Task, t.Owner, t.Adopted = nil, owner, token
+	t := l.terms(options...)
+	t.Wait, t.Task, t.Owner, t.Adopted = 0, nil, owner, token
 	return l.acquire(ctx, key, t)
 }
 
@@ -115,8 +116,9 @@ func (g *Grant) acquire(ctx context.Context) *state.Fault {
 			return ended(ctx, ErrUnavailable)
 		}
 		var changed chan struct{}
+		isAsked, limit := claim.Phase == state.Asked, min(claim.Limit, claim.Last-st.At)
 		if send {
-			session, limit := claim.Node.Session, min(claim.Limit, claim.Last-st.At)
+			session := claim.Node.Session
 			command := claim.AcquireCommand(session, st.At)
 			fault = g.underWay(func() state.Reply { return l.send(to, limit, command) },
 				func(st *state.State, claim *state.Claim, reply state.Reply) *state.Fault {
@@ -127,17 +129,18 @@ func (g *Grant) acquire(ctx context.Context) *state.Fault {
 				continue
 			}
 			rest = min(pause.next(), claim.AskedEnd-st.At)
-			l.unlock()
-			to, _ = l.route(to, fault, limit)
 		} else {
-			if claim.Phase == state.Asked {
+			if isAsked {
 				to.node.wakeUp()
 			}
 			changed = make(chan struct{}, 1)
 			g.changed = changed
-			l.unlock()
 		}
+		l.unlock()
 		sleep(ctx, changed, rest)
+		if isAsked { // the key may be elsewhere now
+			to, _ = l.route(to, fault, limit)
+		}
 		l.lock()
 	}
 }

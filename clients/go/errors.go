@@ -41,7 +41,7 @@ var (
 	ErrDeadlock = state.ErrDeadlock
 	// ErrNotAlone: the lock has more holders than the call allows. Release it first, then acquire it.
 	ErrNotAlone = state.ErrNotAlone
-	// ErrRefused: the server refuses: no right, memory is full, a limit is reached, the module is not loaded.
+	// ErrRefused: the server refused the call: no right, memory is full, a limit is reached, the module is not loaded.
 	ErrRefused = state.ErrRefused
 	// ErrUnavailable: no answer, or only temporary errors, until the time was over.
 	ErrUnavailable = state.ErrUnavailable

@@ -63,9 +63,9 @@ func Fixed(lease time.Duration) LockOption {
 // AtMost ends the grant after this time: then it is lost.
 func AtMost(most time.Duration) LockOption { return func(t *terms) { t.Longest = most } }
 
-func (l *Locks) terms(options []LockOption, more ...LockOption) terms {
+func (l *Locks) terms(options ...LockOption) terms {
 	t := terms{Lease: l.options.Lease, Task: l.task, Wait: -1}
-	for _, option := range append(options[:len(options):len(options)], more...) {
+	for _, option := range options {
 		option(&t)
 	}
 	if l.servers == nil {

@@ -83,7 +83,7 @@ func (q *Quorum) Acquire(ctx context.Context, key string, options ...LockOption)
 // TryAcquire acquires the lock if it is free now. Otherwise the error is [ErrBusy], even if others are acquiring it at
 // the same time and none of them gets it.
 func (q *Quorum) TryAcquire(ctx context.Context, key string, options ...LockOption) (*QuorumGrant, error) {
-	return q.acquire(ctx, key, q.terms(append(options[:len(options):len(options)], Wait(0))))
+	return q.acquire(ctx, key, q.terms(append(slices.Clip(options), Wait(0))))
 }
 
 func (q *Quorum) terms(options []LockOption) terms {
@@ -118,7 +118,7 @@ type QuorumGrant struct {
 	mu      sync.Mutex
 	parts   map[*Grant]*member // that are not lost
 	losses  []string
-	failure error // why it is held no more
+	failure error // why it is no longer held
 }
 
 // partLost continues without a part, as long as a majority is left.

@@ -17,7 +17,7 @@ func (q *Quorum) acquire(ctx context.Context, key string, t terms) (lock *Quorum
 	begun, full := time.Now(), q.options.Prefix+key
 	defer func() { observe(q.options.Observer.Acquired, full, begun, err) }()
 	for _, m := range q.members {
-		if wrong := cmp.Or(t.Failure, m.terms(nil).Failure); wrong != nil {
+		if wrong := cmp.Or(t.Failure, m.terms().Failure); wrong != nil {
 			return nil, failed("acquire", full, wrong)
 		}
 	}

@@ -278,7 +278,7 @@ func TestQuorumReleaseThatFails(t *testing.T) {
 		proxy.inject("cut", "LOCK.RELEASE", 1000)
 	}
 	is(t, grant.Release(background), ErrUnavailable)
-	three.have("k", 0) // the sessions have repeated it, or the servers have heard it
+	three.have("k", 0) // the sessions have repeated it, or the servers have received it
 
 	grant = three.take(three.quorum(), "refused")
 	for _, one := range three[1:] {

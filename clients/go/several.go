@@ -19,7 +19,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...LockOp
 	if l.task == nil {
 		l = l.Task()
 	}
-	terms, begun := l.terms(options), time.Now()
+	terms, begun := l.terms(options...), time.Now()
 	for _, key := range slices.Compact(keys) {
 		left := terms
 		if terms.Wait > 0 {

@@ -12,7 +12,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 
 from=${1:?"usage: build.sh <tarball or module> [base [image]]"}
 base=${2:-docker.io/library/redis:8}
-version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml")
+version=$(project_version)
 image=${3:-redis-lock:$version-$(basename "$base" | tr -d ':')}
 engine=${ENGINE:-}
 for name in docker podman buildah; do
@@ -21,8 +21,8 @@ for name in docker podman buildah; do
 done
 [ -n "$engine" ] || die "install docker, podman or buildah"
 
-context=$(mktemp -d)
-trap 'rm -rf "$context"' EXIT
+work_folder
+context=$work
 modules=$context/files/usr/lib/redis/modules
 documents=$context/files/usr/share/doc/redis-lock
 mkdir -p "$modules" "$documents" "$context/files/usr/local/bin" "$context/files/etc/redis-lock" "$context/dist"

@@ -5,7 +5,7 @@ root=${root%/scripts}
 tools=$root/scripts
 here=$tools/dist
 
-version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml")
+version=$(project_version)
 target=$(module_path)
 target=${target%/release/*}
 dist=$target/dist

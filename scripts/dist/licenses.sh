@@ -6,13 +6,11 @@
 set -eu
 . "$(dirname -- "$0")/common.sh"
 
-texts=$(mktemp -d)
-trap 'rm -rf "$texts"' EXIT
-trap 'exit 130' INT TERM
+work_folder
+texts=$work
 
 # The project's own crates have a place behind their version.
-sed -n 's|^ *"purl": "pkg:cargo/\([^@]*\)@\([^?"]*\)".*|\1 \2|p' "$@" | LC_ALL=C sort -u >"$texts.crates"
-mv "$texts.crates" "$texts/crates"
+sed -n 's|^ *"purl": "pkg:cargo/\([^@]*\)@\([^?"]*\)".*|\1 \2|p' "$@" | LC_ALL=C sort -u >"$texts/crates"
 [ -s "$texts/crates" ] || die "licenses.sh: no crates in $*"
 printf 'The crates inside, and what each is under:\n\n'
 while read -r crate number; do

@@ -34,9 +34,7 @@ fi
 "$tools/setup.sh" dist dist-test || die "$triple: no server"
 has apt-get || die "$triple: the server is fetched by apt-get, which is not here"
 mkdir -p "$root/.servers"
-work=$(mktemp -d "$root/.servers/fetch.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+work_folder "$root/.servers"
 export ZIG_GLOBAL_CACHE_DIR="$zig/cache/zig"
 failed() { die "$triple: $(grep -m 1 '^E: ' "$work/log" || tail -n 3 "$work/log")"; }
 
@@ -54,9 +52,7 @@ unpacked() {
 
 # The same version as the distribution has for glibc.
 redis_for_musl() {
-    own_apt "$work/source" deb-src >>"$work/log" 2>&1 &&
-        in_apt "$work/source" --download-only source redis >>"$work/log" 2>&1 &&
-        (cd "$work/source" && dpkg-source -x redis_*.dsc redis) >>"$work/log" 2>&1 || failed
+    source_of_redis "$work/source" >>"$work/log" 2>&1 || failed
     cc="$zig/ziglang/zig cc -target $architecture-linux-musl -dynamic -fno-sanitize=undefined"
     make -C "$work/source/redis/src" -j "$(nproc)" redis-server CC="$cc" AR="$zig/ziglang/zig ar" \
         RANLIB="$zig/ziglang/zig ranlib" MALLOC=libc BUILD_TLS=no USE_SYSTEMD=no uname_M="$architecture" \

@@ -39,8 +39,7 @@ rust() {
 
 # Maven Central wants a signature and checksums beside each file.
 java() {
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    work_folder
     unzip -q "$folder/maven-$version.zip" -d "$work"
     cd "$work"
     export GNUPGHOME="$work/.gnupg"

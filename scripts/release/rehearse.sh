@@ -9,8 +9,7 @@ set -eu
 
 version=$("$root/scripts/release/version.sh")
 tag=v$version
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+work_folder
 step() { printf '\n==> %s\n' "$*"; }
 
 step "a clone of what is committed, tagged $tag"

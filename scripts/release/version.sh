@@ -8,7 +8,7 @@ set -eu
 . "$(dirname -- "$0")/../lib.sh"
 cd "$root"
 
-version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+version=$(project_version)
 
 # Calls a function with each file, and the words before and after the version in it.
 each_place() {

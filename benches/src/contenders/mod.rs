@@ -1,5 +1,10 @@
-//! Programs of contenders for locks: this one ([`rust`]) and those of benches/. Each is told how long a turn is, line by
-//! line, and answers with the times of its contenders.
+//! Programs of contenders for locks: this one ([`rust`]) and those of benches/.
+//!
+//! The arguments of each are the ports of the servers, the way of locking, the locks' key, how many contenders for how many
+//! locks, how many milliseconds each holds a lock, and then rests, the lease, and the port of the register if there is one:
+//! then a holder says "held" when it has the lock, and writes after the next line. A program says "ready" when it is
+//! connected. Each line of its input is the seconds of a turn, which it answers with a line of JSON ([`Turn`]). So several
+//! programs can take short turns, and the server can be measured around each.
 
 mod process;
 pub(crate) mod rust;
@@ -70,7 +75,7 @@ impl Language {
     }
 }
 
-/// What the contenders of a process do, over and over.
+/// The task of a process: so many contenders, each of which repeatedly acquires its lock, holds it and releases it.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
     pub(crate) language: &'a str,

@@ -1,4 +1,4 @@
-//! A child process that is told what to do line by line.
+//! A child process that reads its orders from lines of its standard input, and answers with lines.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

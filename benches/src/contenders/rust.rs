@@ -40,10 +40,7 @@ struct Clock {
     over: AtomicBool,
 }
 
-/// Serves until its input ends. The arguments are the ports of the servers, the way of locking (client, commands,
-/// baton, quorum), the locks' key, how many contenders for how many locks, how many milliseconds each holds a lock,
-/// and then rests, the lease, and the port of the register if there is one: then it says "held" when it has the lock,
-/// and writes after the next line.
+/// Serves until its input ends. The ways of locking are client, commands, baton and quorum.
 pub(crate) fn serve(arguments: &[String]) -> ExitCode {
     let [ports, way, key, numbers @ ..] = arguments else {
         return ExitCode::FAILURE;
@@ -110,7 +107,7 @@ fn told() -> Option<String> {
     stdin().lines().next()?.ok()
 }
 
-/// The contenders hold their locks over and over for so long.
+/// A turn of this length.
 async fn turn(handles: &[Arc<Handle>], length: Duration, held: Duration) -> Turn {
     let epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let clock = Arc::new(Clock {

@@ -1,4 +1,4 @@
-//! What the contests are to show.
+//! The goals of the contests.
 
 use super::contestant::POOL;
 use super::{Id, OURS};

@@ -71,26 +71,24 @@ const LOCKS: &[(Id, &str)] = &[
     ALL[0], ALL[3], ALL[6], ALL[8], ALL[10], ALL[11], ALL[13], ALL[15], ALL[16], ALL[18],
 ];
 
+#[rustfmt::skip]
 const THREADS: &[(Id, &str)] = &[
-    (("java", "client-threads"), CLIENT),
-    (("java", "commands-threads"), COMMANDS),
+    (("java", "client-threads"), "This project's client on Jedis"),
+    (("java", "commands-threads"), "Jedis: its commands alone"),
     (("java", "redisson-threads"), "Redisson: RReadWriteLock"),
 ];
+#[rustfmt::skip]
 const CALLS: &[(Id, &str)] = &[
-    (("java", "client-calls"), CLIENT),
-    (("java", "commands-calls"), COMMANDS),
-    (("java", "redisson-calls"), "Redisson: RReadWriteLock"),
+    (("java", "client-calls"), THREADS[0].1),
+    (("java", "commands-calls"), THREADS[1].1),
+    (("java", "redisson-calls"), THREADS[2].1),
 ];
+#[rustfmt::skip]
 const PERMITS: &[(Id, &str)] = &[
-    (("java", "client-permits"), CLIENT),
-    (("java", "commands-permits"), COMMANDS),
-    (
-        ("java", "redisson-permits"),
-        "Redisson: RPermitExpirableSemaphore",
-    ),
+    (("java", "client-permits"), THREADS[0].1),
+    (("java", "commands-permits"), THREADS[1].1),
+    (("java", "redisson-permits"), "Redisson: RPermitExpirableSemaphore"),
 ];
-const CLIENT: &str = "This project's client on Jedis";
-const COMMANDS: &str = "Jedis: its commands alone";
 
 const EXCLUSIVE: &[&str] = &[
     "grants/s",

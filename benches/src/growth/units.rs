@@ -1,4 +1,4 @@
-//! What one more lock, queued call or session costs, by how many there are.
+//! The cost of one more lock, queued call or session, by how many there are.
 
 use redis::Connection;
 use testbed::{Expect, Server, Talk};

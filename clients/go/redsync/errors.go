@@ -45,8 +45,8 @@ func (e RedisError) Error() string { return fmt.Sprintf("node #%d: %s", e.Node, 
 // Unwrap gives what was said.
 func (e RedisError) Unwrap() error { return e.Err }
 
-// failed is what a failure of a majority is in the words of redsync. otherwise is told where no server has said why.
-// freed is what it is when a server has the lock no more; nil: it counts as taken.
+// failed translates the failure of a majority into the errors of redsync: freed where the lock is free (nil: it counts as
+// taken), and otherwise if no server has said why.
 func (m *Mutex) failed(ctx context.Context, err, freed, otherwise error) error {
 	var failure *failure
 	if !errors.As(err, &failure) {

@@ -1,6 +1,6 @@
 package redsync_test
 
-// Calls that are called off, servers that are down, hang, forget or refuse, and how that is told.
+// The errors of calls that are cancelled, and of servers that are down, hang, forget or refuse.
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestContextsEndCalls(t *testing.T) {
 		if is, err := first.ValidContext(over); is || !errors.Is(err, context.Canceled) {
 			t.Fatal(is, err)
 		}
-		is, err := first.UnlockContext(over) // it is carried on
+		is, err := first.UnlockContext(over) // but the servers release it
 		if is || !errors.Is(err, context.Canceled) {
 			t.Fatal(is, err)
 		}
@@ -140,7 +140,7 @@ func TestServersThatForgetDoNotGetTheLockBack(t *testing.T) {
 	servers[2].Order("kill")
 	servers[2].Order("restart")
 	var taken *redsync.ErrTaken
-	bed.Eventually(t, "it is told", func() bool { is, err := mutex.Extend(); return !is && errors.As(err, &taken) })
+	bed.Eventually(t, "the loss is reported", func() bool { is, err := mutex.Extend(); return !is && errors.As(err, &taken) })
 }
 
 func TestErrorsWrapTheirCause(t *testing.T) {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Mutex is a lock with this process, or another, as its holder. One holder at a time; its methods may be called at
-// the same time.
+// Mutex is a lock, with one holder at a time: this process or another. Its methods may be called at the same time.
 type Mutex struct {
 	redsync                    *Redsync
 	name                       string
@@ -105,8 +104,8 @@ func (m *Mutex) begin(ctx context.Context) (context.Context, context.CancelFunc,
 // Unlock gives the lock back, and says whether a majority of the servers had it still.
 func (m *Mutex) Unlock() (bool, error) { return m.UnlockContext(context.Background()) }
 
-// UnlockContext gives the lock back. It takes no longer than the context lasts, and 2 seconds; servers that do not
-// answer are told when they are back.
+// UnlockContext gives the lock back. It takes no longer than the context lasts, and 2 seconds; the call is repeated at
+// servers that do not answer.
 func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 	limited, cancel, err := m.begin(ctx)
 	defer cancel()

@@ -13,8 +13,8 @@
 //	}
 //	defer mutex.Unlock()
 //
-// New is [Mutex.Token]: a fencing token, that rises from holder to holder. What else differs, and why, is told in
-// README.md. New code does better with [the client itself]: it waits in line, and its locks are kept.
+// [Mutex.Token] is new: a fencing token that rises from holder to holder. README.md lists the other differences. New
+// code uses [the client itself], because its callers queue on the server, and the server renews its locks.
 //
 // [the client itself]: https://pkg.go.dev/github.com/redis-lock/redis-lock/clients/go
 package redsync
@@ -34,7 +34,7 @@ import (
 	"github.com/redis-lock/redis-lock/clients/go/internal/server"
 )
 
-// Pool is one of the servers.
+// Pool is a server.
 type Pool interface {
 	client() (*redis.Client, error)
 }
@@ -48,8 +48,8 @@ func (p pool) client() (*redis.Client, error) {
 	return nil, fmt.Errorf("redsync: a pool must be made of a *redis.Client, not of a %T", p.UniversalClient)
 }
 
-// NewPool makes a server of a client of go-redis: a *redis.Client, of one server or by Sentinels. Its configuration
-// is used, with connections of their own.
+// NewPool makes a server of a client of go-redis: a *redis.Client, of one server or by Sentinels. The locks use its
+// options, but connections of their own.
 func NewPool(client redis.UniversalClient) Pool { return pool{client} }
 
 // Redsync makes mutexes.
@@ -60,7 +60,7 @@ type Redsync struct {
 	misuse  error
 }
 
-// New makes a Redsync of servers that do not know of each other: one, or best an odd number.
+// New makes a Redsync of one server, or of several that are no replicas of each other, best an odd number.
 func New(pools ...Pool) *Redsync {
 	r := &Redsync{closed: make(chan struct{})}
 	for _, pool := range pools {
@@ -120,13 +120,13 @@ type OptionFunc func(*Mutex)
 // Apply calls it.
 func (f OptionFunc) Apply(m *Mutex) { f(m) }
 
-// WithExpiry is the lease: how long the lock is held without [Mutex.Extend]. 8 seconds, unless said.
+// WithExpiry is the lease: how long the lock is held without [Mutex.Extend], 8 seconds by default.
 func WithExpiry(expiry time.Duration) Option { return OptionFunc(func(m *Mutex) { m.expiry = expiry }) }
 
-// WithTries is how often Lock tries: 32 times, unless said.
+// WithTries is how often Lock tries: 32 times by default.
 func WithTries(tries int) Option { return OptionFunc(func(m *Mutex) { m.tries = tries }) }
 
-// WithRetryDelay is the pause between two tries: 50 to 250 milliseconds by chance, unless said.
+// WithRetryDelay is the pause between two tries: random, 50 to 250 milliseconds by default.
 func WithRetryDelay(delay time.Duration) Option {
 	return WithRetryDelayFunc(func(int) time.Duration { return delay })
 }
@@ -136,12 +136,13 @@ func WithRetryDelayFunc(delay DelayFunc) Option {
 	return OptionFunc(func(m *Mutex) { m.delay = delay })
 }
 
-// WithDriftFactor is the part of the expiry by which the lock is trusted less: 0.01, unless said, and 2 milliseconds.
+// WithDriftFactor is the part of the expiry by which the lock is trusted less, in addition to 2
+// milliseconds: 0.01 by default.
 func WithDriftFactor(factor float64) Option {
 	return OptionFunc(func(m *Mutex) { m.driftFactor = factor })
 }
 
-// WithTimeoutFactor is the part of the expiry that a server may take to answer: 0.05, unless said.
+// WithTimeoutFactor is the part of the expiry that a server may take to answer: 0.05 by default.
 func WithTimeoutFactor(factor float64) Option {
 	return OptionFunc(func(m *Mutex) { m.timeoutFactor = factor })
 }
@@ -159,7 +160,7 @@ func WithGenValueFunc(genValue func() (string, error)) Option {
 // WithValue takes the [Mutex.Value] of a mutex that is locked, to extend or unlock it from elsewhere.
 func WithValue(value string) Option { return OptionFunc(func(m *Mutex) { m.value = value }) }
 
-// WithFailFast tells that a majority says no without waiting a moment for what the other servers say.
+// WithFailFast fails when a majority has refused, without waiting for the other servers.
 func WithFailFast(b bool) Option { return OptionFunc(func(m *Mutex) { m.failFast = b }) }
 
 // WithShufflePools changes nothing: all servers are always asked at once.

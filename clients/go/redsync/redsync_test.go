@@ -1,6 +1,6 @@
 package redsync_test
 
-// What users of redsync rely on, as its documentation and its tests have it.
+// The promises of redsync, from its documentation and its tests.
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func has(servers []*bed.Server, mutex *redsync.Mutex) (count int) {
 	return count
 }
 
-// lockAll takes a lock that all servers have: one goes on without those that come late, on a busy machine.
+// lockAll takes a lock that all servers have: on a busy machine a lock may do without a late server.
 func lockAll(t *testing.T, servers []*bed.Server, mutex *redsync.Mutex) {
 	t.Helper()
 	for range 20 {

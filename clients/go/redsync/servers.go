@@ -196,8 +196,8 @@ func (m *Mutex) releaseCommand(value string) []any {
 	return []any{"LOCK.RELEASE", m.name, value, "ALL"}
 }
 
-// release gives the lock back. A server that does not answer is told when it is back, and one that was asked for the
-// lock and has not answered is told again: a release must not overtake what it releases.
+// release gives the lock back. The call is repeated at a server that does not answer, and at one that has not answered
+// the acquire: a release must not overtake what it releases.
 func (m *Mutex) release(ctx context.Context, limit time.Duration, value string) error {
 	s := m.redsync.servers
 	m.mu.Lock()

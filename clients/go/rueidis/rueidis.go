@@ -56,7 +56,7 @@ func refusal(mode rueidis.ClientMode, option rueidis.ClientOption) string {
 	case mode == rueidis.ClientModeCluster && option.SelectDB != 0:
 		return "SelectDB: in a cluster, locks are in database 0"
 	case mode != rueidis.ClientModeStandalone && option.AuthCredentialsFn != nil:
-		return "AuthCredentialsFn is for one server only, for it is told the address: " +
+		return "AuthCredentialsFn is for one server only, because its argument is the address: " +
 			"make a client of go-redis with a CredentialsProvider"
 	case bySentinel && option.Sentinel.TLSConfig != option.TLSConfig:
 		return "Sentinel.TLSConfig differs from ClientOption.TLSConfig"
@@ -98,7 +98,7 @@ func cluster(option rueidis.ClientOption) redis.UniversalClient {
 	})
 }
 
-// sentinel is the primary that Sentinels name. They are dialled as it is: go-redis has one dialer for both.
+// sentinel is the primary that Sentinels name. They are dialled in the same way, because go-redis has one dialer for both.
 func sentinel(option rueidis.ClientOption) redis.UniversalClient {
 	return redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName:       option.Sentinel.MasterSet,

@@ -32,6 +32,28 @@ def eventually(holds, what, seconds=20):
     return value
 
 
+def in_thread(work):
+    """Runs it beside the test. The result waits for what it returned or raised."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append((work(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    def result():
+        result.thread.join(30)
+        value, error = outcome[0]
+        if error:
+            raise error
+        return value
+
+    result.thread = threading.Thread(target=run, daemon=True)
+    result.thread.start()
+    return result
+
+
 class Place:
     """A server or a proxy: where it is, by what the test bed answered."""
 

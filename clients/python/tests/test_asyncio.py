@@ -60,20 +60,6 @@ def test_a_loss_in_a_block_that_does_not_wait(server):
     run(server, work)
 
 
-def test_a_cancelled_wait_leaves_the_line(server):
-    async def work(locks):
-        async with locks.lock(KEY):
-            wait = asyncio.ensure_future(locks.lock(KEY).__aenter__())
-            while not server.waiters(KEY):
-                await asyncio.sleep(0.01)
-            wait.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await wait
-            assert not server.waiters(KEY)
-
-    run(server, work)
-
-
 def test_cancelling_at_any_moment_leaves_nothing_behind(server):
     async def work(locks):
         async def one():

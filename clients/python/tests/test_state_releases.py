@@ -91,20 +91,19 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     assert claim.session == 0 and s.sure(claim) == 104.0
     assert s.time(claim, None) and s.next_end == 104.0
     s.at = 104.0
-    s.ripe()
-    assert s.releases == [] and claim.reason == "expired"
+    assert s.ripe() == [] and claim.reason == "expired"
 
 
 def test_extending_a_fixed_lease_moves_its_end(s):
     claim = s.claim("k", wait=0, fixed=True, lease=3.0)
     s.answer(claim, s.step(claim), 100.0, grant_of(50, 3000))
+    assert s.step(claim) is None
     s.time(claim, None)
     call = s.begin(claim, EXTEND, 9.0)
     s.answered(claim, EXTEND, 102.0, grant_of(50, 9000))
     s.end_call(call)
     s.at = 105.0
-    s.ripe()
-    assert (s.next_end, s.releases) == (111.0, []) and claim.phase == "held"
+    assert s.ripe() == [] and s.next_end == 111.0 and claim.phase == "held"
 
 
 def test_a_maximum_time(s):
@@ -112,8 +111,7 @@ def test_a_maximum_time(s):
     assert s.time(claim, 4.0) and s.next_end == 104.0 and not s.time(s.taken("other", token=60), 5.0)
     s.at = 104.0
     release = "LOCK.RELEASE", "k", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50
-    s.ripe()
-    assert s.releases == [release]
+    assert s.ripe() == [claim] and claim.release_command() == release
     assert claim.phase == "lost" and s.send_due(0) == [" ".join(map(str, release))] and not s.unfinished
 
 

@@ -3,7 +3,7 @@
 import pytest
 from redis_lock_client import LockBusy, LockDeadlock, LockMisuse, LockNotAlone, LockRefused, LockUnavailable
 from redis_lock_client.state import Fault
-from redis_lock_client.state.grants import RELEASE, Ask
+from redis_lock_client.state.grants import CHECK, EXTEND, RELEASE, Ask
 from state_rig import NO_REPLY, NOT_SENT, Rig, ended, grant_of, granted, lost
 
 
@@ -15,7 +15,8 @@ def test_waits_are_queued_again_in_their_order(s):
     late = s.in_line("late", wait=60)
     s.ended()
     s.opened(s.at, 8)
-    assert [it.split()[1] for it in s.send_due(0)] == ["late"]  # the time of the others is over
+    for reply in (NO_REPLY, 0):
+        assert [it.split()[1] for it in s.send_due(reply)] == ["late"]  # the time of the others is over
     assert late.session == 8 and all(wait.session == 7 for wait in waits)
     for wait in waits:
         with pytest.raises(LockUnavailable):
@@ -147,52 +148,76 @@ def in_doubt(state, key="k", token=50, reason="deleted"):
     return claim
 
 
-def test_a_lost_grant_of_a_cluster_is_asked_for_before_the_loss_is_reported():
-    s = Rig(is_cluster=True)
-    there, gone = in_doubt(s, "there"), in_doubt(s, "gone", token=60)
-    assert there.phase == gone.phase == "held" and s.remaining(there) == s.remaining(gone) == 0
-    s.poll(lost("gone", 60))  # once more
-    assert s.send_due(grant_of(50), Fault.reply("NOTHELD x")) == [
-        "LOCK.RENEW there o SESSION 7 TOKEN 50", "LOCK.RENEW gone o SESSION 7 TOKEN 60"]
-    assert s.remaining(there) == 10.0 and gone.reason == "deleted"
-    assert in_doubt(s, "old", token=70, reason="expired").reason == "expired"
+def found(state, claim, reply, to=None):
+    state.found(claim, to or state, claim.joined, state.at, reply)
 
 
-def test_a_grant_in_doubt_that_nobody_answers_for_is_lost():
+def test_a_lost_grant_of_a_cluster_is_looked_for_before_the_loss_is_reported():
     s = Rig(is_cluster=True)
-    claim = in_doubt(s)
-    s.at = 112.0
-    s.failed(110.5, NO_REPLY)
-    assert claim.reason == "deleted"
+    there, gone, silent = [in_doubt(s, key, token) for key, token in (("there", 50), ("gone", 60), ("silent", 70))]
+    assert s.send_due() == []
+    for claim, reply in ((there, grant_of(50)), (gone, Fault.reply("NOTHELD x")), (silent, NO_REPLY)):
+        assert claim.phase == "held" and s.remaining(claim) == 0
+        s.poll(lost(claim.key, claim.token))  # once more
+        s.failed(105.0, NO_REPLY)
+        s.changed.clear()
+        found(s, claim, reply)
+        assert s.changed == [claim]
+    assert gone.reason == silent.reason == "deleted" and s.remaining(there) == 10.0
+    assert s.send_due(grant_of(50)) == ["LOCK.RENEW there o SESSION 7 TOKEN 50"]
+    assert there.session == 7 and s.send_due() == []
+    assert in_doubt(s, "old", token=80, reason="expired").reason == "expired"
+
+
+@pytest.mark.parametrize("what, answer", [(CHECK, "OK"), (EXTEND, grant_of(50))])
+@pytest.mark.parametrize("reply", [grant_of(50), Fault.reply("NOTHELD x")])
+def test_a_call_under_way_when_a_grant_of_a_cluster_is_reported_lost(what, answer, reply):
+    """The loss is only in doubt: a reply that shows the grant is right, that of the search as well as that of the call."""
+    s = Rig(is_cluster=True)
+    claim = s.taken()
+    call = s.begin(claim, what)
+    s.poll(lost("k", 50))
+    s.poll(lost("k", 50))  # once more, while it is in doubt
+    assert s.answered(claim, what, s.at, answer) is None and claim.phase == "held"
+    found(s, claim, reply)
+    s.end_call(call)
+    assert claim.reason == ("deleted" if isinstance(reply, Fault) else "") and bool(s.remaining(claim)) != bool(claim.reason)
+
+
+def test_a_loss_that_the_node_reports_after_the_grant_has_left_it():
+    old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
+    claim = old.taken()
+    old.relocate(claim)
+    found(old, claim, grant_of(50), new)
+    call = old.begin_call(("other", "o"))
+    old.poll(lost("k", 50))
+    new.relocate(claim)
+    found(new, claim, grant_of(50), old)
+    old.end_call(old.begin(claim, EXTEND))
+    assert old.answered(claim, EXTEND, old.at, grant_of(50)) is None and claim.phase == "held"
+    old.end_call(call)
 
 
 @pytest.mark.parametrize("word", ["MOVED", "ASK"])
 def test_a_grant_that_moved_to_another_node(word):
     old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
-    claim = in_doubt(old)
+    claim = old.taken()
+    old.time(claim, 14.0)
+    old.opened(old.at, 8)
     old.changed.clear()
     old.send_due(Fault.reply(f"{word} 1 x:1"))
-    assert old.changed == [claim] and claim.cause.word == word
-    claim.asking = word == "ASK"
-    assert old.move(claim, new) and not old.grants and not old.move(claim, new)
-    asking = ["ASKING"] if word == "ASK" else []
-    assert new.send_due(grant_of(50)) == [*asking, "LOCK.RENEW k o SESSION 9 TOKEN 50"]
-    assert new.remaining(claim) == 10.0 and new.send_due() == []
+    assert old.changed == [claim] and claim.doubt and old.remaining(claim) == 10.0
+    found(old, claim, NO_REPLY, new)
+    assert old.send_due(Fault.reply(f"{word} 1 x:1")) == ["LOCK.RENEW k o SESSION 8 TOKEN 50"]  # it is asked for again
+    old.at = 101.0
+    found(old, claim, grant_of(50), new)
+    assert not old.grants and old.remaining(claim) == 10.0
+    assert new.send_due(grant_of(50)) == ["LOCK.RENEW k o SESSION 9 TOKEN 50"]
     new.at = 105.0
     new.poll()
-    assert new.remaining(claim) == 10.0
-
-
-def test_a_grant_that_moved_still_ends_by_its_maximum_time():
-    old, new = Rig(is_cluster=True), Rig(is_cluster=True, session=9)
-    claim = old.taken()
-    old.time(claim, 4.0)
-    old.relocate(claim)
-    assert old.move(claim, new) and not old.timed
-    assert new.next_end == 104.0
-    new.at = 104.0
-    new.ripe()
-    assert "maximum" in claim.reason and new.releases
+    assert new.remaining(claim) == 10.0 and new.send_due() == []
+    new.at = 114.0
+    assert new.ripe() == [claim] and "maximum" in claim.reason
 
 
 def test_a_wait_that_moved_to_another_node():

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 import redis
-from redis_lock_client import LockBusy, LockMisuse, Locks, LockUnavailable
+from redis_lock_client import LockBusy, Locks, LockUnavailable
 from redis_lock_client._threads import Line
 from redis_lock_client.servers import Server
 from redis_lock_client.state import Fault
-from servers import eventually
+from servers import eventually, in_thread
 
 KEY = "lock:orders:42"
 
@@ -27,28 +27,13 @@ class Interrupted(Exception):
     pass
 
 
-def waiting(server, work):
-    """A thread that waits for the lock, and what became of it."""
-    outcome = []
-
-    def run():
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    server.wait_for_waiters(KEY, 1)
-    return thread, outcome
-
-
 def test_an_exception_raised_in_a_waiting_thread_ends_the_wait(locks, server):
     held = locks.lock(KEY)
-    thread, outcome = waiting(server, lambda: locks.lock(KEY))
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interrupted))
-    thread.join(5)
-    assert isinstance(outcome[0], Interrupted)
+    result = in_thread(lambda: locks.lock(KEY))
+    server.wait_for_waiters(KEY, 1)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(result.thread.ident), ctypes.py_object(Interrupted))
+    with pytest.raises(Interrupted):
+        result()
     server.wait_for_waiters(KEY, 0)
     assert held.held
 
@@ -85,10 +70,11 @@ def test_exceptions_at_any_moment_leave_nothing_behind(locks, server):
 def test_stop_ends_a_wait(locks, server):
     locks.lock(KEY)
     stop = threading.Event()
-    thread, outcome = waiting(server, lambda: locks.lock(KEY, stop=stop))
+    result = in_thread(lambda: locks.lock(KEY, stop=stop))
+    server.wait_for_waiters(KEY, 1)
     stop.set()
-    thread.join(5)
-    assert isinstance(outcome[0], LockBusy)
+    with pytest.raises(LockBusy):
+        result()
     server.wait_for_waiters(KEY, 0)
 
 
@@ -141,29 +127,6 @@ def test_leading(locks, server):
     assert len(turns) == 3 and turns[1].token > turns[0].token and server.info(KEY) is None
     with pytest.raises(ZeroDivisionError):
         locks.lead(KEY, lambda grant: 1 / 0)
-
-
-def test_a_child_has_no_locks_of_its_parent(locks, server):
-    held = locks.lock(KEY)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            assert not held.held
-            with pytest.raises(LockMisuse):
-                held.release()
-            with held:
-                pass
-            with pytest.raises(LockBusy):
-                locks.lock(KEY, wait=0)
-            with locks.lock("child") as grant:
-                assert f":{os.getpid()}:" in grant.owner
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
-    held.check()
-    held.release()
 
 
 def test_a_child_does_not_keep_the_connections_of_a_dead_parent(server):

@@ -14,7 +14,7 @@ pub(crate) struct Asker {
 impl Asker {
     /// The error tells why there is no connection.
     pub(crate) fn connect(target: &Target) -> Result<Self, String> {
-        let mut link = target.connect()?;
+        let mut link = target.link();
         let told = link.ask(&command("ACL WHOAMI"))?.map(|value| text(&value));
         let known = target.login().0.unwrap_or("default").to_owned();
         let (me, lost) = (told.unwrap_or(known), None);

@@ -1,12 +1,12 @@
 //! Asking one server for everything that the checks want to know of it.
 
-use crate::arguments::Access;
+use crate::Access;
 use crate::ask::Asker;
 use crate::facts::{Clock, Module, Node, Write};
 use crate::finding::{Seen, Unseen, only, unseen};
 use crate::{files, sessions, users};
 use redis::{Cmd, Value, cmd};
-use redis_lock_tool::{Names, Reply, Target, items, lines, text};
+use redis_lock_tool::{Target, items, lines, names, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -69,13 +69,6 @@ pub(crate) fn examine(access: &Access, target: &Target) -> Result<Node, String> 
     };
     c.end()?;
     Ok(node)
-}
-
-/// The fields of a reply, as text.
-pub(crate) fn names(reply: &Value) -> Names {
-    Reply::read(reply)
-        .map(|reply| reply.names())
-        .unwrap_or_default()
 }
 
 /// The loaded modules, by `INFO`; with paths where `MODULE LIST` may be asked.
@@ -146,10 +139,9 @@ fn now_micros() -> i64 {
     i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
 }
 
-/// How far the server's clock is ahead of ours.
+/// How far the server's clock is ahead of ours, by the quickest answer.
 fn clock(c: &mut Asker) -> Seen<Clock> {
-    let mut best = None::<Clock>;
-    for _ in 0..CLOCK_QUESTIONS {
+    let mut ask = |_| {
         let sent = now_micros();
         let time = c.look("TIME", "+time")?;
         let took = (now_micros() - sent).max(0);
@@ -159,15 +151,14 @@ fn clock(c: &mut Asker) -> Seen<Clock> {
             return Err(unseen("TIME has an unknown form"));
         };
         let there = seconds.saturating_mul(1_000_000).saturating_add(micros);
-        let clock = Clock {
+        Ok(Clock {
             ahead_ms: (there - (sent + took / 2)) / 1000,
             inexact_ms: took / 2000 + 1,
-        };
-        if best.is_none_or(|best| clock.inexact_ms < best.inexact_ms) {
-            best = Some(clock);
-        }
-    }
-    best.ok_or_else(|| unseen("TIME was not answered"))
+        })
+    };
+    let clocks: Vec<_> = (0..CLOCK_QUESTIONS).map(&mut ask).collect::<Seen<_>>()?;
+    let best = clocks.into_iter().min_by_key(|clock| clock.inexact_ms);
+    best.ok_or(Unseen::Absent)
 }
 
 /// Whether a connection without a login may do something.
@@ -175,8 +166,7 @@ fn open(target: &Target) -> Seen<bool> {
     if target.login() == (None, None) {
         return Ok(true);
     }
-    let nobody = target.with_login((None, None)).connect();
-    let answer = nobody.and_then(|mut c| c.ask(&cmd("PING")));
+    let answer = target.with_login((None, None)).link().ask(&cmd("PING"));
     match answer.map_err(|error| format!("no connection without a login: {error}")) {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(error)) | Err(error) if error.contains("NOAUTH") => Ok(false),

@@ -2,7 +2,7 @@
 
 use crate::files::Files;
 use crate::finding::{Seen, Unseen, only};
-use redis_lock_tool::{Names, Program, server_version};
+use redis_lock_tool::{Names, Program, pairs, server_version};
 use std::collections::BTreeSet;
 
 /// Everything that was seen.
@@ -174,13 +174,7 @@ impl Node {
         let info = self.info.as_ref().map_err(Clone::clone)?;
         let number = |name: &str| name.strip_prefix("slave")?.parse::<u32>().ok();
         let lines = info.iter().filter(|(name, _)| number(name).is_some());
-        let fields = |line: &str| {
-            let pairs = line.split(',').filter_map(|pair| pair.split_once('='));
-            pairs
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect()
-        };
-        Ok(lines.map(|(_, line)| fields(line)).collect())
+        Ok(lines.map(|(_, line)| pairs(line.split(','), '=')).collect())
     }
 }
 

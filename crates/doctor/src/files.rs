@@ -68,18 +68,14 @@ fn matching(path: &Path) -> Vec<PathBuf> {
     let Some((before, after)) = name.split_once('*') else {
         return vec![path.to_owned()];
     };
+    let is_named = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let rest = name.strip_prefix(before);
+        rest.is_some_and(|rest| rest.ends_with(after))
+    };
     let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
-    let paths = entries.into_iter().flatten().filter_map(Result::ok);
-    let mut paths: Vec<_> = paths
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.len() >= before.len() + after.len()
-                && name.starts_with(before)
-                && name.ends_with(after)
-        })
-        .map(|entry| entry.path())
-        .collect();
+    let entries = entries.into_iter().flatten().filter_map(Result::ok);
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_named).collect();
     paths.sort();
     paths
 }

@@ -104,6 +104,25 @@ pub(crate) fn ok(seen: impl Into<String>) -> Judged {
     Severity::Fine.says(seen, Vec::new())
 }
 
+/// A case of a check: whether it holds, how bad it is, what follows from what was seen, and what fixes it.
+pub(crate) type Case<'a> = (bool, Severity, &'a str, Vec<Fix>);
+
+/// The first case that holds, or that all is well.
+pub(crate) fn first<const COUNT: usize>(seen: impl Display, cases: [Case; COUNT]) -> Judged {
+    let Some((_, severity, follows, fix)) = cases.into_iter().find(|(holds, ..)| *holds) else {
+        return ok(seen.to_string());
+    };
+    let colon = if follows.is_empty() { "" } else { ": " };
+    severity.says(format!("{seen}{colon}{follows}"), fix)
+}
+
+/// Every case that holds, or that all is well.
+pub(crate) fn every<const COUNT: usize>(seen: impl Display, cases: [Case; COUNT]) -> Judged {
+    let holding = cases.into_iter().filter(|(holds, ..)| *holds);
+    let found: Seen<Vec<_>> = holding.map(|case| first(&seen, [case])).collect();
+    or_ok(found?.concat(), seen.to_string())
+}
+
 /// The findings, or that all is well.
 pub(crate) fn or_ok(found: Vec<Finding>, seen: impl Into<String>) -> Judged {
     if found.is_empty() {

@@ -1,11 +1,11 @@
 //! Finding the servers that belong together, from the one that was given, and asking each.
 
-use crate::arguments::Access;
+use crate::Access;
 use crate::ask::Asker;
-use crate::examine::{examine, names};
+use crate::examine::examine;
 use crate::facts::{Facts, Node, Watched};
 use crate::finding::Unseen;
-use redis_lock_tool::{Target, cluster_nodes, command, items, lines, text};
+use redis_lock_tool::{Target, cluster_nodes, command, items, lines, names, text};
 use std::collections::BTreeSet;
 use std::thread;
 

@@ -5,6 +5,7 @@ use crate::finding::{Finding, Fix, Severity};
 use redis_lock_tool::words;
 use serde::Serialize;
 use std::fmt::Write;
+use std::iter;
 
 /// The exit code when nothing, or not everything, could be looked at.
 const COULD_NOT_LOOK: u8 = 3;
@@ -105,16 +106,16 @@ impl Report {
         for (checks, finding) in self.not_checked() {
             let _ = write!(text, "\n{}", finding.text(&checks));
         }
+        let counted = [
+            ("errors", Severity::Error),
+            ("warnings", Severity::Warning),
+            ("not checked", Severity::NotChecked),
+            ("advice", Severity::Advice),
+        ];
+        let counts = counted.map(|(name, severity)| format!("{name}: {}", of(severity).count()));
+        let _ = writeln!(text, "\n{}", counts.join(", "));
         let mut fine: Vec<_> = of(Severity::Fine).map(|one| one.check).collect();
         fine.dedup();
-        let _ = writeln!(
-            text,
-            "\nerrors: {}, warnings: {}, not checked: {}, advice: {}",
-            of(Severity::Error).count(),
-            of(Severity::Warning).count(),
-            of(Severity::NotChecked).count(),
-            of(Severity::Advice).count()
-        );
         if !all && !fine.is_empty() {
             let _ = writeln!(text, "fine (--all shows more): {}", fine.join(", "));
         }
@@ -148,12 +149,12 @@ impl Report {
 
 impl Finding {
     fn text(&self, checks: &str) -> String {
-        let label = match self.severity {
-            Severity::Error => "ERROR",
-            Severity::Warning => "WARNING",
-            Severity::NotChecked => "NOT CHECKED",
-            Severity::Advice => "ADVICE",
-            Severity::Fine => "ok",
+        let (label, first) = match self.severity {
+            Severity::Error => ("ERROR", "fix"),
+            Severity::Warning => ("WARNING", "fix"),
+            Severity::NotChecked => ("NOT CHECKED", "allow"),
+            Severity::Advice => ("ADVICE", "or"),
+            Severity::Fine => ("ok", "or"),
         };
         let servers: Vec<_> = self.servers.iter().map(|server| plain(server)).collect();
         let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
@@ -165,13 +166,8 @@ impl Finding {
             };
             let _ = writeln!(text, "  why   {} ({rule})", self.why);
         }
-        for (number, fix) in self.fix.iter().enumerate() {
-            let label = match (number, self.severity) {
-                (0, Severity::NotChecked) => "allow",
-                (0, Severity::Advice | Severity::Fine) => "or",
-                (0, _) => "fix",
-                _ => "",
-            };
+        let labels = [first].into_iter().chain(iter::repeat(""));
+        for (fix, label) in self.fix.iter().zip(labels) {
             let line = match fix {
                 Fix::Run(line) => format!("redis-cli> {line}"),
                 Fix::Conf(line) => format!("redis.conf: {line}"),

@@ -1,25 +1,36 @@
 //! The rights of users, by `ACL DRYRUN`: nothing is run.
 
-use crate::arguments::Access;
+use crate::Access;
 use crate::ask::Asker;
 use crate::facts::User;
 use crate::finding::Seen;
 use redis_lock_tool::{Reply, command as words, items, text};
 
+/// A command, and words that follow it, where `*` is the lock.
+pub(crate) type Right = (&'static str, &'static str);
+
 /// The rights that every program with locks needs.
-pub(crate) const NEEDED: [&str; 4] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW", "PING"];
+pub(crate) const NEEDED: [Right; 4] = [
+    ("LOCK.ACQUIRE", "* doctor"),
+    ("LOCK.RELEASE", "* doctor"),
+    ("LOCK.RENEW", "* doctor"),
+    ("PING", ""),
+];
+/// The rights of a program with a session.
+pub(crate) const OPEN: Right = ("LOCK.SESSION|OPEN", "");
+pub(crate) const OF_SESSIONS: [Right; 3] = [
+    ("LOCK.SESSION|POLL", "1"),
+    ("LOCK.SESSION|GRANTS", "1"),
+    ("LOCK.SESSION|CLOSE", "1"),
+];
 /// The rights that some programs need besides.
-pub(crate) const OF_USE: [&str; 10] = [
-    "LOCK.SESSION|OPEN",
-    "LOCK.SESSION|POLL",
-    "LOCK.SESSION|GRANTS",
-    "LOCK.SESSION|CLOSE",
-    "LOCK.FENCE",
-    "LOCK.INFO",
-    "LOCK.HOLDERS",
-    "INFO",
-    "DEL",
-    "WAIT",
+pub(crate) const OF_USE: [Right; 6] = [
+    ("LOCK.FENCE", "*"),
+    ("LOCK.INFO", "*"),
+    ("LOCK.HOLDERS", "*"),
+    ("INFO", ""),
+    ("DEL", "*"),
+    ("WAIT", "0 0"),
 ];
 
 /// The rights that the doctor needs to read those of others.
@@ -59,36 +70,29 @@ fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
     let flags = Reply::read(&told);
     let flags = flags.as_ref().map(|fields| fields.items("flags"));
     user.enabled = flags.is_some_and(|flags| flags.iter().any(|flag| text(flag) == "on"));
-    let commands: Vec<_> = NEEDED.iter().chain(&OF_USE).collect();
-    let questions = commands.iter().map(|command| {
+    let lock = &access.asked.lock;
+    let rights: Vec<_> = [&NEEDED[..], &[OPEN], &OF_SESSIONS, &OF_USE].concat();
+    let questions = rights.iter().map(|(command, more)| {
         let mut dry = words(&format!("ACL DRYRUN {name}"));
-        let lock = &access.asked.lock;
-        match **command {
-            "LOCK.ACQUIRE" | "LOCK.RELEASE" | "LOCK.RENEW" => {
-                dry.arg(command).arg(lock).arg("doctor")
-            }
-            "WAIT" => dry.arg(command).arg(0).arg(0),
-            "LOCK.SESSION|OPEN" => dry.arg("LOCK.SESSION").arg("OPEN"),
-            _ if command.starts_with("LOCK.SESSION|") => {
-                dry.arg(command.split('|').collect::<Vec<_>>()).arg(1)
-            }
-            "PING" | "INFO" => dry.arg(command),
-            _ => dry.arg(command).arg(lock),
-        };
+        let more = more.split(' ').filter(|word| !word.is_empty());
+        dry.arg(command.split('|').collect::<Vec<_>>());
+        dry.arg(
+            more.map(|word| if word == "*" { lock } else { word })
+                .collect::<Vec<_>>(),
+        );
         dry
     });
     let answers = c.with(|link| link.ask_all(questions))?;
-    for (command, answer) in commands.into_iter().zip(answers) {
+    for ((command, _), answer) in rights.into_iter().zip(answers) {
         // A command that this server does not have (renamed, or no module) is another check's.
         if answer.as_ref().is_err_and(|why| why.contains("not found")) {
             continue;
         }
         let said = text(&c.allowed(answer, "ACL", RIGHTS)?);
         if said.contains("to run the") {
-            user.denied.insert((*command).to_owned());
+            user.denied.insert(command.to_owned());
         } else if said != "OK" {
-            user.key_denied
-                .get_or_insert_with(|| access.asked.lock.clone());
+            user.key_denied.get_or_insert_with(|| lock.clone());
         }
     }
     Ok(())

@@ -1,6 +1,9 @@
 //! The code that the programs for operators share: the options that name a server, connections, replies, the programs that
 //! use the server, text for a terminal, and how a program ends.
 
+// Only programs of this repository call it, and each error is a text that says what failed.
+#![allow(clippy::missing_errors_doc, clippy::must_use_candidate)]
+
 mod link;
 mod options;
 mod output;
@@ -9,10 +12,11 @@ mod replies;
 pub mod words;
 
 pub use link::{Answer, Link, Target};
-pub use options::{ServerOptions, prepare_tls};
+pub use options::ServerOptions;
 pub use output::{end, json};
 pub use programs::{Program, ProgramGrant, State, Waiter, command, on, waiters_of};
 pub use redis::Value;
 pub use replies::{
-    ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, number, server_version, text,
+    ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, names, number, pairs,
+    server_version, text,
 };

@@ -3,7 +3,7 @@
 use crate::items;
 use redis::{
     Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ConnectionLike, Pipeline,
-    RedisConnectionInfo, RedisError, Value,
+    RedisConnectionInfo, RedisResult, Value,
 };
 use std::time::Duration;
 
@@ -12,18 +12,17 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How to reach a server: address, login, certificates.
 #[derive(Clone)]
+#[must_use]
 pub struct Target(ConnectionInfo);
 
 impl Target {
     /// The server with these settings.
-    #[must_use]
     pub fn new(info: ConnectionInfo) -> Self {
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
         Self(info.set_redis_settings(settings))
     }
 
     /// Where it is, for people.
-    #[must_use]
     pub fn address(&self) -> String {
         match self.0.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -38,14 +37,12 @@ impl Target {
     }
 
     /// The user and the password.
-    #[must_use]
     pub fn login(&self) -> (Option<&str>, Option<&str>) {
         let settings = self.0.redis_settings();
         (settings.username(), settings.password())
     }
 
     /// The same server by another login, in database 0.
-    #[must_use]
     pub fn with_login(&self, (user, password): (Option<&str>, Option<&str>)) -> Self {
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(user) = user {
@@ -59,7 +56,6 @@ impl Target {
 
     /// Another server, reached in the same way. Without a host it is on the host of this one: a node of a cluster
     /// may not know its own.
-    #[must_use]
     pub fn at(&self, host: &str, port: u16) -> Self {
         let mut address = self.0.addr().clone();
         if let ConnectionAddr::Tcp(own, its_port)
@@ -77,56 +73,59 @@ impl Target {
         Self(self.0.clone().set_addr(address))
     }
 
-    /// A connection to it.
-    ///
-    /// # Errors
-    /// Says why there is none.
-    pub fn connect(&self) -> Result<Link, String> {
-        let connect = || {
-            let client = Client::open(self.0.clone())?;
-            let connection = client.get_connection_with_timeout(TIMEOUT)?;
-            connection.set_read_timeout(Some(TIMEOUT))?;
-            connection.set_write_timeout(Some(TIMEOUT))?;
-            Ok(connection)
-        };
-        connect()
-            .map(Link)
-            .map_err(|error: RedisError| error.to_string())
+    /// A connection to it, which is made at its first use.
+    pub fn link(&self) -> Link {
+        let (target, connection) = (self.clone(), None);
+        Link { target, connection }
     }
 }
 
 /// A reply, or the error that the server replied.
 pub type Answer = Result<Value, String>;
 
-/// A connection to a server.
-pub struct Link(Connection);
+/// A connection to a server. One that fails is dropped, and the next use makes another.
+pub struct Link {
+    target: Target,
+    connection: Option<Connection>,
+}
 
 impl Link {
+    fn with<T>(&mut self, act: impl FnOnce(&mut Connection) -> RedisResult<T>) -> RedisResult<T> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open()?,
+        };
+        let result = act(&mut connection)?;
+        self.connection = Some(connection);
+        Ok(result)
+    }
+
+    fn open(&self) -> RedisResult<Connection> {
+        let client = Client::open(self.target.0.clone())?;
+        let connection = client.get_connection_with_timeout(TIMEOUT)?;
+        connection.set_read_timeout(Some(TIMEOUT))?;
+        connection.set_write_timeout(Some(TIMEOUT))?;
+        Ok(connection)
+    }
+
     /// Sends a command. The outer error is that of the connection.
-    ///
-    /// # Errors
-    /// The connection failed, or no reply came in time.
     pub fn ask(&mut self, command: &Cmd) -> Result<Answer, String> {
-        let value = self.0.req_command(command);
+        let value = self.with(|connection| connection.req_command(command));
         value.map(answer).map_err(|error| error.to_string())
     }
 
     /// As [`Self::ask`]; none when no reply came in time.
-    ///
-    /// # Errors
-    /// The connection failed.
     pub fn ask_in_time(&mut self, command: &Cmd) -> Result<Option<Answer>, String> {
-        match self.0.req_command(command) {
-            Ok(value) => Ok(Some(answer(value))),
+        match self.with(|connection| connection.req_command(command)) {
             Err(error) if error.is_timeout() => Ok(None),
-            Err(error) => Err(error.to_string()),
+            value => value
+                .map(answer)
+                .map(Some)
+                .map_err(|error| error.to_string()),
         }
     }
 
     /// The elements of the reply that can be read; none of a refusal.
-    ///
-    /// # Errors
-    /// As [`Self::ask`].
     pub fn list<T>(
         &mut self,
         command: &Cmd,
@@ -137,9 +136,6 @@ impl Link {
     }
 
     /// As [`Self::list`], of each command, all of which are sent at once.
-    ///
-    /// # Errors
-    /// As [`Self::ask`].
     pub fn lists<T>(
         &mut self,
         commands: impl IntoIterator<Item = Cmd>,
@@ -153,9 +149,6 @@ impl Link {
     }
 
     /// Sends commands at once, and gives the reply to each.
-    ///
-    /// # Errors
-    /// As [`Self::ask`].
     pub fn ask_all(
         &mut self,
         commands: impl IntoIterator<Item = Cmd>,
@@ -169,7 +162,7 @@ impl Link {
             return Ok(Vec::new());
         }
         let packed = pipeline.get_packed_pipeline();
-        let values = self.0.req_packed_commands(&packed, 0, count);
+        let values = self.with(|connection| connection.req_packed_commands(&packed, 0, count));
         let values = values.map_err(|error| error.to_string())?;
         Ok(values.into_iter().map(answer).collect())
     }

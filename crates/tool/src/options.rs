@@ -36,10 +36,9 @@ pub struct ServerOptions {
 
 impl ServerOptions {
     /// How to reach the server.
-    ///
-    /// # Errors
-    /// Says what is wrong with the URL or the certificates.
     pub fn target(&self) -> Result<Target, String> {
+        // TLS has its ciphers from here. Fails only where there are some already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let info = match self.port {
             Some(port) => ("127.0.0.1", port).into_connection_info(),
             None => self.url.as_str().into_connection_info(),
@@ -68,10 +67,4 @@ impl ServerOptions {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Gives TLS its ciphers. To be called before the first connection.
-pub fn prepare_tls() {
-    // Fails only where there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
 }

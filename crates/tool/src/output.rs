@@ -6,13 +6,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// A report in JSON, for programs.
-#[must_use]
 pub fn json(report: &impl Serialize) -> String {
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }
 
 /// Prints a report, and the reason if a part of it is missing; gives the exit code.
-#[must_use]
 pub fn end(program: &str, report: &str, missing: Option<&str>, exit: u8) -> ExitCode {
     if let Some(why) = missing {
         eprintln!("{program}: {}", words::name(why.as_bytes()));

@@ -71,7 +71,6 @@ pub enum State {
 
 impl State {
     /// Its name.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Detached => "detached",
@@ -83,7 +82,6 @@ impl State {
 
 impl Program {
     /// Whether it polls its session.
-    #[must_use]
     pub const fn state(&self) -> State {
         match (self.client_id, self.idle_ms) {
             (0, _) => State::Detached,
@@ -93,7 +91,6 @@ impl Program {
     }
 
     /// Its name; its session where it has none.
-    #[must_use]
     pub fn label(&self) -> String {
         match self.name.as_slice() {
             [] => self.id.to_string(),
@@ -102,14 +99,12 @@ impl Program {
     }
 
     /// Whether it holds locks or waits for some, and does not poll.
-    #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.state() != State::Polls && self.grants + self.waiting > 0
     }
 }
 
 /// A command of several words.
-#[must_use]
 pub fn command(words: &str) -> Cmd {
     let mut command = Cmd::new();
     command.arg(words.split(' ').collect::<Vec<_>>());
@@ -117,13 +112,11 @@ pub fn command(words: &str) -> Cmd {
 }
 
 /// A command on one key.
-#[must_use]
 pub fn on(name: &str, key: &[u8]) -> Cmd {
     redis::cmd(name).arg(key).to_owned()
 }
 
 /// Asks for the calls that wait for a lock, at most so many: elements are [`Waiter`]s.
-#[must_use]
 pub fn waiters_of(key: &[u8], count: usize) -> Cmd {
     on("LOCK.WAITERS", key).arg("COUNT").arg(count).to_owned()
 }

@@ -18,7 +18,6 @@ macro_rules! record {
 
         impl $name {
             /// None where the reply lacks a field: a lock is free, say.
-            #[must_use]
             $public fn read(value: &$crate::Value) -> Option<Self> {
                 let reply = $crate::Reply::read(value)?;
                 Some(Self {
@@ -34,41 +33,33 @@ pub struct Reply(HashMap<String, Value>);
 
 impl Reply {
     /// None where it has no fields.
-    #[must_use]
     pub fn read(value: &Value) -> Option<Self> {
         from_redis_value_ref(value).ok().map(Self)
     }
 
     /// A field of this kind.
-    #[must_use]
     pub fn field<T: FromRedisValue>(&self, name: &str) -> Option<T> {
         from_redis_value_ref(self.0.get(name)?).ok()
     }
 
     /// The elements of a field that is an array.
-    #[must_use]
     pub fn items(&self, name: &str) -> &[Value] {
         self.0.get(name).map(items).unwrap_or_default()
     }
+}
 
-    /// All fields, as text.
-    #[must_use]
-    pub fn names(&self) -> Names {
-        let fields = self.0.iter();
-        fields
-            .map(|(name, value)| (name.clone(), text(value)))
-            .collect()
-    }
+/// The fields of a reply, as text; none where it has none.
+pub fn names(value: &Value) -> Names {
+    let fields = Reply::read(value).into_iter().flat_map(|reply| reply.0);
+    fields.map(|(name, value)| (name, text(&value))).collect()
 }
 
 /// The bytes of any kind of string.
-#[must_use]
 pub fn bytes(value: &Value) -> Option<Vec<u8>> {
     from_redis_value_ref(value).ok()
 }
 
 /// The text of any kind of string or number; empty for anything else.
-#[must_use]
 pub fn text(value: &Value) -> String {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -77,7 +68,6 @@ pub fn text(value: &Value) -> String {
 }
 
 /// The elements of an array; empty for anything else.
-#[must_use]
 pub fn items(value: &Value) -> &[Value] {
     match value {
         Value::Array(items) | Value::Set(items) => items,
@@ -86,22 +76,24 @@ pub fn items(value: &Value) -> &[Value] {
 }
 
 /// The lines `name:value` of `INFO` and the like.
-#[must_use]
 pub fn lines(text: &str) -> Names {
-    let fields = text.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
+    pairs(text.lines(), ':')
+}
+
+/// Names and values, each pair with this letter in between.
+pub fn pairs<'a>(all: impl Iterator<Item = &'a str>, between: char) -> Names {
+    let pairs = all.filter_map(|pair| pair.trim_end().split_once(between));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
 /// A field that is a number.
-#[must_use]
 pub fn number(names: &Names, name: &str) -> Option<i64> {
     names.get(name)?.parse().ok()
 }
 
 /// Which server it is, by its `INFO`, and its version.
-#[must_use]
 pub fn server_version(info: &Names) -> Option<(&'static str, &str)> {
     let names = [("Valkey", "valkey_version"), ("Redis", "redis_version")];
     let mut known = names.iter();
@@ -122,7 +114,6 @@ pub struct ClusterNode {
 }
 
 /// The nodes in a reply of `CLUSTER NODES`.
-#[must_use]
 pub fn cluster_nodes(text: &str) -> Vec<ClusterNode> {
     let node = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();

@@ -9,7 +9,6 @@ const DAY: i64 = 24 * HOUR;
 
 /// A key or an owner. Anyone may choose these bytes, so what is not plain text is written as `\x..`: no name
 /// can control the terminal.
-#[must_use]
 pub fn name(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -27,7 +26,6 @@ pub fn name(bytes: &[u8]) -> String {
 }
 
 /// A name in at most so many columns. The middle is left out, since names differ most at their ends.
-#[must_use]
 pub fn cut(text: &str, width: usize) -> String {
     let letters: Vec<_> = text.chars().collect();
     if letters.len() <= width {
@@ -42,7 +40,6 @@ pub fn cut(text: &str, width: usize) -> String {
 
 /// An owner in at most so many columns. Of `service:host:pid:unique` what is unique goes first, and then the
 /// beginning: an operator looks for the host and the process.
-#[must_use]
 pub fn cut_owner(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -88,7 +85,6 @@ fn hex(text: &mut String, bytes: &[u8]) {
 }
 
 /// A duration in at most seven letters; a negative one, the server's -1, is `never`.
-#[must_use]
 pub fn length(ms: i64) -> String {
     match ms {
         ..0 => "never".to_owned(),

@@ -185,7 +185,6 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     let grid = Grid {
         columns: panel.columns(),
         lines: rows.into_iter().map(|row| row.fields).collect(),
-        sort: Some(view.sort(panel)),
         servers: view.now.servers.len() > 1,
     };
     let mut table = grid.table(area.width, block.inner(area)).block(block);

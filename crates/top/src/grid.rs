@@ -1,6 +1,6 @@
 //! A table on the screen.
 
-use crate::table::{Column, Field, SERVER, Sort};
+use crate::table::{Column, Field, SERVER};
 use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
@@ -16,7 +16,6 @@ pub(crate) const WARNING: Style = Style::new().fg(Color::Red).add_modifier(Modif
 pub(crate) struct Grid {
     pub(crate) columns: Vec<Column>,
     pub(crate) lines: Vec<Vec<Field>>,
-    pub(crate) sort: Option<Sort>,
     /// Whether the column of servers is shown.
     pub(crate) servers: bool,
 }
@@ -41,15 +40,11 @@ impl Grid {
             });
             Row::new(cells.collect::<Vec<_>>())
         };
-        let heading = |(index, column): &(usize, &Column)| {
-            let sort = self.sort.filter(|sort| sort.column == *index);
-            let mark = sort.map_or("", |sort| if sort.descending { "▾" } else { "▴" });
-            aligned(format!("{}{mark}", column.name), column).style(BOLD)
-        };
+        let heading =
+            |(_, column): &(usize, &Column)| aligned(column.name.to_owned(), column).style(BOLD);
         let widths = shown.iter().map(|(_, column)| match column.width {
             0 => Constraint::Fill(1),
-            // One more for the mark of the sorted column.
-            width => Constraint::Length(width + 1),
+            width => Constraint::Length(width),
         });
         Table::new(self.lines.iter().map(line), widths)
             .header(Row::new(shown.iter().map(heading)))
@@ -61,7 +56,7 @@ impl Grid {
 fn width_of_names(inside: Rect, shown: &[(usize, &Column)]) -> usize {
     let taken = |(_, column): &(usize, &Column)| match column.width {
         0 => 1,
-        width => usize::from(width) + 2,
+        width => usize::from(width) + 1,
     };
     let taken: usize = shown.iter().map(taken).sum();
     let names = shown.iter().filter(|(_, column)| column.width == 0);

@@ -5,8 +5,8 @@ use crate::snapshot::Held;
 use crate::source::Source;
 use crate::{By, Listing};
 use redis::Value;
-use redis_lock_tool::{Program, items, json, on, record, words};
-use serde::Serialize;
+use redis_lock_tool::{Program, items, on, record, words};
+use serde_json::json;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -27,36 +27,13 @@ record! {
 }
 
 /// A lock and one of its holders.
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
 struct HeldLock {
     server: String,
     lock: String,
-    owner: String,
-    token: i64,
-    holds: i64,
-    lease_ms: i64,
-    ttl_ms: i64,
-    held_ms: i64,
-    /// None: it is in no session.
-    session: Option<Session>,
     waiters: i64,
-}
-
-/// The session that a grant is in.
-#[derive(Serialize)]
-struct Session {
-    id: i64,
-    /// None: the user may not list sessions.
-    name: Option<String>,
-    state: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Report<'a> {
-    locks: &'a [HeldLock],
-    not_read: Vec<serde_json::Value>,
+    holder: Holder,
+    /// The program of its session; none where the user may not list sessions.
+    program: Option<Program>,
 }
 
 /// The text to print, and whether all servers could be read.
@@ -69,13 +46,13 @@ pub(crate) fn list(source: &mut Source, listing: &Listing) -> (String, bool) {
             Err(error) => not_read.push((node.address.clone(), error)),
         }
     }
-    locks.sort_by_cached_key(|lock| (lock.group(listing.by), lock.lock.clone(), lock.token));
+    let key = |lock: &HeldLock| (lock.group(listing.by), lock.lock.clone(), lock.holder.token);
+    locks.sort_by_cached_key(key);
     let text = if listing.json {
-        let error = |(server, error): &_| serde_json::json!({"server": server, "error": error});
-        json(&Report {
-            locks: &locks,
-            not_read: not_read.iter().map(error).collect(),
-        })
+        let error = |(server, error): &_| json!({"server": server, "error": error});
+        let not_read: Vec<_> = not_read.iter().map(error).collect();
+        let locks: Vec<_> = locks.iter().map(HeldLock::json).collect();
+        redis_lock_tool::json(&json!({"locks": locks, "not-read": not_read}))
     } else {
         let mut text = table(&locks, listing.by);
         for (server, error) in &not_read {
@@ -105,17 +82,15 @@ fn table(locks: &[HeldLock], by: By) -> String {
             let _ = writeln!(text, "\n{}", group.1);
             last = Some(group);
         }
-        let of = match (by, &lock.session) {
-            (By::Session, _) => format!("{}  {}", lock.server, lock.owner),
-            (By::Owner, None) => lock.server.clone(),
-            (By::Owner, Some(Session { id, name, .. })) => {
-                let name = name.as_deref().unwrap_or_default();
-                format!("{}  session {id} {name}", lock.server)
-            }
+        let HeldLock { server, holder, .. } = lock;
+        let of = match (by, holder.session) {
+            (By::Session, _) => format!("{server}  {}", words::name(&holder.owner)),
+            (By::Owner, 0) => server.clone(),
+            (By::Owner, id) => format!("{server}  session {id} {}", lock.program().0),
         };
-        let numbers = [lock.holds, lock.waiters, lock.token].map(|number| number.to_string());
+        let numbers = [holder.holds, lock.waiters, holder.token].map(|number| number.to_string());
         let [holds, waiters, token] = &numbers;
-        let (held, left) = (words::length(lock.held_ms), words::length(lock.ttl_ms));
+        let [held, left] = [holder.held_ms, holder.ttl_ms].map(words::length);
         text += &line(&lock.lock, [&held, &left, holds, waiters, token], &of);
     }
     let _ = writeln!(text, "\nheld: {}", locks.len());
@@ -142,7 +117,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
     let mut locks = Vec::new();
     for keys in keys.chunks(LOCKS_AT_ONCE) {
         let both = |key: &Vec<u8>| [on("LOCK.INFO", key), on("LOCK.HOLDERS", key)];
-        let answers = node.ask_all(keys.iter().flat_map(both))?;
+        let answers = node.link.ask_all(keys.iter().flat_map(both))?;
         let answers = answers.into_iter().collect::<Result<Vec<Value>, _>>()?;
         for (key, [info, holders]) in keys.iter().zip(answers.as_chunks::<2>().0) {
             // A lock that has become free has neither.
@@ -153,40 +128,55 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
             locks.extend(holders.map(|holder| HeldLock {
                 server: node.address.clone(),
                 lock: words::name(key),
-                owner: words::name(&holder.owner),
-                token: holder.token,
-                holds: holder.holds,
-                lease_ms: holder.lease_ms,
-                ttl_ms: holder.ttl_ms,
-                held_ms: holder.held_ms,
-                session: session(holder.session, &known),
                 waiters: held.waiters,
+                program: known.get(&holder.session).cloned(),
+                holder,
             }));
         }
     }
     Ok(locks)
 }
 
-fn session(id: i64, known: &HashMap<i64, Program>) -> Option<Session> {
-    let program = known.get(&id);
-    (id != 0).then(|| Session {
-        id,
-        name: program.map(|program| words::name(&program.name)),
-        state: program.map(|program| program.state().word()),
-    })
-}
-
 impl HeldLock {
+    /// The name of its program, and whether that polls; empty where they are not known.
+    fn program(&self) -> (String, &'static str) {
+        let program = self.program.as_ref();
+        program.map_or_else(Default::default, |program| {
+            (words::name(&program.name), program.state().word())
+        })
+    }
+
     /// Its group. Grants in no session come last.
     fn group(&self, by: By) -> (bool, String) {
-        match (by, &self.session) {
-            (By::Owner, _) => (false, self.owner.clone()),
-            (By::Session, None) => (true, "no session".to_owned()),
-            (By::Session, Some(Session { id, name, state })) => {
-                let name = name.as_deref().unwrap_or_default();
-                let text = format!("{name} session {id} {}", state.unwrap_or_default());
-                (false, text.trim().to_owned())
+        match (by, self.holder.session) {
+            (By::Owner, _) => (false, words::name(&self.holder.owner)),
+            (By::Session, 0) => (true, "no session".to_owned()),
+            (By::Session, id) => {
+                let (name, state) = self.program();
+                (
+                    false,
+                    format!("{name} session {id} {state}").trim().to_owned(),
+                )
             }
         }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let holder = &self.holder;
+        let program = self.program.as_ref().map(|_| self.program());
+        let (name, state) = program.unzip();
+        let session = json!({"id": holder.session, "name": name, "state": state});
+        json!({
+            "server": self.server,
+            "lock": self.lock,
+            "owner": words::name(&holder.owner),
+            "token": holder.token,
+            "holds": holder.holds,
+            "lease-ms": holder.lease_ms,
+            "ttl-ms": holder.ttl_ms,
+            "held-ms": holder.held_ms,
+            "session": (holder.session != 0).then_some(session),
+            "waiters": self.waiters,
+        })
     }
 }

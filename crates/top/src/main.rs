@@ -71,7 +71,6 @@ enum By {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    redis_lock_tool::prepare_tls();
     let shown = arguments.server.target().and_then(|server| {
         let Some(What::Locks(listing)) = &arguments.what else {
             let shown = run(server, Duration::from_millis(arguments.every));

@@ -1,10 +1,10 @@
 //! One server: reading a snapshot, and carrying out orders.
 
 use crate::snapshot::{Claim, Found, Held, Hot, Lock, Server, What};
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 use redis_lock_tool::{
-    Answer, Link, Program, ProgramGrant, Target, Waiter, bytes, command, items, lines, number, on,
-    text, waiters_of,
+    Link, Program, ProgramGrant, Target, Waiter, bytes, command, items, lines, number, on, text,
+    waiters_of,
 };
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -27,8 +27,7 @@ const PROGRAMS: usize = 1000;
 /// A server.
 pub(crate) struct Node {
     pub(crate) address: String,
-    target: Target,
-    link: Option<Link>,
+    pub(crate) link: Link,
     cursor: u64,
     searched: bool,
     /// False once the server has refused to list programs: each refusal is an entry in its `ACL LOG`.
@@ -40,42 +39,16 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(target: Target) -> Self {
+    pub(crate) fn new(target: &Target) -> Self {
         Self {
             address: target.address(),
-            target,
-            link: None,
+            link: target.link(),
             cursor: 0,
             searched: false,
             lists_programs: true,
             known: HashSet::new(),
             queues: Vec::new(),
         }
-    }
-
-    /// Uses the connection, or a new one if there is none. A connection that fails is dropped.
-    pub(crate) fn with<T>(
-        &mut self,
-        act: impl FnOnce(&mut Link) -> Result<T, String>,
-    ) -> Result<T, String> {
-        let mut link = match self.link.take() {
-            Some(link) => link,
-            None => self.target.connect()?,
-        };
-        let result = act(&mut link)?;
-        self.link = Some(link);
-        Ok(result)
-    }
-
-    fn ask(&mut self, command: &Cmd) -> Result<Answer, String> {
-        self.with(|link| link.ask(command))
-    }
-
-    pub(crate) fn ask_all(
-        &mut self,
-        commands: impl IntoIterator<Item = Cmd>,
-    ) -> Result<Vec<Answer>, String> {
-        self.with(|link| link.ask_all(commands))
     }
 
     /// Reads everything that the view shows of this server.
@@ -92,7 +65,7 @@ impl Node {
         let sections = ["server", "replication", "memory", "stats", "lock"];
         let info = cmd("INFO").arg(&sections).to_owned();
         let hot = command(&format!("LOCK.HOTKEYS COUNT {HOT_KEYS}"));
-        let answers = self.ask_all([info, cmd("DBSIZE"), hot])?;
+        let answers = self.link.ask_all([info, cmd("DBSIZE"), hot])?;
         let mut error = [0, 2]
             .into_iter()
             .find_map(|number: usize| answers.get(number)?.clone().err());
@@ -147,7 +120,7 @@ impl Node {
         cursor: u64,
     ) -> Result<Result<(u64, Vec<Vec<u8>>), String>, String> {
         let scan = format!("SCAN {cursor} COUNT {KEYS_A_SCAN} TYPE RedisLock");
-        Ok(self.ask(&command(&scan))?.map(|answer| {
+        Ok(self.link.ask(&command(&scan))?.map(|answer| {
             let [cursor, keys] = items(&answer) else {
                 return (0, Vec::new());
             };
@@ -159,7 +132,9 @@ impl Node {
     /// Reads the known locks. Forgets those that are free, and those beyond [`FOLLOWED`].
     fn locks(&mut self) -> Result<Vec<Lock>, String> {
         let keys: Vec<_> = self.known.drain().collect();
-        let answers = self.ask_all(keys.iter().map(|key| on("LOCK.INFO", key)))?;
+        let answers = self
+            .link
+            .ask_all(keys.iter().map(|key| on("LOCK.INFO", key)))?;
         let answers = keys.into_iter().zip(answers);
         let held = answers.filter_map(|(key, answer)| {
             let held = Held::read(&answer.ok()?)?;
@@ -188,8 +163,7 @@ impl Node {
     /// The calls in the longest queues, at most so many of each.
     fn queues(&mut self, count: usize) -> Result<Vec<Vec<Waiter>>, String> {
         let queues = self.queues.iter().map(|key| waiters_of(key, count));
-        let queues: Vec<_> = queues.collect();
-        self.with(|link| link.lists(queues, Waiter::read))
+        self.link.lists(queues, Waiter::read)
     }
 
     /// The programs; none where they may not be listed.
@@ -197,7 +171,9 @@ impl Node {
         if !self.lists_programs {
             return Ok(Vec::new());
         }
-        let list = self.ask(&command(&format!("LOCK.SESSION LIST COUNT {PROGRAMS}")))?;
+        let list = self
+            .link
+            .ask(&command(&format!("LOCK.SESSION LIST COUNT {PROGRAMS}")))?;
         self.lists_programs = list.is_ok();
         let list = list.unwrap_or(Value::Nil);
         Ok(items(&list).iter().filter_map(Program::read).collect())
@@ -205,14 +181,14 @@ impl Node {
 
     /// All programs; none where they may not be listed.
     pub(crate) fn all_programs(&mut self) -> Result<Vec<Program>, String> {
-        self.with(|link| link.list(&command("LOCK.SESSION LIST"), Program::read))
+        self.link.list(&command("LOCK.SESSION LIST"), Program::read)
     }
 
     /// The queue of a lock, or the locks of a program.
     pub(crate) fn look(&mut self, what: &What) -> Result<Found, String> {
         match what {
             What::Lock(key) => {
-                let held = self.ask(&on("LOCK.INFO", key))?.unwrap_or(Value::Nil);
+                let held = self.link.ask(&on("LOCK.INFO", key))?.unwrap_or(Value::Nil);
                 let queue = self.waiters(key, WAITERS)?;
                 Ok(Found::Queue(Held::read(&held), queue))
             }
@@ -221,13 +197,13 @@ impl Node {
     }
 
     fn waiters(&mut self, key: &[u8], count: usize) -> Result<Vec<Waiter>, String> {
-        self.with(|link| link.list(&waiters_of(key, count), Waiter::read))
+        self.link.list(&waiters_of(key, count), Waiter::read)
     }
 
     /// The locks that a program holds, and those of the longest queues that it waits for.
     fn claims(&mut self, session: i64) -> Result<Vec<Claim>, String> {
         let held = command(&format!("LOCK.SESSION GRANTS {session} COUNT {WAITERS}"));
-        let held = match self.ask(&held)? {
+        let held = match self.link.ask(&held)? {
             Err(error) if error.starts_with("NOSESSION") => return Ok(Vec::new()),
             held => held?,
         };
@@ -265,7 +241,9 @@ impl Node {
                 "client {client} polls a session now: nothing was done"
             ));
         }
-        let killed = self.ask(&command(&format!("CLIENT KILL ID {client}")))?;
+        let killed = self
+            .link
+            .ask(&command(&format!("CLIENT KILL ID {client}")))?;
         Ok(match killed {
             Ok(Value::Int(1)) => format!("client {client} is killed"),
             Ok(_) => format!("client {client} has already disconnected"),
@@ -276,33 +254,32 @@ impl Node {
     /// Ends a program's session; returns a message.
     pub(crate) fn end(&mut self, session: i64) -> Result<String, String> {
         let kill = command(&format!("LOCK.SESSION KILL {session}"));
-        Ok(match self.ask(&kill)? {
+        Ok(match self.link.ask(&kill)? {
             Ok(released) => format!("session {session} has ended: {} released", text(&released)),
             Err(refusal) => refusal,
         })
     }
 
     /// Deletes the lock if its grant still has this token; returns a message. `WATCH` makes the check and the
-    /// deletion atomic.
+    /// deletion atomic: a connection that fails in between ends it.
     pub(crate) fn unlock(&mut self, key: &[u8], token: i64) -> Result<String, String> {
-        self.with(|link| {
-            let watched = link.ask(&on("WATCH", key))?;
-            let held = link.ask(&on("LOCK.INFO", key))?;
-            let held = Held::read(&held.unwrap_or(Value::Nil));
-            if held.is_none_or(|held| held.token != token) {
-                let _ = link.ask(&cmd("UNWATCH"))?;
-                let refused = watched.err();
-                return Ok(
-                    refused.unwrap_or_else(|| "that grant has ended: nothing was done".to_owned())
-                );
-            }
-            let answers = link.ask_all([cmd("MULTI"), on("DEL", key), cmd("EXEC")])?;
-            let denied = answers.iter().find_map(|answer| answer.clone().err());
-            Ok(match answers.last() {
-                Some(Ok(Value::Array(_))) => "the lock was freed".to_owned(),
-                Some(Ok(Value::Nil)) => "the lock has changed: nothing was done".to_owned(),
-                _ => denied.unwrap_or_else(|| "an unexpected reply".to_owned()),
-            })
+        let link = &mut self.link;
+        let watched = link.ask(&on("WATCH", key))?;
+        let held = link.ask(&on("LOCK.INFO", key))?;
+        let held = Held::read(&held.unwrap_or(Value::Nil));
+        if held.is_none_or(|held| held.token != token) {
+            let _ = link.ask(&cmd("UNWATCH"))?;
+            let refused = watched.err();
+            return Ok(
+                refused.unwrap_or_else(|| "that grant has ended: nothing was done".to_owned())
+            );
+        }
+        let answers = link.ask_all([cmd("MULTI"), on("DEL", key), cmd("EXEC")])?;
+        let denied = answers.iter().find_map(|answer| answer.clone().err());
+        Ok(match answers.last() {
+            Some(Ok(Value::Array(_))) => "the lock was freed".to_owned(),
+            Some(Ok(Value::Nil)) => "the lock has changed: nothing was done".to_owned(),
+            _ => denied.unwrap_or_else(|| "an unexpected reply".to_owned()),
         })
     }
 }

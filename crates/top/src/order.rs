@@ -5,8 +5,6 @@ use redis_lock_tool::{Program, Waiter, words};
 
 /// The width of a name in a question: keys may be of any length.
 const MAX_NAME: usize = 60;
-/// The width of an owner in a message.
-const MAX_OWNER: usize = 40;
 
 /// An order from the view for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,22 +47,8 @@ impl Order {
     }
 }
 
-/// An order that needs a confirmation: it shows what is on the screen now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    pub(crate) title: &'static str,
-    pub(crate) text: String,
-    pub(crate) order: Order,
-}
-
-/// A question, or why there is nothing to ask.
-type Asked = Result<Question, String>;
-
-fn asked(title: &'static str, text: String, server: &str, action: Action) -> Question {
-    let server = server.to_owned();
-    let order = Order { server, action };
-    Question { title, text, order }
-}
+/// A question before an action, or why there is nothing to ask.
+type Asked = Result<(String, Action), String>;
 
 /// Whether a lock is to be freed.
 pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
@@ -79,14 +63,14 @@ pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
         held.token,
     );
     let action = Action::Unlock(key.to_vec(), held.token);
-    Ok(asked(" Force-unlock? ", text, server, action))
+    Ok((text, action))
 }
 
 /// Whether the client of a waiting call is to be killed. A queued call has none of its own.
 pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot) -> Asked {
     let waiter = waiter.ok_or("nobody waits")?;
     if now.is_queued(server, waiter) {
-        let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
+        let owner = short_owner(&waiter.owner);
         return Err(format!(
             "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
         ));
@@ -99,7 +83,7 @@ pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snap
         short(key),
     );
     let action = Action::Kill(key.to_vec(), client);
-    Ok(asked(" Kill a waiter? ", text, server, action))
+    Ok((text, action))
 }
 
 /// Whether the session of a program is to end.
@@ -115,7 +99,7 @@ pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
         program.state().word(),
     );
     let action = Action::End(program.id);
-    Ok(asked(" End a program's session? ", text, server, action))
+    Ok((text, action))
 }
 
 /// A name that is cut to leave space for the rest of the question.

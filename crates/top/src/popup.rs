@@ -1,7 +1,7 @@
 //! The popups in front of the tables: a lock with its queue, a program with its locks, a question, the help.
 
 use crate::grid::{FAINT, Grid, WARNING};
-use crate::order::{Question, short};
+use crate::order::short;
 use crate::snapshot::{Claim, Found, What};
 use crate::table::{Field, call, claim};
 use crate::view::{Details, Mode, View};
@@ -15,8 +15,6 @@ const HELP: &str = "\
 Tab, 1 2 3 4   another table
 ↑ ↓ PgUp PgDn  choose a row (it stays chosen wherever it moves)
 Home End       the first row, the last row
-s              sort by the next column
-r              reverse the order
 /              only keys and owners that contain a text; Esc clears it
 Space          freeze the view
 Enter          who waits for the chosen lock; what the chosen program holds
@@ -37,11 +35,11 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
     match &view.mode {
         Mode::Tables | Mode::Filter => {}
         Mode::Help => {
-            let area = middle(frame, 76, 23);
+            let area = middle(frame, 76, 21);
             let help = Paragraph::new(HELP).block(Block::bordered().title(" Keys "));
             frame.render_widget(help, area);
         }
-        Mode::Confirm(question, back) => {
+        Mode::Confirm(question, _, back) => {
             draw_details(view, back, frame);
             draw_question(question, frame);
         }
@@ -82,7 +80,6 @@ fn draw_details(view: &View, mode: &Mode, frame: &mut Frame) {
     let grid = Grid {
         columns: first.into_iter().map(|(column, _)| column).collect(),
         lines,
-        sort: None,
         servers: false,
     };
     let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
@@ -158,14 +155,12 @@ fn line_of_call(view: &View, server: &str, place: i64, waiter: &Waiter) -> Vec<F
     call(place, waiter, program, client)
 }
 
-fn draw_question(question: &Question, frame: &mut Frame) {
-    let mut text = Text::from(question.text.as_str());
+fn draw_question(question: &str, frame: &mut Frame) {
+    let mut text = Text::from(question);
     text.push_line("");
     text.push_line(Line::styled("y: yes. Any other key: no.", WARNING));
     let area = middle(frame, 70, 11);
-    let block = Block::bordered()
-        .title(question.title)
-        .border_style(WARNING);
+    let block = Block::bordered().title(" Sure? ").border_style(WARNING);
     let question = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
     frame.render_widget(question, area);
 }

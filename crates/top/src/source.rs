@@ -3,8 +3,8 @@
 use crate::node::Node;
 use crate::order::{Action, Order, Update};
 use crate::snapshot::{Id, Snapshot};
-use redis::{Value, cmd};
-use redis_lock_tool::{ClusterNode, Target, cluster_nodes, command, lines, number, text};
+use redis::{Cmd, Value};
+use redis_lock_tool::{ClusterNode, Link, Target, cluster_nodes, command, lines, number, text};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(given: Target) -> Self {
-        let nodes = vec![Node::new(given.clone())];
+        let nodes = vec![Node::new(&given)];
         Self {
             given,
             nodes,
@@ -89,15 +89,17 @@ impl Source {
     /// Finds the primaries with slots of a cluster, by any node that answers: the given one may be down. A
     /// server that is in no cluster stays as it is.
     pub(crate) fn find_primaries(&mut self) {
-        let known = self.nodes.iter_mut().find_map(|node| primaries(node).ok());
+        let mut links = self.nodes.iter_mut().map(|node| &mut node.link);
+        let known = links.find_map(|link| primaries(link).ok());
         let found = known
-            .unwrap_or_else(|| primaries(&mut Node::new(self.given.clone())).unwrap_or_default());
+            .or_else(|| primaries(&mut self.given.link()).ok())
+            .unwrap_or_default();
         if found.is_empty() {
             return;
         }
         let mut before = std::mem::take(&mut self.nodes);
         for found in found {
-            let node = Node::new(self.given.at(&found.host, found.port));
+            let node = Node::new(&self.given.at(&found.host, found.port));
             let same = before.iter().position(|old| old.address == node.address);
             self.nodes
                 .push(same.map_or(node, |same| before.swap_remove(same)));
@@ -105,17 +107,13 @@ impl Source {
     }
 }
 
-/// The primaries with slots by this node's view; empty when it is in no cluster.
-fn primaries(node: &mut Node) -> Result<Vec<ClusterNode>, String> {
-    let told = |answer: Result<Value, String>| answer.map(|value| text(&value));
-    node.with(|link| {
-        let info = told(link.ask(cmd("INFO").arg("cluster"))?);
-        if number(&lines(&info.unwrap_or_default()), "cluster_enabled") != Some(1) {
-            return Ok(Vec::new());
-        }
-        let nodes = told(link.ask(&command("CLUSTER NODES"))?);
-        let mut nodes = cluster_nodes(&nodes.unwrap_or_default());
-        nodes.retain(|node| node.has_slots);
-        Ok(nodes)
-    })
+/// The primaries with slots by a node's view; empty when it is in no cluster.
+fn primaries(link: &mut Link) -> Result<Vec<ClusterNode>, String> {
+    let mut told = |command: &Cmd| Ok::<_, String>(text(&link.ask(command)?.unwrap_or(Value::Nil)));
+    if number(&lines(&told(&command("INFO cluster"))?), "cluster_enabled") != Some(1) {
+        return Ok(Vec::new());
+    }
+    let mut nodes = cluster_nodes(&told(&command("CLUSTER NODES"))?);
+    nodes.retain(|node| node.has_slots);
+    Ok(nodes)
 }

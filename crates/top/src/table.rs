@@ -1,8 +1,8 @@
-//! The tables: columns, rows and sorting.
+//! The tables: their columns and rows.
 
 use crate::snapshot::{Claim, Hot, Id, Lock, Server, Snapshot, What};
 use redis_lock_tool::{Program, Waiter, words};
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 
 /// One of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +37,15 @@ const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
     (Column { name, width, from }, cell)
 }
 
-/// A cell; rows are sorted by its value, not by its text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A cell.
 pub(crate) enum Cell {
     /// A key, or a server.
     Name(Vec<u8>),
     /// The holder, or waiter.
     Owner(Vec<u8>),
     Number(i64),
-    /// Milliseconds.
+    /// Milliseconds; -1: without end.
     Length(i64),
-    /// The rest of a lease; -1: never ends, which is more than any other.
-    Left(i64),
 }
 
 impl Cell {
@@ -56,7 +53,7 @@ impl Cell {
         match self {
             Self::Name(bytes) | Self::Owner(bytes) => words::name(bytes),
             Self::Number(number) => number.to_string(),
-            Self::Length(ms) | Self::Left(ms) => words::length(*ms),
+            Self::Length(ms) => words::length(*ms),
         }
     }
 
@@ -68,27 +65,14 @@ impl Cell {
             _ => words::cut(&text, width),
         }
     }
-
-    fn order(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            // -1 becomes the largest.
-            (Self::Left(one), Self::Left(two)) => one.cast_unsigned().cmp(&two.cast_unsigned()),
-            _ => self.cmp(other),
-        }
-    }
 }
 
 /// One line of a table.
 pub(crate) struct Row {
     pub(crate) id: Id,
+    /// The figure that the title of the table names.
+    rank: i64,
     pub(crate) fields: Vec<Field>,
-}
-
-/// The sorting of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sort {
-    pub(crate) column: usize,
-    pub(crate) descending: bool,
 }
 
 impl Panel {
@@ -114,41 +98,37 @@ impl Panel {
         fields.into_iter().map(|(column, _)| column).collect()
     }
 
-    /// The sorting that the title names.
-    pub(crate) fn first_sort(self) -> Sort {
-        let column = match self {
-            Self::Held | Self::Programs => 2,
-            Self::Queues => 1,
-            Self::Hot => 4,
-        };
-        Sort {
-            column,
-            descending: true,
-        }
-    }
-
     fn rows_of(self, server: &Server) -> Vec<Row> {
-        let of_lock = |key: &[u8], fields| Row::new(server, What::Lock(key.to_vec()), fields);
+        let of_lock = |key: &[u8], rank, fields| {
+            let what = What::Lock(key.to_vec());
+            Row::new(server, what, rank, fields)
+        };
         let locks = server.locks.iter();
         match self {
-            Self::Held => locks.map(|lock| of_lock(&lock.key, held(lock))).collect(),
+            Self::Held => locks
+                .map(|lock| of_lock(&lock.key, lock.held.held_ms, held(lock)))
+                .collect(),
             Self::Queues => locks
                 .filter(|lock| lock.held.waiters > 0)
-                .map(|lock| of_lock(&lock.key, queue(lock)))
+                .map(|lock| of_lock(&lock.key, lock.held.waiters, queue(lock)))
                 .collect(),
             Self::Hot => {
                 let hottest = server.hot.iter();
-                hottest.map(|key| of_lock(&key.key, hot(key))).collect()
+                let row = |one: &Hot| of_lock(&one.key, one.total_wait_ms, hot(one));
+                hottest.map(row).collect()
             }
             Self::Programs => {
-                let row = |one: &Program| Row::new(server, What::Program(one.id), program(one));
-                server.programs.iter().map(row).collect()
+                let programs = server.programs.iter();
+                let what = |one: &Program| What::Program(one.id);
+                let row = |one| Row::new(server, what(one), one.grants, program(one));
+                programs.map(row).collect()
             }
         }
     }
 
-    /// The rows whose key or owner contains the filter, sorted.
-    pub(crate) fn rows(self, snapshot: &Snapshot, sort: Sort, filter: &str) -> Vec<Row> {
+    /// The rows whose key or owner contains the filter, in the order that the title names. Equal ones keep their order
+    /// from snapshot to snapshot.
+    pub(crate) fn rows(self, snapshot: &Snapshot, filter: &str) -> Vec<Row> {
         let servers = snapshot.servers.iter();
         let mut rows: Vec<_> = servers.flat_map(|server| self.rows_of(server)).collect();
         let filter = filter.to_lowercase();
@@ -157,26 +137,17 @@ impl Panel {
             let mut names = cells.filter(|cell| matches!(cell, Cell::Name(_) | Cell::Owner(_)));
             names.any(|cell| cell.text().to_lowercase().contains(&filter))
         });
-        rows.sort_by(|one, two| {
-            let (a, b) = (&one.fields[sort.column].1, &two.fields[sort.column].1);
-            let order = if sort.descending {
-                b.order(a)
-            } else {
-                a.order(b)
-            };
-            // Equal rows keep their order from snapshot to snapshot.
-            order.then_with(|| one.id.cmp(&two.id))
-        });
+        rows.sort_by(|one, two| (Reverse(one.rank), &one.id).cmp(&(Reverse(two.rank), &two.id)));
         rows
     }
 }
 
 impl Row {
-    fn new(of: &Server, what: What, mut fields: Vec<Field>) -> Self {
+    fn new(of: &Server, what: What, rank: i64, mut fields: Vec<Field>) -> Self {
         fields.push(server(&of.address));
         let server = of.address.clone();
         let id = Id { server, what };
-        Self { id, fields }
+        Self { id, rank, fields }
     }
 }
 
@@ -190,7 +161,7 @@ fn held(lock: &Lock) -> Vec<Field> {
         field("key", 0, 0, Cell::Name(lock.key.clone())),
         field("owner", 0, 0, Cell::Owner(held.owner.clone())),
         field("held", 7, 0, Cell::Length(held.held_ms)),
-        field("left", 7, 0, Cell::Left(held.ttl_ms)),
+        field("left", 7, 0, Cell::Length(held.ttl_ms)),
         field("lease", 7, 100, Cell::Length(held.lease_ms)),
         field("holds", 5, 90, Cell::Number(held.holds)),
         field("waiters", 7, 0, Cell::Number(held.waiters)),
@@ -242,7 +213,7 @@ pub(crate) fn call(place: i64, waiter: &Waiter, program: String, client: String)
         field("program", 0, 0, Cell::Name(program.into())),
         field("client", 7, 0, Cell::Name(client.into())),
         field("waited", 7, 0, Cell::Length(waiter.waited_ms)),
-        field("gives up", 8, 0, Cell::Left(waiter.left_ms)),
+        field("gives up", 8, 0, Cell::Length(waiter.left_ms)),
     ]
 }
 
@@ -256,6 +227,6 @@ pub(crate) fn claim(place: i64, claim: &Claim) -> Vec<Field> {
         field("lock", 0, 0, Cell::Name(claim.key.clone())),
         field("owner", 0, 0, Cell::Owner(claim.owner.clone())),
         field("waited", 7, 0, Cell::Name(waited.into())),
-        field("left", 7, 0, Cell::Left(claim.left_ms)),
+        field("left", 7, 0, Cell::Length(claim.left_ms)),
     ]
 }

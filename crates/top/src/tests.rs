@@ -103,10 +103,4 @@ impl Screen {
             assert!(picture.contains(part), "{part}:\n{picture}");
         }
     }
-
-    #[track_caller]
-    fn hides(&self, part: &str) {
-        let picture = self.picture();
-        assert!(!picture.contains(part), "{part}:\n{picture}");
-    }
 }

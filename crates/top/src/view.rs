@@ -1,9 +1,9 @@
 //! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
 //! returns orders.
 
-use crate::order::{self, Order, Question, Update};
+use crate::order::{self, Action, Order, Update};
 use crate::snapshot::{Found, Id, Snapshot, What};
-use crate::table::{Panel, Row, Sort};
+use crate::table::{Panel, Row};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use redis_lock_tool::Waiter;
 
@@ -19,8 +19,8 @@ pub(crate) enum Mode {
     Filter,
     /// Show a lock with its waiters, or a program with its locks.
     Details(Details),
-    /// Answer a question, and return to the mode before it.
-    Confirm(Question, Box<Mode>),
+    /// Answer this question before an order, and return to the mode before it.
+    Confirm(String, Order, Box<Mode>),
     /// Show the help.
     Help,
 }
@@ -46,7 +46,6 @@ pub(crate) struct View {
     /// The result of the last order.
     pub(crate) message: Option<String>,
     pub(crate) is_over: bool,
-    sorts: [Sort; PANELS],
     chosen: [Option<Id>; PANELS],
 }
 
@@ -61,17 +60,12 @@ impl View {
             is_paused: false,
             message: None,
             is_over: false,
-            sorts: Panel::ALL.map(Panel::first_sort),
             chosen: [const { None }; PANELS],
         }
     }
 
-    pub(crate) fn sort(&self, panel: Panel) -> Sort {
-        self.sorts[panel as usize]
-    }
-
     pub(crate) fn rows(&self, panel: Panel) -> Vec<Row> {
-        panel.rows(&self.now, self.sort(panel), &self.filter)
+        panel.rows(&self.now, &self.filter)
     }
 
     /// The index of the chosen row, else the first row.
@@ -125,10 +119,10 @@ impl View {
                 self.press_in_details(details, key.code);
                 None
             }
-            Mode::Confirm(question, back) => {
+            Mode::Confirm(_, order, back) => {
                 self.mode = *back;
                 // Any other key is a no.
-                (key.code == KeyCode::Char('y')).then_some(question.order)
+                (key.code == KeyCode::Char('y')).then_some(order)
             }
             Mode::Help => None,
         }
@@ -140,11 +134,6 @@ impl View {
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Char('/') => self.mode = Mode::Filter,
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
-            KeyCode::Char('s') => self.sort_by_next(),
-            KeyCode::Char('r') => {
-                let sort = &mut self.sorts[self.panel as usize];
-                sort.descending = !sort.descending;
-            }
             KeyCode::Char(digit @ '1'..='4') => {
                 self.panel = Panel::ALL[digit as usize - '1' as usize];
             }
@@ -170,7 +159,7 @@ impl View {
                     }
                     _ => return None,
                 };
-                self.ask(asked, Mode::Tables);
+                self.ask(server, asked, Mode::Tables);
             }
             _ => self.choose(step(key)?),
         }
@@ -215,27 +204,21 @@ impl View {
                 return;
             }
         };
-        self.ask(asked, Mode::Details(details));
+        self.ask(server.clone(), asked, Mode::Details(details));
     }
 
     /// Asks, or tells why there is nothing to ask, and returns to the mode before.
-    fn ask(&mut self, asked: Result<Question, String>, back: Mode) {
+    fn ask(&mut self, server: String, asked: Result<(String, Action), String>, back: Mode) {
         match asked {
-            Ok(question) => self.mode = Mode::Confirm(question, Box::new(back)),
+            Ok((question, action)) => {
+                let order = Order { server, action };
+                self.mode = Mode::Confirm(question, order, Box::new(back));
+            }
             Err(why) => {
                 self.message = Some(why);
                 self.mode = back;
             }
         }
-    }
-
-    /// Sorts by the next column, largest first.
-    fn sort_by_next(&mut self) {
-        let columns = self.panel.columns();
-        let sort = &mut self.sorts[self.panel as usize];
-        sort.column = (sort.column + 1) % columns.len();
-        // Names from A.
-        sort.descending = columns[sort.column].width != 0;
     }
 
     fn choose(&mut self, step: isize) {

@@ -77,7 +77,7 @@ func (c *Claim) AcquireCommand(session int64, at Time) []any {
 	case c.Last == far:
 		return append(command, "QUEUE", 0)
 	}
-	return append(command, "QUEUE", max(1, Milliseconds(min(c.end-at, tenYears))))
+	return append(command, "QUEUE", max(1, Milliseconds(c.end-at)))
 }
 
 // EnterCommand adds a hold.

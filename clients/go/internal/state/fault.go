@@ -16,7 +16,7 @@ var (
 	ErrLost        = errors.New("the lock was lost")
 	ErrDeadlock    = errors.New("waiting would create a deadlock cycle: release another lock first")
 	ErrNotAlone    = errors.New("the lock has more holders than this call allows: release it first")
-	ErrRefused     = errors.New("the server refuses")
+	ErrRefused     = errors.New("the server refused the call")
 	ErrUnavailable = errors.New("the server did not answer in time")
 	ErrMisuse      = errors.New("misuse")
 	ErrClosed      = fmt.Errorf("the client is closed: %w", ErrMisuse)

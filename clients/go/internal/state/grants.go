@@ -143,7 +143,7 @@ func (s *State) Moved(c *Claim, session int64, reply Reply) *Fault {
 	n, reported := reply.From, s.losses[release{c.Name, c.Token}]
 	_, lease, ok := reply.grant()
 	switch {
-	case c.Phase != Held, session == 0 && c.Doubt == "", session != 0 && !n.grants[c]: // nothing is to be moved any more
+	case c.Phase != Held, session == 0 && c.Doubt == "", session != 0 && !n.grants[c]: // nothing is left to move
 	case ok && reported == "":
 		delete(c.Node.grants, c)
 		n.grants[c] = true
@@ -168,7 +168,7 @@ func (s *State) Moved(c *Claim, session int64, reply Reply) *Fault {
 func (s *State) Relocate(c *Claim, n *Node) {
 	switch {
 	case c.Node != n:
-	case c.Phase == InLine:
+	case c.isWaiting():
 		s.askAgain(c)
 	case c.Phase == Held && c.Doubt == "":
 		s.doubtful(c, "moved")

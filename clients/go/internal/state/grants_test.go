@@ -359,3 +359,35 @@ func TestAGrantThatMovedToAnotherNode(t *testing.T) {
 		}
 	}
 }
+
+// Nor is it lost when a call in its name is under way: only the search decides.
+func TestAGrantThatMovesDuringACall(t *testing.T) {
+	stands, gone := grants(50, 1, 10000), says("NOTHELD x")
+	for name, one := range map[string]struct {
+		call, search Reply
+		reason       string
+	}{
+		"a check":                  {call: Reply{Value: "OK"}, search: stands},
+		"a renewal":                {call: stands, search: stands},
+		"a call without an answer": {call: noReply, search: gone, reason: "deleted"},
+	} {
+		r, other := open(t), NewNode("other")
+		r.isCluster = true
+		r.State.Opened(&other, 9)
+		c := r.held("k")
+		for range 2 { // the check or renewal, and the search
+			r.BeginCall(c.Name)
+		}
+		r.poll(-1, 0, lost("k", 50))
+		r.State.Polled(&other, r.At, []any{"events", []any{append([]any{int64(1)}, lost("k", 50)...)}}) // in doubt already
+		r.at(101).Confirmed(c, one.call.at(101*s))
+		if c.Phase != Held {
+			t.Fatal(name, c.Failure)
+		}
+		one.search.From = &other
+		r.fine(r.at(102).Moved(c, 0, one.search.at(102*s)))
+		if c.IsLost() != (one.reason != "") || c.IsLost() && c.Failure.Error() != one.reason {
+			t.Fatal(name, c.Failure)
+		}
+	}
+}

@@ -43,10 +43,10 @@ type Due struct {
 	Apply   func(reply Reply)
 }
 
-// Claims returns the claims that depend on the session of a node, in the order of their asking.
+// Claims returns the waits and the grants of the sessions of a node, in the order of their asking.
 func (s *State) Claims(n *Node) (claims []*Claim) {
 	for _, c := range s.claims {
-		if c.Node == n && (c.Phase == InLine || n.grants[c]) {
+		if c.Node == n && (c.isWaiting() || n.grants[c]) {
 			claims = append(claims, c)
 		}
 	}
@@ -61,8 +61,8 @@ func (s *State) Opened(n *Node, session int64) {
 }
 
 func (s *State) wakeWaits(n *Node) {
-	for _, c := range s.claims {
-		if c.Node == n && c.isWaiting() {
+	for _, c := range s.Claims(n) {
+		if c.isWaiting() {
 			s.Changed = append(s.Changed, c)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *State) moves(n *Node, session int64) []Due {
 	var grants, waits []Due
 	for _, c := range s.Claims(n) {
 		switch {
-		case c.Session == session || c.Doubt != "":
+		case c.Session == session || c.Doubt != "" || c.Phase == Asked:
 		case c.Phase == Held:
 			grants = append(grants, Due{c.RenewCommand("SESSION", session), func(reply Reply) { s.Moved(c, session, reply) }})
 		case c.end > s.At:
@@ -144,9 +144,9 @@ func (s *State) listed(n *Node, called map[Name]int, reply Reply) {
 }
 
 // Block is how long a POLL that is sent now may block: briefly if its reply says that the server is back, or decides
-// about a grant.
+// about a grant, and while a session that was left is to be closed.
 func (s *State) Block(n *Node) time.Duration {
-	isBrief := n.fault != nil
+	isBrief := n.fault != nil || n.left != 0
 	for c := range n.grants {
 		isBrief = isBrief || s.At >= c.Sure
 	}
@@ -204,15 +204,18 @@ func (s *State) event(n *Node, event []any, till Time) {
 	}
 }
 
-// lost applies the loss of a grant.
+// lost applies the loss of a grant. In a cluster, one that was deleted may be at another node: the search decides.
 func (s *State) lost(n *Node, of release, reason string) {
-	if s.calls[of.Name] > 0 {
+	delete(s.unfinished, of) // nothing is left to release
+	c := s.claims[of.Name]
+	isHeld := c != nil && c.Phase == Held && c.Token == of.token
+	mayHaveMoved := isHeld && s.isCluster && reason == "deleted"
+	if s.calls[of.Name] > 0 && !mayHaveMoved {
 		s.losses[of] = reason
 	}
-	delete(s.unfinished, of) // nothing is left to release
-	switch c := s.claims[of.Name]; {
-	case c == nil || c.Phase != Held || c.Token != of.token || c.Doubt != "" || c.Node != n:
-	case s.isCluster && reason == "deleted":
+	switch {
+	case !isHeld || c.Doubt != "" || c.Node != n:
+	case mayHaveMoved:
 		s.doubtful(c, reason)
 	default:
 		s.lose(c, reason)

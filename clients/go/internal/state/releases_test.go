@@ -112,6 +112,9 @@ func TestAfterARefusedReleaseTheSessionIsLeft(t *testing.T) {
 	}
 	r.sureTill(other, 114)
 	r.at(103).isDue()
+	if block := r.Block(r.n); block != 100*ms {
+		t.Fatal(block)
+	}
 	r.at(103.1).apply(noReply)
 	r.isDue("LOCK.SESSION CLOSE 7")
 	r.apply(Reply{Value: int64(0)})

@@ -7,7 +7,7 @@ type Time = time.Duration
 
 const (
 	far      Time = 1 << 61                   // the end of a wait without a limit
-	tenYears      = 10 * 365 * 24 * time.Hour // the longest time that the server takes
+	tenYears      = 10 * 365 * 24 * time.Hour // the longest wait that the server takes; a longer one has no limit
 )
 
 // Milliseconds rounds up.

@@ -69,7 +69,7 @@ func (s *State) Ask(c *Claim) *Fault {
 		c.Task.Owner = c.Owner
 	}
 	wait := c.Wait
-	if wait < 0 || wait > far-s.At-s.reply {
+	if wait < 0 || wait > tenYears {
 		wait = far - s.At - s.reply
 	}
 	asking := max(wait, s.reply)
@@ -154,7 +154,7 @@ func (s *State) Answered(wait *Claim, session int64, reply Reply) {
 			s.finishLater(n, release{wait.Name, token})
 		}
 	case reply.Value == nil:
-		s.endWait(wait, Fail(ErrBusy, "it is not free"))
+		s.endWait(wait, &Fault{Kind: ErrBusy})
 	case wait.isWaiting():
 		if n == wait.Node && session == n.Session && reply.Sent > wait.ended { // else the place has gone already
 			wait.Phase, wait.Session = InLine, session

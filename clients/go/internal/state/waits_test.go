@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,10 +241,18 @@ func TestGivingUpCancelsWhatTheServerMayKnow(t *testing.T) {
 	r.isDue()
 }
 
-// A wait without a place is asked for where the key is now.
+// A wait is asked for where the key is now, also one that no session of the old node could ask for.
 func TestAWaitThatMovedToAnotherNode(t *testing.T) {
 	r, other := open(t), NewNode("other")
 	r.State.Opened(&other, 9)
+	unasked := r.claim("u", 5*s, nil)
+	for _, c := range r.Claims(r.n) {
+		r.Relocate(c, r.n)
+	}
+	if !slices.Contains(r.Changed, unasked) {
+		t.Fatal("not woken")
+	}
+	r.GiveUp(unasked)
 	wait := r.inLine("k")
 	r.Relocate(wait, r.n)
 	wait.Node = &other

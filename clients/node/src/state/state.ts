@@ -147,10 +147,11 @@ export class State extends Claims {
       }
     } else if (kind === "lost" || kind === "taken") {
       const reason = kind === "lost" ? String(more) : kind;
-      if (claim?.calls) (claim.losses ??= new Map()).set(token, reason);
+      const mayHaveMoved = known && this.isCluster && reason === "deleted"; // its slot: a search decides
+      if (claim?.calls && !mayHaveMoved) (claim.losses ??= new Map()).set(token, reason);
       this.unfinished.delete(grant); // nothing is left to release
       if (!known || known.doubt || known.server !== server) return;
-      if (this.isCluster && reason === "deleted") this.suspect(known, reason);
+      if (mayHaveMoved) this.suspect(known, reason);
       else this.lose(known, reason);
     }
   }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LockRefused, LockUnavailable } from "../../src/errors.ts";
-import { SessionState } from "../../src/state/claim.ts";
+import { type Claim, SessionState } from "../../src/state/claim.ts";
 import { Fault } from "../../src/state/fault.ts";
 import {
   GONE, NO_REPLY, S, called, claimOf, grant, inLine, lost, poll, polling, reason, released, remaining, reopen, s, sendDue, sends, server,
@@ -114,6 +114,37 @@ test("a grant that moved to another node", () => {
   poll(lost("other", 60));
   s.moved(called(other, Fault.reply("NOTHELD x"), { server: node, session: 9 }));
   assert.equal(reason(other), "deleted");
+});
+
+test("a search decides about a grant that may have moved, whatever call is under way", () => {
+  start(true);
+  const node = new SessionState("node");
+  s.opened(node, 9);
+  const search = (claim: Claim, reply: unknown): void => s.moved(called(claim, reply, { server: node, session: 9, sent: s.at }));
+  const checked = taken("checked");
+  const check = s.beginCall(checked);
+  poll(lost("checked", 50));
+  poll(lost("checked", 50)); // in doubt already
+  search(checked, grant(50));
+  assert.deepEqual([checked.phase, checked.server], ["held", node]);
+  poll(lost("checked", 50)); // from the node that it has left
+  s.confirmed(Object.assign(check, { reply: "OK" }));
+  assert.equal(checked.phase, "held");
+
+  const extended = taken("extended");
+  const extension = s.beginCall(extended);
+  s.renew(extended, 20 * S, false);
+  poll(lost("extended", 50));
+  s.confirmed(Object.assign(extension, { reply: grant(50, 20 * S) }));
+  assert.equal(extended.phase, "held");
+  search(extended, grant(50, 20 * S));
+  assert.deepEqual([extended.phase, extended.server], ["held", node]);
+
+  const gone = taken("gone");
+  s.beginCall(gone);
+  poll(lost("gone", 50));
+  search(gone, Fault.reply("NOTHELD x"));
+  assert.equal(reason(gone), "deleted");
 });
 
 test("a wait on a node that has lost its slot is asked again", () => {

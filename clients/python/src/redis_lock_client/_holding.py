@@ -4,11 +4,10 @@ awaited objects differ."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from time import monotonic
 from typing import Any, Optional, Union
 
-from ._node import Node, pauses
+from ._node import Node, notify, pauses
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
@@ -38,6 +37,7 @@ class Holding:
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
         self._is_reported = False
         self._at: Optional[Server] = None  # where the last reply to the acquire led
+        self._asking = False  # that node takes it only after ASKING
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
@@ -72,7 +72,7 @@ class Holding:
             if not self._is_reported:
                 self._calls.append(call)
                 return
-        self._node.world.notify([partial(call, self)])
+        self._node.world.spawn(notify(call, self))
 
     def _wake(self) -> None:
         """Makes the caller of an acquire check again, and reports a loss once. The mutex is held."""
@@ -84,11 +84,10 @@ class Holding:
             return
         self._is_reported = True
         log.warning("%s: lost: %s", claim.key, claim.reason)
-        calls: list[Callable[[], object]] = [partial(call, self) for call in self._calls]
+        for call in self._calls:
+            self._node.world.spawn(notify(call, self))
         if observer:
-            calls.append(partial(observer.lost, claim.key, self._node.state.lost_error(claim)))
-        if calls:
-            self._node.world.notify(calls)
+            self._node.world.spawn(notify(observer.lost, claim.key, self._node.state.lost_error(claim)))
         self._stop_work()
 
     def _begin_work(self) -> None:
@@ -130,11 +129,11 @@ class Holding:
                 continue
             sent, reply = monotonic(), INTERRUPTED
             try:
-                reply = unplaced or await node.call(step.limit, step.command, claim.asking)
+                reply = unplaced or await node.call(step.limit, step.command, self._asking)
             finally:
                 node.do(node.state.answer, claim, step, sent, reply)
             if reply.__class__ is Fault and reply.passing:
-                self._at, claim.asking = self._common.redirected(node, reply)
+                self._at, self._asking = self._common.redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._common.reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
@@ -150,26 +149,29 @@ class Holding:
         return step
 
     async def _follow(self) -> None:
-        """A grant goes to the node of the cluster that has its key now."""
-        claim, node, self._at = self._claim, self._node, None
-        if claim.cause:
-            self._at, claim.asking = self._common.redirected(node, claim.cause)
-            claim.cause = None
-        await self._place()
-        if self._node is not node:
-            self._node.do(self._node.run)
-            if claim.cut_at < FAR:
-                self._node.do(self._node.rewind)
-            await self._node.hurry()
+        """Looks for a grant that another node of the cluster may have now."""
+        claim, node, joined = self._claim, self._node, self._claim.joined
+        sent, reply, _, at = await self._common.repeat(self.key, claim.renew_command())
+        to = at if isinstance(at, Node) else node
+
+        def found() -> None:
+            node.state.found(claim, to.state, joined, sent, reply)
+            if to.state.find(claim.name) is claim:
+                self._node = to
+                to.run()
+                if claim.cut_at < FAR:
+                    to.rewind()
+
+        async with self._turn:  # a call about the grant ends at the node where it began
+            node.do(found)
 
     async def _place(self) -> Optional[Fault]:
-        """A grant, or a wait without a place, goes to the node of the cluster that has the key now."""
-        found = self._at or await self._common.servers.find(self.key)
-        if isinstance(found, Fault):
-            return found
-        if found is not self._node.server:
-            old, to = self._node, self._common.node(found)
-            self._node = to if old.do(old.state.move, self._claim, to.state) else old
+        """A wait without a place goes to the node of the cluster that has the key now."""
+        to, old = await self._common.locate(self.key, self._at), self._node
+        if isinstance(to, Fault):
+            return to
+        if to is not old and old.do(old.state.move, self._claim, to.state):
+            self._node = to
         return None
 
     async def _give_up(self) -> None:
@@ -181,7 +183,7 @@ class Holding:
         reply: Any = INTERRUPTED
         try:
             limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
-            reply = await node.call(limit, claim.cancel_command(), claim.asking)
+            reply = await node.call(limit, claim.cancel_command(), self._asking)
         finally:
             node.do(node.state.cancel_answered, claim, call, reply)
 
@@ -196,15 +198,14 @@ class Holding:
             call = node.do(node.state.begin, claim, what, lease)
 
             def end() -> Optional[LockError]:
-                try:
-                    return self._node.state.answered(claim, what, sent, reply, was_open)
-                finally:
-                    node.state.end_call(call)
+                error = node.state.answered(claim, what, sent, reply, was_open)
+                node.state.end_call(call)
+                return error
 
             try:
-                sent, reply, was_open = await self._common.repeat(self.key, command())
+                sent, reply, was_open, _ = await self._common.repeat(self.key, command())
             finally:
-                error = self._node.do(end)
+                error = node.do(end)
         if error:
             raise error
 
@@ -216,6 +217,8 @@ class Holding:
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
         await self._exchange(EXTEND, lambda: claim.renew_command("PX", milliseconds(lease)), lease)
+        if claim.fixed:
+            self._node.do(self._node.rewind)  # it may end earlier now
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""

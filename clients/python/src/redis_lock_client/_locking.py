@@ -104,7 +104,8 @@ class Locking:
             raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
         return self._prefix + text
 
-    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None) -> Any:
+    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
+        """Acquires a lock. Without an owner it uses the task's, or a fresh one. token: of a grant to take over."""
         error: Optional[BaseException] = None
         begun = monotonic()
         if terms.mode[:1] == ("LIMIT",):
@@ -114,7 +115,10 @@ class Locking:
             if grant is not None and grant._claim.phase is HELD and grant._is_ours:
                 await grant._enter_again(terms.mode)
             else:
-                grant = await self._claimed(key, terms, task)
+                node = await self._common.locate(key)
+                if isinstance(node, Fault):
+                    raise made(LockUnavailable, key, node.text, node.cause)
+                grant = node.do(self._register, node, key, terms, task, owner, token)
                 await grant._acquire()
         except BaseException as raised:
             error = raised
@@ -126,22 +130,11 @@ class Locking:
             task.grants[key] = grant
         return grant
 
-    async def _claimed(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
-        """Registers a wait at the server of the key. Without an owner it gets the task's, or a fresh one. token: of a
-        grant to take over."""
-        server = self._servers.only or await self._servers.find(key)
-        if isinstance(server, Fault):
-            raise made(LockUnavailable, key, server.text, server.cause)
-        node = self._common.node(server)
-        grant: Any = node.do(self._register, node, key, terms, task, owner, token)
-        return grant
-
     def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> Any:
-        state = node.state
-        owner = owner or task and state.usable_owner(task) or f"{self._process}{next(self._number):x}"
-        claim = Claim((key, owner), terms, state.at, task=task, adopts=token)
+        owner = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"
+        claim = Claim((key, owner), terms, node.state.at, task=task, adopts=token)
         claim.caller = self._grant(self, node, claim)
-        state.ask(claim)
+        node.state.ask(claim)
         return claim.caller
 
     async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
@@ -158,11 +151,6 @@ class Locking:
             raise
         return grants
 
-    async def _adopt(self, key: str, owner: str, token: int, terms: Terms) -> Any:
-        grant = await self._claimed(key, terms, None, owner, token)
-        await grant._acquire()
-        return grant
-
     async def _lead(self, key: str, work: Callable[[Any], Awaitable[object]], terms: Terms) -> None:
         tries, stopped = pauses(), terms.stop or (lambda: False)
         while not stopped():
@@ -174,16 +162,15 @@ class Locking:
                     grant._begin_work()
                     await work(grant)
                 except BaseException as error:
-                    if not (isinstance(error, LockLost) and grant.lost):
-                        failed = error
-                    await grant._exit(error)
+                    failed = None if isinstance(error, LockLost) and grant.lost else error
+                await grant._exit(failed)
+            except (LockLost, LockUnavailable):
+                failed = None
+            except LockBusy:
+                if not stopped():
                     raise
-                await grant._exit(None)
-            except LockError as error:
-                if isinstance(error, LockBusy) and error is not failed and stopped():
-                    return
-                if error is failed or not isinstance(error, (LockLost, LockUnavailable)):
-                    raise
+            if failed:
+                raise failed
             await self._common.world.signal().wait(next(tries), terms.stop)
 
     async def _close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import random
 from collections.abc import Callable, Iterator
@@ -33,6 +34,13 @@ def pauses() -> Iterator[float]:
     return map(pause, itertools.count())
 
 
+async def notify(call: Callable[..., object], *args: object) -> None:
+    """Calls what the user gave."""
+    result = call(*args)
+    if inspect.isawaitable(result):
+        await result
+
+
 @dataclass
 class Common:
     """The state that the nodes of one client share."""
@@ -47,41 +55,41 @@ class Common:
     is_closed: bool = False
     nodes: dict[Server, Node] = field(default_factory=dict)
 
-    def node(self, server: Server) -> Node:
-        """The state of a server."""
-        node = self.nodes.get(server)
-        if node is None:
-            with self.world.mutex:
+    async def locate(self, key: str, server: Optional[Server] = None) -> Node | Fault:
+        """The node that has the key, or this server."""
+        found = server or await self.servers.find(key)
+        if isinstance(found, Fault):
+            return found
+        with self.world.mutex:
+            if found not in self.nodes:
                 if self.is_closed:
                     raise LockMisuse("the client is closed")
-                node = self.nodes.get(server) or self.nodes.setdefault(server, Node(self, server))
-        return node
+                self.nodes[found] = Node(self, found)
+            return self.nodes[found]
 
     async def repeat(self, key: str, command: Command, server: Optional[Server] = None,
-                     end: Optional[float] = None) -> tuple[float, Any, bool]:
+                     end: Optional[float] = None) -> tuple[float, Any, bool, Node | Fault]:
         """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
-        last reply, and whether an earlier try had none."""
+        last reply, whether an earlier try had none, and the last node."""
         end = end or monotonic() + 2 * self.reply
-        server = to = server or self.servers.only
-        tries, asking, was_open = pauses(), False, False
+        to, tries, asking, was_open = server, pauses(), False, False
         while True:
-            node, sent = None, monotonic()
-            reply: Any = to or await self.servers.find(key)
-            if isinstance(reply, Server):
-                node = self.node(reply)
+            sent, node = monotonic(), await self.locate(key, to)
+            reply: Any = node
+            if isinstance(node, Node):
                 reply = await node.call(min(self.reply, end - sent), command, asking)
             is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
             if is_final or monotonic() + (rest := next(tries)) >= end:
-                return sent, reply, was_open
+                return sent, reply, was_open, node
             was_open = was_open or reply.no_reply
             to, asking = self.redirected(node, reply)
             if to is None:
                 await self.world.signal().wait(rest)
                 to = server
 
-    def redirected(self, node: Optional[Node], reply: Any) -> tuple[Optional[Server], bool]:
+    def redirected(self, node: Node | Fault, reply: Any) -> tuple[Optional[Server], bool]:
         """Where a reply leads, and whether ASKING precedes the command there."""
-        to = self.servers.redirected(node.server, reply) if node else None
+        to = self.servers.redirected(node.server, reply) if isinstance(node, Node) else None
         if to:
             self.world.spawn(self.servers.refresh())
         return to, bool(to) and reply.word == "ASK"
@@ -112,16 +120,13 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.releases or state.unfinished:
+                if state.changed or state.unfinished:
                     self._flush(state)
 
     def _flush(self, state: State) -> None:
         changed, state.changed = state.changed, []
-        releases, state.releases = state.releases, []
         for claim in changed:
             claim.caller._wake()
-        for command in releases:
-            self.world.spawn(self.common.repeat(command[1], command))
         if state.unfinished and not self.is_running:
             self.run()
 
@@ -129,17 +134,13 @@ class Node:
         """Sends a command once. Returns the reply or a Fault. Between two POLLs it goes together with the next one, which
         spares the server most of its cost. For that both connections must be idle: then they are known to work."""
         is_held = self.poller.has_room and self.wire.has_room and not self.common.is_closed
-        wire = self.poller if is_held else self._open_wire()
+        if self.wire.is_over:
+            self.wire = self.world.wire(self.server)
+        wire = self.poller if is_held else self.wire
         reply = (await wire.send(limit, *((("ASKING",), command) if asking else (command,)), is_held=is_held))[-1]
         if reply.__class__ is Fault and reply.word in OLD_PRIMARY:
             wire.retire()
         return reply
-
-    def _open_wire(self) -> Any:
-        """The connection for calls that do not go with a POLL."""
-        if self.wire.is_over:
-            self.wire = self.world.wire(self.server)
-        return self.wire
 
     # The loop.
 
@@ -159,7 +160,7 @@ class Node:
                 began = monotonic()
                 if self.poller.is_over:
                     self.poller = self.world.wire(self.server)
-                fault = await self._send(self.poller, plan)
+                fault = await self._send(plan)
                 if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
                     if not self._is_over(fault):
@@ -186,19 +187,14 @@ class Node:
         self.is_running = False
         return None
 
-    async def hurry(self) -> None:
-        """Sends the commands that are due while the loop polls."""
-        if self.state.session:
-            await self._send(self._open_wire(), Plan(self.common.reply, self.do(self.state.due), is_due=True))
-
-    async def _send(self, wire: Any, plan: Plan) -> Optional[Fault]:
+    async def _send(self, plan: Plan) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
         fault: Optional[Fault] = None
         for begin in range(0, len(plan.commands), PART):
             part = plan.commands[begin:begin + PART]
             sent, replies = monotonic(), [UNSENT] * len(part)
             if not fault:
-                replies = await wire.send(plan.limit, *(command for command, _ in part))
+                replies = await self.poller.send(plan.limit, *(command for command, _ in part))
                 fault = next((it for it in replies if it.__class__ is Fault and not (plan.is_due and it.word)), None)
             if plan.is_due or not fault:
                 self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
@@ -225,7 +221,7 @@ class Node:
             log.info("%s: the session is polled again, or not needed any more", address)
         if observer:
             error = (fault.cause or ConnectionError(fault.text)) if fault else None
-            self.world.notify([lambda: observer.connection(address, error)])
+            self.world.spawn(notify(observer.connection, address, error))
 
     async def _relocate(self) -> None:
         """Redirects the claims of a node that does not answer, if another node may have their keys now."""
@@ -250,8 +246,9 @@ class Node:
     async def _tick(self) -> None:
         """Ends grants by time."""
         while not self.common.is_closed:
-            self.do(self.state.ripe)
-            await self._rewind.wait(min(self.state.next_end - monotonic(), 3600.0))
+            for claim in self.do(self.state.ripe):
+                self.world.spawn(self.common.repeat(claim.key, claim.release_command()))
+            await self._rewind.wait(self.state.next_end - monotonic())
 
     async def close(self) -> None:
         """Releases what the session holds, or else each grant, and ends the loop. The client is marked as closed."""
@@ -261,7 +258,7 @@ class Node:
         self._rewind.set()
         closed = set()
         for session in sessions:
-            _, reply, _ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
+            _, reply, *_ = await self.common.repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
             if not isinstance(reply, Fault):
                 closed.add(session)
         for claim in grants:

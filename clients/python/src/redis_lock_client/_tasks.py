@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Optional
 
 from .observer import safely
@@ -15,8 +14,6 @@ from .resp import Parser, pack
 from .servers import Server, fault_of, require_primary
 from .state import Fault
 from .state.faults import Command
-
-DAY = 86_400.0  # the longest timer
 
 
 class Signal:
@@ -28,12 +25,11 @@ class Signal:
 
     async def wait(self, seconds: float, _: object = None) -> None:
         """Waits for the signal, for no longer than this."""
-        timer = asyncio.get_running_loop().call_later(seconds, self.set) if seconds < DAY else None
+        timer = asyncio.get_running_loop().call_later(seconds, self.set)
         try:
             await self._event.wait()
         finally:
-            if timer:
-                timer.cancel()
+            timer.cancel()
             self._event.clear()
 
 
@@ -194,13 +190,3 @@ class Tasks:
     async def pause(self) -> None:
         """Lets the callers run that have been woken."""
         await asyncio.sleep(0)
-
-    def notify(self, calls: list[Callable[[], object]]) -> None:
-        """Calls what the user gave, in the event loop."""
-        for call in calls:
-            asyncio.get_running_loop().call_soon(self._notify, call)
-
-    def _notify(self, call: Callable[[], object]) -> None:
-        result = safely(call)
-        if inspect.isawaitable(result):
-            self.spawn(result)

@@ -96,7 +96,6 @@ class Line:
         self._connection: Any = None
         self._parser = Parser()
         self._timeout = 0.0
-        self.age = 0  # of the wire, when it was connected
 
     def exchange(self, limit: float, commands: tuple[Command, ...]) -> list[Any]:
         """Sends commands in one piece, and returns the reply to each, or a Fault. The limit is that of each receipt."""
@@ -154,14 +153,14 @@ class Line:
 class Wire:
     """Connections to one server. A call takes milliseconds, so few connections serve many threads."""
 
-    is_over = has_room = False  # see asyncio
+    has_room = False  # see asyncio
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._free: SimpleQueue[Line] = SimpleQueue()
         self._all: weakref.WeakSet[Line] = weakref.WeakSet()
         self._adding = threading.Lock()
-        self._age = 0
+        self.is_over = False  # it takes no more calls
 
     async def send(self, limit: float, *commands: Command, is_held: bool = False) -> list[Any]:
         """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault."""
@@ -169,9 +168,6 @@ class Wire:
         if line is None:
             return [Fault("no time was left for a connection", sent=False)] * len(commands)
         try:
-            if line.age != self._age:
-                line.close()
-                line.age = self._age
             replies = line.exchange(limit, commands)
         finally:
             self._free.put(line)
@@ -195,8 +191,8 @@ class Wire:
         return None
 
     def retire(self) -> None:
-        """Has the next calls use new connections."""
-        self._age += 1
+        """Takes no more calls. Each connection ends with its last one."""
+        self.is_over = True
 
     def close(self) -> None:
         """Closes all connections, even while another thread reads from one."""
@@ -227,8 +223,3 @@ class Threads:
 
     async def pause(self) -> None:
         """Nothing to do: the callers that have been woken run on their own threads."""
-
-    def notify(self, calls: list[Callable[[], object]]) -> None:
-        """Calls what the user gave, on a thread of its own."""
-
-        threading.Thread(target=lambda: [safely(call) for call in calls], name="redis-lock-notify", daemon=True).start()

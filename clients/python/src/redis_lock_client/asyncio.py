@@ -240,7 +240,7 @@ class Locks(Locking, AbstractAsyncContextManager["Locks"]):
         True
         """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        grant: Grant = await self._adopt(self._full(key), owner, token, terms)
+        grant: Grant = await self._acquire(self._full(key), terms, None, owner, token)
         return grant
 
     async def lead(self, key: str | bytes, work: Callable[[Grant], Awaitable[object]], *,

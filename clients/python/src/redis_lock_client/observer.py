@@ -27,7 +27,7 @@ class Observer:
     """
 
     def acquired(self, key: str, seconds: float, error: BaseException | None) -> None:
-        """An acquire has ended, after this time; error is None if the lock was granted."""
+        """An acquire or an adoption has ended, after this time; error is None if the lock was granted."""
 
     def released(self, key: str, seconds: float, error: BaseException | None) -> None:
         """A release has ended. The lock was held for this time."""

@@ -56,7 +56,7 @@ class Metrics(Observer):
             "redis_lock.client.hold.duration", "s", "How long locks were held until their release, by its outcome.",
             explicit_bucket_boundaries_advisory=_SECONDS)
         self._losses = meter.create_counter(
-            "redis_lock.client.losses", "{lock}", "Locks that ended otherwise than by their release.")
+            "redis_lock.client.losses", "{lock}", "Locks that ended before their holder released them.")
         self._cuts = meter.create_counter(
             "redis_lock.client.session.disconnects", "{connection}", "Connections of sessions that were lost.")
         self._down = meter.create_up_down_counter(

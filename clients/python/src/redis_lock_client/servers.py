@@ -35,8 +35,6 @@ def fault_of(error: BaseException, sent: bool) -> Fault:
     status = getattr(error, "status_code", None)
     if isinstance(status, str):
         return Fault.reply(text if text.startswith(status) else f"{status} {text}", error)
-    if "max number of clients" in text:
-        return Fault(text, error, sent=False)
     word = next((WORDS[kind] for kind in kinds if kind in WORDS), "")
     if word:
         return Fault.reply(f"{word} {text}", error)
@@ -113,26 +111,21 @@ class Servers:
         return self._at(str(node.host), int(node.port)) if node else Fault("no node serves the key", sent=False)
 
     def _at(self, host: str, port: int) -> Server:
-        server = self._nodes.get((host, port))
-        if server is None:
-            server = self._nodes[host, port] = Server(joined(host, port), lambda: self._of_node(host, port))
-        return server
+        server = Server(joined(host, port), lambda: self._of_node(host, port))
+        return self._nodes.setdefault((host, port), server)
 
     def _of_node(self, host: str, port: int) -> Any:
         nodes = list(self._client.nodes_manager.nodes_cache.values())
         node = next((it for it in nodes if (it.host, it.port) == (host, port)), nodes[0])
-        if self._is_async:
-            return self._connection(node.connection_class, {**node.connection_kwargs, "host": host, "port": port})
-        of_node = getattr(self._client, "get_redis_connection", None) or self._client.get_valkey_connection
-        pool = of_node(node).connection_pool
-        return self._connection(pool.connection_class, {**pool.connection_kwargs, "host": host, "port": port})
+        if not self._is_async:
+            of_node = getattr(self._client, "get_redis_connection", None) or self._client.get_valkey_connection
+            node = of_node(node).connection_pool
+        return self._connection(node.connection_class, {**node.connection_kwargs, "host": host, "port": port})
 
     def redirected(self, origin: Server, reply: object) -> Optional[Server]:
         """Where a reply leads: to another node of the cluster."""
-        if not self.is_cluster or not isinstance(reply, Fault) or reply.word not in ("MOVED", "ASK"):
-            return None
-        words = reply.text.split()
-        if len(words) < 3:
+        words = reply.text.split() if isinstance(reply, Fault) else []
+        if not self.is_cluster or len(words) < 3 or words[0] not in ("MOVED", "ASK"):
             return None
         host, _, port = words[2].rpartition(":")
         host = host or origin.address.rpartition(":")[0].strip("[]")

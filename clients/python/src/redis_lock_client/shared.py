@@ -3,8 +3,6 @@ need."""
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any
 
 from ._holding import Holding
@@ -13,7 +11,6 @@ from .threads import Locks
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _all: dict[object, Locks] = {}
-_guard = threading.Lock()
 
 
 def locks_of(client: Any, observer: Observer | None = None) -> Locks:
@@ -22,29 +19,13 @@ def locks_of(client: Any, observer: Observer | None = None) -> Locks:
     They stay until `close`. Frameworks make clients by the dozen, but one session is enough.
     """
     where = settings_of(client), id(observer)
-    with _guard:
-        if where not in _all:
-            _all[where] = Locks(client, observer=observer)
-        return _all[where]
+    return _all.get(where) or _all.setdefault(where, Locks(client, observer=observer))
 
 
 def close() -> None:
     """Releases what the locks of `locks_of` hold, and closes their connections."""
-    with _guard:
-        ending = list(_all.values())
-        _all.clear()
-    for locks in ending:
-        locks.close()
-
-
-def _in_child() -> None:
-    """Another thread of the parent may have held it."""
-    global _guard
-    _guard = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    while _all:
+        _all.popitem()[1].close()
 
 
 def settings_of(client: Any) -> object:

@@ -144,7 +144,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
         True
         """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        grant: Grant = run(self._adopt(self._full(key), owner, token, terms))
+        grant: Grant = run(self._acquire(self._full(key), terms, None, owner, token))
         return grant
 
     def lead(self, key: str | bytes, work: Callable[[Grant], object], *, stop: threading.Event | None = None,

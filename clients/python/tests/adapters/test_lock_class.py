@@ -135,17 +135,6 @@ def test_how_long_it_waits(lock):
         assert not isinstance(told.value, redis.exceptions.LockNotOwnedError)
 
 
-def test_waiting_callers_queue(lock, server):
-    holder, other = lock(), lock()
-    holder.acquire()
-    waiting = threading.Thread(target=other.acquire)
-    waiting.start()
-    server.wait_for_waiters(KEY, 1)
-    holder.release()
-    waiting.join(20)
-    assert lock(blocking=False).acquire() is False
-
-
 def test_a_block_gives_it_back_also_after_an_error(lock):
     with pytest.raises(ValueError, match="work"), lock():
         raise ValueError("work")
@@ -272,31 +261,6 @@ def test_errors_of_the_server_are_those_of_redis_py(lock, server):
     assert time.monotonic() - begin < 15
     with pytest.raises(redis.exceptions.ConnectionError):
         mine.release()
-
-
-def test_a_server_that_hangs_holds_up_nobody(lock, server):
-    mine = lock(timeout=30)
-    mine.acquire()
-    server.order("pause")
-    begin = time.monotonic()
-    with pytest.raises(redis.exceptions.ConnectionError):
-        lock("another").acquire(blocking=False)
-    with pytest.raises(redis.exceptions.ConnectionError):
-        mine.release()
-    assert time.monotonic() - begin < 10
-    server.order("resume")
-
-
-def test_a_server_that_comes_back_without_its_data(lock, server):
-    mine = lock(kept=True, timeout=30)
-    mine.acquire()
-    server.order("kill")
-    server.order("restart")
-    eventually(lambda: mine.local.grant.lost, "the loss")
-    with pytest.raises(redis.exceptions.LockNotOwnedError):
-        mine.release()
-    assert mine.acquire(blocking=False)
-    mine.release()
 
 
 def test_the_arguments_are_those_of_redis_py():

@@ -1,6 +1,6 @@
 //! The checks and the documents say the same.
 
-use super::checks::CHECKS;
+use super::CHECKS;
 use super::server::TESTED;
 use super::users::RULE;
 use std::fs;

@@ -3,7 +3,7 @@
 use crate::facts::{Clock, Facts, Node, Watched, Write, value};
 use crate::finding::Severity::{Advice, Error, Fine, Warning};
 use crate::finding::{
-    Fix, Judged, Seen, Unseen, act, conf, known, ok, only, or_ok, run, set, shell,
+    Fix, Judged, Seen, Unseen, act, conf, every, first, known, ok, only, run, set, shell,
 };
 use redis_lock_tool::number;
 
@@ -49,21 +49,17 @@ pub(super) fn lag(node: &Node) -> Judged {
     for replica in node.replicas()? {
         let field = |name: &str| replica.get(name).map_or("", String::as_str);
         let address = format!("{}:{}", field("ip"), field("port"));
-        let lag = field("lag").parse::<i64>().unwrap_or(0);
-        let state = field("state");
-        found.extend(if state != "online" {
-            let wait = act("wait until it has synchronized, or read its log");
-            Warning.says(
-                format!("the replica {address} is not online yet: {state}"),
-                wait,
-            )?
-        } else if lag > LONGEST_LAG {
-            let look = format!("find out what delays {address} or the network to it");
-            let seen = format!("the replica {address} was last heard from {lag} s ago");
-            Warning.says(seen, act(look))?
-        } else {
-            ok(format!("the replica {address} is online, lag {lag}"))?
-        });
+        let (state, lag) = (field("state"), field("lag").parse().unwrap_or(0));
+        let wait = act("wait until it has synchronized, or read its log");
+        let look = act(format!(
+            "find out what delays {address} or the network to it"
+        ));
+        let cases = [
+            (state != "online", Warning, "not online yet", wait),
+            (lag > LONGEST_LAG, Warning, "too long ago", look),
+        ];
+        let seen = format!("the replica {address} is {state}, last heard from {lag} s ago");
+        found.extend(first(seen, cases)?);
     }
     Ok(found)
 }
@@ -77,12 +73,15 @@ pub(super) fn enough(node: &Node) -> Judged {
         let seen = format!("a primary without {wanted} replicas grants nothing after {lag} s");
         return ok(seen);
     }
-    let seen = format!("{name} 0: an isolated primary keeps granting locks");
-    if replicas > 1 {
-        return Advice.says(seen, set(name, 1));
-    }
-    let seen = format!("{seen}. With one replica, 1 would stop all locks while it is down");
-    Fine.says(seen, set(name, 1))
+    let down = "with one replica, 1 would stop all locks while it is down";
+    let cases = [
+        (replicas > 1, Advice, "", set(name, 1)),
+        (true, Fine, down, set(name, 1)),
+    ];
+    first(
+        format!("{name} 0: an isolated primary keeps granting locks"),
+        cases,
+    )
 }
 
 pub(super) fn writes(node: &Node) -> Judged {
@@ -135,49 +134,41 @@ pub(super) fn token_lead(facts: &Facts, node: &Node) -> Judged {
     let (silence, named) = silence(facts, node)?;
     let name = "lock.max-token-lead-ms";
     let lead = node.number(name)?;
-    let seen = format!("{name} {lead}, {named}");
-    if lead < silence {
-        return ok(seen);
-    }
     let fall = "after a failover tokens may be below one that was raised before";
-    Warning.says(format!("{seen}: {fall}"), set(name, silence / 2))
+    let case = (lead >= silence, Warning, fall, set(name, silence / 2));
+    first(format!("{name} {lead}, {named}"), [case])
 }
 
 pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
     let (silence, named) = silence(facts, node)?;
     let name = "lock.default-lease-ms";
     let lease = node.number(name)?;
-    let seen = format!("{name} {lease}, {named}");
-    if lease > silence {
-        return ok(seen);
-    }
     let lost =
         "such a lease expires before another server takes over, and its owner loses the lock";
-    Warning.says(format!("{seen}: {lost}"), set(name, silence * 2))
+    let case = (lease <= silence, Warning, lost, set(name, silence * 2));
+    first(format!("{name} {lease}, {named}"), [case])
 }
 
 pub(super) fn sentinel(watched: &Watched) -> Judged {
-    let name = &watched.name;
-    let mut found = Vec::new();
-    if let Some(problem) = watched.quorum.as_ref().map_err(Clone::clone)? {
-        let start = act("start the Sentinels that are down, or repair the network");
-        let seen = format!("{name}: no failover is possible: {problem}");
-        found.extend(Error.says(seen, start)?);
-    }
-    let flags = watched.fields.get("flags").map_or("", String::as_str);
-    if flags.contains("down") {
-        let start = act("start the primary, or wait for the failover");
-        let seen = format!("{name}: the Sentinel considers the primary dead ({flags})");
-        found.extend(Error.says(seen, start)?);
-    }
-    let down_after = watched.down_after();
-    if let Some(ms) = down_after.filter(|ms| *ms < SHORTEST_DOWN_AFTER) {
-        let switch = "in a planned switch the Sentinels may consider the primary dead";
-        let seen = format!("{name}: down-after-milliseconds {ms}: {switch}");
-        let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
-        found.extend(Warning.says(seen, run(set))?);
-    }
-    or_ok(found, format!("{name}: a failover is possible"))
+    let Watched { name, fields, .. } = watched;
+    let quorum = watched.quorum.as_ref().map_err(Clone::clone)?;
+    let problem = quorum.as_deref().unwrap_or_default();
+    let none = format!("no failover is possible: {problem}");
+    let repair = act("start the Sentinels that are down, or repair the network");
+    let flags = fields.get("flags").map_or("", String::as_str);
+    let dead = format!("the Sentinel considers the primary dead ({flags})");
+    let wait = act("start the primary, or wait for the failover");
+    let ms = watched.down_after().unwrap_or(SHORTEST_DOWN_AFTER);
+    let switch = format!(
+        "down-after-milliseconds {ms}: in a planned switch the Sentinels may consider the primary dead"
+    );
+    let set = format!("SENTINEL SET {name} down-after-milliseconds {SHORTEST_DOWN_AFTER}");
+    let cases = [
+        (quorum.is_some(), Error, none.as_str(), repair),
+        (flags.contains("down"), Error, &dead, wait),
+        (ms < SHORTEST_DOWN_AFTER, Warning, &switch, run(set)),
+    ];
+    every(format!("{name}, as this Sentinel sees it"), cases)
 }
 
 pub(super) fn cluster_state(node: &Node) -> Judged {
@@ -187,30 +178,28 @@ pub(super) fn cluster_state(node: &Node) -> Judged {
     let seen = format!(
         "cluster_state {state}, {served} slots served, {down} slots on nodes that are down"
     );
-    if state == "ok" {
-        return ok(seen);
-    }
     let start = act("start the nodes that are down, or give their slots to others");
-    let look = [run("CLUSTER NODES"), run("CLUSTER SHARDS")].concat();
-    let seen = format!("{seen}: commands on locks fail with CLUSTERDOWN");
-    Error.says(seen, [start, look].concat())
+    let fix = [start, run("CLUSTER NODES"), run("CLUSTER SHARDS")].concat();
+    let fail = "commands on locks fail with CLUSTERDOWN";
+    first(seen, [(state != "ok", Error, fail, fix)])
 }
 
 pub(super) fn tls(node: &Node) -> Judged {
     // A server that was built without TLS does not know the setting.
     let port = node.number("tls-port")?;
     only(port != 0)?;
-    let seen = format!("tls-port {port}");
-    if !node.in_cluster() || node.setting("tls-cluster")? != "no" {
-        return ok(seen);
-    }
-    let mut seen = format!("{seen} and tls-cluster no: traffic between nodes is not encrypted");
-    if node.server()?.0 == "Redis" && node.version()? < (7, 2) {
-        seen.push_str(", and TLS clients are redirected to ports without TLS");
-    }
+    let is_plain = node.in_cluster() && node.setting("tls-cluster")? == "no";
+    let redirects = node.server()?.0 == "Redis" && node.version()? < (7, 2);
+    let open = "tls-cluster no: traffic between nodes is not encrypted";
+    let astray = format!("{open}, and TLS clients are redirected to ports without TLS");
     // If it is set while the server runs, Redis 7.0 keeps announcing the old ports.
     let restart = act("on all nodes, and restart them: nodes with different values do not connect");
-    Warning.says(seen, [conf("tls-cluster yes"), restart].concat())
+    let fix = [conf("tls-cluster yes"), restart].concat();
+    let cases = [
+        (is_plain && redirects, Warning, astray.as_str(), fix.clone()),
+        (is_plain, Warning, open, fix),
+    ];
+    first(format!("tls-port {port}"), cases)
 }
 
 /// A replica that takes over judges leases by its own clock, and gives tokens by it.
@@ -221,27 +210,21 @@ pub(super) fn clock_replica(facts: &Facts, node: &Node) -> Judged {
         ahead_ms: own.ahead_ms - theirs.ahead_ms,
         inexact_ms: own.inexact_ms + theirs.inexact_ms,
     };
-    let seen = between.seen("its primary's");
     let lead = node.number("lock.max-token-lead-ms").unwrap_or(5000);
-    if -between.ahead_ms - between.inexact_ms > lead {
-        let seen = format!("{seen}: after a failover tokens may fall");
-        return Error.says(seen, in_step());
-    }
-    if between.is_beyond(MOST_BETWEEN_SERVERS) {
-        let seen =
-            format!("{seen}: after a failover leases end too early or too late by that much");
-        return Warning.says(seen, in_step());
-    }
-    ok(seen)
+    let falls = -between.ahead_ms - between.inexact_ms > lead;
+    let wrong = between.is_beyond(MOST_BETWEEN_SERVERS);
+    let leases = "after a failover leases end too early or too late by that much";
+    let cases = [
+        (falls, Error, "after a failover tokens may fall", in_step()),
+        (wrong, Warning, leases, in_step()),
+    ];
+    first(between.seen("its primary's"), cases)
 }
 
 pub(super) fn clock_here(node: &Node) -> Judged {
     let clock = node.clock.clone()?;
-    let seen = clock.seen("this machine's");
-    if clock.is_beyond(MOST_FROM_HERE) {
-        return Warning.says(seen, in_step());
-    }
-    ok(seen)
+    let case = (clock.is_beyond(MOST_FROM_HERE), Warning, "", in_step());
+    first(clock.seen("this machine's"), [case])
 }
 
 fn in_step() -> Vec<Fix> {

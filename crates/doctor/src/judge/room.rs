@@ -2,41 +2,39 @@
 
 use crate::facts::Node;
 use crate::finding::Severity::{Error, Warning};
-use crate::finding::{Fix, Judged, Seen, act, known, ok, only, run, set};
+use crate::finding::{Fix, Judged, Seen, act, first, known, ok, only, run, set};
 
 /// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
 const WAITER: i64 = 36_000;
 const MEGABYTE: i64 = 1 << 20;
 /// The open files that the server reserves for itself.
 const OWN_FILES: i64 = 32;
+/// The time over which a server counts.
+const SINCE: &str = "since the start (or the last CONFIG RESETSTAT)";
 
 pub(super) fn eviction(node: &Node) -> Judged {
     let policy = node.told("maxmemory_policy")?;
-    let seen = format!("maxmemory-policy {policy}");
-    if policy == "noeviction" {
-        return ok(seen);
-    }
+    let evicts = policy != "noeviction";
+    let is_limited = node.count("maxmemory")? != 0;
     let fix = set("maxmemory-policy", "noeviction");
-    let seen = format!("{seen}: locks have a TTL, and can be evicted");
-    if node.count("maxmemory")? != 0 {
-        return Error.says(seen, fix);
-    }
-    let seen = format!("{seen} as soon as maxmemory is set (it is 0 now)");
-    Warning.says(seen, fix)
+    let can = "locks have a TTL, and can be evicted";
+    let later = format!("{can} as soon as maxmemory is set (it is 0 now)");
+    let cases = [
+        (evicts && is_limited, Error, can, fix.clone()),
+        (evicts, Warning, &later, fix),
+    ];
+    first(format!("maxmemory-policy {policy}"), cases)
 }
 
 pub(super) fn evicted(node: &Node) -> Judged {
     let keys = node.count("evicted_keys")?;
-    let seen = format!("{keys} keys were evicted since the start (or the last CONFIG RESETSTAT)");
-    if keys == 0 {
-        return ok(seen);
-    }
     let keep = match node.told("maxmemory_policy")? {
         "noeviction" => Vec::new(),
         _ => set("maxmemory-policy", "noeviction"),
     };
     let fix = [keep, run("CONFIG RESETSTAT")].concat();
-    Warning.says(format!("{seen}, perhaps held locks"), fix)
+    let seen = format!("{keys} keys were evicted {SINCE}");
+    first(seen, [(keys > 0, Warning, "perhaps held locks", fix)])
 }
 
 pub(super) fn memory(node: &Node) -> Judged {
@@ -44,16 +42,14 @@ pub(super) fn memory(node: &Node) -> Judged {
     if most == 0 {
         return ok("maxmemory 0: no limit");
     }
-    let seen = format!("{} used of maxmemory {}", megabytes(used), megabytes(most));
     let more = set("maxmemory", half_more(used.max(most)));
-    if used >= most {
-        let seen = format!("{seen}: LOCK.ACQUIRE fails with OOM, re-entry included");
-        return Error.says(seen, more);
-    }
-    if is_nearly(used, most) {
-        return Warning.says(seen, more);
-    }
-    ok(seen)
+    let fails = "LOCK.ACQUIRE fails with OOM, re-entry included";
+    let cases = [
+        (used >= most, Error, fails, more.clone()),
+        (is_nearly(used, most), Warning, "", more),
+    ];
+    let seen = format!("{} used of maxmemory {}", megabytes(used), megabytes(most));
+    first(seen, cases)
 }
 
 pub(super) fn waiters_memory(node: &Node) -> Judged {
@@ -74,9 +70,6 @@ pub(super) fn waiters_memory(node: &Node) -> Judged {
         megabytes(limit),
         megabytes(left)
     );
-    if need <= left {
-        return ok(seen);
-    }
     // Half of what is left is for the locks, and all else.
     let fitting = waiting + left / 2 / WAITER;
     let fewer = set("lock.max-waiters-total", fitting);
@@ -86,7 +79,7 @@ pub(super) fn waiters_memory(node: &Node) -> Judged {
         _ if fitting < 100 => [more, fewer].concat(),
         _ => [fewer, more].concat(),
     };
-    Warning.says(seen, fix)
+    first(seen, [(need > left, Warning, "", fix)])
 }
 
 /// The memory that counts towards `maxmemory`.
@@ -114,32 +107,27 @@ pub(super) fn clients(node: &Node) -> Judged {
     only(most > 0)?;
     let here = node.count("connected_clients")?;
     let refused = node.count("rejected_connections")?;
-    let seen = format!("{here} connections of maxclients {most}");
     let fix = more_clients(most, 2 * most);
-    if is_nearly(here, most) {
-        return Error.says(seen, fix);
-    }
-    if refused == 0 {
-        return ok(seen);
-    }
-    let since = "since the start (or the last CONFIG RESETSTAT)";
-    let seen = format!("{seen}; {refused} were refused {since}");
-    Warning.says(seen, [fix, run("CONFIG RESETSTAT")].concat())
+    let were_refused = format!("{refused} were refused {SINCE}");
+    let reset = [fix.clone(), run("CONFIG RESETSTAT")].concat();
+    let cases = [
+        (is_nearly(here, most), Error, "", fix),
+        (refused > 0, Warning, were_refused.as_str(), reset),
+    ];
+    first(format!("{here} connections of maxclients {most}"), cases)
 }
 
 pub(super) fn waiters_connections(node: &Node) -> Judged {
     let total = node.number("lock.max-waiters-total")?;
     let most = node.count("maxclients")?;
     let may_wait = may_wait(node, total)?;
-    let seen =
-        format!("lock.max-waiters-total {total}, maxclients {most}: {may_wait} calls may wait");
-    if may_wait == total || !is_lowered(most) {
-        return ok(seen);
-    }
-    let seen = format!("{seen}; the limit of open files has lowered maxclients");
+    let is_short = may_wait != total && is_lowered(most);
     let fewer = set("lock.max-waiters-total", may_wait);
     let more = more_clients(most, total * 4 / 3 + OWN_FILES);
-    Warning.says(seen, [fewer, more].concat())
+    let lowered = "the limit of open files has lowered maxclients";
+    let seen =
+        format!("lock.max-waiters-total {total}, maxclients {most}, of which {may_wait} may wait");
+    first(seen, [(is_short, Warning, lowered, [fewer, more].concat())])
 }
 
 /// How many calls may wait where `lock.max-waiters-total` is `total`: on three quarters of the connections at
@@ -180,26 +168,25 @@ const QUEUES: [(&str, &str, &str, i64); 2] = [
 ];
 
 pub(super) fn queued(node: &Node) -> Judged {
-    let (mut found, mut fine) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
     for (name, field, what, highest) in QUEUES {
         let now = node.count(field)?;
         let most = known(node.number(name))?.unwrap_or(0);
-        let seen = format!("{now} {what}, of {name} {most}");
+        if most == 0 {
+            // Another check tells that nothing can queue.
+            continue;
+        }
         let look = act(
             "check whether the holder of the lock with the longest queue is alive: redis-lock-top locks",
         );
         let more = set(name, most.saturating_mul(2).min(highest));
         let fix = [look, more].concat();
-        if most == 0 {
-            // Another check tells that nothing can queue.
-        } else if now >= most {
-            let seen = format!("{seen}: further ones fail with MAXWAITERS");
-            found.extend(Error.says(seen, fix)?);
-        } else if is_nearly(now, most) {
-            found.extend(Warning.says(seen, fix)?);
-        } else {
-            fine.extend(ok(seen)?);
-        }
+        let fail = "further ones fail with MAXWAITERS";
+        let cases = [
+            (now >= most, Error, fail, fix.clone()),
+            (is_nearly(now, most), Warning, "", fix),
+        ];
+        found.extend(first(format!("{now} {what}, of {name} {most}"), cases)?);
     }
-    Ok(if found.is_empty() { fine } else { found })
+    Ok(found)
 }

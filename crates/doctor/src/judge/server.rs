@@ -3,7 +3,7 @@
 use super::settings;
 use crate::facts::{Facts, Node};
 use crate::finding::Severity::{Advice, Error, Fine, Warning};
-use crate::finding::{Fix, Judged, act, conf, known, ok, only, or_ok, run, set, shell};
+use crate::finding::{Fix, Judged, act, conf, first, known, ok, only, or_ok, run, set, shell};
 
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
@@ -35,19 +35,18 @@ pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
     let loaded = facts.nodes.iter().filter_map(|node| node.module().ok());
     let newest = loaded.map(|module| module.version).max();
     let (own, newest) = (module.version, newest.unwrap_or(module.version));
-    let (seen, latest) = (format!("version {}", written(own)), written(newest));
-    if own == newest {
-        return ok(format!("{seen}, the newest here"));
-    }
+    let latest = written(newest);
     let path = module.path.as_deref().unwrap_or(INSTALLED);
     let install = act(format!("install version {latest} at {path} and restart"));
     let fix = [install, conf(format!("loadmodule {path}"))].concat();
     let primary = facts.primary_of(node).and_then(Node::module);
-    if primary.is_ok_and(|theirs| theirs.version > own) {
-        let seen = format!("a replica with {seen}, its primary has a newer one");
-        return Error.says(seen, fix);
-    }
-    Warning.says(format!("{seen}, another server has {latest}"), fix)
+    let is_behind = primary.is_ok_and(|theirs| theirs.version > own);
+    let differs = format!("another server has {latest}");
+    let cases = [
+        (is_behind, Error, "its primary has a newer one", fix.clone()),
+        (own != newest, Warning, &differs, fix),
+    ];
+    first(format!("version {}", written(own)), cases)
 }
 
 pub(super) fn server(node: &Node) -> Judged {
@@ -58,12 +57,13 @@ pub(super) fn server(node: &Node) -> Judged {
         return Error.says(seen, act("upgrade to Redis 7.0 or later, or to Valkey"));
     }
     let line = format!("{name} {major}.{minor}");
-    let tested = if TESTED.contains(&line.as_str()) {
+    let one_of = |lines: &[&str]| lines.contains(&line.as_str());
+    let tested = if one_of(&TESTED) {
         "of a release line that the module is tested on"
     } else {
         "the module is tested on other versions"
     };
-    let crash = if CRASH_AT_LOADEX.contains(&line.as_str()) {
+    let crash = if one_of(&CRASH_AT_LOADEX) {
         "; MODULE LOADEX with an unknown setting crashes it"
     } else {
         ""
@@ -128,17 +128,15 @@ pub(super) fn files(node: &Node) -> Judged {
     let mut found = Vec::new();
     for (path, module) in &files.included {
         let line = format!("the line \"loadmodule {module}\" from {path}");
-        found.extend(if files.loads.contains(module) {
-            let seen = format!("{own} and {path}, which it includes, both load {module}");
-            Error.says(
-                format!("{seen}: the next start fails"),
-                act(format!("delete {line}")),
-            )?
-        } else {
-            let seen = format!("{path}, which {own} includes, loads {module}");
-            let seen = format!("{seen}: after a CONFIG REWRITE the server does not start");
-            Warning.says(seen, act(format!("move {line} to {own}")))?
-        });
+        let twice = format!("{own} and {path} both load it, and the next start fails");
+        let delete = act(format!("delete {line}"));
+        let rewrite = "after a CONFIG REWRITE the server does not start";
+        let cases = [
+            (files.loads.contains(module), Error, twice.as_str(), delete),
+            (true, Warning, rewrite, act(format!("move {line} to {own}"))),
+        ];
+        let seen = format!("{path}, which {own} includes, loads {module}");
+        found.extend(first(seen, cases)?);
     }
     or_ok(found, "no included file loads a module")
 }
@@ -147,47 +145,53 @@ pub(super) fn persistence(node: &Node) -> Judged {
     if node.count("aof_enabled")? == 1 {
         return settings::value(node, "appendfsync");
     }
+    let save = node.setting("save")?;
     let aof = set("appendonly", "yes");
-    match node.setting("save")? {
-        "" => Error.says(
-            "neither AOF nor save points: a crash or a restart loses every lock",
-            aof,
-        ),
-        save => {
-            let loses = "a crash loses everything since the last save";
-            Advice.says(format!("save points only ({save}): {loses}"), aof)
-        }
-    }
+    let every = "a crash or a restart loses every lock";
+    let since = "a crash loses everything since the last save";
+    let cases = [
+        (save.is_empty(), Error, every, aof.clone()),
+        (true, Advice, since, aof),
+    ];
+    let seen = match save {
+        "" => "neither AOF nor save points".to_owned(),
+        save => format!("save points only ({save})"),
+    };
+    first(seen, cases)
 }
 
 pub(super) fn save(node: &Node) -> Judged {
-    if node.told("rdb_last_bgsave_status")? == "ok" {
-        return ok("the last background save succeeded");
-    }
+    let status = node.told("rdb_last_bgsave_status")?;
     let folder = node.setting("dir").unwrap_or("its folder");
     let look = shell(format!("ls -ld {folder}; df -h {folder}"));
     let fix = [look, run("BGSAVE")].concat();
-    let seen = format!("the last background save failed (in {folder})");
     let name = "stop-writes-on-bgsave-error";
-    if !node.setting("save")?.is_empty() && node.setting(name)? == "yes" {
-        let seen = format!("{seen}: every write fails with MISCONF, renewals included");
-        return Error.says(seen, [fix, set(name, "no")].concat());
-    }
-    Warning.says(seen, fix)
+    let failed = status != "ok";
+    let stops = failed && !node.setting("save")?.is_empty() && node.setting(name)? == "yes";
+    let refused = "every write fails with MISCONF, renewals included";
+    let allow = [fix.clone(), set(name, "no")].concat();
+    let cases = [
+        (stops, Error, refused, allow),
+        (failed, Warning, "it failed", fix),
+    ];
+    let seen = format!("the status of the last background save is {status} (in {folder})");
+    first(seen, cases)
 }
 
 pub(super) fn aof(node: &Node) -> Judged {
     only(node.count("aof_enabled")? == 1)?;
+    let (write, rewrite) = ("aof_last_write_status", "aof_last_bgrewrite_status");
+    let failed = |field| Ok(node.told(field)? != "ok");
     let folder = node.setting("dir").unwrap_or("its folder");
     let look = shell(format!("df -h {folder}; dmesg | tail"));
-    if node.told("aof_last_write_status")? != "ok" {
-        let seen = "the last write of the AOF failed: every write fails with MISCONF";
-        let room = act("free disk space: the server retries automatically");
-        return Error.says(seen, [look, room].concat());
-    }
-    if node.told("aof_last_bgrewrite_status")? != "ok" {
-        let seen = "the last rewrite of the AOF failed: the file grows";
-        return Warning.says(seen, [look, run("BGREWRITEAOF")].concat());
-    }
-    ok("the AOF is written")
+    let room = act("free disk space: the server retries automatically");
+    let room = [look.clone(), room].concat();
+    let again = [look, run("BGREWRITEAOF")].concat();
+    let refused = "its last write failed, and every write fails with MISCONF";
+    let grows = "its last rewrite failed, and the file grows";
+    let cases = [
+        (failed(write)?, Error, refused, room),
+        (failed(rewrite)?, Warning, grows, again),
+    ];
+    first(format!("the AOF in {folder}"), cases)
 }

@@ -2,7 +2,7 @@
 
 use crate::facts::{Facts, Node};
 use crate::finding::Severity::{Advice, Fine, Warning};
-use crate::finding::{Judged, Severity, act, known, ok, or_ok, run, set};
+use crate::finding::{Fix, Judged, Seen, Severity, act, first, known, ok, or_ok, run, set};
 use Bad::{Above, Below, Is};
 
 /// The shortest lease in a session: a stall of that length ends it.
@@ -106,45 +106,37 @@ pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
     or_ok(found, "the lock.* settings are those of its primary")
 }
 
-/// The stalls that took as long as a lease, as text.
-fn stalls(seen: &[(String, u64)], took: &str) -> Option<String> {
-    let long = seen.iter().filter(|(_, ms)| *ms >= LONGEST_STALL);
-    let long: Vec<_> = long
-        .map(|(name, ms)| format!("{name}{took} {ms} ms"))
-        .collect();
-    (!long.is_empty()).then(|| format!("stalls: {}", long.join(", ")))
+/// Tells of the stalls that took as long as a lease; else of the setting without which they would not be known.
+fn stalls(node: &Node, seen: &Seen<Vec<(String, u64)>>, setting: &str, fix: Vec<Fix>) -> Judged {
+    let seen = seen.as_ref().map_err(Clone::clone)?.iter();
+    let long = seen.filter(|(_, ms)| *ms >= LONGEST_STALL);
+    let long: Vec<_> = long.map(|(name, ms)| format!("{name} {ms} ms")).collect();
+    if long.is_empty() {
+        return value(node, setting);
+    }
+    Warning.says(format!("stalls: {}", long.join(", ")), fix)
 }
 
 pub(super) fn slow_commands(node: &Node) -> Judged {
-    let slow = node.slow.as_ref().map_err(Clone::clone)?;
-    let Some(seen) = stalls(slow, " took") else {
-        return value(node, "slowlog-log-slower-than");
-    };
     let elsewhere = act("run such commands on a replica, or in smaller steps");
     let fix = [run("SLOWLOG GET 128"), elsewhere, run("SLOWLOG RESET")];
-    Warning.says(seen, fix.concat())
+    stalls(node, &node.slow, "slowlog-log-slower-than", fix.concat())
 }
 
 pub(super) fn latency(node: &Node) -> Judged {
-    let spikes = node.spikes.as_ref().map_err(Clone::clone)?;
-    match stalls(spikes, "") {
-        Some(seen) => Warning.says(seen, [run("LATENCY DOCTOR"), run("LATENCY RESET")].concat()),
-        None => value(node, "latency-monitor-threshold"),
-    }
+    let fix = [run("LATENCY DOCTOR"), run("LATENCY RESET")].concat();
+    stalls(node, &node.spikes, "latency-monitor-threshold", fix)
 }
 
 pub(super) fn scripts(node: &Node) -> Judged {
     let name = "busy-reply-threshold";
     let threshold = node.number(name)?;
     let lease = known(node.number("lock.default-lease-ms"))?.unwrap_or(30_000);
-    let seen = format!("{name} {threshold}");
-    if (1..lease).contains(&threshold) {
-        return ok(seen);
-    }
-    let killed = match threshold {
-        ..=0 => "never be killed".to_owned(),
-        _ => format!("be killed only after leases of {lease} ms have expired"),
-    };
-    let seen = format!("{seen}: a script that does not end can {killed}");
-    Warning.says(seen, set(name, 5000))
+    let never = "a script that does not end can never be killed";
+    let late = format!("a script can be killed only after leases of {lease} ms have expired");
+    let cases = [
+        (threshold <= 0, Warning, never, set(name, 5000)),
+        (threshold >= lease, Warning, late.as_str(), set(name, 5000)),
+    ];
+    first(format!("{name} {threshold}"), cases)
 }

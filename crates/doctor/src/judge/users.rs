@@ -2,23 +2,15 @@
 
 use crate::facts::{Facts, Node, Session, User};
 use crate::finding::Severity::{Error, Fine, Warning};
-use crate::finding::{Fix, Judged, act, conf, ok, only, or_ok, run, set};
+use crate::finding::{Fix, Judged, Seen, act, conf, first, ok, only, or_ok, run, set};
 use crate::sessions::REPORTED;
-use crate::users::{NEEDED, OF_USE};
+use crate::users::{NEEDED, OF_SESSIONS, OF_USE, OPEN, Right};
 use redis_lock_tool::{State, words};
 
 /// The rule of docs/operations/users.md for programs, but for the name.
 pub(super) const RULE: &str = "on >secret resetkeys ~lock:* resetchannels -@all +@connection -@dangerous \
     +lock.acquire +lock.release +lock.renew +lock.fence +lock.info +info +cluster|slots +cluster|nodes \
     +cluster|info +cluster|myid";
-
-/// A user that may open sessions needs these, too.
-const OPEN: &str = "LOCK.SESSION|OPEN";
-const OF_SESSIONS: [&str; 3] = [
-    "LOCK.SESSION|POLL",
-    "LOCK.SESSION|GRANTS",
-    "LOCK.SESSION|CLOSE",
-];
 
 pub(super) fn open(node: &Node) -> Judged {
     if !node.open.clone()? {
@@ -37,55 +29,55 @@ pub(super) fn open(node: &Node) -> Judged {
 pub(super) fn rights(node: &Node) -> Judged {
     node.module()?;
     let users = node.users.as_ref().map_err(Clone::clone)?;
-    let mut found = Vec::new();
-    for user in users {
-        found.extend(of_user(user)?);
-    }
-    let names: Vec<_> = users.iter().map(|user| user.name.as_str()).collect();
-    let able = "every user who may acquire locks may also release and renew them";
-    or_ok(found, format!("{able}: {}", names.join(", ")))
+    let found = users
+        .iter()
+        .map(of_user)
+        .collect::<Seen<Vec<_>>>()?
+        .concat();
+    or_ok(found, "no user may acquire locks")
 }
 
-/// Nothing, where a user may do what it takes.
 fn of_user(user: &User) -> Judged {
     let name = &user.name;
     let grant = |rights: &str| run(format!("ACL SETUSER {name} {rights}"));
-    if !user.exists {
-        return Error.says(format!("there is no user {name} here"), grant(RULE));
-    }
-    if !user.enabled {
-        return Error.says(format!("the user {name} is off"), grant("on"));
-    }
     // The commands that it may not run, and the rule that allows them.
-    let lacks = |wanted: &[&str]| {
-        let denied = wanted
-            .iter()
-            .filter(|command| user.denied.contains(**command));
-        let denied: Vec<_> = denied.copied().collect();
+    let lacks = |wanted: &[Right]| {
+        let wanted = wanted.iter().map(|(command, _)| *command);
+        let denied: Vec<_> = wanted
+            .filter(|command| user.denied.contains(*command))
+            .collect();
         let rule = format!("+{}", denied.join(" +").to_lowercase());
-        (!denied.is_empty()).then(|| (denied.join(", "), grant(&rule)))
+        (!denied.is_empty(), denied.join(", "), grant(&rule))
     };
-    if let Some((denied, fix)) = lacks(&NEEDED) {
-        return Error.says(format!("the user {name} may not run {denied}"), fix);
-    }
-    if let (true, Some(key)) = (user.named, &user.key_denied) {
-        let fix = [grant(&format!("~{key}")), grant("~lock:*")].concat();
-        let seen = format!("the user {name} has no access to the key {key}");
-        return Error.says(seen, fix);
-    }
-    if let (false, Some((denied, fix))) = (user.denied.contains(OPEN), lacks(&OF_SESSIONS)) {
-        let seen = format!("the user {name} may open sessions, but not run {denied}");
-        return Error.says(seen, fix);
-    }
-    let (true, Some((denied, fix))) = (user.named, lacks(&OF_USE)) else {
-        return Ok(vec![]);
-    };
-    let seen = format!(
-        "the user {name} may acquire locks, but not run {denied}: as it should be, unless a program looks at locks \
+    let (is_unable, needed, allow) = lacks(&NEEDED);
+    let needed = format!("it may not run {needed}");
+    let key = user.key_denied.as_deref().unwrap_or_default();
+    let no_key = format!("it has no access to the key {key}");
+    let keys = [grant(&format!("~{key}")), grant("~lock:*")].concat();
+    let (is_half, polls, allow_polls) = lacks(&OF_SESSIONS);
+    let polls = format!("it may open sessions, but not run {polls}");
+    let opens = !user.denied.contains(OPEN.0);
+    let (may_want, more, allow_more) = lacks(&[&[OPEN], &OF_SESSIONS[..], &OF_USE].concat());
+    let more = format!(
+        "it may acquire locks, but not run {more}: as it should be, unless a program looks at locks \
          (LOCK.INFO, LOCK.HOLDERS, INFO), fences in scripts (LOCK.FENCE), frees locks by force (DEL), \
          waits for replicas (WAIT) or uses sessions (LOCK.SESSION)"
     );
-    Fine.says(seen, fix)
+    let cases = [
+        (!user.exists, Error, "there is none here", grant(RULE)),
+        (!user.enabled, Error, "it is off", grant("on")),
+        (is_unable, Error, &needed, allow),
+        (user.named && !key.is_empty(), Error, &no_key, keys),
+        (opens && is_half, Error, &polls, allow_polls),
+        (user.named && may_want, Fine, &more, allow_more),
+        (
+            true,
+            Fine,
+            "it may acquire, renew and release locks",
+            vec![],
+        ),
+    ];
+    first(format!("the user {name}"), cases)
 }
 
 /// Users are not replicated: whoever may take locks on the primary must be known where it hands over.
@@ -169,6 +161,6 @@ fn of_session(node: &Node, session: &Session) -> String {
 
 impl User {
     fn may_acquire(&self) -> bool {
-        self.exists && self.enabled && !self.denied.contains(NEEDED[0])
+        self.exists && self.enabled && !self.denied.contains(NEEDED[0].0)
     }
 }

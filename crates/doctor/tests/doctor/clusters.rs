@@ -1,7 +1,7 @@
 //! A cluster, from any of its nodes.
 
-use crate::support::{Doctor, Finding, healthy, sound};
-use testbed::{Cluster, Expect, cmd, eventually, module};
+use crate::support::{Doctor, Finding, sound};
+use testbed::{Cluster, eventually};
 
 fn on_all(cluster: &Cluster, finding: &Finding) {
     for node in cluster.nodes().iter().filter(|node| node.is_up()) {
@@ -43,39 +43,4 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
         on_all(&cluster, &finding);
     }
     eventually(|| doctor.looks().exit == 0, "all to be fine");
-}
-
-#[test]
-fn a_node_that_tells_of_locks_when_it_is_cut_off_and_needs_commands() {
-    let node = |command: &str| {
-        healthy()
-            .config("cluster-enabled", "yes")
-            .config("cluster-allow-reads-when-down", "yes")
-            .config("rename-command", &format!("{command} OTHER"))
-            .start()
-    };
-    for command in ["CONFIG", "CLUSTER"] {
-        let server = node(command);
-        let finding = Doctor::of(&server).one("commands", "warning");
-        finding.says(command);
-    }
-    let server = node("WAIT");
-    let doctor = Doctor::of(&server);
-    doctor.one("cluster-reads", "warning").run_first(&server);
-    doctor.gone("cluster-reads");
-}
-
-#[test]
-fn a_node_without_the_module() {
-    let cluster = Cluster::start_with(2, 0, |builder| {
-        let builder = builder.without_module();
-        builder.config("enable-module-command", "yes")
-    });
-    let path = module::path().display().to_string();
-    cmd!(cluster.node(0).connection(), "MODULE", "LOAD", path).okay();
-    let doctor = Doctor::of(cluster.node(0));
-    let finding = doctor.one("module", "error");
-    assert_eq!(finding.servers(), [cluster.address(1)]);
-    finding.run_first(cluster.node(1));
-    doctor.gone("module");
 }

@@ -28,31 +28,13 @@ fn a_frozen_and_a_detached_program_with_their_locks() {
     let found = || doctor.looks().bad("programs");
     eventually(|| found().len() == 2, "both to be found");
     let found = found();
-    for (session, parts) in [
-        (
-            frozen,
-            [
-                "program frozen",
-                "passed over",
-                "holds 1 (lock:a)",
-                "waits for 0",
-            ],
-        ),
-        (
-            detached,
-            [
-                "program gone",
-                "not renewed",
-                "holds 0",
-                "waits for 1 (lock:a)",
-            ],
-        ),
+    for (session, state, locks) in [
+        (frozen, "passed over", "holds 1 (lock:a), waits for 0"),
+        (detached, "not renewed", "holds 0, waits for 1 (lock:a)"),
     ] {
         let own = |one: &&Finding| one.seen().contains(&session.to_string());
-        let finding = found.iter().find(own).expect("a finding");
-        for part in parts {
-            finding.clone().says(part);
-        }
+        let finding = found.iter().find(own).expect("a finding").clone();
+        let finding = finding.says(state).says(locks);
         assert!(!finding.seen().contains("Its user"), "{finding:?}");
         finding.run_all(&server);
     }

@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::register::Sql;
 use crate::tally::Tally;
-use history::{History, Mode, Moment, Register, Report, Violation};
+use history::{History, Mode, Moment, Register, Report, Span, Violation};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::fmt::Display;
@@ -66,6 +66,14 @@ impl Run {
     /// Microseconds since it began.
     pub(crate) fn now(&self) -> Moment {
         clock::now() - self.origin
+    }
+
+    /// From then until now.
+    pub(crate) fn since(&self, from: Moment) -> Span {
+        Span {
+            from,
+            to: self.now(),
+        }
     }
 
     /// Whether it is time to end.

@@ -61,11 +61,7 @@ impl<'a> All<'a> {
 
     /// Whether the call can have closed a cycle.
     fn closes(&self, call: &Call) -> bool {
-        let span = Span {
-            from: call.sent,
-            to: call.ended,
-        };
-        self.leads_back(&call.owner, &call.key, span, &mut BTreeSet::new())
+        self.leads_back(&call.owner, &call.key, Span::of(call), &mut BTreeSet::new())
     }
 
     /// Whether a way leads from this lock to the caller, at one moment of the span.
@@ -90,11 +86,7 @@ impl<'a> All<'a> {
             }
             let waits = self.waits.get(owner).map_or(&[][..], Vec::as_slice);
             let found = waits.iter().any(|wait| {
-                let waited = Span {
-                    from: wait.sent,
-                    to: wait.ended,
-                };
-                common(span, waited)
+                common(span, Span::of(wait))
                     .is_some_and(|span| self.leads_back(caller, &wait.key, span, passed))
             });
             if found {

@@ -96,6 +96,14 @@ impl<'a> Story<'a> {
 }
 
 impl Span {
+    /// The moments of a call.
+    pub(crate) fn of(call: &Call) -> Self {
+        Self {
+            from: call.sent,
+            to: call.ended,
+        }
+    }
+
     /// Whether some moment between `from` and `to` is in it.
     pub(crate) fn overlaps(&self, from: Moment, to: Moment) -> bool {
         self.from <= to && self.to >= from

@@ -67,9 +67,6 @@ fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settin
     }
     let stage = Stage::new(&language.program, sound, settings.is_long);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.play)(&stage)));
-    for figure in stage.reports() {
-        println!("{}, {}: {figure}", language.name, scenario.name);
-    }
     match played {
         // Notes of the meantime come before those that follow from them.
         Ok(played) => match (stage.judge_notes(), played) {

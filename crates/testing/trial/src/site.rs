@@ -88,12 +88,28 @@ impl Site {
         self.address.clone()
     }
 
+    /// A lock that no worker holds, until it is given back.
+    pub(crate) fn take(&self, key: &str) {
+        cmd!(
+            self.server().connection(),
+            "LOCK.ACQUIRE",
+            key,
+            DRIVER,
+            "PX",
+            60_000
+        )
+        .grant();
+    }
+
+    /// Its first waiter gets it.
+    pub(crate) fn give_back(&self, key: &str) {
+        cmd!(self.server().connection(), "LOCK.RELEASE", key, DRIVER).int();
+    }
+
     /// The one server.
     pub(crate) fn server(&self) -> MutexGuard<'_, Server> {
         match &*self.servers {
-            Servers::One(server) => server
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
+            Servers::One(server) => locked(server),
             _ => panic!("it has several servers"),
         }
     }
@@ -101,9 +117,7 @@ impl Site {
     /// The cluster.
     pub(crate) fn nodes(&self) -> MutexGuard<'_, Cluster> {
         match &*self.servers {
-            Servers::Cluster(cluster) => cluster
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
+            Servers::Cluster(cluster) => locked(cluster),
             _ => panic!("it is no cluster"),
         }
     }
@@ -111,9 +125,7 @@ impl Site {
     /// The servers behind Sentinels.
     pub(crate) fn guarded(&self) -> MutexGuard<'_, Sentinels> {
         match &*self.servers {
-            Servers::Sentinels(all) => all
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
+            Servers::Sentinels(all) => locked(all),
             _ => panic!("it has no Sentinels"),
         }
     }
@@ -201,6 +213,13 @@ impl Site {
             }
         }
     }
+}
+
+/// Also after a scenario has panicked over its servers.
+fn locked<T>(servers: &Mutex<T>) -> MutexGuard<'_, T> {
+    servers
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn url(port: u16) -> String {

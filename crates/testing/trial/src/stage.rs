@@ -8,8 +8,8 @@ use crate::worker::Worker;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The lease of a lock for which nothing else is said.
@@ -30,8 +30,6 @@ pub(crate) struct Stage {
     ledger: Shared,
     workers: AtomicUsize,
     is_long: bool,
-    /// Figures, for whoever reads the output.
-    reports: Mutex<Vec<String>>,
     has_ended: AtomicBool,
 }
 
@@ -43,7 +41,6 @@ impl Stage {
             ledger: Arc::new(Ledger::default()),
             workers: AtomicUsize::new(0),
             is_long,
-            reports: Mutex::default(),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -51,19 +48,6 @@ impl Stage {
     /// One number in the short form, another in the long one.
     pub(crate) fn count(&self, short: usize, long: usize) -> usize {
         if self.is_long { long } else { short }
-    }
-
-    pub(crate) fn is_long(&self) -> bool {
-        self.is_long
-    }
-
-    /// Has a figure printed.
-    pub(crate) fn report(&self, figure: String) {
-        self.reports.lock().expect("the figures").push(figure);
-    }
-
-    pub(crate) fn reports(&self) -> Vec<String> {
-        self.reports.lock().expect("the figures").clone()
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {

@@ -15,8 +15,10 @@ use crate::site::Site;
 use call::{Desk, Kind};
 use process::Process;
 use serde_json::{Value, json};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -162,17 +164,50 @@ impl Worker {
 
     /// Whether the client says, having asked the server, that it holds a lock.
     pub(crate) fn check(&self, grant: &Grant) -> Verdict<bool> {
+        Ok(self.ask_to_check(grant)?.is_ok())
+    }
+
+    /// A check, which says that the lock is held, or what it says instead.
+    fn ask_to_check(&self, grant: &Grant) -> Verdict<Result<(), Answer>> {
         let request = json!({ "do": "check", "grant": grant.number.1 });
-        let held = match self.call(request, Kind::Other, Some(REPLY)).answer()? {
+        let answer = self.call(request, Kind::Other, Some(REPLY)).answer()?;
+        let is_held = match &answer {
             Answer::Ok(value) => {
                 value["held"].as_bool().or(value["ok"]["held"].as_bool()) == Some(true)
             }
             Answer::Error { .. } | Answer::Grant(_) => false,
         };
-        if held {
-            self.ledger.said_to_be_held(grant.number);
+        if !is_held {
+            return Ok(Err(answer));
         }
-        Ok(held)
+        self.ledger.said_to_be_held(grant.number);
+        Ok(Ok(()))
+    }
+
+    /// Several checks of a lock are under way all the time while this is done, and each says that it is held.
+    pub(crate) fn holds_throughout(
+        &self,
+        grant: &Grant,
+        when: &str,
+        work: impl FnOnce(),
+    ) -> Verdict {
+        const AT_ONCE: usize = 4;
+        let is_over = AtomicBool::new(false);
+        let check_until_over = || {
+            while !is_over.load(SeqCst) {
+                self.still_holds(grant, when)?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let checks: [_; AT_ONCE] = std::array::from_fn(|_| scope.spawn(check_until_over));
+            let worked = catch_unwind(AssertUnwindSafe(work));
+            is_over.store(true, SeqCst);
+            let mut checks = checks.into_iter().map(|it| it.join().expect("a check"));
+            let checked = checks.try_for_each(|checked| checked);
+            worked.map_err(|panic| Failure::from_panic(panic.as_ref()))?;
+            checked
+        })
     }
 
     /// Freezes.
@@ -233,8 +268,10 @@ impl Worker {
     /// It holds a lock, by its own word and by a check.
     pub(crate) fn still_holds(&self, grant: &Grant, when: &str) -> Verdict {
         self.holds(grant)?;
-        ensure!(self.check(grant)?, "{} is lost {when}", grant.key);
-        Ok(())
+        match self.ask_to_check(grant)? {
+            Ok(()) => Ok(()),
+            Err(answer) => Err(format!("{} is lost {when}: {answer}", grant.key).into()),
+        }
     }
 
     /// A check says that it holds a lock no more.

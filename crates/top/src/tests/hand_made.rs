@@ -1,18 +1,14 @@
 //! Snapshots made by hand.
 
 use super::Screen;
-use crate::snapshot::{Held, Hot, Id, Lock, Server, Snapshot, What};
+use crate::snapshot::{Held, Id, Lock, Server, Snapshot, What};
 use redis_lock_tool::{Program, Waiter, lines};
 
 pub(super) const HERE: &str = "here:1";
 
-pub(super) fn id(what: What) -> Id {
-    let server = HERE.to_owned();
-    Id { server, what }
-}
-
 pub(super) fn lock_id(key: &str) -> Id {
-    id(What::Lock(key.into()))
+    let (server, what) = (HERE.to_owned(), What::Lock(key.into()));
+    Id { server, what }
 }
 
 pub(super) fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
@@ -51,18 +47,11 @@ pub(super) fn program(session: i64, name: &str, client_id: i64) -> Program {
 }
 
 pub(super) fn snapshot(locks: &[Lock]) -> Snapshot {
-    let hot = Hot {
-        key: b"stock".to_vec(),
-        waits: 3,
-        total_wait_ms: 90_000,
-        ..Hot::default()
-    };
     let server = Server {
         address: HERE.to_owned(),
-        info: lines("redis_version:7.0.15\nlock_last_token:9\nlock_held:2\nlock_grants:10"),
+        info: lines("redis_version:7.0.15"),
         searched: true,
         locks: locks.to_vec(),
-        hot: vec![hot],
         ..Server::default()
     };
     Snapshot::of(vec![server])

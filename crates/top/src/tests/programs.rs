@@ -1,11 +1,11 @@
 //! Programs in the view, and the list of all held locks.
 
 use super::Screen;
-use super::hand_made::{self, HERE, id, lock, lock_id, snapshot, waiter};
+use super::hand_made::{self, HERE, lock, lock_id, snapshot, waiter};
 use super::servers::source_as;
 use crate::locks;
-use crate::order::{Action, Order, Update};
-use crate::snapshot::{Claim, Found, What};
+use crate::order::{Action, Update};
+use crate::snapshot::Found;
 use crate::table::Panel;
 use crate::view::Mode;
 use crate::{By, Listing};
@@ -38,12 +38,13 @@ fn a_queued_call_is_shown_with_its_program_and_not_killed() {
         .each_ref()
         .map(|call| screen.view.now.is_queued(HERE, call));
     assert_eq!(queued, [true, true, true, false, true]);
-    let found = Update::Found(lock_id("orders"), Found::Queue(None, calls.into()));
-    screen.apply(found.clone());
+    let found =
+        |calls: &[Waiter]| Update::Found(lock_id("orders"), Found::Queue(None, calls.into()));
+    screen.apply(found(&calls));
     screen.press(KeyCode::Down);
     screen.shows(["checkout", "queued", " 6 ", " 30 ", " 77 "]);
-    // The second call stays chosen, whatever else that connection polls for.
-    screen.apply(found);
+    // The second call stays chosen when the first one has left.
+    screen.apply(found(&calls[1..]));
     screen.type_in("k");
     assert!(matches!(screen.view.mode, Mode::Details(_)));
     screen.shows(["LOCK.RELEASE … b ALL"]);
@@ -72,31 +73,17 @@ fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
         "here:1: billing is frozen: holds 1, waits for 1",
         " polls ",
     ]);
-    screen.type_in("/froz");
-    screen.press(KeyCode::Enter);
-    screen.press(KeyCode::Enter);
-    let billing = id(What::Program(8));
-    assert_eq!(screen.order, Some(Order::look(&billing)));
-    let claim = |key: &str, waited_ms| Claim {
-        key: key.into(),
-        waited_ms,
-        ..Claim::default()
-    };
-    let claims = vec![claim("orders", None), claim("stock", Some(2100))];
-    screen.apply(Update::Found(billing, Found::Claims(claims)));
-    screen.shows(["holds orders", "waits stock", "2.1s"]);
-    screen.type_in("kn");
-    assert!(matches!(screen.view.mode, Mode::Details(_)));
-    screen.type_in("k");
-    screen.shows(["End session 8 of billing"]);
-    screen.type_in("y");
-    assert_eq!(screen.action(), Some(&Action::End(8)));
-    // From the table, too, and not on other tables.
-    screen.press(KeyCode::Esc);
-    screen.type_in("k");
-    assert!(matches!(screen.view.mode, Mode::Confirm(..)));
-    screen.type_in("n1ku");
-    assert_eq!(screen.view.mode, Mode::Tables);
+    // Only programs are ended here, and no locks on the other tables.
+    for (keys, ordered) in [
+        ("kn", None),
+        ("u", None),
+        ("ky", Some(Action::End(9))),
+        ("1k", None),
+    ] {
+        screen.type_in(keys);
+        assert_eq!(screen.action(), ordered.as_ref(), "{keys}");
+        assert_eq!(screen.view.mode, Mode::Tables);
+    }
 }
 
 fn open(c: &mut impl Talk, name: &str) -> i64 {

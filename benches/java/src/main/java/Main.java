@@ -8,13 +8,8 @@ import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 
 /**
- * Contenders that take a lock, hold it, give it back and rest, over and over, until their turn is over. Arguments: the
- * server's port, the way of locking (client, commands, baton, rlock, rfair; for shares client-, commands- or redisson-
- * with threads, calls or permits), the locks' key, how many contenders for how many locks, how many milliseconds each
- * holds a lock, and then rests, and the lease.
- *
- * <p>It says "ready" when it is connected. Each line of input is the seconds of a turn, answered by a line of JSON.
- * So whoever drives several such programs can let them take short turns, and can measure the server around each.
+ * Contenders for locks on one server, as benches/src/contenders/mod.rs describes them. The ways of locking are client,
+ * commands, baton, rlock, rfair; for shares client-, commands- or redisson- with threads, calls or permits.
  */
 public final class Main {
     private final String way;
@@ -78,7 +73,7 @@ public final class Main {
     private final class Contender extends Thread {
         private final int number;
         private long errors;
-        /** When it asked, had the grant, and sent the release, over and over. */
+        /** Of each grant: when it asked, had the grant, and sent the release. */
         private final LongStream.Builder times = LongStream.builder();
         /** Of each grant, whether it had the lock alone. */
         private final LongStream.Builder alone = LongStream.builder();

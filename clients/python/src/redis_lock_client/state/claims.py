@@ -70,13 +70,17 @@ class Claim:
         self.joined = 0.0  # no POLL counts up to this one: it was sent before the grant, or its lease, was known
         self.reason = ""  # of the loss
         self.doubt = ""  # another cluster node may have the grant: the reason of its loss if not
-        self.asking = False  # that node takes it only after ASKING
         self.cut_at = FAR  # when its maximum time is over
 
     @property
     def needs_session(self) -> bool:
         """Whether the call names a session."""
         return self.terms.wait != 0 or not self.fixed
+
+    @property
+    def ends_at(self) -> float:
+        """When the grant ends by time."""
+        return min(self.cut_at, self.sure) if self.fixed and self.handed_over else self.cut_at
 
     def asks_until(self, reply: float) -> float:
         """When asking without a reply ends. It has at least a reply timeout."""
@@ -104,13 +108,10 @@ class Claim:
         """Changes the grant."""
         return ("LOCK.RENEW", *self.name, *words, "TOKEN", self.token)
 
-    def release_words(self) -> Command:
-        """The options of the user's own release. It alone names the session, so that the server reports no loss."""
-        return ("HOLDS", self.holds, *(("SESSION", self.session) if self.session else ()), "TOKEN", self.token)
-
     def release_command(self) -> Command:
-        """The user's own release."""
-        return ("LOCK.RELEASE", *self.name, *self.release_words())
+        """The user's own release. It alone names the session, so that the server reports no loss."""
+        session = ("SESSION", self.session) if self.session else ()
+        return ("LOCK.RELEASE", *self.name, "HOLDS", self.holds, *session, "TOKEN", self.token)
 
     def cancel_command(self) -> Command:
         """Makes sure that the owner neither holds the lock nor waits for it."""

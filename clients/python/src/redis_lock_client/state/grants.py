@@ -36,10 +36,8 @@ class Grants:
         self.waits: dict[Name, Claim] = {}  # in the order of asking
         self.grants: dict[Name, Claim] = {}  # that the session renews, or will
         self.fixed: dict[Name, Claim] = {}  # grants without a session
-        self.timed: set[Claim] = set()  # grants that end by time
-        self.next_end = FAR  # of those
-        self.releases: list[Command] = []  # to send at once, until they are answered
-        self.unfinished: dict[Release, Command] = {}  # that the loop repeats, and their options
+        self.next_end = FAR  # when a grant ends by time
+        self.unfinished: dict[Release, Command] = {}  # that the loop repeats
         self.leaves: list[Release] = []  # grants that this client takes out of the session, until their `taken`
         self.calls: dict[int, Name] = {}  # calls under way
         self.last_call = 0
@@ -74,27 +72,27 @@ class Grants:
             task.owner = ""
         return task.owner
 
-    def finish_later(self, name: Name, token: int = 0, words: Command = ()) -> None:
-        """The loop sends this release until it is answered. Without words it is not the user's own: it ends all holds of
-        this token; without a token, it cancels a wait too."""
-        self.unfinished[name[0], name[1], token] = words or ("ALL", "TOKEN", token) if token else ("ALL",)
+    def finish_later(self, name: Name, token: int = 0, command: Command = ()) -> None:
+        """The loop sends this release until it is answered. Without a command it is not the user's own: it ends all
+        holds of this token; without a token, it cancels a wait too."""
+        of_token = ("TOKEN", token) if token else ()
+        self.unfinished[name[0], name[1], token] = command or ("LOCK.RELEASE", *name, "ALL", *of_token)
 
-    def finished(self, release: Release, reply: object) -> None:
+    def finished(self, release: Release, command: Command, _: float, reply: object) -> None:
         """Applies the reply to an unfinished release."""
-        if isinstance(reply, Fault):
+        if self.unfinished.get(release) is not command:
+            return
+        if isinstance(reply, Fault) and reply.word != "MOVED":  # there, no session renews the grant
             if reply.passing:
                 return
             self.leaving = self.leaving or bool(release[2]) and not reply.gone
         self.unfinished.pop(release, None)
 
-    def unavailable(self, key: str, fault: Optional[Fault]) -> LockError:
-        """The error of a call whose time is over. It names the server."""
-        fault = fault or Fault("no answer in time")
-        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
-
     def error(self, key: str, fault: Fault) -> LockError:
-        """The error of a call that got this as its last reply."""
-        return self.unavailable(key, fault) if fault.passing else fault.error(key)
+        """The error of a call that got this as its last reply. It names the server, if the call's time is over."""
+        if not fault.passing:
+            return fault.error(key)
+        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
 
     # Waits.
 
@@ -113,7 +111,7 @@ class Grants:
         or until the claim has changed. Raises if the acquire has failed."""
         phase = wait.phase
         if phase is OVER:
-            raise wait.failure or made(LockMisuse, wait.key, "it was given up")
+            raise wait.failure or made(LockMisuse, wait.key, "its caller has stopped waiting for the lock")
         if phase is LOST or phase is RELEASED:
             self.require_held(wait)
         if phase is HELD and self.remaining(wait) > 0:
@@ -127,7 +125,7 @@ class Grants:
         if self.at >= end:
             if phase is IN_LINE and wait.session == self.session:
                 raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
-            raise self.unavailable(wait.key, wait.cause)
+            raise self.error(wait.key, wait.cause or Fault("no answer in time"))
         if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
             return end - self.at
         wait.open += 1
@@ -149,6 +147,7 @@ class Grants:
                 self.finish_later(wait.name, reply[0])
         elif fault and fault.passing:
             wait.cause = fault
+            self.outside = self.outside or wait.phase is IN_LINE  # a place in an earlier session is asked for again
             if fault.word == "NOSESSION":
                 wait.no_session = session
             if fault.word == "MOVED" and wait.phase is IN_LINE and wait.session != self.session:
@@ -230,7 +229,7 @@ class Grants:
 
     def remaining(self, claim: Claim) -> float:
         """For how long nobody else has the lock, by the clock alone."""
-        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD and not claim.doubt else 0.0
+        return max(0.0, self.sure(claim) - self.at) if claim.phase is HELD else 0.0
 
     def require_held(self, claim: Claim) -> None:
         """Raises if the grant has ended."""
@@ -256,7 +255,6 @@ class Grants:
         for claims in (self.waits, self.grants, self.fixed):
             if claims.get(claim.name) is claim:
                 del claims[claim.name]
-        self.timed.discard(claim)
         claim.phase = phase
 
     def lose(self, claim: Claim, reason: str) -> None:
@@ -302,8 +300,11 @@ class Grants:
             is_done = what is RELEASE and not claim.holds and was_open and claim.token not in self.losses
             return None if is_done else self.gone(claim, fault)
         if what in ENDS:
-            if fault and what is RELEASE and not claim.holds:
-                self._release_later(claim, fault)
+            if fault and what is RELEASE and not claim.holds:  # between others a re-entry may have come
+                if fault.passing:
+                    self.finish_later(claim.name, claim.token, claim.release_command())
+                elif claim.session and claim.session == self.session:
+                    self.leaving = True  # the server would go on to renew the grant
             return self.error(claim.key, fault) if fault else None
         try:
             self.require_held(claim)
@@ -317,18 +318,10 @@ class Grants:
             return self.error(claim.key, fault)
         return self._renewed(claim, what, sent, reply)
 
-    def _release_later(self, claim: Claim, fault: Fault) -> None:
-        """The release of the last hold failed. (That of an inner one is not repeated: a re-entry may have come
-        between.)"""
-        if fault.passing:
-            self.finish_later(claim.name, claim.token, claim.release_words())
-        elif claim.session and claim.session == self.session:
-            self.leaving = True  # the server would go on to renew the grant
-
     def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):
             if what is LEAVE and reply[0] != claim.token:
-                return self.unavailable(claim.key, Fault("it was granted twice"))
+                return self.error(claim.key, Fault("it was granted twice"))
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])
@@ -337,7 +330,7 @@ class Grants:
         if what is LEAVE:
             self.grants.pop(claim.name, None)
             self.fixed[claim.name] = claim
-            claim.session, claim.sure, claim.handed_over = 0, sent + claim.lease, True
+            claim.session, claim.sure, claim.handed_over, claim.doubt = 0, sent + claim.lease, True, ""
         claim.holds += what is ENTER
         return None
 
@@ -346,24 +339,21 @@ class Grants:
     def time(self, claim: Claim, max_hold: Optional[float]) -> bool:
         """A grant was handed over, or gets another longest time from now on. Returns whether it ends before the others."""
         claim.cut_at = FAR if max_hold is None else self.at + max_hold
-        if claim.phase is HELD:
-            self.timed.add(claim)
-        first, self.next_end = self.next_end, min(self.next_end, self.ends_at(claim))
+        first, self.next_end = self.next_end, min(self.next_end, claim.ends_at)
         return self.next_end < first
 
-    def ends_at(self, claim: Claim) -> float:
-        """When a grant ends by time."""
-        return min(claim.cut_at, claim.sure) if claim.fixed else claim.cut_at
-
-    def ripe(self) -> None:
-        """Ends the grants whose time is over."""
-        for claim in [it for it in self.timed if self.ends_at(it) <= self.at]:
-            if claim.cut_at > self.at:
+    def ripe(self) -> list[Claim]:
+        """Ends the grants whose time is over. Returns those to release at once."""
+        self.next_end, over = FAR, []
+        for claim in [*self.grants.values(), *self.fixed.values()]:
+            if claim.ends_at > self.at:
+                self.next_end = min(self.next_end, claim.ends_at)
+            elif claim.cut_at > self.at:
                 self.lose(claim, "expired")
-                continue
-            claim.holds = 0
-            self.releases.append(claim.release_command())
-            if claim.session:  # else its lease ends it
-                self.finish_later(claim.name, claim.token, claim.release_words())
-            self.lose(claim, "its maximum time is over")
-        self.next_end = min(map(self.ends_at, self.timed), default=FAR)
+            else:
+                claim.holds = 0
+                if claim.session:  # else its lease ends it
+                    self.finish_later(claim.name, claim.token, claim.release_command())
+                self.lose(claim, "its maximum time is over")
+                over.append(claim)
+        return over

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Optional
 
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
-from .grants import Ask, Grants, Release
+from .grants import Ask, Grants
 
 # A command of the loop, and what its reply, to a sending at this time, changes.
 Due = tuple[Command, Callable[[float, Any], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
+MOVED = "moved to another node, and gone"
 
 
 class Plan(NamedTuple):
@@ -51,8 +52,11 @@ class State(Grants):
 
     def plan(self) -> Plan:
         """What the loop sends next: an OPEN, the calls that are due, or a POLL."""
-        if self.leaving:
-            self._leave()
+        if self.leaving:  # so that a grant whose release was refused is not renewed forever
+            self.leaving = False
+            if self.session:
+                self.left[self.session] = self.at
+                self.ended()
         if not self.session:
             self.polls_next = False
             return Plan(self.reply, [(self.open_command, self.opened)])
@@ -71,13 +75,6 @@ class State(Grants):
             claim.sure = self.sure(claim)
         self.session, self.sures, self.leaves = 0, [], []
 
-    def _leave(self) -> None:
-        """Leaves a session with a grant whose release was refused, so that the grant is not renewed forever."""
-        if self.session:
-            self.left[self.session] = self.at
-            self.ended()
-        self.leaving = False
-
     # The calls that are due before a POLL.
 
     def due(self) -> list[Due]:
@@ -87,17 +84,16 @@ class State(Grants):
         if self.outside:
             self.outside = False
             for claim in self.grants.values():
-                if claim.session != session:
-                    if claim.asking:
-                        due.append((("ASKING",), lambda *_: None))
+                if claim.session != session and not claim.doubt:
                     apply = partial(self._moved, claim, session, claim.joined)
                     due.append((claim.renew_command("SESSION", session), apply))
             for wait in self.waits.values():
                 if wait.phase is IN_LINE and wait.session != session and wait.end > self.at:
                     wait.open += 1
                     ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
-                    due.append((ask.command, partial(self._queued, wait, ask)))
-        due += self._releases()
+                    due.append((ask.command, partial(self.answer, wait, ask)))
+        for release, command in self.unfinished.items():
+            due.append((command, partial(self.finished, release, command)))
         if self.excess is not None and self.at > self.excess + self.lease:
             due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
         for old, since in self.left.items():
@@ -106,37 +102,16 @@ class State(Grants):
         return due
 
     def _moved(self, claim: Claim, session: int, joined: float, sent: float, reply: object) -> None:
-        if self.grants.get(claim.name) is not claim:
+        if self.grants.get(claim.name) is not claim or claim.doubt:
             return
         if isinstance(reply, list):
-            if joined == claim.joined < FAR:  # its lease is not shortened meanwhile
-                claim.sure, claim.joined = max(self.sure(claim), sent + reply[3] / 1000), self.polls
-            claim.session, claim.doubt, claim.asking = session, "", False
+            self.stands(claim, session, joined, sent, reply)
         elif isinstance(reply, Fault) and reply.gone:
             self.gone(claim, reply)
         elif isinstance(reply, Fault) and reply.word in ("MOVED", "ASK"):
-            claim.cause = reply
             self.relocate(claim)
         else:
             self.outside = True
-
-    def _queued(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
-        self.answer(wait, ask, sent, reply)
-        self.outside = self.outside or isinstance(reply, Fault)
-
-    def _releases(self) -> Iterable[Due]:
-        for release, words in self.unfinished.items():
-            command = ("LOCK.RELEASE", *release[:2], *words)
-            yield command, partial(self._finished, release, words, command)
-
-    def _finished(self, release: Release, words: Command, command: Command, _: float, reply: object) -> None:
-        if self.unfinished.get(release) is not words:
-            return
-        if isinstance(reply, Fault) and reply.word == "MOVED":
-            del self.unfinished[release]
-            self.releases.append(command)  # on another node
-        else:
-            self.finished(release, reply)
 
     def _listed(self, called_before: set[Name], _: float, reply: object) -> None:
         """Releases the grants of the session that nobody knows."""
@@ -170,13 +145,10 @@ class State(Grants):
         """Applies the reply to the POLL with this number."""
         parts = fields(reply)
         till = sent + (parts["sure-ms"] / 1000 if parts["sure-ms"] >= 0 else self.lease)
-        strays: dict[Release, None] = {}  # the grants of waits that were given up
         for number, kind, key, owner, detail, *more in parts["events"]:
             if number > self.seen:  # else it was answered before
                 self.seen = number
-                self._event(kind, (key, owner), detail, more, till, strays)
-        for key, owner, token in strays:
-            self.finish_later((key, owner), token)
+                self._event(kind, (key, owner), detail, more, till)
         while self.sures and self.sures[-1][1] <= till:
             self.sures.pop()
         self.sures.append((poll, till))
@@ -188,32 +160,31 @@ class State(Grants):
         self.tries.clear()
         self._silent(sent)
 
-    def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float,
-               strays: dict[Release, None]) -> None:
+    def _event(self, kind: str, name: Name, detail: Any, more: list[Any], till: float) -> None:
         grant = (*name, detail)
         leaves = grant in self.leaves  # by this client
         if leaves and kind == "taken" and more[0] == 0:
             self.leaves.remove(grant)
         elif kind == "granted":
             if not leaves and not self.granted(name, detail, self.session, till) and name not in self.calls.values():
-                strays[name[0], name[1], detail] = None
+                self.finish_later(name, detail)  # its wait was given up
         elif kind == "ended":
             if name in self.waits:
                 self._ended(self.waits[name], detail)
         elif kind in ("lost", "taken"):
             claim = self.find(name)
-            is_held = claim is not None and claim.token == detail
-            if claim and is_held and claim.fixed and kind == "taken" and more[0] == 0:
+            if claim and claim.token != detail:
+                claim = None
+            if claim and claim.fixed and kind == "taken" and more[0] == 0:
                 return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
+            self.unfinished.pop(grant, None)
+            if claim and self.is_cluster and reason == "deleted":
+                self.relocate(claim, reason)
+                return  # no loss yet: a reply may show that its slot has moved
             if self.calls:
                 self.losses[detail] = reason, self.last_call
-            strays.pop((*name, detail), None)
-            if not claim or not is_held or claim.doubt:
-                return
-            if self.is_cluster and reason == "deleted":
-                self.relocate(claim, reason)
-            else:
+            if claim and not claim.doubt:
                 self.lose(claim, reason)
 
     def _ended(self, wait: Claim, why: str) -> None:
@@ -254,10 +225,12 @@ class State(Grants):
             return
         self.soonest = FAR
         for claim in list(self.grants.values()):
+            if claim.doubt:
+                continue  # it is looked for
             till = self.sure(claim)
             if till < since:
                 self.finish_later(claim.name, claim.token)
-                self.lose(claim, claim.doubt or "silence")
+                self.lose(claim, "silence")
                 continue
             self.soonest = min(self.soonest, till)
             if not claim.handed_over:
@@ -281,32 +254,50 @@ class State(Grants):
         """The grants of the session and the places in line."""
         return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
 
-    def relocate(self, claim: Claim, reason: str = "moved to another node, and gone") -> None:
-        """Makes the program ask for a claim again, because another node of the cluster may have its key now. A grant is
-        unsure until that node has answered; this is the reason of its loss if it is gone there."""
+    def relocate(self, claim: Claim, reason: str = MOVED) -> None:
+        """Makes the program look for a claim, because another node of the cluster may have its key now. A grant is in
+        doubt until `found`; this is the reason of its loss if it is gone."""
         if self.waits.get(claim.name) is claim:
             self.set(claim, ASKED)
-        elif self.grants.get(claim.name) is claim:
-            claim.sure = self.sure(claim)
-            claim.doubt, claim.session, self.outside = claim.doubt or reason, 0, True
+        elif self.grants.get(claim.name) is claim and not claim.doubt:
+            claim.sure = self.sure(claim) if reason is MOVED else min(self.sure(claim), self.at)
+            claim.doubt, claim.session = reason, 0
             self.changed.append(claim)
 
-    def move(self, claim: Claim, to: State) -> bool:
-        """Hands a grant, or a wait that has no place, to the state of another node. Returns false if it stays."""
-        if self.grants.get(claim.name) is claim:
+    def found(self, claim: Claim, to: State, joined: float, sent: float, reply: object) -> None:
+        """Applies the last reply to the RENEW by which a grant was looked for, from the node of this state. Of a grant
+        that was reported lost nothing but a renewal shows that it stands."""
+        if self.grants.get(claim.name) is not claim or not claim.doubt:
+            return
+        if isinstance(reply, list):
             del self.grants[claim.name]
             to.grants[claim.name] = claim
-            to.soonest, to.outside = min(to.soonest, claim.sure), True
-            if claim in self.timed:
-                self.timed.discard(claim)
-                to.timed.add(claim)
-                to.next_end = min(to.next_end, to.ends_at(claim))
-        elif claim.phase is ASKED and self.waits.get(claim.name) is claim:
-            del self.waits[claim.name]
-            to.waits[claim.name] = claim
-            if claim.open:
-                self.finish_later(claim.name)
+            to.losses.pop(claim.token, None)  # reported there after the grant had left
+            to.stands(claim, 0, joined, sent, reply)
+        elif isinstance(reply, Fault) and reply.gone:
+            self.gone(claim, reply)
+            return
+        elif claim.doubt is not MOVED:
+            self.lose(claim, claim.doubt)
+            return
         else:
-            return False  # it has ended, or has been granted
-        claim.session, claim.open, claim.no_session = 0, 0, -1
+            to = self
+        claim.doubt, to.outside, to.soonest = "", True, min(to.soonest, claim.sure)
+        self.changed.append(claim)
+
+    def stands(self, claim: Claim, session: int, joined: float, sent: float, reply: list[Any]) -> None:
+        """Applies the grant in the reply to the client's own RENEW."""
+        if joined == claim.joined < FAR:  # its lease is not shortened meanwhile
+            claim.sure, claim.joined = max(self.sure(claim), sent + reply[3] / 1000), self.polls
+        claim.session = session
+
+    def move(self, wait: Claim, to: State) -> bool:
+        """Hands a wait that has no place to the state of another node. Returns false if it stays."""
+        if wait.phase is not ASKED or self.waits.get(wait.name) is not wait:
+            return False
+        del self.waits[wait.name]
+        to.waits[wait.name] = wait
+        if wait.open:
+            self.finish_later(wait.name)
+        wait.open, wait.no_session = 0, -1
         return True

@@ -167,10 +167,7 @@ fn line<'a>(story: &Story<'a>, acquire: &Call) -> Vec<&'a Call> {
 /// Whether a call of a program that may be away is in line: after a stall the server first reads what had reached it,
 /// and until then nobody passes such a call.
 fn is_held_up(story: &Story<'_>, acquire: &Call, line: &[&Call]) -> bool {
-    let span = Span {
-        from: acquire.sent,
-        to: acquire.ended,
-    };
+    let span = Span::of(acquire);
     let mut sessions = line.iter().filter_map(|call| call.session);
     sessions.any(|session| !is_present(story.polls, session.id, span))
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{ms, wait_for};
-use crate::site::{DRIVER, Site};
+use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage};
 use crate::worker::{Call, Worker};
 use testbed::{Expect, cmd};
@@ -22,9 +22,9 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     let used = worker.acquire("used").of(UNUSED).granted()?;
     worker.release(&used).ok()?;
     let held = worker.acquire("held").granted()?;
-    for wait in waits(&worker, "before", IDLE, &old)? {
-        wait.let_in();
-        worker.release(&wait.call.granted()?).ok()?;
+    for (key, wait) in waits(&worker, "before", IDLE, &old)? {
+        old.give_back(&key);
+        worker.release(&wait.granted()?).ok()?;
     }
     replicate(&old, &new)?;
     cmd!(new.server().connection(), "REPLICAOF", "NO", "ONE").okay();
@@ -34,9 +34,9 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     // Calls go over the user's own pool, which leads to both now: only the token protects. A replica serves nobody, and nobody stays with it.
     let port = new.server().port();
     cmd!(old.server().connection(), "REPLICAOF", "127.0.0.1", port).okay();
-    for wait in waits(&worker, "after", IDLE + 2, &new)? {
-        wait.let_in();
-        worker.release(&wait.call.granted()?).ok()?;
+    for (key, wait) in waits(&worker, "after", IDLE + 2, &new)? {
+        new.give_back(&key);
+        worker.release(&wait.granted()?).ok()?;
     }
     // Nor does a session without grants, whose connection the server leaves open.
     let acquire = worker.acquire("used").of(UNUSED).wait(ms(3000));
@@ -46,30 +46,14 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     stage.end(&new, &[&worker], LEASE)
 }
 
-/// A call that waits.
-struct Wait<'a> {
-    key: String,
-    call: Call,
-    site: &'a Site,
-}
-
-impl Wait<'_> {
-    /// Gives the lock back for which it waits.
-    fn let_in(&self) {
-        let mut server = self.site.server().connection();
-        cmd!(server, "LOCK.RELEASE", &self.key, DRIVER).int();
-    }
-}
-
 /// So many calls that wait, each for a lock that is held on this server.
-fn waits<'a>(worker: &Worker, name: &str, count: usize, site: &'a Site) -> Verdict<Vec<Wait<'a>>> {
+fn waits(worker: &Worker, name: &str, count: usize, site: &Site) -> Verdict<Vec<(String, Call)>> {
     let wait = |number| {
         let key = format!("{name}-{number}");
-        let mut server = site.server().connection();
-        cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
+        site.take(&key);
         let call = worker.acquire(&key).wait(ms(20_000)).ask();
         site.until_waiting(&key, 1)?;
-        Ok(Wait { key, call, site })
+        Ok((key, call))
     };
     (0..count).map(wait).collect()
 }

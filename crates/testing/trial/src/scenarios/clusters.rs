@@ -4,7 +4,8 @@ use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
 use crate::site::{Site, own_group};
 use crate::stage::{LEASE, Stage, silence};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 use testbed::{Cluster, Expect, Sentinels, cluster, cmd};
 
 /// The primary is killed, and what it held is with its successor.
@@ -50,7 +51,11 @@ fn key_at(site: &Site, node: usize) -> String {
     names.find(serves).expect("a key for each node")
 }
 
-/// A slot moves, with the lock in it and the call that waits for it.
+/// The time for checks beside each step of a move.
+const BESIDE: Duration = ms(200);
+
+/// A slot moves, with the lock in it and the call that waits for it. Checks of the lock are under way all the time: the old
+/// node reports the key as deleted when it is carried, which is no loss.
 pub(super) fn slot_move(stage: &Stage) -> Verdict {
     let site = three_nodes();
     let worker = stage.worker(&site)?;
@@ -60,13 +65,22 @@ pub(super) fn slot_move(stage: &Stage) -> Verdict {
     let other = worker.acquire(&stays).lease(lease).granted()?;
     let in_line = worker.acquire(&moved).lease(lease).wait(ms(20_000)).ask();
     site.until_waiting(&moved, 1)?;
-    site.nodes().move_slot(cluster::slot(&moved), 0, 1);
+    let slot = cluster::slot(&moved);
+    worker.holds_throughout(&held, "while its slot moves", || {
+        let nodes = site.nodes();
+        nodes.begin_move(slot, 0, 1);
+        thread::sleep(BESIDE);
+        nodes.carry_keys(slot, 0, 1);
+        thread::sleep(BESIDE);
+        nodes.end_move(slot, 0, 1);
+        thread::sleep(BESIDE);
+    })?;
     let waits = wait_for(ms(5000), || site.until_waiting(&moved, 1).ok());
     ensure!(
         waits.is_some(),
         "the waiting call has not lined up with the new node"
     );
-    std::thread::sleep(lease + ms(200)); // renewed by the new node
+    thread::sleep(lease + ms(200)); // renewed by the new node
     stage.agree(&site)?;
     for grant in [&held, &other] {
         worker.still_holds(grant, "with a slot that moved")?;

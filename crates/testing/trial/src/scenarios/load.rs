@@ -41,9 +41,6 @@ fn in_turn<T>(
 pub(super) fn many_held(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let count = stage.count(1000, 10_000);
-    if stage.is_long() {
-        tell_cost(stage, &worker, count)?;
-    }
     let keep = ms(15_000);
     let acquire = |number| worker.acquire(&format!("held-{number}")).keep(keep).ask();
     let held = in_turn(count, acquire, |call| call.granted())?;
@@ -62,23 +59,6 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     give_back(&worker, &held)?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], LEASE)
-}
-
-/// The part of a core that a client takes while it holds so many locks, with the usual times, and does nothing else.
-/// It first comes to rest: a Java compiler works for some seconds on what ten thousand acquires have made hot.
-fn tell_cost(stage: &Stage, worker: &Worker, count: usize) -> Verdict {
-    let acquire = |number| {
-        let acquire = worker.acquire(&format!("idle-{number}"));
-        acquire.lease(ms(10_000)).keep(ms(30_000)).ask()
-    };
-    let held = in_turn(count, acquire, |call| call.granted())?;
-    thread::sleep(ms(5_000));
-    let (begun, before) = (Instant::now(), worker.usage().cpu);
-    thread::sleep(ms(20_000));
-    let used = worker.usage().cpu.saturating_sub(before);
-    let part = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
-    stage.report(format!("{part:.2} % of a core holds {count} locks"));
-    give_back(worker, &held)
 }
 
 fn give_back(worker: &Worker, held: &[Grant]) -> Verdict {

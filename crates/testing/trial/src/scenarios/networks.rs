@@ -2,7 +2,7 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, lateness, ms};
-use crate::site::{DRIVER, Site};
+use crate::site::Site;
 use crate::stage::{LEASE, Stage, silence};
 use std::time::Instant;
 use testbed::{Expect, Fault, Proxy, cmd};
@@ -64,14 +64,13 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
 /// nothing is held.
 pub(super) fn forgotten(stage: &Stage) -> Verdict {
     let site = Site::start();
-    let mut server = site.server().connection();
     let (proxy, outside) = site.behind_proxy();
     let workers = [stage.worker(&outside)?, stage.worker(&outside)?];
     let held = workers[0].acquire("held").granted()?;
     let mut waits = Vec::new();
     for (number, worker) in workers.iter().enumerate() {
         let key = format!("awaited-{number}");
-        cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
+        site.take(&key);
         waits.push(worker.acquire(&key).wait(ms(30_000)).ask());
         site.until_waiting(&key, 1)?;
     }
@@ -79,7 +78,7 @@ pub(super) fn forgotten(stage: &Stage) -> Verdict {
     let begun = Instant::now();
     for number in 0..waits.len() {
         // It goes to a connection that is dead.
-        cmd!(server, "LOCK.RELEASE", format!("awaited-{number}"), DRIVER).int();
+        site.give_back(&format!("awaited-{number}"));
     }
     for (worker, wait) in workers.iter().zip(&waits) {
         worker.release(&wait.granted()?).ok()?;

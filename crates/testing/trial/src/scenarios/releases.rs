@@ -2,9 +2,9 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{AT_ONCE, MARGIN, RELEASE, REPLY, ms};
-use crate::site::{DRIVER, Site};
+use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage};
-use testbed::{Expect, Fault, cmd, run};
+use testbed::{Expect, Fault, run};
 
 const RELEASED: &str = "released";
 const TAKEN: &str = "taken";
@@ -44,7 +44,7 @@ pub(super) fn refused(stage: &Stage) -> Verdict {
     let mut server = site.server().connection();
     let held = worker.acquire("held").granted()?;
     let released = worker.acquire(RELEASED).granted()?;
-    cmd!(server, "LOCK.ACQUIRE", TAKEN, DRIVER, "PX", 60_000).grant();
+    site.take(TAKEN);
     let wait = worker.acquire(TAKEN).wait(ms(30_000)).ask();
     site.until_waiting(TAKEN, 1)?;
     run(&mut server, "ACL SETUSER default -lock.release").okay();
@@ -59,7 +59,7 @@ pub(super) fn refused(stage: &Stage) -> Verdict {
     site.until_free(&[RELEASED.to_owned()], limit, "its release was refused")?;
     run(&mut server, "ACL SETUSER default +lock.release").okay();
     worker.still_holds(&held, "with the session of another")?;
-    cmd!(server, "LOCK.RELEASE", TAKEN, DRIVER).int();
+    site.give_back(TAKEN);
     worker.release(&wait.granted()?).ok()?;
     worker.works(RELEASED, ms(1000))?;
     worker.release(&held).ok()?;

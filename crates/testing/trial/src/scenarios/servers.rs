@@ -2,12 +2,11 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, ms};
-use crate::site::{DRIVER, Site};
+use crate::site::Site;
 use crate::stage::{LEASE, Stage, silence};
 use crate::worker::Worker;
 use std::thread;
 use std::time::Instant;
-use testbed::{Expect, cmd};
 
 /// Hangs for less than a lease: nothing is lost.
 pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
@@ -42,15 +41,7 @@ pub(super) fn hung_long(stage: &Stage) -> Verdict {
     let lease = ms(1000);
     let acquire = |key: &str| worker.acquire(key).lease(lease);
     let (held, released) = (acquire("held").granted()?, acquire("released").granted()?);
-    cmd!(
-        site.server().connection(),
-        "LOCK.ACQUIRE",
-        "taken",
-        DRIVER,
-        "PX",
-        60_000
-    )
-    .grant();
+    site.take("taken");
     let in_line = acquire("taken").wait(ms(20_000)).ask();
     site.until_waiting("taken", 1)?;
     site.server().signal("STOP");
@@ -61,7 +52,7 @@ pub(super) fn hung_long(stage: &Stage) -> Verdict {
     worker.works("held", ms(3000))?;
     stage.agree_within(&site, lease + MARGIN)?;
     in_line.is_pending()?;
-    cmd!(site.server().connection(), "LOCK.RELEASE", "taken", DRIVER).int();
+    site.give_back("taken");
     in_line.granted()?;
     stage.end(&site, &[&worker], lease)
 }

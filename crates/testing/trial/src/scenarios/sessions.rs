@@ -2,7 +2,7 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
-use crate::site::{DRIVER, Site};
+use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage};
 use crate::worker::{Call, Worker};
 use std::thread;
@@ -13,16 +13,6 @@ const TAKEN: &str = "taken";
 const WAIT: Duration = ms(30_000);
 /// A program is not passed over before its last reply is so old.
 const AWAY: Duration = ms(1000);
-
-/// Nobody but the driver holds this lock.
-fn take(site: &Site) {
-    let mut server = site.server().connection();
-    cmd!(server, "LOCK.ACQUIRE", TAKEN, DRIVER, "PX", 60_000).grant();
-}
-
-fn give_back(site: &Site) {
-    cmd!(site.server().connection(), "LOCK.RELEASE", TAKEN, DRIVER).int();
-}
 
 /// So many calls wait for the driver's lock, of the workers in turn.
 fn in_line<'w>(
@@ -91,7 +81,7 @@ pub(super) fn poll_cut(stage: &Stage) -> Verdict {
     let (site, one) = stage.pair()?;
     let two = stage.worker(&site)?;
     let held = one.acquire("held").granted()?;
-    take(&site);
+    site.take(TAKEN);
     let calls = in_line(&site, [&one, &two], (6, LEASE))?;
     let before = ids(&site);
     for _ in 0..stage.count(3, 20) {
@@ -103,7 +93,7 @@ pub(super) fn poll_cut(stage: &Stage) -> Verdict {
         until_polled(&site, &clients)?;
     }
     ensure!(ids(&site) == before, "a session ended with its connection");
-    give_back(&site);
+    site.give_back(TAKEN);
     served_in_order(&calls)?;
     one.still_holds(&held, "with the polling connection")?;
     stage.end(&site, &[&one, &two], LEASE)
@@ -117,7 +107,7 @@ pub(super) fn poll_taken_over(stage: &Stage) -> Verdict {
         one.acquire("held").granted()?,
         one.acquire("deleted").granted()?,
     );
-    take(&site);
+    site.take(TAKEN);
     let calls = in_line(&site, [&one, &two], (4, LEASE))?;
     // A client with a session for each lock ends that of a lost one.
     let lost = Some(site.session_of("deleted")).filter(|it| *it != site.session_of("held"));
@@ -134,7 +124,7 @@ pub(super) fn poll_taken_over(stage: &Stage) -> Verdict {
     until_polled(&site, &[thief_id])?;
     one.loses(&deleted, begun, TOLD + MARGIN)?;
     ensure!(others().eq(before), "a session ended with its connection");
-    give_back(&site);
+    site.give_back(TAKEN);
     served_in_order(&calls)?;
     one.still_holds(&held, "when another connection polled")?;
     stage.end(&site, &[&one, &two], LEASE)
@@ -147,7 +137,7 @@ pub(super) fn poll_silent(stage: &Stage) -> Verdict {
     let worker = stage.worker(&outside)?;
     let held = worker.acquire("held").granted()?;
     let deleted = worker.acquire("deleted").granted()?;
-    take(&site);
+    site.take(TAKEN);
     let wait = worker.acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 1)?;
     // The reply is overdue after a third of the lease and a reply's time. It is found then, and answered again.
@@ -164,7 +154,7 @@ pub(super) fn poll_silent(stage: &Stage) -> Verdict {
     worker.loses(&deleted, begun, limit)?;
     lose_reply()?;
     let begun = Instant::now();
-    give_back(&site);
+    site.give_back(TAKEN);
     let granted = wait.granted()?;
     ensure!(
         begun.elapsed() <= limit + crate::limits::lateness(begun),
@@ -182,7 +172,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
     let (lease, keep) = (ms(12_000), ms(1000));
     let acquire = |key: &str| worker.acquire(key).lease(lease).keep(keep);
     let held = acquire("held").granted()?;
-    take(&site);
+    site.take(TAKEN);
     let wait = acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 1)?;
     let before = ids(&site);
@@ -200,7 +190,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
     });
     worker.holds(&held)?;
     ensure!(moved.is_some(), "the grant is in no new session");
-    give_back(&site);
+    site.give_back(TAKEN);
     worker.release(&wait.granted()?).ok()?;
     worker.still_holds(&held, "with its session")?;
     worker.release(&held).ok()?;
@@ -211,7 +201,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
 pub(super) fn killed(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let held = worker.acquire("held").granted()?;
-    take(&site);
+    site.take(TAKEN);
     let wait = worker.acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 1)?;
     let begun = Instant::now();
@@ -221,7 +211,7 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     worker.loses(&held, begun, TOLD + MARGIN)?;
     worker.no_longer_holds(&held)?;
     site.until_waiting(TAKEN, 1)?;
-    give_back(&site);
+    site.give_back(TAKEN);
     worker.release(&wait.granted()?).ok()?;
     worker.works("held", ms(1000))?;
     stage.agree(&site)?;
@@ -234,7 +224,7 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     let two = stage.worker(&site)?;
     let lease = ms(10_000);
     let held = one.acquire("held").lease(lease).granted()?;
-    take(&site);
+    site.take(TAKEN);
     let calls = in_line(&site, [&one, &two], (stage.count(20, 200), lease))?;
     site.server().signal("STOP");
     let begun = Instant::now();
@@ -247,7 +237,7 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
     two.works("again", ms(3000))?;
     site.until_waiting(TAKEN, calls.len())?;
     until_there(&site)?;
-    give_back(&site);
+    site.give_back(TAKEN);
     served_in_order(&calls)?;
     one.still_holds(&held, "while the server stalls for less than a lease")?;
     one.release(&held).ok()?;
@@ -258,11 +248,11 @@ pub(super) fn stall_order(stage: &Stage) -> Verdict {
 pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
     let (site, one) = stage.pair()?;
     let two = stage.worker(&site)?;
-    take(&site);
+    site.take(TAKEN);
     let calls = in_line(&site, [&one, &two], (2, LEASE))?;
     one.freeze();
     thread::sleep(LEASE / 3 + AWAY + SEEN); // its last POLL, and until it is passed over
-    give_back(&site);
+    site.give_back(TAKEN);
     let begun = Instant::now();
     let granted = calls[1].1.granted();
     let took = begun.elapsed();

@@ -265,24 +265,23 @@ impl Call {
 
     /// The answer, which must come within the call's limit.
     pub(crate) fn answer(&self) -> Verdict<Answer> {
-        // How late it was is judged where it is read.
-        let limit = self.limit.unwrap_or(GRACE) + MARGIN + GRACE;
-        self.answer_within(limit + lateness(self.sent))
+        Ok(self.took()?.1)
     }
 
-    /// The answer, for which so long is waited; for a call without a limit of its own.
-    pub(crate) fn answer_within(&self, limit: Duration) -> Verdict<Answer> {
+    /// The same, and how long after the call it came.
+    pub(crate) fn took(&self) -> Verdict<(Duration, Answer)> {
+        // How late it was is judged where it is read.
+        let limit = self.limit.unwrap_or(GRACE) + MARGIN + GRACE + lateness(self.sent);
+        let what = &self.what;
         match self.answers.recv_timeout(limit) {
-            Ok((_, answer)) => Ok(answer),
-            Err(RecvTimeoutError::Timeout) => Err(Failure::Wrong(format!(
-                "{} has no answer after {:.1?}",
-                self.what,
-                self.sent.elapsed()
-            ))),
-            Err(RecvTimeoutError::Disconnected) => Err(Failure::Wrong(format!(
-                "{} has no answer: the worker has ended",
-                self.what
-            ))),
+            Ok((at, answer)) => Ok((at - self.sent, answer)),
+            Err(RecvTimeoutError::Timeout) => {
+                let waited = self.sent.elapsed();
+                Err(format!("{what} has no answer after {waited:.1?}").into())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(format!("{what} has no answer: the worker has ended").into())
+            }
         }
     }
 
@@ -316,18 +315,6 @@ impl Call {
     /// It must have been done.
     pub(crate) fn ok(&self) -> Verdict {
         self.answer()?.ok().map_err(|why| why.of(&self.what))
-    }
-
-    /// When the answer came after the call was sent.
-    pub(crate) fn took(&self) -> Verdict<(Duration, Answer)> {
-        let limit = self.limit.unwrap_or(GRACE) + MARGIN + GRACE;
-        match self.answers.recv_timeout(limit) {
-            Ok((at, answer)) => Ok((at - self.sent, answer)),
-            Err(_) => Err(Failure::Wrong(format!(
-                "{} has no answer after {limit:.1?}",
-                self.what
-            ))),
-        }
     }
 }
 

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 /// How many lines of standard error are kept.
 const LAST_LINES: usize = 12;
@@ -27,8 +26,6 @@ pub(super) struct Process {
 pub(crate) struct Usage {
     pub(crate) memory_kb: u64,
     pub(crate) threads: usize,
-    /// Processor time, of the user and the system, since the start.
-    pub(crate) cpu: Duration,
 }
 
 impl Process {
@@ -104,7 +101,6 @@ impl Process {
                 resident.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
             sum.memory_kb += number.unwrap_or_default();
             sum.threads += fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-            sum.cpu += cpu_of(pid);
         }
         sum
     }
@@ -137,13 +133,6 @@ fn stat_of(pid: u32) -> String {
     stat.rsplit_once(") ")
         .map(|(_, rest)| rest.to_owned())
         .unwrap_or_default()
-}
-
-fn cpu_of(pid: u32) -> Duration {
-    let stat = stat_of(pid);
-    let times = stat.split(' ').skip(11).take(2); // of the user, and of the system
-    let ticks: u64 = times.filter_map(|text| text.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }
 
 impl Drop for Process {

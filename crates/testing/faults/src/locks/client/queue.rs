@@ -5,7 +5,7 @@ use super::ask::What as Answer;
 use super::held::Held;
 use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
-use history::{Action, Call, Down, InSession, Limit, Moment, Outcome, Refusal, Renewed, Span};
+use history::{Action, Call, Down, InSession, Limit, Moment, Outcome, Refusal, Renewed};
 use rand::RngExt;
 use redis::Value;
 use std::ops::Range;
@@ -62,10 +62,7 @@ impl Client<'_> {
         self.renewed.push(Renewed {
             key,
             owner,
-            span: Span {
-                from: asked,
-                to: self.stage.run.now(),
-            },
+            span: self.stage.run.since(asked),
         });
     }
 

@@ -2,7 +2,6 @@
 
 use super::LocksNemesis;
 use crate::connection::connect;
-use history::Span;
 use rand::RngExt;
 use redis::{Connection, RedisResult, Value};
 use std::thread::sleep;
@@ -50,10 +49,7 @@ impl LocksNemesis<'_> {
         };
         let evicted = filled();
         if policy != "noeviction" {
-            self.stage.may_evict(Span {
-                from,
-                to: self.stage.run.now(),
-            });
+            self.stage.may_evict(self.stage.run.since(from));
         }
         match evicted {
             Ok(keys) => {

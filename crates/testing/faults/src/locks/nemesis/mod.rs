@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::stage::Stage;
 use crate::connection::{connect, insist};
 use crate::nemesis::{Nemesis, drive};
-use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span};
+use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -91,10 +91,7 @@ impl<'s> LocksNemesis<'s> {
         }
         let from = self.stage.run.now();
         self.stage.deployment.kill(0);
-        let span = Span {
-            from,
-            to: self.stage.run.now(),
-        };
+        let span = self.stage.run.since(from);
         if loses {
             self.stage.may_have_lost(span);
         }
@@ -207,10 +204,7 @@ impl<'s> LocksNemesis<'s> {
             let from = self.stage.run.now();
             self.stage.deployment.set_clock(ahead);
             self.stage.clock_was_set(ClockStep {
-                at: Span {
-                    from,
-                    to: self.stage.run.now(),
-                },
+                at: self.stage.run.since(from),
                 ahead: ahead * 1_000_000,
             });
             sleep(Duration::from_millis(self.random.random_range(100..500)));
@@ -224,10 +218,7 @@ impl<'s> LocksNemesis<'s> {
         let before = || self.stage.let_holders_idle(true);
         self.stage.deployment.lose_primary(&key, how, &before);
         self.stage.let_holders_idle(false);
-        self.stage.may_have_lost(Span {
-            from,
-            to: self.stage.run.now(),
-        });
+        self.stage.may_have_lost(self.stage.run.since(from));
         true
     }
 

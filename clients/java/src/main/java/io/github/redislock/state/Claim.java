@@ -133,8 +133,11 @@ public final class Claim {
         return phase == Phase.ENDED && fault.kind() == Kind.LOST;
     }
 
-    /** Until when nobody else has the lock. */
+    /** Until when nobody else has the lock. A grant that may be deleted is unsure. */
     public long sure() {
+        if ("deleted".equals(doubt)) {
+            return Math.min(sure, state.at);
+        }
         if (session == node.session && session != 0) {
             for (Node.Sure one : node.sures) {
                 if (one.sent() > from) { // the grant was known then
@@ -308,7 +311,7 @@ public final class Claim {
 
     /** Marks a grant that another node of the cluster may have. It is unsure until it has been looked for. */
     void doubt(String reason) {
-        sure = reason.equals("moved") ? sure() : Math.min(sure(), state.at);
+        sure = sure();
         doubt = reason;
         session = 0;
         state.wake(this);

@@ -287,14 +287,18 @@ public final class Node {
         }
     }
 
+    /** In a cluster, a deleted grant may have moved with its slot: a reply that names it later may be right. */
     private void lost(@Nullable Claim claim, State.Release of, String reason) {
-        state.rememberLoss(of, reason);
+        boolean isKnown = claim != null && claim.phase == Claim.Phase.HELD && claim.token == of.token();
+        boolean isDoubtful = isKnown && state.isCluster && reason.equals("deleted");
         state.unfinished.remove(of); // nothing is left to release
-        boolean isKnown = claim != null && claim.phase == Claim.Phase.HELD && claim.token == of.token() && claim.node == this;
-        if (!isKnown || claim.doubt != null) {
+        if (!isDoubtful) {
+            state.rememberLoss(of, reason);
+        }
+        if (!isKnown || claim.doubt != null || claim.node != this) {
             return;
         }
-        if (state.isCluster && reason.equals("deleted")) {
+        if (isDoubtful) {
             claim.doubt(reason);
         } else {
             claim.lose(reason);

@@ -334,18 +334,42 @@ class GrantsTest {
             Node other = new Node(rig.state, "other");
             other.opened(9);
             Claim claim = rig.held("k");
+            Call check = claim.check();
+            Call renewal = claim.renew(10_000 * MS, false);
             rig.poll(-1, 0, lost("k", 50));
             rig.has(claim, Claim.Phase.HELD, null);
             assertTrue(claim.sure() <= rig.state.at && rig.run().woken.contains(claim));
             rig.isDue();
+            rig.poll(-1, 0, lost("k", 50)); // while it is in doubt
+            assertSame(Fault.NONE, rig.end(renewal, 100_000, grants(50, 1, 10_000)));
+            rig.has(claim, Claim.Phase.HELD, null);
             claim.find().apply().apply(new Call.Answer(other, 101_000 * MS, reply, false));
             if (reply.isFault()) {
                 rig.has(claim, Claim.Phase.ENDED, "deleted");
-            } else {
-                assertSame(other, claim.node);
-                rig.sureTill(claim, 111_000);
-                assertTrue(other.grants.contains(claim));
+                continue;
             }
+            assertSame(other, claim.node);
+            rig.sureTill(claim, 111_000);
+            assertTrue(other.grants.contains(claim));
+            rig.poll(-1, 0, lost("k", 50)); // of the node that it has left
+            assertSame(Fault.NONE, rig.end(check, 100_000, number(1)));
+            assertSame(Fault.NONE, rig.end(claim.renew(10_000 * MS, false), 102_000, grants(50, 1, 10_000)));
+            rig.has(claim, Claim.Phase.HELD, null);
         }
+    }
+
+    /** A renewal that is under way while the grant is looked for takes nothing from what was sure before. */
+    @Test
+    void aRenewalWhileAGrantIsLookedFor() {
+        Rig rig = new Rig(true);
+        Claim claim = rig.held("k");
+        Call renewal = claim.renew(5000 * MS, false);
+        rig.at(101_000).poll(-1, 0, lost("k", 50));
+        rig.end(claim.find(), 101_000, grants(50, 1, 10_000));
+        rig.sureTill(claim, 105_000);
+        rig.at(102_000).poll(-1, 0);
+        rig.end(renewal, 100_000, grants(50, 1, 5000));
+        rig.has(claim, Claim.Phase.HELD, null);
+        rig.sureTill(claim, 105_000);
     }
 }
