@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::pauses::Pauses;
-use crate::state::{Caller, Claim, Name, Step, Target};
+use crate::state::{Claim, State, Step};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Mutex;
@@ -40,16 +40,12 @@ pub(crate) async fn acquiring<T: Send + 'static>(
 /// Acquires a lock, until it is given up.
 pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guard, Error> {
     let failed = |failure: Error| failure.of("acquire", &lock.terms.key);
-    if lock.terms.limit == Some(0) {
-        return Err(failed(Error::misuse("a semaphore has at least one permit")));
-    }
-    let core = &lock.locks.core;
-    let routed = core.route(&lock.terms.key, None, core.options.reply);
-    let to = routed.await.map_err(failed)?;
-    let hold = Arc::new(Hold::begin(&lock, given_up, to).map_err(failed)?);
+    let hold = begin(&lock, given_up).await.map_err(failed)?;
     let mut acquired = hold.ask().await.map_err(failed);
     if let (Ok(()), Some(lease)) = (&acquired, lock.terms.fixed) {
-        acquired = Arc::clone(&hold).renew("acquire", lease, true).await;
+        acquired = Arc::clone(&hold)
+            .renew("acquire", lease, true, State::left)
+            .await;
     }
     if let Err(error) = acquired {
         hold.give_up().await;
@@ -64,35 +60,29 @@ pub(crate) async fn take(lock: Lock, given_up: CancellationToken) -> Result<Guar
     Ok(Guard::new(hold))
 }
 
-impl Hold {
-    /// Registers a wait.
-    fn begin(lock: &Lock, given_up: CancellationToken, to: Target) -> Result<Self, Error> {
-        let (core, terms) = (&lock.locks.core, lock.terms.clone());
-        let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
-        let caller = Arc::new(Caller {
-            given_up,
-            ..Caller::default()
-        });
-        let name = Name {
-            key: Arc::clone(&terms.key),
-            owner: adopted.unwrap_or_else(|| core.owner()),
-        };
-        let mut claim = Claim::new(name, terms, &caller, to);
-        claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
-        let (id, name) = core.with(|state| {
-            core.start(state, to.node);
-            let id = state.ask(claim)?;
-            Ok((id, state.claims[&id].name.clone()))
-        })?;
-        Ok(Self {
+/// Registers a wait.
+async fn begin(lock: &Lock, given_up: CancellationToken) -> Result<Arc<Hold>, Error> {
+    let (core, terms) = (&lock.locks.core, &lock.terms);
+    if terms.limit == Some(0) {
+        return Err(Error::misuse("a semaphore has at least one permit"));
+    }
+    let to = core.route(&terms.key, None, core.options.reply).await?;
+    let mut claim = Claim::new(terms.clone(), given_up, to);
+    claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
+    core.with(|state| {
+        core.start(state, to.node);
+        let id = state.ask(claim)?;
+        Ok(Arc::new(Hold {
             locks: lock.locks.clone(),
             id,
-            name,
-            caller,
+            name: state[id].name.clone(),
+            caller: Arc::clone(&state[id].caller),
             turn: Mutex::default(),
-        })
-    }
+        }))
+    })
+}
 
+impl Hold {
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
     async fn ask(&self) -> Result<(), Error> {
         let (core, id, given_up) = (self.core(), self.id, &self.caller.given_up);
@@ -104,17 +94,17 @@ impl Hold {
                 Step::Send(command, to, session, limit) => {
                     let reply = core.send(to, limit, &command).await;
                     core.with(|state| state.answered(id, &self.name, session, &reply));
-                    let Some(fault) = reply.fault().filter(|fault| fault.is_passing()) else {
+                    if !reply.fault().is_some_and(Error::is_passing) {
                         continue;
-                    };
-                    let last = Some((to.node, fault));
-                    if let Ok(to) = core.route(&self.name.key, last, limit).await {
-                        core.with(|state| {
+                    }
+                    let to = core.route(&self.name.key, Some(&reply), limit).await;
+                    core.with(|state| {
+                        if let Ok(to) = to {
                             core.start(state, to.node);
                             state.ask_at(id, to);
-                        });
-                    }
-                    core.with(|state| state.pause(id, pauses.next()))
+                        }
+                        state.pause(id, pauses.next())
+                    })
                 }
             };
             tokio::select! {

@@ -4,7 +4,6 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::{Sleep, Timeout};
@@ -60,19 +59,6 @@ type Call<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A call that goes on in the background when its caller drops it.
 struct Running<T: Send + 'static>(Option<Call<T>>);
 
-impl<T: Send + 'static> Future for Running<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let call = self.0.as_mut().expect("polled after its end");
-        let result = call.as_mut().poll(context);
-        if result.is_ready() {
-            self.0 = None;
-        }
-        result
-    }
-}
-
 impl<T: Send + 'static> Drop for Running<T> {
     fn drop(&mut self) {
         if let Some(call) = self.0.take().filter(|_| !std::thread::panicking()) {
@@ -84,10 +70,13 @@ impl<T: Send + 'static> Drop for Running<T> {
 /// Runs a call on the runtime of its caller, or in the background if there is none. It runs to its end, also if the
 /// returned future is dropped.
 pub(crate) async fn run<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> T {
-    let call: Call<T> = Box::pin(call);
+    let mut running = Running(Some(Box::pin(call)));
     if Handle::try_current().is_ok() {
-        return Running(Some(call)).await;
+        let result = running.0.as_mut().expect("a call").await;
+        running.0 = None; // else it would go on
+        return result;
     }
+    let call = running.0.take().expect("a call");
     match background().spawn(call).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -1,13 +1,10 @@
 //! How a client is set up.
 
-use crate::core::Core;
 use crate::error::Error;
 use crate::locks::Locks;
 use crate::observer::Observer;
-use crate::quorum::Quorum;
 use crate::server::{Server, Servers, Source};
 use crate::state::LEAST_LEASE;
-use crate::testing::StandIn;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsMode};
 use std::fmt;
@@ -96,7 +93,7 @@ impl Builder {
     #[must_use]
     pub fn client(self, client: &Client) -> Locks {
         let server = Server::one(client.clone(), self.reply);
-        self.on(Servers::one(server))
+        Locks::on(Servers::one(server), self)
     }
 
     /// Locks on one server.
@@ -148,7 +145,7 @@ impl Builder {
             Source::Sentinels(Arc::new(client.into())),
             self.reply,
         );
-        Ok(self.on(Servers::one(server)))
+        Ok(Locks::on(Servers::one(server), self))
     }
 
     /// Locks on a cluster. Some of its nodes are enough; the others are found, and logged in to like the first of these.
@@ -169,48 +166,12 @@ impl Builder {
     ) -> Result<Locks, Error> {
         let nodes = all(nodes).map_err(|error| unusable(&error))?;
         let servers = Servers::cluster(&nodes, self.reply);
-        servers
-            .map(|servers| self.on(servers))
-            .ok_or_else(|| Error::misuse("a cluster needs at least one node").of("open", b""))
-    }
-
-    /// Locks in memory, for unit tests: see [`testing`](crate::testing).
-    #[must_use]
-    pub fn stand_in(self, stand_in: &StandIn) -> Locks {
-        let source = Source::StandIn(stand_in.clone());
-        let server = Server::new("stand-in".to_owned(), source, self.reply);
-        self.on(Servers::one(server))
-    }
-
-    /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All
-    /// processes name them in the same order. [`Quorum`] has an example.
-    ///
-    /// # Errors
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or fewer than three servers.
-    pub fn quorum<S: IntoConnectionInfo>(
-        self,
-        servers: impl IntoIterator<Item = S>,
-    ) -> Result<Quorum, Error> {
-        let open = |server: S| Client::open(server.into_connection_info()?);
-        let servers: Result<Vec<Client>, RedisError> = servers.into_iter().map(open).collect();
-        let servers = servers.map_err(|error| unusable(&error))?;
-        if servers.len() < 3 {
-            return Err(Error::misuse("a quorum needs at least 3 servers").of("open", b""));
-        }
-        let of_one = Quorum::of_one(&self);
-        let members = servers.iter().map(|client| {
-            let address = client.get_connection_info().addr().to_string();
-            (address, of_one.clone().client(client))
-        });
-        Ok(Quorum::new(self, members))
-    }
-
-    fn on(self, servers: Servers) -> Locks {
-        Locks::of(Core::new(self, servers))
+        let none = || Error::misuse("a cluster needs at least one node").of("open", b"");
+        Ok(Locks::on(servers.ok_or_else(none)?, self))
     }
 }
 
-fn unusable(error: &RedisError) -> Error {
+pub(crate) fn unusable(error: &RedisError) -> Error {
     Error::misuse(error.to_string()).of("open", b"")
 }
 

@@ -8,7 +8,7 @@ use crate::pauses::Pauses;
 use crate::server::Servers;
 use crate::state::{Id, Node, Reply, State, Target, Time};
 use redis::Cmd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -22,9 +22,6 @@ pub(crate) struct Core {
     pub(crate) loops: TaskTracker,
     /// Ends the loops, POLLs and pauses included.
     pub(crate) closing: CancellationToken,
-    /// Begins each owner.
-    process: String,
-    owners: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -40,10 +37,10 @@ impl Core {
         let cut = |text: &str| text.chars().take(40).collect::<String>();
         let (service, host) = (cut(&options.service), cut(&host.to_string_lossy()));
         let random = &Uuid::new_v4().simple().to_string()[..16];
-        let state = State::new(options.lease, options.reply, servers.is_cluster());
+        let process = format!("{service}:{host}:{}:{random}-", std::process::id());
+        let is_cluster = servers.is_cluster();
+        let state = State::new(process, options.lease, options.reply, is_cluster);
         Arc::new(Self {
-            process: format!("{service}:{host}:{}:{random}-", std::process::id()),
-            owners: AtomicU64::default(),
             options,
             servers,
             loops: TaskTracker::new(),
@@ -52,19 +49,18 @@ impl Core {
         })
     }
 
-    /// A fresh owner, so that a late call meets only its own grant.
-    pub(crate) fn owner(&self) -> Arc<str> {
-        let number = self.owners.fetch_add(1, Ordering::Relaxed);
-        format!("{}{number:x}", self.process).into()
-    }
-
     /// Reads or changes the state at this time, and then notifies the callers of what has changed.
     pub(crate) fn with<T>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.at = now().max(state.at + Duration::from_nanos(1));
         let result = change(&mut state);
         let changed = std::mem::take(&mut state.changed).into_iter();
-        let changed: Vec<_> = changed.filter_map(|id| state.notice(id)).collect();
+        let changed = changed.filter_map(|id| {
+            let claim = state.claims.get(&id)?;
+            let caller = Arc::clone(&claim.caller);
+            Some((id, caller, claim.loss(), claim.is_sought()))
+        });
+        let changed: Vec<_> = changed.collect();
         drop(state); // first, so that a caller who is woken does not wait for it
         for (id, caller, loss, is_sought) in changed {
             caller.changed.notify_one();
@@ -91,22 +87,23 @@ impl Core {
         }
     }
 
-    /// Finds where the next command about a key goes, in this time: where the last error leads, or else to the node that
+    /// Finds where the next command about a key goes, in this time: where the last reply leads, or else to the node that
     /// has the key.
     pub(crate) async fn route(
         &self,
         key: &[u8],
-        last: Option<(usize, &Error)>,
+        last: Option<&Reply>,
         limit: Duration,
     ) -> Result<Target, Error> {
-        if last.is_some_and(|(_, fault)| fault.is_broken()) {
-            self.servers.refresh(); // another node may have taken over
+        if let Some((last, fault)) = last.and_then(|last| Some((last, last.fault()?))) {
+            if fault.is_broken() {
+                self.servers.refresh(); // another node may have taken over
+            }
+            if let Some(to) = self.servers.redirected(last.node, fault) {
+                return Ok(to);
+            }
         }
-        let redirected = last.and_then(|(node, fault)| self.servers.redirected(node, fault));
-        match redirected {
-            Some(to) => Ok(to),
-            None => self.servers.find(key, limit).await.map(Target::of),
-        }
+        self.servers.find(key, limit).await.map(Target::of)
     }
 
     /// Sends a command about a key until it is answered, for this time; with a node it stays there.
@@ -118,30 +115,28 @@ impl Core {
         command: &Cmd,
     ) -> Reply {
         let end = now() + limit;
-        let (mut pauses, mut was_open) = (Pauses::default(), false);
-        let mut last = None;
+        let left = || end.saturating_sub(now());
+        let (mut pauses, mut was_open, mut last) = (Pauses::default(), false, None);
         loop {
-            let routed = if let Some(node) = node {
-                Ok(Target::of(node))
-            } else {
-                let last = last.as_ref().map(|(node, fault)| (*node, fault));
-                self.route(key, last, end.saturating_sub(now())).await
+            let routed = match node {
+                Some(node) => Ok(Target::of(node)),
+                None => self.route(key, last.as_ref(), left()).await,
             };
             let mut reply = match routed {
-                Ok(to) => self.send(to, end.saturating_sub(now()), command).await,
+                Ok(to) => self.send(to, left(), command).await,
                 Err(fault) => Reply::new(Err(fault), 0, now()),
             };
             reply.was_open = was_open;
             let pause = pauses.next();
             let is_passing = |fault: &&Error| {
                 let is_final = node.is_some() && fault.is("NOSESSION");
-                fault.is_passing() && !is_final && now() + pause < end
+                fault.is_passing() && !is_final && pause < left()
             };
             let Some(fault) = reply.fault().filter(is_passing) else {
                 return reply;
             };
             was_open |= fault.is_open;
-            last = Some((reply.node, fault.clone()));
+            last = Some(reply);
             sleep(pause).await;
         }
     }
@@ -165,6 +160,12 @@ impl Core {
                 state.end_call(&name);
             });
         }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.options.fmt(f)
     }
 }
 

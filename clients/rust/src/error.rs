@@ -85,19 +85,14 @@ impl ErrorKind {
 }
 
 /// How error replies begin, and what they are. Others are misuse.
+#[rustfmt::skip]
 const KINDS: [(ErrorKind, &str); 5] = [
-    (
-        ErrorKind::Unavailable,
-        "NOSESSION|LOADING|BUSY|READONLY|MASTERDOWN|NOREPLICAS|MISCONF|UNBLOCKED|CLUSTERDOWN|TRYAGAIN|\
-         MOVED|ASK|ERR max number of clients",
-    ),
+    (ErrorKind::Unavailable, "NOSESSION|LOADING|BUSY|READONLY|MASTERDOWN|NOREPLICAS|MISCONF|UNBLOCKED|CLUSTERDOWN|\
+        TRYAGAIN|MOVED|ASK|ERR max number of clients"),
     (ErrorKind::Lost, "NOTHELD|NOTOWNER|FENCED"),
-    (
-        ErrorKind::Refused,
-        "NOPERM|NOAUTH|WRONGPASS|OOM|MAXWAITERS|MAXSESSIONS|DENIED|NOPROTO|ERR unknown|ERR AUTH|\
-         ERR invalid password|ERR Protocol error: unauthenticated|ERR no fencing token is left|\
-         ERR a fault inside the module",
-    ),
+    (ErrorKind::Refused, "NOPERM|NOAUTH|WRONGPASS|OOM|MAXWAITERS|MAXSESSIONS|DENIED|NOPROTO|ERR unknown|ERR AUTH|\
+        ERR invalid password|ERR Protocol error: unauthenticated|ERR no fencing token is left|\
+        ERR a fault inside the module"),
     (ErrorKind::Deadlock, "DEADLOCK"),
     (ErrorKind::NotAlone, "NOTALONE"),
 ];

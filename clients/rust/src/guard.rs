@@ -1,9 +1,10 @@
 //! A lock that is held.
 
 use crate::background::{background, run};
+use crate::core::now;
 use crate::error::Error;
 use crate::hold::Hold;
-use crate::state::State;
+use crate::state::Claim;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,7 @@ impl Guard {
     /// The fencing token: later grants of the lock have higher ones.
     #[must_use]
     pub fn token(&self) -> u64 {
-        self.hold.token()
+        self.hold.read(|claim| claim.token)
     }
 
     /// Nobody else has the lock, by the clock alone. It is false also while the server is silent.
@@ -87,8 +88,7 @@ impl Guard {
     /// How long [`is_held`](Self::is_held) stays true without another reply of the server.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let hold = &self.hold;
-        hold.core().with(|state| state.remaining(hold.id))
+        self.hold.read(|claim| claim.remaining(now()))
     }
 
     /// Waits until the lock is lost, and returns the error with the reason. It never ends while the lock is held, and not
@@ -102,8 +102,7 @@ impl Guard {
     /// The error with the reason, if the lock is lost.
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
-        let hold = &self.hold;
-        hold.core().with(|state| state.loss(hold.id))
+        self.hold.read(Claim::loss)
     }
 
     /// Is cancelled when the lock is lost, not when it is released.
@@ -131,8 +130,7 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) if it is not, [`Unavailable`](crate::ErrorKind::Unavailable) without an answer
     /// for two seconds.
     pub async fn check(&self) -> Result<(), Error> {
-        let hold = Arc::clone(&self.hold);
-        run(hold.call("check", State::check, State::confirmed)).await
+        Arc::clone(&self.hold).check().await
     }
 
     /// Gives the grant another lease, from now on. The server goes on to renew it with that lease, unless it is
@@ -142,7 +140,7 @@ impl Guard {
     /// As [`check`](Self::check); [`Misuse`](crate::ErrorKind::Misuse) for a lease below a millisecond, or below a
     /// second where the server renews it.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        run(Arc::clone(&self.hold).extend(lease)).await
+        Arc::clone(&self.hold).extend(lease).await
     }
 
     /// Enters the lock once more. The lock is free when all its guards have released it.
@@ -150,7 +148,7 @@ impl Guard {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn enter(&self) -> Result<Self, Error> {
-        enter(Arc::clone(&self.hold), None).await // which keeps any limit
+        Arc::clone(&self.hold).enter(None).await // which keeps any limit
     }
 
     /// Leaves the lock to others: it is not held here any more, nobody renews it, and it stays for this lease, for a
@@ -160,7 +158,7 @@ impl Guard {
     /// As [`check`](Self::check); [`Misuse`](crate::ErrorKind::Misuse) for a lease below a millisecond. The lock is then
     /// released.
     pub async fn detach(mut self, lease: Duration) -> Result<(), Error> {
-        let detached = run(Arc::clone(&self.hold).detach(lease)).await;
+        let detached = Arc::clone(&self.hold).detach(lease).await;
         self.is_open = detached.is_err();
         detached
     }
@@ -188,18 +186,6 @@ impl Guard {
     }
 }
 
-/// Adds a hold to a grant, by an acquire with this limit.
-pub(crate) async fn enter(hold: Arc<Hold>, limit: Option<u32>) -> Result<Guard, Error> {
-    run(async move {
-        let enter = move |state: &mut State, id| state.enter(id, limit);
-        Arc::clone(&hold)
-            .call("acquire", enter, State::entered)
-            .await?;
-        Ok(Guard::new(hold))
-    })
-    .await
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.is_open {
@@ -219,10 +205,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = String::from_utf8_lossy(self.key());
         let mut debug = f.debug_struct("Guard");
-        debug
-            .field("key", &key)
-            .field("token", &self.token())
-            .field("remaining", &self.remaining());
+        debug.field("key", &key).field("token", &self.token());
         debug.finish_non_exhaustive()
     }
 }

@@ -1,10 +1,11 @@
 //! What is done with a grant.
 
-use crate::background::{background, sleep};
+use crate::background::{background, run, sleep};
 use crate::core::{Core, now};
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::locks::Locks;
-use crate::state::{Caller, Id, LEAST_LEASE, Name, Reply, State};
+use crate::state::{Caller, Claim, Id, LEAST_LEASE, Name, Reply, State};
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +29,13 @@ impl Hold {
         &self.locks.core
     }
 
-    pub(crate) fn token(&self) -> u64 {
-        self.core().with(|state| state.claims[&self.id].token)
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Claim) -> T) -> T {
+        self.core().with(|state| read(&state[self.id]))
     }
 
     /// The grant is neither lost nor released.
     pub(crate) fn stands(&self) -> bool {
-        self.core()
-            .with(|state| state.require_held(self.id).is_ok())
+        self.read(|claim| claim.require_held().is_ok())
     }
 
     /// Ends the grant at its maximum time, and at the end of a fixed lease.
@@ -61,27 +61,27 @@ impl Hold {
         });
     }
 
-    /// Makes a call about the grant, if it is held. `begin` returns its command, `apply` applies the answer.
+    /// Makes a call about the grant, if it is held. `begin` returns its command, `apply` applies the answer. A call that
+    /// is dropped goes on.
     pub(crate) async fn call(
         self: Arc<Self>,
         operation: &'static str,
-        begin: impl FnOnce(&mut State, Id) -> Cmd + Send,
-        apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error> + Send,
+        begin: impl FnOnce(&mut State, Id) -> Cmd + Send + 'static,
+        apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
-        let _turn = self.turn.lock().await;
-        let command = self.core().with(|state| {
-            state.require_held(self.id)?;
-            state.begin_call(&self.name);
-            Ok(begin(state, self.id))
+        let hold = Arc::clone(&self);
+        let called = run(async move {
+            let _turn = hold.turn.lock().await;
+            let command = hold.core().with(|state| {
+                state[hold.id].require_held()?;
+                state.begin_call(&hold.name);
+                Ok(begin(state, hold.id))
+            })?;
+            let limit = 2 * hold.core().options.reply;
+            hold.send(limit, command, apply).await
         });
-        let result = match command {
-            Ok(command) => {
-                let limit = 2 * self.core().options.reply;
-                self.send(limit, command, apply).await
-            }
-            Err(failure) => Err(failure),
-        };
-        result.map_err(|failure| failure.of(operation, &self.name.key))
+        let failed = |failure: Error| failure.of(operation, &self.name.key);
+        called.await.map_err(failed)
     }
 
     /// Sends a command about the grant until it is answered, or this time is over. The call is registered already.
@@ -91,67 +91,68 @@ impl Hold {
         command: Cmd,
         apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let reply = self
-            .core()
-            .call(&self.name.key, None, limit, &command)
-            .await;
-        self.core().with(|state| {
+        let (core, key) = (self.core(), &self.name.key);
+        let reply = core.call(key, None, limit, &command).await;
+        core.with(|state| {
             let result = apply(state, self.id, &reply);
             state.end_call(&self.name);
             result
         })
     }
 
-    /// Gives the grant this lease. `leaves`: it also takes the grant out of its session.
+    /// Asks the server whether the grant stands.
+    pub(crate) async fn check(self: Arc<Self>) -> Result<(), Error> {
+        let check = |state: &mut State, id| state[id].check_command();
+        self.call("check", check, State::confirmed).await
+    }
+
+    /// Adds a hold, by an acquire with this limit.
+    pub(crate) async fn enter(self: Arc<Self>, limit: Option<u32>) -> Result<Guard, Error> {
+        let enter = move |state: &mut State, id| state[id].enter_command(limit);
+        let entered = Arc::clone(&self).call("acquire", enter, State::entered);
+        entered.await.map(|()| Guard::new(self))
+    }
+
+    /// Gives the grant this lease. `leaves`: it also takes the grant out of its session. `apply` applies the answer.
     pub(crate) async fn renew(
         self: Arc<Self>,
         operation: &'static str,
         lease: Duration,
         leaves: bool,
+        apply: impl FnOnce(&mut State, Id, &Reply) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let shortest = if leaves { LEAST_FIXED } else { LEAST_LEASE };
         if lease < shortest {
             let why = format!("a lease must be at least {shortest:?}");
             return Err(Error::misuse(why).of(operation, &self.name.key));
         }
-        let caller = Arc::clone(&self.caller);
         let renew = move |state: &mut State, id| state.renew(id, lease, leaves);
-        let apply = if leaves {
-            State::left
-        } else {
-            State::confirmed
-        };
-        self.call(operation, renew, apply).await?;
-        caller.changed.notify_one();
-        Ok(())
+        self.call(operation, renew, apply).await
     }
 
     /// Gives the grant another lease, from now on.
     pub(crate) async fn extend(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        let is_fixed = |state: &mut State| state.claims[&self.id].terms.fixed.is_some();
-        let is_fixed = self.core().with(is_fixed);
-        self.renew("extend", lease, is_fixed).await
+        if self.read(|claim| claim.terms.fixed.is_some()) {
+            return self.renew("extend", lease, true, State::left).await;
+        }
+        self.renew("extend", lease, false, State::confirmed).await
     }
 
     /// Leaves the grant to others, with this lease.
     pub(crate) async fn detach(self: Arc<Self>, lease: Duration) -> Result<(), Error> {
-        if self.core().with(|state| state.claims[&self.id].holds > 1) {
+        if self.read(|claim| claim.holds > 1) {
             let why = Error::misuse("the task must have one hold only");
             return Err(why.of("detach", &self.name.key));
         }
-        Arc::clone(&self).renew("detach", lease, true).await?;
-        self.core().with(|state| state.let_go(self.id));
-        Ok(())
+        self.renew("detach", lease, true, State::detached).await
     }
 
     /// Gives a hold back.
     pub(crate) async fn release(self: Arc<Self>) -> Result<(), Error> {
-        let released = Arc::clone(&self)
-            .call("release", State::release, State::released)
-            .await;
+        let releasing = Arc::clone(&self).call("release", State::release, State::released);
+        let released = releasing.await;
         if let Some(observer) = &self.core().options.observer {
-            let taken = self.core().with(|state| state.claims[&self.id].taken);
-            let held = now().saturating_sub(taken);
+            let held = now().saturating_sub(self.read(|claim| claim.taken));
             observer.released(&self.name.key, held, released.as_ref().err());
         }
         released
@@ -160,11 +161,7 @@ impl Hold {
     /// Makes sure that the owner neither holds the lock nor waits for it.
     pub(crate) async fn give_up(&self) {
         if let Some((cancel, limit)) = self.core().with(|state| state.give_up(self.id)) {
-            let cancelled = |state: &mut State, id, reply: &Reply| {
-                state.cancelled(id, reply);
-                Ok(())
-            };
-            let _ = self.send(limit, cancel, cancelled).await; // it does not fail
+            let _ = self.send(limit, cancel, State::cancelled).await; // the loop repeats it
         }
     }
 }

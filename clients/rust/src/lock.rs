@@ -3,7 +3,7 @@
 use crate::acquire::{acquiring, take};
 use crate::background::sleep;
 use crate::error::{Error, ErrorKind};
-use crate::guard::{Guard, enter};
+use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 use crate::state::Terms;
@@ -132,7 +132,7 @@ impl Lock {
     /// Acquires the lock unless it is given up.
     pub(crate) async fn acquire_until(&self, given_up: CancellationToken) -> Result<Guard, Error> {
         if let Some(held) = self.task.as_ref().and_then(|task| task.held(self.key())) {
-            return enter(held, self.terms.limit).await;
+            return held.enter(self.terms.limit).await;
         }
         let options = &self.locks.core.options;
         let taking = take(self.clone(), given_up.clone());

@@ -1,16 +1,16 @@
 //! The locks of a program.
 
-use crate::background::{background, timeout};
+use crate::background::{run, timeout};
 use crate::builder::Builder;
 use crate::core::{Core, now};
 use crate::error::Error;
 use crate::lock::Lock;
+use crate::server::Servers;
 use crate::state::command;
 use crate::task::Task;
 use futures_util::future::join_all;
 use redis::{Client, IntoConnectionInfo};
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::DropGuard;
 
@@ -35,7 +35,7 @@ use tokio_util::sync::DropGuard;
 /// # Ok::<_, redis_lock_client::Error>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Locks {
     pub(crate) core: Arc<Core>,
     /// Ends the loops when nobody has the client any more.
@@ -63,7 +63,8 @@ impl Locks {
         Builder::default()
     }
 
-    pub(crate) fn of(core: Arc<Core>) -> Self {
+    pub(crate) fn on(servers: Servers, options: Builder) -> Self {
+        let core = Core::new(options, servers);
         let open = core.closing.clone().drop_guard();
         Self {
             core,
@@ -101,18 +102,22 @@ impl Locks {
     /// The first of the locks that could not be released.
     pub async fn close(&self) -> Result<(), Error> {
         let core = Arc::clone(&self.core);
-        let closing = background().spawn(async move { close(&core).await });
-        closing
-            .await
-            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        run(async move { close(&core).await }).await
     }
 }
 
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let limit = 2 * core.options.reply;
     let end = now() + limit;
-    let closed = core.with(|state| (!state.is_closed).then(|| state.close()));
-    let Some((sessions, grants)) = closed else {
+    let open = core.with(|state| {
+        let mut sessions = Vec::new();
+        for (place, node) in state.nodes.iter().enumerate() {
+            node.needed.notify_one(); // ends its pause
+            sessions.extend(node.sessions().map(|session| (place, session)));
+        }
+        (!state.is_closed).then(|| (sessions, state.close()))
+    });
+    let Some((sessions, grants)) = open else {
         return Ok(());
     };
     let closing = sessions.into_iter().map(async |(node, session)| {
@@ -137,12 +142,4 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     core.loops.wait().await;
     core.servers.close();
     failures.into_iter().flatten().next().map_or(Ok(()), Err)
-}
-
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks")
-            .field("service", &self.core.options.service)
-            .finish_non_exhaustive()
-    }
 }

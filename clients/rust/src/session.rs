@@ -7,11 +7,10 @@ use crate::error::Error;
 use crate::pauses::Pauses;
 use crate::server::{Link, Server};
 use crate::state::{Reply, State, command, millis, number};
-use redis::{Arg, Cmd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polls until the client is closed.
+/// Polls until the client is closed, or the node has left the cluster.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
     let polling = poll(&core, node);
     core.closing.run_until_cancelled(polling).await;
@@ -36,21 +35,24 @@ async fn poll(core: &Arc<Core>, node: usize) {
             if !state.is_closed {
                 observe(core, state, node, broken);
             }
-            let is_unsure = broken.is_some() && state.is_unsure(node);
-            (state.is_closed, is_unsure)
+            (state.is_closed, state.is_unsure(node))
         });
         if is_closed {
             return;
-        }
-        if broken.is_some() {
-            link = Link::default();
         }
         if fault.is_none() || is_unknown && !was_unknown {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
         }
+        if broken.is_some() {
+            link = Link::default();
+        }
         if broken.is_some() && core.servers.is_cluster() {
             relocate(core, node).await;
+            let has_left = !core.servers.serves(node, core.options.reply).await;
+            if has_left && core.with(|state| state.abandon(node)) {
+                return;
+            }
         }
         // Grants that are unsure are about to be judged.
         let most = Duration::from_millis(if is_unsure { 100 } else { 1000 });
@@ -74,7 +76,13 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
         state.nodes[node].session
     });
     if session == 0 {
-        session = open(core, server, link).await?;
+        let (timeout, service) = (millis(core.options.silence), &core.options.service);
+        let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
+        session = number(&server.ask(link, limit, &open).await?);
+        if session == 0 {
+            let why = "OPEN returned no session id";
+            return Err(Error::unsent(&server.address, why));
+        }
         let is_closed = core.with(|state| {
             state.opened(node, session);
             state.is_closed
@@ -89,22 +97,21 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
         let (commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
         let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
         let answers = server.send(link, limit * many, &commands).await;
-        let replies = answers
-            .into_iter()
-            .map(|answer| Reply::new(answer, node, sent));
-        let replies: Vec<_> = replies.collect();
-        core.with(|state| {
-            for (apply, reply) in applies.into_iter().zip(&replies) {
-                apply(state, reply);
+        let (broken, misplaced) = core.with(|state| {
+            let mut broken = None;
+            for (apply, answer) in applies.into_iter().zip(answers) {
+                let reply = Reply::new(answer, node, sent);
+                apply(state, &reply);
+                broken = broken.or(reply.value.err().filter(Error::is_broken));
             }
+            (broken, std::mem::take(&mut state.misplaced))
         });
-        for (command, reply) in commands.into_iter().zip(&replies) {
-            match reply.fault() {
-                Some(fault) if fault.is_broken() => return Err(fault.clone()),
-                Some(fault) if fault.redirects() => release_elsewhere(core, command),
-                _ => {}
-            }
+        for (name, release) in misplaced {
+            let core = Arc::clone(core);
+            let releasing = async move { core.call(&name.key, None, 2 * limit, &release).await };
+            background().spawn(releasing);
         }
+        broken.map_or(Ok(()), Err)?;
     }
     let (sent, block) = core.with(|state| (state.at, state.block(node)));
     let poll = command!["LOCK.SESSION", "POLL", session, "BLOCK", millis(block)];
@@ -117,35 +124,15 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
     Ok(())
 }
 
-async fn open(core: &Arc<Core>, server: &Server, link: &Link) -> Result<u64, Error> {
-    let options = &core.options;
-    let (timeout, service) = (millis(options.silence), &options.service);
-    let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
-    match number(&server.ask(link, options.reply, &open).await?) {
-        0 => Err(Error::unsent(
-            &server.address,
-            "OPEN returned no session id",
-        )),
-        session => Ok(session),
-    }
-}
-
-/// Sends an unfinished release to the node of the cluster that has the key now.
-fn release_elsewhere(core: &Arc<Core>, command: Cmd) {
-    let core = Arc::clone(core);
-    background().spawn(async move {
-        let words: Vec<_> = command.args_iter().take(2).collect();
-        if let [Arg::Simple(b"LOCK.RELEASE"), Arg::Simple(key)] = words[..] {
-            let limit = 2 * core.options.reply;
-            core.call(key, None, limit, &command).await;
-        }
-    });
-}
-
 /// Sends on what a node of the cluster that does not answer may have lost to another one.
 async fn relocate(core: &Arc<Core>, node: usize) {
     core.servers.refresh();
-    for (id, key) in core.with(|state| state.at_node(node)) {
+    let keys = core.with(|state| {
+        let claims = state.claims_at(node).into_iter();
+        let key = |id| (id, Arc::clone(&state[id].name.key));
+        claims.map(key).collect::<Vec<_>>()
+    });
+    for (id, key) in keys {
         match core.servers.find(&key, core.options.reply).await {
             Ok(to) if to != node => core.with(|state| {
                 core.start(state, to);

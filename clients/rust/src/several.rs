@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lock::Lock;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Acquires several locks, or none: one after the other in the order of their keys, so that two callers never wait for
@@ -31,22 +32,21 @@ pub async fn acquire(locks: &[Lock], wait: Option<Duration>) -> Result<Vec<Guard
     let begun = Instant::now();
     let mut order: Vec<usize> = (0..locks.len()).collect();
     order.sort_by_key(|place| locks[*place].key());
-    let mut taken: Vec<(usize, Guard)> = Vec::new();
+    let mut taken = BTreeMap::new();
     for place in order {
         let mut lock = locks[place].clone();
         if let Some(wait) = wait {
             lock = lock.wait(wait.saturating_sub(begun.elapsed()));
         }
         match lock.acquire().await {
-            Ok(guard) => taken.push((place, guard)),
+            Ok(guard) => taken.insert(place, guard),
             Err(error) => {
-                let _ = release(taken.into_iter().map(|(_, guard)| guard).collect()).await; // that error counts
+                let _ = release(taken.into_values().collect()).await; // that error counts
                 return Err(error);
             }
-        }
+        };
     }
-    taken.sort_by_key(|(place, _)| *place);
-    let guards: Vec<Guard> = taken.into_iter().map(|(_, guard)| guard).collect();
+    let guards: Vec<Guard> = taken.into_values().collect();
     if let Some(loss) = guards.iter().find_map(Guard::loss) {
         let _ = release(guards).await; // the loss counts
         return Err(loss);

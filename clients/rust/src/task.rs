@@ -5,7 +5,6 @@ use crate::lock::Lock;
 use crate::locks::Locks;
 use crate::state::TaskOwner;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
@@ -26,7 +25,7 @@ type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 /// # Ok::<_, redis_lock_client::Error>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Task {
     locks: Locks,
     pub(crate) owner: Arc<TaskOwner>,
@@ -71,13 +70,5 @@ impl Task {
 
     fn holds(&self) -> std::sync::MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
-            .field("owner", &self.owner)
-            .finish_non_exhaustive()
     }
 }

@@ -17,6 +17,7 @@
 
 use crate::Error;
 use crate::background::timeout;
+use crate::server::{Server, Servers, Source};
 use crate::state::{Answer, Name};
 use crate::{Builder, Locks};
 use redis::{Arg, Cmd, Value};
@@ -58,6 +59,16 @@ struct Call {
     session: u64,
     /// The end of the wait, or of the lease.
     until: Instant,
+}
+
+impl Builder {
+    /// Locks in memory, for unit tests: see [`testing`](crate::testing).
+    #[must_use]
+    pub fn stand_in(self, stand_in: &StandIn) -> Locks {
+        let source = Source::StandIn(stand_in.clone());
+        let server = Server::new("stand-in".to_owned(), source, self.reply);
+        Locks::on(Servers::one(server), self)
+    }
 }
 
 impl StandIn {

@@ -280,7 +280,7 @@ impl Ballot {
         vote.is_open = true;
         let hold = Arc::clone(guard.hold());
         // After any failure but AHEAD it is not known which token the grant has: it has to be given up.
-        let raise = move |state: &mut State, id| state.raise(id, token);
+        let raise = move |state: &mut State, id| state[id].renew_command(Some(("RAISE", token)));
         self.calls.push(Box::pin(async move {
             let raised = hold.call("raise", raise, State::confirmed).await;
             Reply::Raised(place, token, raised)

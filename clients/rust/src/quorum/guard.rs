@@ -6,7 +6,6 @@ use crate::core::report_loss;
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::hold::Hold;
-use crate::state::State;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -131,7 +130,7 @@ impl Together {
     {
         self.status(operation)?;
         let calls = |(_, guard): &(usize, Guard)| {
-            Box::pin(run(call(Arc::clone(guard.hold())))) as BoxFuture<'static, _>
+            Box::pin(call(Arc::clone(guard.hold()))) as BoxFuture<'static, _>
         };
         let calls = self.parts().held.iter().map(calls).collect();
         self.agree(operation, calls).await
@@ -238,8 +237,7 @@ impl QuorumGuard {
     /// [`Lost`](ErrorKind::Lost) if a majority does not have it any more, [`Unavailable`](ErrorKind::Unavailable) if too
     /// few answer.
     pub async fn check(&self) -> Result<(), Error> {
-        let check = |hold: Arc<Hold>| hold.call("check", State::check, State::confirmed);
-        self.lock.call("check", check).await
+        self.lock.call("check", Hold::check).await
     }
 
     /// Gives the lock another lease, from now on, as [`Guard::extend`](crate::Guard::extend).

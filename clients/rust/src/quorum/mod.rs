@@ -7,13 +7,14 @@ mod guard;
 pub use guard::QuorumGuard;
 
 use crate::acquire::acquiring;
-use crate::builder::Builder;
+use crate::builder::{Builder, unusable};
 use crate::error::Error;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::lock::{Lock, work_under};
 use crate::locks::Locks;
 use crate::observer::Observer;
+use redis::{Client, IntoConnectionInfo, RedisError};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,12 +77,43 @@ impl Observer for Connections {
     }
 }
 
+impl Builder {
+    /// Locks that a majority of these servers keep together. They fail by themselves: none is a replica of another. All
+    /// processes name them in the same order. [`Quorum`] has an example.
+    ///
+    /// # Errors
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a wrong address, or fewer than three servers.
+    pub fn quorum<S: IntoConnectionInfo>(
+        self,
+        servers: impl IntoIterator<Item = S>,
+    ) -> Result<Quorum, Error> {
+        let open = |server: S| Client::open(server.into_connection_info()?);
+        let servers: Result<Vec<Client>, RedisError> = servers.into_iter().map(open).collect();
+        let servers = servers.map_err(|error| unusable(&error))?;
+        if servers.len() < 3 {
+            return Err(Error::misuse("a quorum needs at least 3 servers").of("open", b""));
+        }
+        let of_one = self.of_one();
+        let members = servers.iter().map(|client| {
+            let address = client.get_connection_info().addr().to_string();
+            (address, of_one.clone().client(client))
+        });
+        Ok(Quorum::new(self, members))
+    }
+
+    /// The options of the locks of one server.
+    fn of_one(&self) -> Self {
+        let observer = self.observer.clone();
+        Self {
+            observer: observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>),
+            ..self.clone()
+        }
+    }
+}
+
 impl Quorum {
     /// The locks of each server, with its address.
-    pub(crate) fn new(
-        options: Builder,
-        servers: impl ExactSizeIterator<Item = (String, Locks)>,
-    ) -> Self {
+    fn new(options: Builder, servers: impl ExactSizeIterator<Item = (String, Locks)>) -> Self {
         let majority = servers.len() / 2 + 1;
         let member = |(place, (address, locks)): (usize, (String, Locks))| Member {
             name: format!("server {} ({address})", place + 1),
@@ -94,15 +126,6 @@ impl Quorum {
         };
         Self {
             shared: Arc::new(shared),
-        }
-    }
-
-    /// The options of the locks of one server.
-    pub(crate) fn of_one(options: &Builder) -> Builder {
-        let observer = options.observer.clone();
-        Builder {
-            observer: observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>),
-            ..options.clone()
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The servers of a client, by their numbers: nodes of a cluster get them when they become known.
+#[derive(Default)]
 pub(crate) struct Servers {
     /// How to log in to a node of the cluster; none: there is one server.
     login: Option<ConnectionInfo>,
@@ -29,27 +30,25 @@ struct Map {
 impl Servers {
     /// One server.
     pub(crate) fn one(server: Server) -> Self {
-        let servers = Self::new(None, server.reply);
+        let servers = Self {
+            reply: server.reply,
+            ..Self::default()
+        };
         servers.map().nodes.push(Arc::new(server));
         servers
     }
 
     /// A cluster with these nodes, all with the login of the first.
     pub(crate) fn cluster(seeds: &[ConnectionInfo], reply: Duration) -> Option<Self> {
-        let servers = Self::new(Some(seeds.first()?.clone()), reply);
+        let servers = Self {
+            login: Some(seeds.first()?.clone()),
+            reply,
+            ..Self::default()
+        };
         for seed in seeds {
             servers.node(&seed.addr().to_string());
         }
         Some(servers)
-    }
-
-    fn new(login: Option<ConnectionInfo>, reply: Duration) -> Self {
-        Self {
-            login,
-            reply,
-            map: Mutex::default(),
-            reading: tokio::sync::Mutex::default(),
-        }
     }
 
     /// A lock may move from one server to another.
@@ -71,12 +70,11 @@ impl Servers {
         if !self.is_cluster() {
             return Ok(0);
         }
-        let slot = Slot::for_key(key);
-        let known = || self.map().slots.get(&slot).copied();
+        let known = || self.map().slots.get(&Slot::for_key(key)).copied();
         if let Some(node) = known() {
             return Ok(node);
         }
-        let found = timeout(limit.min(self.reply), async {
+        let found = timeout(limit, async {
             let _reading = self.reading.lock().await;
             if known().is_none() {
                 self.read().await?;
@@ -84,6 +82,12 @@ impl Servers {
             known().ok_or_else(unknown)
         });
         found.await.unwrap_or_else(|_| Err(unknown()))
+    }
+
+    /// The server has a part of the cluster, or nobody says in this time which one has.
+    pub(crate) async fn serves(&self, node: usize, limit: Duration) -> bool {
+        let map = self.find(b"", limit).await; // reads the map, if need be
+        map.is_err() || self.map().slots.values().any(|it| *it == node)
     }
 
     /// Where a reply of this server leads; none: nowhere else.
@@ -139,8 +143,8 @@ impl Servers {
         let nodes = self.map().nodes.clone();
         let ask = |node: Arc<Server>| {
             Box::pin(async move {
-                let rows = node.call(self.reply, false, command).await?;
-                Ok::<_, Error>((node, rows))
+                let rows = node.call(self.reply, false, command).await;
+                rows.map(|rows| (node, rows))
             })
         };
         let ((from, rows), _) = select_ok(nodes.into_iter().map(ask)).await?;

@@ -86,47 +86,28 @@ impl Server {
             let answers = commands.iter().map(|command| stand_in.answer(command));
             return futures_util::future::join_all(answers).await;
         }
-        let (connection, left) = if let Some(connection) = link.get() {
-            (connection, limit)
-        } else {
-            let connecting = link.get_or_try_init(|| self.connect());
-            match timeout(limit.min(self.reply), connecting).await {
-                Ok(Ok(connection)) => (connection, limit.saturating_sub(began.elapsed())),
-                Ok(Err(error)) => return all(error),
-                Err(_) => return all(Error::unsent(&self.address, "no connection in time")),
-            }
+        let connecting = link.get_or_try_init(|| self.connect());
+        let connection = match timeout(limit.min(self.reply), connecting).await {
+            Ok(Ok(connection)) => connection.clone(),
+            Ok(Err(error)) => return all(error),
+            Err(_) => return all(Error::unsent(&self.address, "no connection in time")),
         };
-        let exchanging = self.exchange(connection.clone(), commands);
-        let answers = timeout(left, exchanging).await;
-        answers.unwrap_or_else(|_| all(Error::unanswered(&self.address, "no answer in time")))
+        let left = limit.saturating_sub(began.elapsed());
+        match timeout(left, exchange(connection, commands)).await {
+            Ok(Ok(values)) => {
+                let answers = values.into_iter().map(Value::extract_error);
+                let fault_of = |error| self.fault_of(&error);
+                answers.map(|answer| answer.map_err(fault_of)).collect()
+            }
+            Ok(Err(error)) => all(self.fault_of(&error)),
+            Err(_) => all(Error::unanswered(&self.address, "no answer in time")),
+        }
     }
 
     /// Sends one command.
     pub(crate) async fn ask(&self, link: &Link, limit: Duration, command: &Cmd) -> Answer {
         let mut answers = self.send(link, limit, slice::from_ref(command)).await;
         answers.pop().expect("an answer to each")
-    }
-
-    async fn exchange(
-        &self,
-        mut connection: MultiplexedConnection,
-        commands: &[Cmd],
-    ) -> Vec<Answer> {
-        if let [command] = commands {
-            return vec![self.answer_of(connection.send_packed_command(command).await)];
-        }
-        let count = commands.len();
-        let mut pipeline = redis::Pipeline::with_capacity(count);
-        for command in commands {
-            pipeline.add_command(command.clone());
-        }
-        match connection.send_packed_commands(&pipeline, 0, count).await {
-            Ok(values) => values
-                .into_iter()
-                .map(|value| self.answer_of(Ok(value)))
-                .collect(),
-            Err(error) => vec![Err(self.fault_of(&error)); count],
-        }
     }
 
     /// Sends a command once, over the connection of this runtime. `is_asking`: the server is one that ASK named.
@@ -147,11 +128,6 @@ impl Server {
                 .retain(|_, current| !Arc::ptr_eq(current, &link));
         }
         answer
-    }
-
-    fn answer_of(&self, reply: Result<Value, RedisError>) -> Answer {
-        let reply = reply.and_then(Value::extract_error);
-        reply.map_err(|error| self.fault_of(&error))
     }
 
     /// The failure of a call that was sent, by the error of redis-rs.
@@ -184,4 +160,17 @@ impl Server {
     pub(crate) fn close(&self) {
         self.links().clear();
     }
+}
+
+async fn exchange(
+    mut connection: MultiplexedConnection,
+    commands: &[Cmd],
+) -> Result<Vec<Value>, RedisError> {
+    let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+    for command in commands {
+        pipeline.add_command(command.clone());
+    }
+    connection
+        .send_packed_commands(&pipeline, 0, commands.len())
+        .await
 }

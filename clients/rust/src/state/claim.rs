@@ -1,14 +1,25 @@
-//! One acquire: first a wait, then a grant.
+//! One acquire: first a wait, then a grant. Its commands.
 
-use super::Ended;
 use super::reply::{bytes, text};
-use super::time::{FAR, Time, millis};
+use super::{Ended, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+/// The end of a wait without a limit.
+pub(super) const FAR: Time = Duration::from_secs(1 << 40);
+
+/// The longest time that the server takes.
+const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Milliseconds for the server, rounded up.
+pub(crate) fn millis(time: Duration) -> u64 {
+    let rounded = time.min(TEN_YEARS).as_nanos().div_ceil(1_000_000);
+    u64::try_from(rounded).unwrap_or(u64::MAX)
+}
 
 /// The shortest lease that the server renews.
 pub(crate) const LEAST_LEASE: Duration = Duration::from_secs(1);
@@ -51,7 +62,7 @@ pub(crate) struct Terms {
 }
 
 /// The words for a limit; without them it is 1, and 0 stands for none.
-pub(super) fn words_of(limit: Option<u32>) -> Option<(&'static str, u32)> {
+fn words_of(limit: Option<u32>) -> Option<(&'static str, u32)> {
     (limit != Some(1)).then_some(("LIMIT", limit.unwrap_or(0)))
 }
 
@@ -113,8 +124,7 @@ pub(crate) struct Claim {
     pub(crate) name: Name,
     pub(crate) terms: Terms,
     pub(crate) task: Option<Arc<TaskOwner>>,
-    /// Its caller removes it.
-    pub(crate) caller: Weak<Caller>,
+    pub(crate) caller: Arc<Caller>,
     /// The server that has the lock.
     pub(crate) to: Target,
     pub(super) phase: Phase,
@@ -152,11 +162,19 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// A claim that is not asked for yet.
-    pub(crate) fn new(name: Name, terms: Terms, caller: &Arc<Caller>, to: Target) -> Self {
+    pub(crate) fn new(terms: Terms, given_up: CancellationToken, to: Target) -> Self {
+        let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
+        let caller = Caller {
+            given_up,
+            ..Caller::default()
+        };
         Self {
-            name,
+            name: Name {
+                key: Arc::clone(&terms.key),
+                owner: adopted.unwrap_or_default(),
+            },
             terms,
-            caller: Arc::downgrade(caller),
+            caller: Arc::new(caller),
             to,
             ..Self::default()
         }
@@ -176,16 +194,20 @@ impl Claim {
         };
         let waits = self.terms.wait != Some(Duration::ZERO);
         let queue = waits.then_some(("QUEUE", left));
-        command![
-            "LOCK.ACQUIRE",
-            name,
-            limit,
-            lease,
-            "HOLDS",
-            1,
-            session,
-            queue
-        ]
+        let options = (lease, ("HOLDS", 1), session, queue);
+        command!["LOCK.ACQUIRE", name, limit, options]
+    }
+
+    /// Asks whether the grant stands.
+    pub(crate) fn check_command(&self) -> Cmd {
+        command!["LOCK.FENCE", &*self.name.key, self.token]
+    }
+
+    /// Adds a hold.
+    pub(crate) fn enter_command(&self, limit: Option<u32>) -> Cmd {
+        let (lease, holds) = (("PX", millis(self.lease)), ("HOLDS", self.holds + 1));
+        let (name, token) = (&self.name, ("TOKEN", self.token));
+        command!["LOCK.ACQUIRE", name, words_of(limit), lease, holds, token]
     }
 
     /// The user's own release. It alone names the session, so that the server reports no loss.
@@ -195,10 +217,9 @@ impl Claim {
         command!["LOCK.RELEASE", &self.name, holds, token, session]
     }
 
-    /// Renews the grant with its lease, wherever it is; a session moves it there.
-    pub(super) fn renew_command(&self, session: Option<u64>) -> Cmd {
-        let session = session.map(|session| ("SESSION", session));
-        command!["LOCK.RENEW", &self.name, "TOKEN", self.token, session]
+    /// Renews the grant with its lease, wherever it is; this option may say more.
+    pub(crate) fn renew_command(&self, option: Option<(&str, u64)>) -> Cmd {
+        command!["LOCK.RENEW", &self.name, "TOKEN", self.token, option]
     }
 
     pub(super) fn ended(&self) -> Ended {
@@ -207,6 +228,34 @@ impl Claim {
 
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Asked | Phase::InLine)
+    }
+
+    /// Fails if it has ended.
+    pub(crate) fn require_held(&self) -> Result<(), Error> {
+        match &self.failure {
+            Some(failure) if self.phase == Phase::Ended => Err(failure.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long it is sure that nobody else has the lock.
+    pub(crate) fn remaining(&self, at: Time) -> Duration {
+        match self.phase {
+            Phase::Held => self.sure.saturating_sub(at),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Another node of the cluster may have the grant.
+    pub(crate) fn is_sought(&self) -> bool {
+        self.phase == Phase::Held && self.doubt.is_some()
+    }
+
+    /// Why the grant was lost, once the user had it.
+    pub(crate) fn loss(&self) -> Option<Error> {
+        let loss = self.failure.clone();
+        let loss = loss.filter(|_| self.is_lost() && self.is_handed_over);
+        loss.map(|loss| loss.of("hold", &self.name.key))
     }
 
     /// Its grant has ended before it was released.

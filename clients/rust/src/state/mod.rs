@@ -14,25 +14,26 @@ pub(crate) use command;
 
 mod claim;
 mod grants;
-mod polling;
 mod reply;
 mod session;
 #[cfg(test)]
 mod tests;
-mod time;
 mod waits;
 
-pub(crate) use claim::{Caller, Claim, LEAST_LEASE, Name, Target, TaskOwner, Terms};
+pub(crate) use claim::{Caller, Claim, LEAST_LEASE, Name, Target, TaskOwner, Terms, millis};
 pub(crate) use reply::{Answer, Reply, list, number, text};
 pub(crate) use session::Node;
-pub(crate) use time::{Time, millis};
 pub(crate) use waits::Step;
 
 use crate::error::Error;
 use claim::Phase;
 use redis::Cmd;
 use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
 use std::time::Duration;
+
+/// A moment, as the time since a fixed moment on a monotonic clock.
+pub(crate) type Time = Duration;
 
 /// Identifies a claim, in the order of asking.
 pub(crate) type Id = u64;
@@ -50,6 +51,9 @@ pub(crate) struct State {
     /// Claims whose callers have to look again.
     pub(crate) changed: Vec<Id>,
     pub(crate) is_closed: bool,
+    /// Releases that another node of the cluster has to be sent.
+    pub(crate) misplaced: Vec<(Name, Cmd)>,
+    process: String,
     lease: Duration,
     reply: Duration,
     is_cluster: bool,
@@ -64,10 +68,26 @@ pub(crate) struct State {
     unfinished: HashMap<Ended, (usize, Cmd)>,
 }
 
+/// A claim stays until its caller removes it.
+impl Index<Id> for State {
+    type Output = Claim;
+
+    fn index(&self, id: Id) -> &Claim {
+        &self.claims[&id]
+    }
+}
+
+impl IndexMut<Id> for State {
+    fn index_mut(&mut self, id: Id) -> &mut Claim {
+        self.claims.get_mut(&id).expect("a claim")
+    }
+}
+
 impl State {
-    /// `lease` is that of the sessions, `reply` how long a reply may take.
-    pub(crate) fn new(lease: Duration, reply: Duration, is_cluster: bool) -> Self {
+    /// `process` begins each owner, `lease` is that of the sessions, `reply` how long a reply may take.
+    pub(crate) fn new(process: String, lease: Duration, reply: Duration, is_cluster: bool) -> Self {
         Self {
+            process,
             lease,
             reply,
             is_cluster,
@@ -91,12 +111,6 @@ impl State {
         }
     }
 
-    /// # Panics
-    /// Without the claim: its caller removes it.
-    fn claim(&mut self, id: Id) -> &mut Claim {
-        self.claims.get_mut(&id).expect("a claim")
-    }
-
     /// Ends what is known of a claim whose caller has let go of it.
     pub(crate) fn remove(&mut self, id: Id) {
         self.forget(id);
@@ -114,16 +128,17 @@ impl State {
     /// Ends a claim.
     fn end(&mut self, id: Id, failure: Error) {
         self.forget(id);
-        let claim = self.claim(id);
+        let claim = &mut self[id];
         (claim.phase, claim.failure) = (Phase::Ended, Some(failure));
         self.changed.push(id);
     }
 
     /// Has the loop release a grant that the user does not have, or cancel a wait: without the session.
-    fn give_back(&mut self, node: usize, name: Name, token: u64) {
-        let of = (token != 0).then_some(("TOKEN", token));
-        let command = command!["LOCK.RELEASE", &name, "ALL", of];
-        self.unfinished.insert((name, token), (node, command));
+    fn give_back(&mut self, node: usize, ended: Ended) {
+        let (name, token) = &ended;
+        let of = (*token != 0).then_some(("TOKEN", *token));
+        let command = command!["LOCK.RELEASE", name, "ALL", of];
+        self.unfinished.insert(ended, (node, command));
     }
 
     /// Applies the reply to an unfinished release.
@@ -137,27 +152,18 @@ impl State {
         }
     }
 
-    /// Ends all waits and grants. It returns the sessions with their nodes, and the grants: their names and sessions, and
-    /// the commands that release them.
-    #[expect(clippy::type_complexity, reason = "it has one caller")]
-    pub(crate) fn close(&mut self) -> (Vec<(usize, u64)>, Vec<(Name, u64, Cmd)>) {
+    /// Ends all waits and grants. It returns the grants: their names and sessions, and the commands that release them.
+    pub(crate) fn close(&mut self) -> Vec<(Name, u64, Cmd)> {
         self.is_closed = true;
         let mut grants = Vec::new();
         for id in self.names.values().copied().collect::<Vec<_>>() {
-            let claim = self.claim(id);
+            let claim = &mut self[id];
             if claim.phase == Phase::Held {
                 claim.holds = 0;
                 grants.push((claim.name.clone(), claim.session, claim.release_command()));
             }
             self.end(id, Error::closed());
         }
-        let mut sessions = Vec::new();
-        for (place, node) in self.nodes.iter().enumerate() {
-            node.needed.notify_one(); // ends its pause
-            let left = node.left.map(|(session, _)| session);
-            let open = Some(node.session).filter(|session| *session != 0);
-            sessions.extend(left.into_iter().chain(open).map(|session| (place, session)));
-        }
-        (sessions, grants)
+        grants
     }
 }

@@ -1,12 +1,13 @@
-//! The rules of the session: its beginning and end, and what is due before a POLL.
+//! The rules of the session: its beginning and end, what is due before a POLL, and what its reply says.
 
 use super::claim::Phase;
-use super::reply::{field, list, number};
+use super::reply::{bytes, field, list, number, text};
 use super::{Ended, Id, Name, Reply, State, Time};
-use crate::error::Error;
-use redis::Cmd;
+use crate::error::{Error, ErrorKind};
+use redis::{Cmd, Value};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// What is known of one server: its session.
@@ -48,6 +49,12 @@ impl Node {
         }
     }
 
+    /// Those that are open.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = u64> + use<> {
+        let left = self.left.map(|(session, _)| session);
+        left.into_iter().chain([self.session]).filter(|it| *it != 0)
+    }
+
     /// Ends a leave: it has happened, or was refused. It returns false if there was none.
     pub(super) fn end_leave(&mut self, grant: &Ended) -> bool {
         let place = self.leaving.iter().position(|it| it == grant);
@@ -59,17 +66,26 @@ impl Node {
 pub(crate) type Due = (Cmd, Box<dyn FnOnce(&mut State, &Reply) + Send>);
 
 impl State {
+    /// The waits at a node, in the order of their asking.
+    fn waits_at(&self, node: usize) -> Vec<Id> {
+        let is_waiting = |id: &Id| self[*id].to.node == node && self[*id].is_waiting();
+        let mut waits: Vec<Id> = self.names.values().copied().filter(is_waiting).collect();
+        waits.sort_unstable();
+        waits
+    }
+
+    /// The claims that depend on the session of a node: first the grants, then the waits.
+    pub(crate) fn claims_at(&self, node: usize) -> Vec<Id> {
+        let grants = self.nodes[node].grants.iter().copied();
+        grants.chain(self.waits_at(node)).collect()
+    }
+
     /// Begins a session.
     pub(crate) fn opened(&mut self, node: usize, session: u64) {
         let it = &mut self.nodes[node];
         (it.session, it.seen, it.excess, it.moves) = (session, 0, None, true);
         it.leaving.clear();
-        self.wake_waits(node);
-    }
-
-    pub(super) fn wake_waits(&mut self, node: usize) {
-        let is_there = |id: &&Id| self.claims[id].to.node == node && self.claims[id].is_waiting();
-        self.changed.extend(self.names.values().filter(is_there));
+        self.changed.extend(self.waits_at(node));
     }
 
     /// Leaves a session with a grant whose release was refused, so that the grant is not renewed forever.
@@ -80,21 +96,52 @@ impl State {
         }
     }
 
+    /// Ends the session of a node that has left the cluster, so that its loop may end, unless a claim depends on it.
+    pub(crate) fn abandon(&mut self, node: usize) -> bool {
+        let is_free = self.claims_at(node).is_empty();
+        if is_free {
+            self.unfinished.retain(|_, (at, _)| *at != node); // a lease ends what they release
+            (self.nodes[node].session, self.nodes[node].is_started) = (0, false);
+        }
+        is_free
+    }
+
     /// What is due before a POLL of the session, in the order of sending.
     pub(crate) fn due(&mut self, node: usize) -> Vec<Due> {
         let mut due = Vec::<Due>::new();
         let session = self.nodes[node].session;
         if std::mem::take(&mut self.nodes[node].moves) {
-            self.move_grants(node, session, &mut due);
-            self.queue_again(node, session, &mut due);
+            for id in self.claims_at(node) {
+                let claim = &self[id];
+                match claim.phase {
+                    _ if claim.session == session || claim.doubt.is_some() => {}
+                    Phase::Held => {
+                        let renewal = claim.renew_command(Some(("SESSION", session)));
+                        let moved = move |state: &mut Self, reply: &Reply| {
+                            state.moved(id, session, reply);
+                        };
+                        due.push((renewal, Box::new(moved)));
+                    }
+                    Phase::InLine if claim.end > self.at => {
+                        let name = claim.name.clone();
+                        let queued = move |state: &mut Self, reply: &Reply| {
+                            state.answered(id, &name, session, reply);
+                            state.nodes[node].moves |= reply.fault().is_some();
+                        };
+                        due.push((self.asked(id), Box::new(queued)));
+                    }
+                    _ => {}
+                }
+            }
         }
         for (ended, (_, command)) in self.unfinished.iter().filter(|(_, (at, _))| *at == node) {
             let ended = ended.clone();
             let finished = move |state: &mut Self, reply: &Reply| {
-                if reply.fault().is_some_and(Error::redirects) {
-                    state.unfinished.remove(&ended); // the caller sends it there
+                if !reply.fault().is_some_and(Error::redirects) {
+                    state.finished(&ended, reply);
+                } else if let Some((_, command)) = state.unfinished.remove(&ended) {
+                    state.misplaced.push((ended.0, command));
                 }
-                state.finished(&ended, reply);
             };
             due.push((command.clone(), Box::new(finished)));
         }
@@ -107,7 +154,7 @@ impl State {
         }
         if let Some((old, since)) = it.left
             && self.at > since + 2 * self.reply
-            && !it.grants.iter().any(|id| self.claims[id].session == old)
+            && !it.grants.iter().any(|id| self[*id].session == old)
         {
             let closed = |state: &mut Self, reply: &Reply| {
                 let goes_on = |fault: &Error| fault.is_passing() && !fault.is("NOSESSION");
@@ -120,37 +167,6 @@ impl State {
         due
     }
 
-    /// Moves the grants of earlier sessions to this one.
-    fn move_grants(&self, node: usize, session: u64, due: &mut Vec<Due>) {
-        for &id in &self.nodes[node].grants {
-            let claim = &self.claims[&id];
-            if claim.session != session && claim.doubt.is_none() {
-                let moved = move |state: &mut Self, reply: &Reply| state.moved(id, session, reply);
-                due.push((claim.renew_command(Some(session)), Box::new(moved)));
-            }
-        }
-    }
-
-    /// Asks for the places that went with an earlier session, in the order of their asking.
-    fn queue_again(&mut self, node: usize, session: u64, due: &mut Vec<Due>) {
-        let is_out = |id: &Id| {
-            let claim = &self.claims[id];
-            (claim.phase, claim.to.node) == (Phase::InLine, node)
-                && claim.session != session
-                && claim.end > self.at
-        };
-        let mut waits: Vec<Id> = self.names.values().copied().filter(is_out).collect();
-        waits.sort_unstable();
-        for id in waits {
-            let name = self.claims[&id].name.clone();
-            let queued = move |state: &mut Self, reply: &Reply| {
-                state.answered(id, &name, session, reply);
-                state.nodes[node].moves |= reply.fault().is_some();
-            };
-            due.push((self.asked(id), Box::new(queued)));
-        }
-    }
-
     /// Releases the grants of the session that nobody knows, and nobody called about meanwhile.
     fn listed(&mut self, mut called: HashSet<Name>, reply: &Reply) {
         self.nodes[reply.node].excess = None;
@@ -158,11 +174,145 @@ impl State {
         let Ok(rows) = &reply.value else { return };
         for row in list(rows) {
             let name = Name::of(field(row, "key"), field(row, "owner"));
-            let token = number(field(row, "token"));
             let is_known = called.contains(&name) || self.names.contains_key(&name);
-            let ended = (name, token);
-            if !is_known && !self.unfinished.contains_key(&ended) {
-                self.give_back(reply.node, ended.0, token);
+            let stray = (name, number(field(row, "token")));
+            if !is_known && !self.unfinished.contains_key(&stray) {
+                self.give_back(reply.node, stray);
+            }
+        }
+    }
+
+    /// How long a POLL that is sent now may block: briefly if its reply decides about a grant.
+    pub(crate) fn block(&self, node: usize) -> Duration {
+        if self.is_unsure(node) {
+            Duration::from_millis(100)
+        } else {
+            self.lease / 3
+        }
+    }
+
+    /// The time of a grant has passed, so that the next reply decides.
+    pub(crate) fn is_unsure(&self, node: usize) -> bool {
+        let mut grants = self.nodes[node].grants.iter();
+        grants.any(|id| self.at >= self[*id].sure)
+    }
+
+    /// Applies the reply to a POLL that was sent at this time.
+    pub(crate) fn polled(&mut self, node: usize, sent: Time, reply: &Value) {
+        let till = match field(reply, "sure-ms") {
+            Value::Int(ms @ 0..) => sent + Duration::from_millis(ms.unsigned_abs()),
+            _ => sent + self.lease,
+        };
+        let it = &self.nodes[node];
+        for id in &it.grants {
+            let claim = self.claims.get_mut(id).expect("a claim");
+            if claim.session == it.session && sent > claim.from {
+                claim.sure = claim.sure.max(till); // it was known then
+            }
+        }
+        for event in list(field(reply, "events")) {
+            self.event(node, list(event), till);
+        }
+        let known = self.nodes[node].grants.len() + self.unfinished.len();
+        let it = &mut self.nodes[node];
+        let has_more = number(field(reply, "grants")) > known as u64;
+        it.excess = has_more.then(|| it.excess.unwrap_or(sent));
+        it.fault = None;
+        self.silent(node, sent, Duration::ZERO);
+    }
+
+    /// Applies one event.
+    fn event(&mut self, node: usize, event: &[Value], till: Time) {
+        let [count, kind, key, owner, about, more @ ..] = event else {
+            return;
+        };
+        let it = &mut self.nodes[node];
+        if number(count) <= it.seen {
+            return; // answered before
+        }
+        it.seen = number(count);
+        let session = it.session;
+        let (ended, more) = ((Name::of(key, owner), number(about)), more.first());
+        match bytes(kind) {
+            b"granted" if it.leaving.contains(&ended) => {}
+            b"granted" => {
+                let is_known = self.granted(node, &ended, session, till);
+                if !is_known && !self.calls.contains_key(&ended.0) {
+                    self.give_back(node, ended); // it was given up
+                }
+            }
+            b"ended" => self.wait_ended(&ended.0, &text(about)),
+            b"lost" => self.lost(node, &ended, more.map_or_else(|| "lost".to_owned(), text)),
+            b"taken" => {
+                let is_left = more.is_some_and(|session| number(session) == 0);
+                if !is_left || !it.end_leave(&ended) {
+                    self.lost(node, &ended, "taken".to_owned()); // not by this client
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Applies the loss of a grant. In a cluster, one that was deleted may be at another node: the search decides.
+    fn lost(&mut self, node: usize, ended: &Ended, reason: String) {
+        self.unfinished.remove(ended); // nothing is left to release
+        let may_have_moved = self.is_cluster && reason == "deleted";
+        let is_it = |id: &Id| (self[*id].phase, self[*id].token) == (Phase::Held, ended.1);
+        let held = self.names.get(&ended.0).copied().filter(is_it);
+        let is_final = held.is_none() || !may_have_moved;
+        if is_final && self.calls.contains_key(&ended.0) {
+            self.losses.insert(ended.clone(), reason.clone());
+        }
+        match held {
+            Some(id) if self[id].to.node != node || self[id].is_sought() => {}
+            Some(id) if may_have_moved => self.doubt(id, "deleted"),
+            Some(id) => self.lose(id, reason),
+            None => {}
+        }
+    }
+
+    /// Applies the end of a wait without a grant.
+    fn wait_ended(&mut self, name: &Name, why: &str) {
+        let known = self.names.get(name).copied();
+        let Some(id) = known.filter(|id| self[*id].is_waiting()) else {
+            return;
+        };
+        let fault = Error::reply(&self.nodes[self[id].to.node].address, why);
+        if why == "timeout" || why == "cancelled" {
+            let ended = format!("the wait has ended: {why}");
+            self.end(id, Error::new(ErrorKind::Busy, ended));
+        } else if fault.is_passing() {
+            self.ask_again(id);
+            (self[id].failure, self[id].from) = (Some(fault), self.at);
+        } else {
+            self.end(id, fault);
+        }
+    }
+
+    /// Applies a try to connect or to poll that began at this time and failed. One that failed at once counts only after
+    /// a reply timeout of tries.
+    pub(crate) fn failed(&mut self, node: usize, began: Time, fault: &Error) {
+        self.nodes[node].fault = Some(fault.clone());
+        self.silent(node, began, self.reply);
+        if !fault.is_passing() {
+            self.changed.extend(self.waits_at(node));
+        }
+    }
+
+    /// Ends the grants that a POLL or connect which began then has not made sure again, nor others for so long.
+    fn silent(&mut self, node: usize, since: Time, patience: Duration) {
+        let is_unsure = |id: &Id| self[*id].sure < since && self[*id].doubt.is_none();
+        let grants = self.nodes[node].grants.iter().copied();
+        for id in grants.filter(is_unsure).collect::<Vec<_>>() {
+            let at = self.at;
+            let claim = &mut self[id];
+            if claim.tried <= claim.sure {
+                claim.tried = since;
+            }
+            if at >= claim.tried + patience {
+                let ended = claim.ended();
+                self.give_back(node, ended);
+                self.lose(id, "silence".to_owned());
             }
         }
     }

@@ -1,8 +1,7 @@
 //! The rules of waits.
 
-use super::claim::{Claim, Name, Phase, Target, TaskOwner};
-use super::time::FAR;
-use super::{Id, Reply, State, Time};
+use super::claim::{Claim, FAR, Name, Phase, Target};
+use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -19,16 +18,19 @@ pub(crate) enum Step {
 }
 
 impl State {
-    /// Registers a wait before its call is sent: its event may arrive before its reply. Its owner is fresh, unless its
-    /// task has one that it may use again.
+    /// Registers a wait before its call is sent: its event may arrive before its reply. Unless it adopts a grant, its
+    /// owner is fresh, or that of its task if that may be used again.
     pub(crate) fn ask(&mut self, mut claim: Claim) -> Result<Id, Error> {
         if self.is_closed {
             return Err(Error::closed());
         }
+        self.last_id += 1;
+        if let Some(owner) = self.usable_owner(&claim) {
+            claim.name.owner = owner;
+        } else if claim.name.owner.is_empty() {
+            claim.name.owner = format!("{}{:x}", self.process, self.last_id).into();
+        }
         if let Some(task) = &claim.task {
-            if let Some(owner) = self.usable_owner(task, &claim.name.key) {
-                claim.name.owner = owner;
-            }
             task.set(Some(Arc::clone(&claim.name.owner)));
         }
         if self.names.contains_key(&claim.name) {
@@ -42,22 +44,20 @@ impl State {
         (claim.holds, claim.lease) = (1, claim.terms.fixed.unwrap_or(self.lease));
         (claim.limit, claim.asked_end) = (reply.min(asking / 2), at + asking);
         (claim.end, claim.last) = (at + wait, at + wait + reply);
-        self.last_id += 1;
         self.names.insert(claim.name.clone(), self.last_id);
         self.claims.insert(self.last_id, claim);
         Ok(self.last_id)
     }
 
-    /// The owner of a task, unless a call in its name is unanswered, or it has just given up a wait for this key.
-    pub(super) fn usable_owner(&self, task: &TaskOwner, key: &Arc<[u8]>) -> Option<Arc<str>> {
-        let (key, owner) = (Arc::clone(key), task.get()?);
+    /// The owner of the task, unless a call in its name is unanswered, or it has just given up a wait for this key.
+    pub(super) fn usable_owner(&self, claim: &Claim) -> Option<Arc<str>> {
+        let (key, owner) = (Arc::clone(&claim.name.key), claim.task.as_ref()?.get()?);
         let name = Name { key, owner };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut called = self.calls.keys().chain(unfinished);
-        let known = self.names.get(&name);
-        let waiting = known.and_then(|id| self.claims[id].caller.upgrade());
+        let is_given_up = |id: &Id| self[*id].caller.given_up.is_cancelled();
         let is_used = called.any(|it| it.owner == name.owner)
-            || waiting.is_some_and(|it| it.given_up.is_cancelled());
+            || self.names.get(&name).is_some_and(is_given_up);
         (!is_used).then_some(name.owner)
     }
 
@@ -67,7 +67,7 @@ impl State {
         let wait = self.claims.get_mut(&id).expect("a claim");
         let node = &self.nodes[wait.to.node];
         let end = match wait.phase {
-            Phase::Ended => return self.require_held(id).map(|()| Step::Done),
+            Phase::Ended => return wait.require_held().map(|()| Step::Done),
             Phase::Held if wait.sure > at => {
                 wait.taken = at;
                 wait.is_handed_over = wait.terms.fixed.is_none(); // else when it has left the session
@@ -101,20 +101,19 @@ impl State {
 
     /// The pause before the next try to acquire, at most this long: it ends with the time to ask.
     pub(crate) fn pause(&self, id: Id, longest: Duration) -> Duration {
-        longest.min(self.claims[&id].asked_end.saturating_sub(self.at))
+        longest.min(self[id].asked_end.saturating_sub(self.at))
     }
 
     /// Has a wait that is not in line ask there.
     pub(crate) fn ask_at(&mut self, id: Id, to: Target) {
-        let wait = self.claim(id);
-        if wait.phase == Phase::Asked {
-            wait.to = to;
+        if self[id].phase == Phase::Asked {
+            self[id].to = to;
         }
     }
 
     /// Registers an ACQUIRE in the current session, and returns its command, for `answered`.
     pub(super) fn asked(&mut self, id: Id) -> Cmd {
-        let wait = &self.claims[&id];
+        let wait = &self[id];
         let command = wait.acquire_command(self.nodes[wait.to.node].session, self.at);
         let name = wait.name.clone();
         self.begin_call(&name);
@@ -123,101 +122,91 @@ impl State {
 
     /// Applies the reply to an ACQUIRE that was sent in this session, and ends its call.
     pub(crate) fn answered(&mut self, id: Id, name: &Name, session: u64, reply: &Reply) {
-        if let Some((token, lease)) = reply.grant() {
-            if !self.granted(reply.node, name, token, session, reply.sent + lease) {
-                self.give_back(reply.node, name.clone(), token);
-            }
-        } else {
-            self.not_granted(id, name, session, reply);
+        let (node, fault) = (reply.node, reply.fault());
+        let current = self.nodes[node].session;
+        if fault.is_some_and(|fault| fault.is("NOSESSION")) && session == current {
+            self.nodes[node].session = 0;
         }
-        self.end_call(name);
-    }
-
-    fn not_granted(&mut self, id: Id, name: &Name, session: u64, reply: &Reply) {
-        let current = self.nodes[reply.node].session;
-        match (&reply.value, self.claims.get_mut(&id)) {
-            (Ok(Value::Int(_)), Some(wait)) if wait.is_waiting() => {
-                let is_current = session == current && wait.to.node == reply.node;
-                let has_ended = reply.sent < wait.from; // the place may be the one that has ended since
-                if is_current && !has_ended {
-                    (wait.phase, wait.session) = (Phase::InLine, session);
+        let phase = self.claims.get(&id).map(|wait| wait.phase); // none: its caller has let go of it
+        match (&reply.value, reply.grant(), phase) {
+            (_, Some((token, lease)), _) => {
+                let grant = (name.clone(), token);
+                let is_known = self.granted(node, &grant, session, reply.sent + lease);
+                if !is_known {
+                    self.give_back(node, grant);
                 }
             }
-            (Ok(Value::Int(_)), Some(wait)) if wait.phase == Phase::Held => {}
-            (Ok(Value::Int(_)), _) => self.give_back(reply.node, name.clone(), 0),
-            (_, None) => {}
-            (Ok(_), _) => self.end_wait(id, Error::new(ErrorKind::Busy, "it is not free")),
-            (Err(fault), Some(wait)) if fault.is_passing() => {
+            (Ok(Value::Int(_)), _, Some(Phase::Asked | Phase::InLine)) => {
+                let wait = &mut self[id];
+                let is_current = session == current && wait.to.node == node;
+                if is_current && reply.sent >= wait.from {
+                    (wait.phase, wait.session) = (Phase::InLine, session); // else it has ended already
+                }
+            }
+            (Ok(Value::Int(_)), _, Some(Phase::Held)) => {}
+            (Ok(Value::Int(_)), ..) => self.give_back(node, (name.clone(), 0)),
+            (Err(fault), _, Some(phase)) if fault.is_passing() => {
+                let wait = &mut self[id];
                 if fault.is_open {
                     wait.is_open = true;
                     wait.renounce_owner();
                 }
-                let is_out = wait.phase == Phase::InLine && wait.session != current;
                 if wait.is_waiting() {
                     wait.failure = Some(fault.clone());
                 }
-                if is_out && fault.redirects() {
+                if phase == Phase::InLine && wait.session != current && fault.redirects() {
                     self.ask_again(id); // its place has gone
                 }
-                if fault.is("NOSESSION") && session == current {
-                    self.nodes[reply.node].session = 0;
-                }
             }
-            (Err(fault), _) => self.end_wait(id, fault.clone()),
+            (_, _, Some(Phase::Asked | Phase::InLine)) => {
+                let busy = || Error::new(ErrorKind::Busy, "it is not free");
+                self.end(id, fault.cloned().unwrap_or_else(busy));
+            }
+            _ => {}
         }
+        self.end_call(name);
     }
 
     /// Forgets a wait. If the server may know it, it returns the command that cancels it, for `cancelled`, and the time
     /// that this may take.
     pub(crate) fn give_up(&mut self, id: Id) -> Option<(Cmd, Duration)> {
-        let wait = &self.claims[&id];
+        let wait = &self[id];
         let is_known = wait.is_open || matches!(wait.phase, Phase::InLine | Phase::Held);
         if wait.phase != Phase::Ended {
             self.end(id, Error::released());
         }
-        is_known.then(|| {
-            let wait = &self.claims[&id];
-            wait.renounce_owner(); // an event of this wait may arrive after the cancel
-            let limit = self.reply.min(wait.last.saturating_sub(self.at));
-            let (node, name) = (wait.to.node, wait.name.clone());
-            self.begin_call(&name);
-            let cancel = command!["LOCK.RELEASE", &name, "ALL"];
-            self.give_back(node, name, 0);
-            (cancel, limit)
-        })
+        if !is_known {
+            return None;
+        }
+        let wait = &self[id];
+        wait.renounce_owner(); // an event of this wait may arrive after the cancel
+        let limit = self.reply.min(wait.last.saturating_sub(self.at));
+        let (node, name) = (wait.to.node, wait.name.clone());
+        self.begin_call(&name);
+        let cancel = command!["LOCK.RELEASE", &name, "ALL"];
+        self.give_back(node, (name, 0));
+        Some((cancel, limit))
     }
 
     /// Applies the reply to the cancel of a wait that was given up.
-    pub(crate) fn cancelled(&mut self, id: Id, reply: &Reply) {
-        self.finished(&(self.claims[&id].name.clone(), 0), reply);
-    }
-
-    pub(super) fn end_wait(&mut self, id: Id, failure: Error) {
-        if self.claims[&id].is_waiting() {
-            self.end(id, failure);
-        }
+    pub(crate) fn cancelled(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
+        self.finished(&(self[id].name.clone(), 0), reply);
+        reply.fault().map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
     /// Follows the loss of a place in line.
     pub(super) fn ask_again(&mut self, id: Id) {
-        let wait = self.claim(id);
-        (wait.phase, wait.session) = (Phase::Asked, 0);
+        (self[id].phase, self[id].session) = (Phase::Asked, 0);
         self.changed.push(id);
     }
 
     /// Applies a grant. It returns false if the grant has to be given back.
-    pub(super) fn granted(
-        &mut self,
-        node: usize,
-        name: &Name,
-        token: u64,
-        session: u64,
-        till: Time,
-    ) -> bool {
-        let known = self.names.get(name).copied();
-        if !self.losses.is_empty() && self.losses.contains_key(&(name.clone(), token)) {
+    pub(super) fn granted(&mut self, node: usize, of: &Ended, session: u64, till: Time) -> bool {
+        let token = of.1;
+        let known = self.names.get(&of.0).copied();
+        if self.losses.contains_key(of) {
             // Its loss was reported before: it is no grant.
-            if let Some(id) = known.filter(|id| self.claims[id].is_waiting()) {
+            if let Some(id) = known.filter(|id| self[*id].is_waiting()) {
                 self.ask_again(id);
             }
             return true;

@@ -1,10 +1,23 @@
 //! In a cluster: by the key's slot, and after it where it goes.
 
 use crate::support::*;
-use redis_lock_client::{Builder, Locks};
+use redis_lock_client::{Builder, Locks, Observer};
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use testbed::{Cluster, cluster, within};
+use testbed::{Cluster, cluster, eventually, within};
+
+/// The servers whose connection is broken.
+#[derive(Clone, Default)]
+struct Broken(Arc<Mutex<BTreeSet<String>>>);
+
+impl Observer for Broken {
+    fn connection(&self, server: &str, broken: Option<&str>) {
+        let mut servers = self.0.lock().expect("no panic");
+        servers.remove(server);
+        servers.extend(broken.map(|_| server.to_owned()));
+    }
+}
 
 /// Locks that are told of one node.
 fn locks_in(cluster: &Cluster, node: usize, settings: Builder) -> Locks {
@@ -80,7 +93,8 @@ async fn a_replica_takes_over() {
     let old = cluster.serves(slot);
     let new = cluster.replicas_of(old)[0];
     // The only node that the client is told of is the one that dies.
-    let locks = locks_in(&cluster, old, settings());
+    let broken = Broken::default();
+    let locks = locks_in(&cluster, old, settings().observer(broken.clone()));
     let guard = locks.lock("k").acquire().await.expect("a lock");
     let next = in_line(cluster.node(old), &locks.lock("k"), 1);
     cluster.node(old).wait_for_sync(cluster.node(new));
@@ -90,4 +104,6 @@ async fn a_replica_takes_over() {
     guard.check().await.expect("the grant has come along");
     guard.release().await.expect("a release");
     granted(next).await.release().await.expect("a release");
+    let is_left = || broken.0.lock().expect("no panic").is_empty();
+    eventually(is_left, "the end of the loop of the dead node");
 }

@@ -108,7 +108,7 @@ fn a_fixed_lease() {
         ..terms("k", 5 * S)
     });
     let asked = rig.sent(id);
-    let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
+    let command = line(&rig.state[id].acquire_command(7, rig.state.at));
     assert!(
         command.contains("PX 1000 HOLDS 1 SESSION 7 QUEUE"),
         "{command}"
@@ -213,7 +213,7 @@ fn an_adoption() {
         ..terms("k", Duration::ZERO)
     });
     let asked = rig.sent(id);
-    let command = line(&rig.state.claims[&id].acquire_command(7, rig.state.at));
+    let command = line(&rig.state[id].acquire_command(7, rig.state.at));
     assert_eq!(command, "LOCK.RENEW k o PX 10000 SESSION 7 TOKEN 50");
     rig.answered(&asked, says("NOTHELD x"));
     is(rig.state.next_step(id), ErrorKind::Lost);
@@ -227,7 +227,7 @@ fn a_raised_token() {
     rig.state.begin_call(&name("k"));
     rig.poll(-1, 0, vec![lost("k", 60)]);
     rig.is_held(id);
-    let raise = line(&rig.state.raise(id, 60));
+    let raise = line(&rig.state[id].renew_command(Some(("RAISE", 60))));
     assert_eq!(raise, "LOCK.RENEW k o TOKEN 50 RAISE 60");
     let reply = rig.said(grant(60, 10_000), false);
     is(rig.state.confirmed(id, &reply), ErrorKind::Lost);

@@ -35,7 +35,7 @@ fn silence_is_judged_by_a_poll_that_began_after_sure() {
     rig.at(130.0).reply(sent, 0, 1, vec![]); // after a sleep of 20 s
     rig.is_held(id);
     assert_eq!(rig.state.block(0), 100 * MS);
-    assert!(rig.state.remaining(id).is_zero());
+    assert!(rig.state[id].remaining(rig.state.at).is_zero());
     rig.poll(5000, 1, vec![]);
     rig.sure_till(id, 135.000_000_001);
     assert_eq!(rig.state.block(0), 10 * S / 3);
@@ -51,7 +51,7 @@ fn a_refused_connection_counts_after_a_second_of_tries() {
     let mut rig = Rig::open();
     let fault = Error::unsent("server", "refused");
     let (id, other) = (rig.held("k"), rig.held("other"));
-    rig.state.claim(other).sure = at(132.0);
+    rig.state[other].sure = at(132.0);
     rig.at(109.0).state.failed(0, at(109.0), &fault);
     rig.at(130.0).state.failed(0, at(130.0), &fault); // the program slept
     rig.at(130.1).state.failed(0, at(130.1), &fault);
@@ -86,7 +86,7 @@ fn a_grant_that_moved_to_another_node() {
         let id = rig.held("k");
         rig.poll(-1, 0, vec![lost("k", 50)]);
         rig.is_held(id);
-        assert!(rig.state.remaining(id).is_zero());
+        assert!(rig.state[id].remaining(rig.state.at).is_zero());
         rig.poll(-1, 0, vec![]);
         rig.is_due(&[]);
         let (_, find) = rig.state.find(id).expect("it is looked for");
@@ -150,9 +150,13 @@ fn what_is_at_another_node() {
     rig.apply(&[says("MOVED 1 b:1"), Ok(int(0))]);
     assert!(rig.state.find(id).is_some());
     rig.sure_till(id, 110.0);
-    assert_eq!(rig.state.at_node(0).len(), 2);
+    assert_eq!(rig.state.claims_at(0).len(), 2);
     rig.state.relocate(wait, 0, 1);
     assert_eq!(rig.sent(wait).session, 9);
     rig.state.relocate(wait, 0, 1);
-    assert_eq!(rig.state.at_node(0).len(), 1);
+    assert_eq!(rig.state.claims_at(0), [id]);
+    assert!(!rig.state.abandon(0));
+    rig.state.remove(id);
+    rig.state.give_back(0, (name("k"), 50));
+    assert!(rig.state.abandon(0) && rig.state.unfinished.is_empty());
 }

@@ -7,12 +7,13 @@ mod losses;
 mod releases;
 mod waits;
 
-use super::claim::{Caller, Claim, Name, Phase, TaskOwner, Terms};
+use super::claim::{Claim, Name, Phase, TaskOwner, Terms};
 use super::{Answer, Id, Node, Reply, State, Step, Target, Time};
 use crate::error::{Error, ErrorKind};
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -101,7 +102,6 @@ fn line(command: &Cmd) -> String {
 struct Rig {
     state: State,
     seen: u64,
-    callers: Vec<Arc<Caller>>,
 }
 
 /// An ACQUIRE that is under way.
@@ -115,9 +115,8 @@ struct Asked {
 impl Rig {
     fn open() -> Self {
         let mut rig = Self {
-            state: State::new(10 * S, S, false),
+            state: State::new("client-".to_owned(), 10 * S, S, false),
             seen: 0,
-            callers: Vec::new(),
         };
         rig.state.at = 100 * S;
         rig.add_node("server", 7);
@@ -135,14 +134,9 @@ impl Rig {
     }
 
     fn ask_for(&mut self, task: Option<&Arc<TaskOwner>>, terms: Terms) -> Result<Id, Error> {
-        let caller = Arc::<Caller>::default();
-        let name = Name {
-            key: Arc::clone(&terms.key),
-            owner: "o".into(),
-        };
-        let mut claim = Claim::new(name, terms, &caller, Target::of(0));
+        let mut claim = Claim::new(terms, CancellationToken::new(), Target::of(0));
+        claim.name.owner = "o".into();
         claim.task = task.cloned();
-        self.callers.push(caller);
         self.state.ask(claim)
     }
 
@@ -160,7 +154,7 @@ impl Rig {
         match self.state.next_step(id) {
             Ok(Step::Send(_, _, session, _)) => Asked {
                 id,
-                name: self.state.claims[&id].name.clone(),
+                name: self.state[id].name.clone(),
                 session,
                 sent: self.state.at,
             },
@@ -177,7 +171,7 @@ impl Rig {
     /// Another ACQUIRE of a wait, with the answer.
     fn again(&mut self, id: Id, session: u64, answer: Answer) {
         self.state.asked(id);
-        let (name, sent) = (self.state.claims[&id].name.clone(), self.state.at);
+        let (name, sent) = (self.state[id].name.clone(), self.state.at);
         let asked = Asked {
             id,
             name,
@@ -204,8 +198,9 @@ impl Rig {
     /// A grant with the token 50 that the user has detached.
     fn detached(&mut self, key: &str) {
         let id = self.held(key);
-        self.leave(id, grant(50, 3000)).expect("left");
-        self.state.let_go(id);
+        self.state.renew(id, 3 * S, true);
+        let reply = self.said(grant(50, 3000), false);
+        self.state.detached(id, &reply).expect("detached");
     }
 
     /// A RENEW that takes a grant out of its session, with the answer.
@@ -217,7 +212,7 @@ impl Rig {
 
     /// The user's release, with the answer. `was_open`: an earlier try had none.
     fn release(&mut self, id: Id, answer: Answer, was_open: bool) -> Result<(), Error> {
-        self.state.require_held(id)?;
+        self.state[id].require_held()?;
         self.state.release(id);
         let reply = self.said(answer, was_open);
         self.state.released(id, &reply)
@@ -292,21 +287,21 @@ impl Rig {
     }
 
     fn sure_till(&self, id: Id, seconds: f64) {
-        let sure = self.state.claims[&id].sure.as_secs_f64();
+        let sure = self.state[id].sure.as_secs_f64();
         assert!((sure - seconds).abs() < 1e-6, "{sure} instead of {seconds}");
     }
 
     /// It is lost for this reason.
     #[track_caller]
     fn is_lost(&self, id: Id, reason: &str) {
-        let claim = &self.state.claims[&id];
+        let claim = &self.state[id];
         assert!(claim.is_lost());
         assert_eq!(claim.failure.as_ref().map(Error::cause), Some(reason));
     }
 
     #[track_caller]
     fn is_held(&self, id: Id) {
-        assert_eq!(self.state.claims[&id].phase, Phase::Held);
+        assert_eq!(self.state[id].phase, Phase::Held);
     }
 
     /// How long a grant lasts; none: it has ended.
@@ -330,6 +325,6 @@ impl Rig {
     }
 
     fn set_holds(&mut self, id: Id, holds: u64) {
-        self.state.claim(id).holds = holds;
+        self.state[id].holds = holds;
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 fn only_the_users_release_names_the_session() {
     let mut rig = Rig::open();
     let id = rig.held("k");
-    let command = line(&rig.state.claims[&id].release_command());
+    let command = line(&rig.state[id].release_command());
     assert_eq!(command, "LOCK.RELEASE k o HOLDS 1 TOKEN 50 SESSION 7");
     let cancelled = rig.in_line("cancelled");
     rig.state.give_up(cancelled);
@@ -90,7 +90,7 @@ fn the_release_of_the_last_hold_is_repeated() {
     rig.is_due(&[]);
     is(rig.release(id, no_reply(), true), ErrorKind::Unavailable);
     rig.is_due(&["LOCK.RELEASE k o HOLDS 0 TOKEN 50 SESSION 7"]);
-    is(rig.state.require_held(id), ErrorKind::Misuse);
+    is(rig.state[id].require_held(), ErrorKind::Misuse);
 }
 
 /// Grants move to a new session. The old one is closed 2 s later, when no known grant is in it.
@@ -121,11 +121,11 @@ fn the_session_is_left_for_a_last_hold_only() {
     let released = rig.release(id, says("NOPERM x"), false);
     is(released, ErrorKind::Refused);
     for (token, reply) in [(0, "NOPERM x"), (50, "NOTHELD x")] {
-        rig.state.give_back(0, name("k"), token);
+        rig.state.give_back(0, (name("k"), token));
         rig.apply(&[says(reply)]);
         assert!(!rig.state.nodes[0].is_leaving && rig.state.unfinished.is_empty());
     }
-    rig.state.give_back(0, name("k"), 50);
+    rig.state.give_back(0, (name("k"), 50));
     rig.apply(&[says("NOPERM x")]);
     assert!(rig.state.nodes[0].is_leaving);
 }
@@ -134,9 +134,12 @@ fn the_session_is_left_for_a_last_hold_only() {
 #[test]
 fn a_misplaced_release() {
     let mut rig = Rig::open();
-    rig.state.give_back(0, name("k"), 50);
+    rig.state.give_back(0, (name("k"), 50));
     rig.apply(&[says("MOVED 1 b:1")]);
     rig.is_due(&[]);
+    let misplaced = rig.state.misplaced.iter();
+    let misplaced: Vec<_> = misplaced.map(|(_, command)| line(command)).collect();
+    assert_eq!(misplaced, ["LOCK.RELEASE k o ALL TOKEN 50"]);
 }
 
 #[test]
@@ -144,17 +147,16 @@ fn close_ends_waits_and_grants() {
     let mut rig = Rig::open();
     let (wait, id) = (rig.in_line("k"), rig.held("held"));
     rig.state.changed.clear();
-    let (sessions, grants) = rig.state.close();
+    let grants = rig.state.close();
     let [(of, 7, release)] = &grants[..] else {
         panic!("one grant of the session");
     };
     let command = "LOCK.RELEASE held o HOLDS 0 TOKEN 50 SESSION 7";
     assert_eq!((of, &*line(release)), (&name("held"), command));
-    assert_eq!(sessions, [(0, 7)]);
     assert_eq!(rig.state.changed.len(), 2);
     for failure in [
         is(rig.state.next_step(wait), ErrorKind::Misuse),
-        is(rig.state.require_held(id), ErrorKind::Misuse),
+        is(rig.state[id].require_held(), ErrorKind::Misuse),
         is(rig.ask_for(None, terms("other", S)), ErrorKind::Misuse),
     ] {
         assert!(failure.cause().contains("closed"), "{failure}");

@@ -4,21 +4,21 @@ use super::*;
 #[test]
 fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     let mut rig = Rig::open();
-    let task = TaskOwner::default();
-    let is_usable = |state: &State| {
-        task.set(Some("o".into()));
-        state.usable_owner(&task, &name("k").key).is_some()
-    };
+    let task = Arc::new(TaskOwner::default());
+    task.set(Some("o".into()));
+    let mut claim = Claim::new(terms("k", S), CancellationToken::new(), Target::of(0));
+    claim.task = Some(task);
+    let is_usable = |state: &State| state.usable_owner(&claim).is_some();
     assert!(is_usable(&rig.state));
     rig.state.begin_call(&name("other"));
     assert!(!is_usable(&rig.state));
     rig.state.end_call(&name("other"));
     let id = rig.in_line("k");
     assert!(is_usable(&rig.state));
-    rig.callers[0].given_up.cancel();
+    rig.state[id].caller.given_up.cancel();
     assert!(!is_usable(&rig.state));
     rig.state.remove(id);
-    rig.state.give_back(0, name("other"), 0);
+    rig.state.give_back(0, (name("other"), 0));
     assert!(!is_usable(&rig.state));
 }
 
@@ -31,7 +31,7 @@ fn a_task_continues_with_a_fresh_owner() {
             rig.answered(&asked, Ok(int(0)));
             rig.state.give_up(asked.id);
             let reply = rig.said(Ok(int(0)), false);
-            rig.state.cancelled(asked.id, &reply);
+            let _ = rig.state.cancelled(asked.id, &reply);
         },
         |rig, asked| {
             rig.answered(&asked, grant(50, 10_000));
@@ -56,7 +56,7 @@ fn a_task_continues_with_a_fresh_owner() {
         let asked = rig.sent(id);
         ending(&mut rig, asked);
         assert_eq!(task.get(), None);
-        assert_eq!(&*rig.state.claims[&id].name.owner, "o");
+        assert_eq!(&*rig.state[id].name.owner, "o");
     }
 }
 
@@ -66,7 +66,7 @@ fn waits_are_queued_again_in_their_order() {
     let mut rig = Rig::open();
     let waits = [rig.in_line("c"), rig.in_line("a"), rig.in_line("b")];
     rig.held("k");
-    rig.state.give_back(0, name("z"), 0);
+    rig.state.give_back(0, (name("z"), 0));
     rig.end_session();
     let (refused, loading) = (says("NOPERM x"), says("LOADING x"));
     let replies = [refused, Ok(int(1)), no_reply(), loading, no_reply()];
@@ -81,8 +81,8 @@ fn waits_are_queued_again_in_their_order() {
     for (command, begin) in sent.iter().zip(order) {
         assert!(command.starts_with(begin), "{sent:?}");
     }
-    assert_eq!(rig.state.claims[&waits[0]].session, 8);
-    assert_eq!(rig.state.claims[&waits[1]].session, 7);
+    assert_eq!(rig.state[waits[0]].session, 8);
+    assert_eq!(rig.state[waits[1]].session, 7);
     assert!(rig.state.calls.is_empty());
     let due = rig.state.due(0);
     assert!(due.len() == 4 && line(&due[1].0).starts_with("LOCK.ACQUIRE a"));
@@ -132,7 +132,7 @@ fn a_wait_that_is_over() {
     let id = rig.in_line("k");
     assert!(rig.state.give_up(id).is_some());
     let reply = rig.said(says("NOTHELD x"), false);
-    rig.state.cancelled(id, &reply);
+    let _ = rig.state.cancelled(id, &reply);
     rig.is_due(&[]);
     rig.again(id, 7, Ok(int(0)));
     rig.is_due(&["LOCK.RELEASE k o ALL"]);
@@ -160,7 +160,7 @@ fn a_wait_that_is_forgotten() {
     for asked in [&lost, &late] {
         if rig.state.give_up(asked.id).is_some() {
             let reply = rig.said(Ok(int(0)), false);
-            rig.state.cancelled(asked.id, &reply);
+            let _ = rig.state.cancelled(asked.id, &reply);
             rig.state.end_call(&asked.name);
         }
         rig.state.remove(asked.id);
@@ -201,7 +201,7 @@ fn an_end_before_the_reply_that_names_the_place() {
     rig.answered(&asked, Ok(int(0)));
     let again = rig.sent(asked.id);
     rig.answered(&again, Ok(int(0)));
-    assert_eq!(rig.state.claims[&asked.id].phase, Phase::InLine);
+    assert_eq!(rig.state[asked.id].phase, Phase::InLine);
 }
 
 /// The caller gives up one reply timeout after its time; asking without a reply takes a second at least, and its
@@ -213,7 +213,7 @@ fn times_of_waits() {
     assert_eq!(rig.at(101.0).rests(id), 5 * S);
     is(rig.at(106.0).state.next_step(id), ErrorKind::Busy);
     let id = rig.ask(terms("now", Duration::ZERO));
-    let claim = &rig.state.claims[&id];
+    let claim = &rig.state[id];
     assert_eq!((claim.limit, claim.asked_end), (500 * MS, 107 * S));
     assert!(!line(&claim.acquire_command(7, 106 * S)).contains("QUEUE"));
     rig.sent(id);
@@ -224,12 +224,12 @@ fn times_of_waits() {
     assert!(failure.cause().contains("LOADING"), "{failure}");
     let id = rig.ask(terms("short", 5 * S));
     let later = 107 * S + Duration::from_micros(1); // rounded up: no wait is too short
-    let command = line(&rig.state.claims[&id].acquire_command(7, later));
+    let command = line(&rig.state[id].acquire_command(7, later));
     assert!(command.ends_with("QUEUE 5000"), "{command}");
     let id = rig.ask(Terms {
         wait: None,
         ..terms("endless", S)
     });
-    let command = line(&rig.state.claims[&id].acquire_command(7, later));
+    let command = line(&rig.state[id].acquire_command(7, later));
     assert!(command.ends_with("QUEUE 0"), "{command}");
 }
