@@ -150,4 +150,14 @@ class ConfigurationTest extends Applications {
             });
         }
     }
+
+    /** A caller under synchronized pins the carrier of a virtual thread: the library's own threads must not need one. */
+    @Test
+    void threadsOfTheLocksAreNeverVirtual() {
+        on(start()).withPropertyValues("spring.threads.virtual.enabled=true").run(context -> {
+            context.getBean(Locks.class).get("lock:k").lock();
+            assertThat(Thread.getAllStackTraces().keySet()) // virtual threads are not in it
+                    .anyMatch(thread -> thread.getName().equals("redis-lock-session-shop"));
+        });
+    }
 }
