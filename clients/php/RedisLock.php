@@ -14,7 +14,7 @@ final class Busy extends LockError
 {
 }
 
-/** The grant ended otherwise than by its release. */
+/** The grant ended before its holder released it. */
 final class Lost extends LockError
 {
 }

@@ -16,7 +16,7 @@ class RedisLock
   class Error < StandardError; end
   # Others hold the lock, and the time to wait is over.
   class Busy < Error; end
-  # The grant ended otherwise than by its release, or the server was silent for a lease.
+  # The grant ended before its holder released it, or the server was silent for a lease.
   class Lost < Error; end
   # The server refuses: no right, a wrong password, memory full, a limit, or the module is not loaded.
   class Refused < Error; end

@@ -24,7 +24,7 @@ type order struct {
 	Fixed int64 // the lease, if nobody renews it
 }
 
-// answer says what became of an order. Left is in microseconds.
+// answer is the reply to an order. Left is in microseconds.
 type answer struct {
 	ID    int64  `json:"id"`
 	Token int64  `json:"token"`

@@ -74,8 +74,9 @@ export class Core {
   }
 
   /**
-   * Sends a command about a key until it is answered, for two reply timeouts. Resolves with the last reply, and writes what
-   * became of it to the call, which may have had a reply already. The command is undefined while there is no session for it.
+   * Sends a command about a key until it is answered, for two reply timeouts. Resolves with the last reply, and writes it
+   * to the call with its server and time; the call may have had a reply already. The command is undefined while there is no
+   * session for it.
    */
   async repeat(key: string, command: (server: Server) => Words | undefined, call: Partial<Call> = {},
     end = now() + 2 * this.settings.replyTimeout, only = this.only): Promise<unknown> {

@@ -36,7 +36,7 @@ export class LockError extends Error {
  */
 export class LockBusy extends LockError {}
 /**
- * The grant ended otherwise than by its release: stop the work under the lock.
+ * The grant ended before its holder released it: stop the work under the lock.
  *
  * @see {@link LockError} for an example
  */

@@ -82,7 +82,7 @@ export interface Observer {
   acquired?(key: string, ms: number, error?: unknown): void;
   /** A release has ended. The lock was held for this time; without an error to the end. */
   released?(key: string, ms: number, error?: unknown): void;
-  /** A grant ended otherwise than by its release. */
+  /** A grant ended before its holder released it. */
   lost?(key: string, loss: LockLost): void;
   /** The connection of the session at this server has broken; without an error it is back, or not needed any more. */
   connection?(server: string, error?: unknown): void;

@@ -113,6 +113,9 @@ impl Hold {
                 () = given_up.cancelled() => {}
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "it was given up"))
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "its caller has stopped waiting for the lock",
+        ))
     }
 }

@@ -49,7 +49,7 @@ export function lockMetrics(meter: Meter, { attributes }: LockMetricsOptions = {
   const held = meter.createHistogram("redis_lock.client.hold.duration",
     { ...seconds, description: "How long locks were held until their release, by its outcome." });
   const losses = meter.createCounter("redis_lock.client.losses",
-    { unit: "{lock}", description: "Locks that ended otherwise than by their release." });
+    { unit: "{lock}", description: "Locks that ended before their holder released them." });
   const cuts = meter.createCounter("redis_lock.client.session.disconnects",
     { unit: "{connection}", description: "Connections of sessions that were lost." });
   const down = meter.createUpDownCounter("redis_lock.client.session.detached",

@@ -96,7 +96,7 @@ export abstract class Claim {
   /** It has changed: its caller looks again, when the state has done its work. */
   abstract changed(): void;
 
-  /** It is to be asked for by RENEW where its key is now. What becomes of that is for `moved`. */
+  /** It is to be asked for by RENEW where its key is now. Its reply is for `moved`. */
   abstract seek(): void;
 
   get isWaiting(): boolean {

@@ -103,7 +103,7 @@ export class Claims {
    */
   step(wait: Claim): "done" | Call | number {
     const { phase, server } = wait;
-    if (phase === "over") throw wait.failure ?? misuse(wait.key, "it was given up");
+    if (phase === "over") throw wait.failure ?? misuse(wait.key, "its caller has stopped waiting for the lock");
     if (!wait.isWaiting) {
       this.requireHeld(wait);
       if (wait.sure <= this.at) return Infinity; // the next POLL makes it sure, or it is lost
@@ -182,7 +182,7 @@ export class Claims {
     claim.changed();
   }
 
-  /** The grant ended otherwise than by its release. That is reported once. */
+  /** The grant ended before its holder released it. That is reported once. */
   protected lose(claim: Claim, reason: string): void {
     if (claim.phase === "lost") return;
     const { key } = claim;
@@ -233,7 +233,7 @@ export class Claims {
     return claim.renewCommand("PX", Math.ceil(lease), ...(leaves ? ["SESSION", 0] : []));
   }
 
-  /** Applies what became of a check, a re-entry, a renewal or a raise. Throws unless it succeeded. */
+  /** Applies the last reply to a check, a re-entry, a renewal or a raise. Throws unless it succeeded. */
   confirmed(call: Call, leaves = false): void {
     const { claim, sent } = call;
     const { fault, grant, loss } = this.#endCall(call);
@@ -267,7 +267,7 @@ export class Claims {
     return claim.releaseCommand();
   }
 
-  /** Applies what became of a release. Throws unless it succeeded. */
+  /** Applies the last reply to a release. Throws unless it succeeded. */
   released(call: Call): void {
     const { claim, wasOpen } = call;
     const { server, session, holds, losses } = claim;
@@ -305,7 +305,7 @@ export class Claims {
     claim.seek();
   }
 
-  /** Applies what became of the RENEW that takes a grant into a session, perhaps of another node. */
+  /** Applies the last reply to the RENEW that takes a grant into a session, perhaps of another node. */
   moved(call: Call): void {
     const { claim, server, session, sent } = call;
     const { doubt } = claim;

@@ -27,7 +27,7 @@ impl State {
         self.lose(id, reason);
     }
 
-    /// Applies what became of a re-entry.
+    /// Applies the last reply to a re-entry.
     pub(crate) fn entered(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
         self.confirmed(id, reply)?;
         self[id].holds += 1;
@@ -51,7 +51,7 @@ impl State {
         command
     }
 
-    /// Applies what became of a check, a re-entry, a renewal or a raise, which changes the token.
+    /// Applies the last reply to a check, a re-entry, a renewal or a raise, which changes the token.
     pub(crate) fn confirmed(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
         let (at, fault) = (self.at, reply.fault());
         let claim = &mut self[id];
@@ -78,7 +78,7 @@ impl State {
         fault.map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
-    /// Applies what became of a renewal that takes the grant out of its session.
+    /// Applies the last reply to a renewal that takes the grant out of its session.
     pub(crate) fn left(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
         let (ended, node) = (self[id].ended(), self[id].to.node);
         if reply.fault().is_some_and(|fault| !fault.is_open) {
@@ -90,7 +90,7 @@ impl State {
         Ok(())
     }
 
-    /// Applies what became of a renewal that leaves the grant to others.
+    /// Applies the last reply to a renewal that leaves the grant to others.
     pub(crate) fn detached(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
         self.left(id, reply)?;
         self.end(id, Error::released());
@@ -107,7 +107,7 @@ impl State {
         self[id].release_command()
     }
 
-    /// Applies what became of a release.
+    /// Applies the last reply to a release.
     pub(crate) fn released(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
         let (claim, fault) = (&self[id], reply.fault());
         if reply.was_open || fault.is_some_and(|fault| fault.is_open) {

@@ -220,7 +220,7 @@ public final class Claim {
         return failure;
     }
 
-    /** Applies what became of a check, a re-entry, a renewal or a raise, which changes the token. */
+    /** Applies the last reply to a check, a re-entry, a renewal or a raise, which changes the token. */
     private Fault confirmed(Call.Answer answer) {
         if (answer.fault().isSent()) {
             renounceOwner.run();
