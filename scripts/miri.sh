@@ -25,4 +25,4 @@ core='--package redis-lock-core'
 # shellcheck disable=SC2086 # two words or none
 MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
     cargo +nightly miri test --lib --package redis-lock $core --features system-allocator \
-    --target-dir "${CARGO_TARGET_DIR:-target}/miri" -- --skip properties
+    --target-dir "${CARGO_TARGET_DIR:-target}/miri" -- --skip properties -Z unstable-options --report-time
