@@ -143,12 +143,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn a_query_asks_for_those_who_are_next() {
         assert_eq!(queried(0), MAX_CLIENTS);
         assert_eq!(queried(100), MAX_CLIENTS);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn a_long_line_is_not_searched_for_clients() {
         assert_eq!(queried(MAX_LOOKS), 1);
     }
