@@ -121,7 +121,7 @@ quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers under f
 	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum \
 		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
 
-mutants: setup-server build ## break the module on purpose: the fault runs or tests must notice each time
+mutants: setup-server build ## break the module or a client on purpose: fault runs, tests or the trial must notice each time
 	@$(PROGRAM) faults mutants $(MUTANTS)
 
 mutants-core: setup-build ## break the core's code on purpose, an operator or a function at a time: its tests must notice

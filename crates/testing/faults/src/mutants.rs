@@ -1,25 +1,28 @@
-//! Mutants: the module, broken on purpose. A fault run, or the tests in a folder, must notice each of these.
+//! Mutants: the module, or the Rust client, broken on purpose. A fault run, or the tests in a folder, must notice each
+//! mutant of the module, and the common trial each one of the client.
 //! Errors that the core's own tests notice are here only where a fault run must notice them too; `make mutants-core`
 //! makes others of their kind.
 
 use crate::campaign::Choice;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::module;
 
-/// Each mutant is a line `# name | run configuration` or `# name | tests folder`, which says what must notice it, and
-/// then its edits: a line `@ file`, and text that becomes other text, as in a patch.
-const TEXTS: [&str; 6] = [
+/// Each mutant is a line `# name | run configuration`, `# name | tests folder` or `# name | trial scenario`, which says
+/// what must notice it, and then its edits: a line `@ file`, and text that becomes other text, as in a patch.
+const TEXTS: [&str; 7] = [
     include_str!("mutants/alone.txt"),
     include_str!("mutants/shared.txt"),
     include_str!("mutants/programs.txt"),
     include_str!("mutants/queued.txt"),
     include_str!("mutants/sessions.txt"),
     include_str!("mutants/session_grants.txt"),
+    include_str!("mutants/rust_client.txt"),
 ];
 
-/// An error in the module.
+/// An error in the module, or in the Rust client.
 struct Mutant {
     name: &'static str,
     shown_by: ShownBy,
@@ -33,6 +36,8 @@ enum ShownBy {
     Run(&'static str),
     /// The tests in this folder of `tests`, on the installed server.
     Tests(&'static str),
+    /// This scenario of the common trial, with the Rust client.
+    Trial(&'static str),
 }
 
 /// In this file this text, which is there once, becomes that one.
@@ -50,7 +55,8 @@ impl Mutant {
         let shown_by = match by.split_once(' ') {
             Some(("run", configuration)) => ShownBy::Run(configuration),
             Some(("tests", folder)) => ShownBy::Tests(folder),
-            _ => panic!("neither a run nor tests: {by}"),
+            Some(("trial", scenario)) => ShownBy::Trial(scenario),
+            _ => panic!("neither a run, tests nor a scenario: {by}"),
         };
         Self {
             name,
@@ -94,7 +100,7 @@ fn all() -> impl Iterator<Item = Mutant> {
 /// How many seeds are tried until a mutant is noticed.
 const SEEDS: u64 = 6;
 
-/// Breaks the module in each of these ways in turn, or in those that are named; whether each was noticed.
+/// Plays each of these mutants in turn, or those that are named; whether each was noticed.
 #[must_use]
 pub fn run(choice: &Choice) -> bool {
     let names = &choice.names;
@@ -103,11 +109,14 @@ pub fn run(choice: &Choice) -> bool {
     };
     let mut all_found = true;
     for mutant in all().filter(wanted) {
-        let library = build(&mutant);
         let found = match mutant.shown_by {
-            ShownBy::Run(configuration) => (0..SEEDS)
-                .find_map(|number| play(configuration, &library, choice.seed.wrapping_add(number))),
-            ShownBy::Tests(folder) => test(folder, &library),
+            ShownBy::Run(configuration) => {
+                let library = build_module(&mutant);
+                let mut seeds = (0..SEEDS).map(|number| choice.seed.wrapping_add(number));
+                seeds.find_map(|seed| play(configuration, &library, seed))
+            }
+            ShownBy::Tests(folder) => test(folder, &build_module(&mutant)),
+            ShownBy::Trial(scenario) => try_client(scenario, &mutant),
         };
         match &found {
             Some(sign) => println!("found: {}\n    {sign}", mutant.name),
@@ -161,8 +170,34 @@ fn test(folder: &str, library: &Path) -> Option<String> {
     sign
 }
 
-/// Builds the module with the edits, in a copy of the project.
-fn build(mutant: &Mutant) -> PathBuf {
+/// Puts the broken Rust client through a scenario of the trial; the first thing that was wrong.
+fn try_client(scenario: &str, mutant: &Mutant) -> Option<String> {
+    let built = build(mutant, &["redis-lock-client", "--example", "trial"]);
+    let clients = built.join("clients");
+    let start = clients.join("rust/trial/start");
+    fs::create_dir_all(start.with_file_name("")).expect("a folder");
+    let script = format!("#!/bin/sh\nexec '{}/examples/trial'\n", built.display());
+    fs::write(&start, script).expect("a script");
+    fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("a script");
+    let output = Command::new(module::root().join("scripts/program.sh"))
+        .args(["trial", "--scenario", scenario, "--clients"])
+        .arg(clients)
+        .output()
+        .expect("the trial");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let sign = said.lines().find(|line| line.starts_with("rust, "));
+    assert!(output.status.success() || sign.is_some(), "{said}");
+    sign.map(str::to_owned)
+}
+
+fn build_module(mutant: &Mutant) -> PathBuf {
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let built = build(mutant, &["redis-lock", "--lib"]);
+    built.join(format!("{prefix}redis_lock{suffix}"))
+}
+
+/// Builds a package with the edits, in a copy of the project. Returns the folder where the result is.
+fn build(mutant: &Mutant, package: &[&str]) -> PathBuf {
     let target = module::root().join("target/mutants");
     let copy = target.join("project");
     copy_folder(module::root(), &copy, &["target", "fuzz"]);
@@ -171,22 +206,16 @@ fn build(mutant: &Mutant) -> PathBuf {
         fs::write(&file, edit.applied(&copy)).expect("a source file");
     }
     let built = Command::new("cargo")
-        .args([
-            "build",
-            "--package",
-            "redis-lock",
-            "--lib",
-            "--quiet",
-            "--target-dir",
-        ])
+        .args(["build", "--quiet", "--package"])
+        .args(package)
+        .arg("--target-dir")
         .arg(&target)
         .current_dir(&copy)
         .env("RUSTFLAGS", "--cap-lints allow")
         .status()
         .expect("cargo starts");
     assert!(built.success(), "{}: it does not build", mutant.name);
-    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    target.join(format!("debug/{prefix}redis_lock{suffix}"))
+    target.join("debug")
 }
 
 /// Copies what is in a folder, but for what is hidden or named here. What has not changed is left

@@ -281,7 +281,7 @@ pub(super) fn strays(stage: &Stage) -> Verdict {
     let held = worker.acquire("held").granted()?;
     proxy.hold_back("LOCK.ACQUIRE");
     worker.acquire("stray").refused("unavailable")?;
-    thread::sleep(ms(200)); // its cancel has arrived
+    thread::sleep(LEASE / 3 + ms(200)); // its cancel has arrived, if only before the next POLL
     proxy.let_go();
     let arrived = wait_for(ms(1000), || {
         let seen = site.look(&["stray".to_owned()])?;
