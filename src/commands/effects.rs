@@ -90,11 +90,14 @@ fn apply<'call>(
     check_source(context, key)?;
     let (change, is_quiet) =
         parse::effect(&mut words).map_err(|error| refuse(context, key, error))?;
-    if let Some(token) = change.token() {
+    let applied = locks::apply(context, key, &change, is_quiet);
+    // An effect that is refused changes nothing. But what the primary has granted is seen.
+    if let Some(token) = change.token()
+        && (applied.is_ok() || context.is_from_stream())
+    {
         observe_token(token);
     }
-    locks::apply(context, key, &change, is_quiet)
-        .map_err(|Mismatch| refuse(context, key, EffectError::Mismatch))?;
+    applied.map_err(|Mismatch| refuse(context, key, EffectError::Mismatch))?;
     if !context.is_from_stream() {
         sessions::lock_overwritten(context, key);
     }

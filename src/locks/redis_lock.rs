@@ -169,6 +169,7 @@ fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value<HolderSet>
     }
     let limit = Limit::ONE.number().into();
     read_holder(stored, limit, None, token, |holder| {
+        observe_token(holder.grant.token);
         let mut buffer = EffectBuffer::new();
         Ok(Value::new(holder.effect(false, &mut buffer).record()))
     })
@@ -181,21 +182,26 @@ fn read_shared(stored: &mut RdbReader) -> Result<Value<HolderSet>, String> {
             "holders in format {form} (this version of the module reads only format {STORED_FORM})"
         ));
     }
-    let mut set = None;
+    let (mut set, mut highest) = (None, None);
     for _ in 0..read_number(stored, "number of holders")? {
         let limit = read_number(stored, "limit")?;
         let end_ms = read_number(stored, "end of a lease")?;
         let token = read_number(stored, "token")?;
         read_holder(stored, limit, Some(end_ms), token, |holder| {
+            highest = highest.max(Some(holder.grant.token));
             HolderSet::add_stored(&mut set, &holder).map_err(|refusal| refusal.to_string())
         })?;
     }
     let set = HolderSet::finish_stored(set).map_err(|refusal| refusal.to_string())?;
+    // Those of a lock that is refused are not seen.
+    if let Some(highest) = highest {
+        observe_token(highest);
+    }
     Ok(Value::large(set))
 }
 
-/// Reads the fields after the token, and uses the holder. Its token counts as seen, even if its lease has ended and it
-/// never becomes a key.
+/// Reads the fields after the token, and uses the holder. The token of a lock that is read counts as seen, even if its
+/// lease has ended and it never becomes a key.
 fn read_holder<T>(
     stored: &mut RdbReader,
     limit: u64,
@@ -215,9 +221,7 @@ fn read_holder<T>(
             owner,
         };
         let holder = Holder::try_from(fields).map_err(|refusal| refusal.to_string())?;
-        let value = use_holder(holder)?;
-        observe_token(holder.grant.token);
-        Ok(value)
+        use_holder(holder)
     });
     value.unwrap_or_else(|| Err(missing("owner")))
 }

@@ -96,3 +96,14 @@ fn a_deadline_in_the_past_frees_the_lock_and_its_token_counts() {
     run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
     assert_eq!(last_token(&mut c), 20);
 }
+
+#[test]
+fn one_that_is_refused_lifts_no_clock() {
+    let (_server, mut c) = started();
+    run(&mut c, "LOCK._CLOCK 10").okay();
+    // It takes the share with this token out of a lock that is not there, and leaves one.
+    let token = HIGHEST_TOKEN.to_le_bytes();
+    let effect = [&[2][..], &[0; 8], &token[..7], &[2], &[1, 0, 0, 0]].concat();
+    cmd!(c, "LOCK._APPLY", "k", effect).refused("ERR");
+    assert_eq!(last_token(&mut c), 10);
+}

@@ -170,6 +170,18 @@ fn of_a_payload_that_is_restored() {
 }
 
 #[test]
+fn the_tokens_of_a_refused_payload_are_not_seen() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+    let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
+    let first = share(0, 4_000_000_000_000, (1 << 53) - 1, b"a"); // the second is missing
+    let fields = [&value[..ID_END], &shares_head(1, 2), &first, &END].concat();
+    cmd!(c, "RESTORE", "r", 0, dump::reseal(&fields, version)).refused("ERR");
+    cmd!(c, "LOCK.ACQUIRE", "free", "o").grant();
+}
+
+#[test]
 fn of_a_lock_in_a_file() {
     let mut saved = Saved::new();
     let Range { start, end } = saved.value;
