@@ -43,9 +43,12 @@ fn aof_part(server: &Server, end: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("no file *{end}"))
 }
 
+/// What is done before a restart.
+type Keep = fn(&Server);
+
 /// Ways to keep what a server holds over a restart: what it is started with, and what is done before.
-fn ways_to_keep() -> [(&'static str, Builder, fn(&Server)); 4] {
-    let save: fn(&Server) = |server| cmd!(server.connection(), "SAVE").okay();
+fn ways_to_keep() -> [(&'static str, Builder, Keep); 4] {
+    let save: Keep = |server| cmd!(server.connection(), "SAVE").okay();
     [
         ("rdb", Server::builder(), save),
         ("aof", append_only("no"), |_| {}),

@@ -24,7 +24,7 @@ fn other_locks_are_handed_over_while_its_calls_are_passed_over() {
         .map(|number| many.call(&format!("big{} o{number}", number % LINES)))
         .collect();
     for calls in calls.chunks(1000) {
-        at_once(&mut c, &calls);
+        at_once(&mut c, calls);
     }
     many.stay(&server);
     let mut behind = wait(&server, "big0 z PX 600000 BLOCK 0");

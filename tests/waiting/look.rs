@@ -30,8 +30,8 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
     for (n, waiter) in waiters.into_iter().enumerate() {
         let fields = waiter.fields();
         let names: Vec<_> = fields.keys().map(String::as_str).collect();
-        let wanted = "client-id left-ms limit owner session waited-ms";
-        assert_eq!(names.join(" "), wanted);
+        let expected = "client-id left-ms limit owner session waited-ms";
+        assert_eq!(names.join(" "), expected);
         assert_eq!(fields["owner"].clone().bytes(), [b"b", b"c"][n]);
         assert_eq!(number(&fields, "client-id"), calls[n].id);
         assert_eq!(number(&fields, "limit"), [5, 1][n]);
