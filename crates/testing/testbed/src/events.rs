@@ -1,4 +1,4 @@
-//! Keyspace events, as a subscriber hears them.
+//! Keyspace events, as a subscriber receives them.
 
 use crate::{Expect, Server, Talk, cmd, post, run};
 use redis::Connection;
@@ -7,7 +7,7 @@ use redis::Connection;
 pub struct Subscriber(Connection);
 
 impl Subscriber {
-    /// Has the server tell of these classes of events.
+    /// Turns these classes of events on, and subscribes to them.
     #[track_caller]
     pub fn to(server: &Server, classes: &str) -> Self {
         let mut subscriber = server.connection();
