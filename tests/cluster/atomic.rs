@@ -5,7 +5,7 @@ use crate::support::{KEY, LONG_MS, SLOT, answer, next_grant, waiter};
 use redis::Connection;
 use std::time::Duration;
 use testbed::cluster::slot;
-use testbed::{Cluster, Expect, LockInfo, Server, Talk, cmd, eventually, within};
+use testbed::{Cluster, Expect, LockInfo, Server, Talk, cmd, eventually, run, wait, within};
 
 /// The source, which serves [`KEY`], and the target.
 pub(crate) const SOURCE: usize = 1;
@@ -26,10 +26,6 @@ pub(crate) struct Migration {
 }
 
 impl Migration {
-    fn on(cluster: Cluster) -> Self {
-        Self { cluster }
-    }
-
     pub(crate) fn source(&self) -> Connection {
         self.cluster.node(SOURCE).connection()
     }
@@ -82,34 +78,21 @@ impl Migration {
     /// Keeps migrations from their last step on the source, the pause, or lets them go on.
     #[track_caller]
     pub(crate) fn hold_before_pause(&self, hold: bool) {
-        let mut c = self.source();
-        cmd!(
-            c,
-            "DEBUG",
-            "SLOTMIGRATION",
-            "PREVENT-PAUSE",
-            i32::from(hold)
-        )
-        .okay();
+        let words = format!("DEBUG SLOTMIGRATION PREVENT-PAUSE {}", i32::from(hold));
+        run(&mut self.source(), &words).okay();
     }
 
     /// Keeps migrations from their last step on the target, the change of owner, or lets them go on.
     #[track_caller]
     pub(crate) fn hold_in_pause(&self, hold: bool) {
-        let mut c = self.target();
-        cmd!(
-            c,
-            "DEBUG",
-            "SLOTMIGRATION",
-            "PREVENT-FAILOVER",
-            i32::from(hold)
-        )
-        .okay();
+        let words = format!("DEBUG SLOTMIGRATION PREVENT-FAILOVER {}", i32::from(hold));
+        run(&mut self.target(), &words).okay();
     }
 }
 
 pub(crate) fn two_nodes() -> Migration {
-    Migration::on(Cluster::start(2, 0))
+    let cluster = Cluster::start(2, 0);
+    Migration { cluster }
 }
 
 /// A lock, and when it ends.
@@ -125,7 +108,7 @@ fn locks_move_whole_and_tokens_go_on_above_them() {
         return;
     }
     let cluster = Cluster::start_with(2, 1, |settings| settings.config("appendonly", "yes"));
-    let migration = Migration::on(cluster);
+    let migration = Migration { cluster };
     let mut source = migration.source();
     let (first, last) = (8192, SLOT);
     let keys: Vec<_> = (0..2000)
@@ -157,17 +140,14 @@ fn locks_move_whole_and_tokens_go_on_above_them() {
     assert!(node.last_token() >= last_token);
     assert!(next_grant(&migration.cluster, TARGET).token > last_token);
     // The source has dropped them; the target's replica and file have them.
-    let held = |node: usize| {
-        let node = migration.cluster.node(node);
-        node.info_field("lock", "lock_held")
-    };
-    eventually(|| held(SOURCE) == "1", "the source to drop its locks");
+    let held = |node: usize| migration.cluster.node(node).count("held");
+    eventually(|| held(SOURCE) == 1, "the source to drop its locks");
     cmd!(source, "LOCK.FENCE", &stays).int();
     let [replica] = migration.cluster.replicas_of(TARGET)[..] else {
         panic!("a replica expected");
     };
     node.wait_for_sync(migration.cluster.node(replica));
-    assert_eq!(held(replica), keys.len().to_string());
+    assert_eq!(usize::try_from(held(replica)), Ok(keys.len()));
     let mut cluster = migration.cluster;
     cluster.node_mut(TARGET).restart();
     cluster.wait_until_whole();
@@ -207,23 +187,9 @@ fn what_is_granted_while_the_slot_is_on_its_way_comes_over() {
     for key in &keys {
         cmd!(source, "LOCK.ACQUIRE", key, "a", "PX", LONG_MS).grant();
     }
-    let mut waiters: Vec<_> = keys[..3]
-        .iter()
-        .map(|key| {
-            let mut waiter = migration.source();
-            testbed::post!(waiter, "LOCK.ACQUIRE", key, "b", "PX", LONG_MS, "BLOCK", 0);
-            waiter
-        })
-        .collect();
-    let mut c = migration.source();
-    eventually(
-        || {
-            keys[..3]
-                .iter()
-                .all(|key| cmd!(c, "LOCK.WAITERS", key).items().len() == 1)
-        },
-        "the calls to wait",
-    );
+    let node = migration.cluster.node(SOURCE);
+    let call = |key| wait(node, &format!("{key} b PX {LONG_MS} BLOCK 0"));
+    let mut waiters: Vec<_> = keys[..3].iter().map(call).collect();
     migration.hold_before_pause(true);
     migration.begin(SLOT, SLOT);
     migration.wait_for_state(SOURCE, "waiting-to-pause");
@@ -286,18 +252,13 @@ fn a_migration_that_is_called_off_leaves_the_locks_where_they_were() {
     migration.hold_before_pause(true);
     migration.begin(SLOT, SLOT);
     migration.wait_for_state(SOURCE, "waiting-to-pause");
-    let held = || {
-        migration
-            .cluster
-            .node(TARGET)
-            .info_field("lock", "lock_held")
-    };
-    assert_eq!(held(), "1", "the lock is there, and not served");
+    let held = || migration.cluster.node(TARGET).count("held");
+    assert_eq!(held(), 1, "the lock is there, and not served");
     let mut target = migration.target();
     cmd!(target, "ASKING").okay();
     cmd!(target, "LOCK.ACQUIRE", KEY, "c").refused("MOVED");
     migration.cluster.order(SOURCE, &["CANCELSLOTMIGRATIONS"]);
-    eventually(|| held() == "0", "the target to forget the lock");
+    eventually(|| held() == 0, "the target to forget the lock");
     assert_eq!(cmd!(source, "LOCK.FENCE", KEY).int(), grant.token);
     assert_eq!(cmd!(source, "LOCK.RELEASE", KEY, "a").int(), 0);
     let next = answer(&mut waiter).grant().token;
@@ -334,5 +295,5 @@ fn a_target_that_dies_or_is_flushed_leaves_the_locks_where_they_were() {
     migration.cluster.node_mut(TARGET).restart();
     migration.cluster.wait_until_whole();
     let node = migration.cluster.node(TARGET);
-    assert_eq!(node.info_field("lock", "lock_held"), "0");
+    assert_eq!(node.count("held"), 0);
 }

@@ -2,7 +2,7 @@
 //! ways in which that can happen. All of them are answered, though nothing else happens there.
 
 use crate::support::{KEY, LONG_MS, SLOT, answer, next_grant, waiter, waiters};
-use testbed::{Cluster, Expect, Failover, Talk, cmd, eventually, post};
+use testbed::{Cluster, Expect, Failover, Talk, cmd, eventually, post, transaction};
 
 /// The redirection to a node.
 fn moved_to(cluster: &Cluster, node: usize) -> String {
@@ -63,10 +63,8 @@ fn the_slot_is_set_to_another_node_while_the_lock_is_free_and_kept_back() {
     let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     let mut waiter = waiter(cluster.node(1), "b");
     // Writes are refused when the lock becomes free, and so it is for nobody yet when it leaves.
-    cmd!(c, "MULTI").okay();
-    cmd!(c, "LOCK.RENEW", KEY, "a", "PX", 50).value();
-    cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 1).value();
-    cmd!(c, "EXEC").items();
+    let renew = format!("LOCK.RENEW {KEY} a PX 50");
+    transaction(&mut c, &[&renew, "CONFIG SET min-replicas-to-write 1"]);
     eventually(
         || cmd!(c, "LOCK.INFO", KEY).value() == redis::Value::Nil,
         "the lease to end",

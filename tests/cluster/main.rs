@@ -7,5 +7,6 @@ mod leaving;
 mod queued;
 mod redirects;
 mod sessions;
+mod sharing;
 mod support;
 mod waiting;

@@ -2,7 +2,8 @@
 
 use redis::Connection;
 use std::time::Duration;
-use testbed::{Cluster, Expect, Grant, Reply, Server, Talk, cmd, eventually, post};
+use testbed::cluster::slot;
+use testbed::{Cluster, Expect, Grant, Reply, Server, Talk, cmd, eventually, line};
 
 /// The key that these tests lock.
 pub(crate) const KEY: &str = "foo";
@@ -23,16 +24,8 @@ pub(crate) fn waiter(node: &Server, owner: &str) -> Connection {
 
 /// Sends the call of one who waits.
 pub(crate) fn ask(waiter: &mut Connection, owner: &str) {
-    post!(
-        *waiter,
-        "LOCK.ACQUIRE",
-        KEY,
-        owner,
-        "PX",
-        LONG_MS,
-        "BLOCK",
-        0
-    );
+    let call = format!("LOCK.ACQUIRE {KEY} {owner} PX {LONG_MS} BLOCK 0");
+    waiter.post(&line(&call));
 }
 
 /// As [`waiter`], for several owners in this order.
@@ -68,4 +61,12 @@ pub(crate) fn next_grant(cluster: &Cluster, node: usize) -> Grant {
     let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "next").grant();
     assert_eq!(cmd!(c, "LOCK.RELEASE", KEY, "next").int(), 0);
     grant
+}
+
+/// The names of so many keys that a node serves.
+#[track_caller]
+pub(crate) fn keys_of(cluster: &Cluster, node: usize, count: usize) -> Vec<String> {
+    let names = (0..1000).map(|n| format!("k{n}"));
+    let here = |key: &String| cluster.serves(slot(key)) == node;
+    names.filter(here).take(count).collect()
 }

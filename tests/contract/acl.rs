@@ -1,20 +1,7 @@
 //! The permissions of a user: by its rights to the key, in scripts, and by category.
 
-use crate::support::run;
-use redis::Connection;
+use crate::support::{run, user};
 use testbed::{Expect, Server, cmd, started};
-
-/// A connection of a user with these rules.
-fn user(server: &Server, rules: &[&str]) -> Connection {
-    let mut c = server.connection();
-    cmd!(c, "ACL", "SETUSER", "u", "reset", "on", ">pw", rules).okay();
-    server.connection_as("u", "pw")
-}
-
-fn has_module_categories() -> bool {
-    let version = Server::version();
-    version.is_redis_from(7, 4) || version.is_valkey_from(8, 0)
-}
 
 /// A call of each command on a key, in an order in which all of them succeed.
 const CALLS: [&str; 5] = [
@@ -66,7 +53,7 @@ fn a_script_checks_the_rights_of_its_caller() {
 #[test]
 fn the_category_lock_holds_the_modules_commands_where_the_server_offers_it() {
     let (server, mut c) = started();
-    if !has_module_categories() {
+    if !Server::version().has_module_categories() {
         cmd!(c, "ACL", "CAT", "lock").refused("ERR");
         return;
     }
@@ -83,21 +70,16 @@ fn the_category_lock_holds_the_modules_commands_where_the_server_offers_it() {
 
 #[test]
 fn the_servers_own_categories_hold_the_commands_where_the_server_offers_it() {
-    if !has_module_categories() {
+    if !Server::version().has_module_categories() {
         return;
     }
     let server = Server::start();
     let mut writer = user(&server, &["~*", "+@write"]);
     for call in CALLS {
         let reply = run(&mut writer, &call.replace("KEY", "k"));
-        let refused = reply
-            .err()
-            .is_some_and(|refusal| refusal.code() == "NOPERM");
-        assert_eq!(
-            refused,
-            call.starts_with("LOCK.INFO"),
-            "{call} with +@write"
-        );
+        let refused = reply.is_err_and(|refusal| refusal.code() == "NOPERM");
+        let looks = call.starts_with("LOCK.INFO");
+        assert_eq!(refused, looks, "{call} with +@write");
     }
     let mut reader = user(&server, &["~*", "+@read"]);
     run(&mut reader, "LOCK.INFO k").nil();

@@ -2,7 +2,7 @@
 
 use crate::support::{run, unchanged};
 use redis::Connection;
-use testbed::{Expect, cmd, started};
+use testbed::{Expect, cmd, started, words};
 
 /// Three keys for a call to be tried on: `held` by the owner a, `free`, and `text` of another type.
 #[track_caller]
@@ -26,20 +26,10 @@ pub(crate) fn refused_everywhere(
             panic!("{command} {key} {arguments:?} replied {reply:?}");
         };
         let text = refusal.text();
-        assert_eq!(
-            refusal.code(),
-            "ERR",
-            "{command} {key} {arguments:?}: {text}"
-        );
+        let what = format!("{command} {key} {arguments:?}: {text}");
+        assert_eq!(refusal.code(), "ERR", "{what}");
         assert!(text.contains(word), "no {word:?} in {text:?}");
     }
-}
-
-/// The words of a line, as arguments.
-pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
-    line.split_whitespace()
-        .map(|word| word.as_bytes().to_vec())
-        .collect()
 }
 
 const WITH_OWNER: [&str; 3] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW"];
@@ -60,10 +50,8 @@ fn too_few_arguments_are_the_servers_own_error() {
         "LOCK._CLOCK",
     ] {
         let error = run(&mut c, line).refused("ERR");
-        assert!(
-            error.contains("wrong number of arguments"),
-            "{line}: {error}"
-        );
+        let says_so = error.contains("wrong number of arguments");
+        assert!(says_so, "{line}: {error}");
     }
 }
 
@@ -77,12 +65,8 @@ fn too_many_arguments_are_refused_where_there_are_no_options() {
         ("LOCK.FENCE", format!("{token} {token}")),
         ("LOCK.FENCE", format!("{token} a b c")),
     ] {
-        refused_everywhere(
-            &mut c,
-            command,
-            &words(&arguments),
-            "wrong number of arguments",
-        );
+        let words = words(&arguments);
+        refused_everywhere(&mut c, command, &words, "wrong number of arguments");
     }
 }
 

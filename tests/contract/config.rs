@@ -2,7 +2,7 @@
 
 use crate::support::{TEN_YEARS_MS, run, starts_lease, unchanged};
 use redis::Connection;
-use testbed::{Builder, Expect, Server, cmd, started};
+use testbed::{Expect, Server, cmd, started};
 
 struct Setting {
     name: &'static str,
@@ -47,12 +47,8 @@ fn get(c: &mut Connection, name: &str) -> i64 {
 fn each_setting_has_its_default_and_there_are_no_others() {
     let (_server, mut c) = started();
     for setting in &SETTINGS {
-        assert_eq!(
-            get(&mut c, setting.name),
-            setting.default,
-            "{}",
-            setting.name
-        );
+        let name = setting.name;
+        assert_eq!(get(&mut c, name), setting.default, "{name}");
     }
     let all: Vec<_> = cmd!(c, "CONFIG", "GET", "lock.*")
         .fields()
@@ -68,9 +64,8 @@ fn what_is_on_or_off_takes_yes_and_no_alone() {
     let (_server, mut c) = started();
     let name = "lock.deadlock-detection";
     let get = |c: &mut Connection| {
-        cmd!(*c, "CONFIG", "GET", name).fields()[name]
-            .clone()
-            .text()
+        let value = cmd!(*c, "CONFIG", "GET", name).fields().remove(name);
+        value.expect(name).text()
     };
     assert_eq!(get(&mut c), "yes");
     for value in ["no", "yes", "no"] {
@@ -106,24 +101,14 @@ fn a_setting_takes_what_is_within_its_bounds_and_nothing_else() {
 
 #[test]
 fn lines_of_redis_conf_are_taken() {
-    let lines = |builder: Builder| {
-        builder
-            .config("lock.default-lease-ms", "1500")
-            .config("lock.max-holders", "3")
-            .config("lock.max-lease-ms", "9000")
-            .config("lock.max-queued", "100000000")
-            .config("lock.max-sessions", "77")
-            .config("lock.max-token-lead-ms", "0")
-            .config("lock.max-waiters", "1000000")
-            .config("lock.max-waiters-total", "999999")
-    };
-    let server = lines(Server::builder()).start();
+    let values = [1500, 3, 9000, 100_000_000, 77, 0, 1_000_000, 999_999];
+    let lines = SETTINGS.iter().zip(values);
+    let settings = lines.fold(Server::builder(), |settings, (setting, value)| {
+        settings.config(setting.name, &value.to_string())
+    });
+    let server = settings.start();
     let mut c = server.connection();
-    let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(
-        values,
-        [1500, 3, 9000, 100_000_000, 77, 0, 1_000_000, 999_999]
-    );
+    assert_eq!(SETTINGS.map(|setting| get(&mut c, setting.name)), values);
     let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     assert_eq!(grant.lease, 1500);
 }
@@ -168,11 +153,8 @@ fn a_line_out_of_range_or_unknown_refuses_the_start() {
 #[test]
 fn arguments_of_loadmodule_are_refused_with_a_line_that_says_so() {
     for args in ["default-lease-ms 5", "lock.max-waiters 5", "x"] {
-        let log = Server::builder()
-            .module_args(args)
-            .try_start()
-            .err()
-            .expect("a refusal");
+        let log = Server::builder().module_args(args).try_start().err();
+        let log = log.unwrap_or_else(|| panic!("{args} was taken"));
         let says_so = |line: &str| line.contains("no arguments") && line.contains("redis.conf");
         assert!(log.lines().any(says_so), "{log}");
     }
@@ -202,10 +184,8 @@ fn the_maximum_is_judged_on_the_argument_when_the_call_arrives() {
             let error = unchanged(&mut c, "k", |c| run(c, &line)).refused("ERR");
             assert!(error.contains("lock.max-lease-ms"), "{error}");
         }
-        unchanged(&mut c, "free", |c| {
-            run(c, &format!("LOCK.ACQUIRE free a {lease}"))
-        })
-        .refused("ERR");
+        let line = format!("LOCK.ACQUIRE free a {lease}");
+        unchanged(&mut c, "free", |c| run(c, &line)).refused("ERR");
     }
     run(&mut c, "LOCK.ACQUIRE free a PX 5999").grant();
     run(&mut c, "LOCK.RENEW free a EX 5").grant();

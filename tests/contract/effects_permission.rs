@@ -1,8 +1,7 @@
 //! Who may call `LOCK._APPLY` and `LOCK._CLOCK`: the replication stream, files that are loaded, and
 //! a user who may also `RESTORE`.
 
-use crate::support::{last_token, now_us, run, unchanged};
-use redis::Connection;
+use crate::support::{last_token, now_us, run, unchanged, user};
 use testbed::{Expect, Server, cmd, effect, eventually, started};
 
 const APPLY: &str = "LOCK._APPLY k a 5 1 60000 -1";
@@ -11,12 +10,6 @@ const FROM_SCRIPT: [(&str, &str); 2] = [
     ("return redis.call('LOCK._APPLY', KEYS[1], ARGV[1])", "k"),
     ("return redis.call('LOCK._CLOCK', '5')", "k"),
 ];
-
-fn user(server: &Server, rules: &[&str]) -> Connection {
-    let mut c = server.connection();
-    cmd!(c, "ACL", "SETUSER", "u", "reset", "on", ">pw", rules).okay();
-    server.connection_as("u", "pw")
-}
 
 #[test]
 fn a_user_who_may_not_restore_is_refused_although_all_else_is_allowed() {

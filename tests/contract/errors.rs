@@ -19,16 +19,14 @@ fn calls(c: &mut Connection) -> [(&'static str, String); 6] {
     let token = run(c, "LOCK.ACQUIRE k a PX 600000").grant().token;
     run(c, "SET text value").okay();
     let ahead = now_us() + 3_600_000_000;
+    let far = format!("LOCK.RENEW k a TOKEN {token} RAISE {ahead}");
     [
         ("ERR", "LOCK.ACQUIRE k a PX 0".to_owned()),
         ("WRONGTYPE", "LOCK.INFO text".to_owned()),
         ("NOTHELD", "LOCK.RELEASE free a".to_owned()),
         ("NOTOWNER", "LOCK.RELEASE k b".to_owned()),
         ("FENCED", "LOCK.FENCE k 1".to_owned()),
-        (
-            "AHEAD",
-            format!("LOCK.RENEW k a TOKEN {token} RAISE {ahead}"),
-        ),
+        ("AHEAD", far),
     ]
 }
 
@@ -109,11 +107,8 @@ fn each_text_fits_the_call_that_it_answers() {
         assert!(text.contains(says), "{line}: {text}");
         assert!(!text.contains(says_not), "{line}: {text}");
     }
-    run(
-        &mut c,
-        "CONFIG SET lock.max-waiters 9 lock.max-waiters-total 0",
-    )
-    .okay();
+    let settings = "CONFIG SET lock.max-waiters 9 lock.max-waiters-total 0";
+    run(&mut c, settings).okay();
     let text = run(&mut c, "LOCK.ACQUIRE k b BLOCK 0").refused("MAXWAITERS");
     assert!(text.contains("server"), "{text}");
 }

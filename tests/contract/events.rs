@@ -1,43 +1,12 @@
 //! Keyspace events: exactly those that a call raises, in their order, and none for a refusal.
 
 use crate::support::{now_ms, now_us, run};
-use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually, post, started};
-
-/// A subscriber to all keyspace events.
-struct Subscriber(Connection);
-
-impl Subscriber {
-    fn new(server: &Server, classes: &str) -> Self {
-        let mut c = server.connection();
-        cmd!(c, "CONFIG", "SET", "notify-keyspace-events", classes).okay();
-        let mut subscriber = server.connection();
-        post!(subscriber, "PSUBSCRIBE", "__keyevent@*", "end");
-        subscriber.receive().value();
-        subscriber.receive().value();
-        Self(subscriber)
-    }
-
-    /// The next event, as `db event key`; none for the mark.
-    fn next(&mut self) -> Option<String> {
-        let message = self.0.receive().items();
-        let [channel, payload] = [2, 3].map(|at| message[at].clone().text());
-        let (db, event) = channel.strip_prefix("__keyevent@")?.split_once("__:")?;
-        Some(format!("{db} {event} {payload}"))
-    }
-
-    /// The events of this call. A message of our own behind them says that there are no more.
-    fn of(&mut self, c: &mut Connection, line: &str) -> Vec<String> {
-        let _ = run(c, line);
-        cmd!(*c, "PUBLISH", "end", "").int();
-        std::iter::from_fn(|| self.next()).collect()
-    }
-}
+use testbed::{Expect, Subscriber, eventually, started, transaction};
 
 #[test]
 fn each_change_raises_its_events() {
     let (server, mut c) = started();
-    let mut events = Subscriber::new(&server, "EA");
+    let mut events = Subscriber::to(&server, "EA");
     let token = now_us() + 1_000_000;
     let apply = format!("LOCK._APPLY k a {token} 2 60000 -1");
     let raise = format!("LOCK.RENEW k a TOKEN {token} RAISE {}", token + 9);
@@ -66,7 +35,7 @@ fn each_change_raises_its_events() {
 #[test]
 fn the_event_is_of_the_database_of_the_lock() {
     let (server, mut c) = started();
-    let mut events = Subscriber::new(&server, "EA");
+    let mut events = Subscriber::to(&server, "EA");
     run(&mut c, "SELECT 5").okay();
     assert_eq!(events.of(&mut c, "LOCK.ACQUIRE k a"), ["5 lock.acquire k"]);
     let released = events.of(&mut c, "LOCK.RELEASE k a");
@@ -76,10 +45,10 @@ fn the_event_is_of_the_database_of_the_lock() {
 #[test]
 fn a_lease_that_ends_raises_expired() {
     let (server, mut c) = started();
-    let mut events = Subscriber::new(&server, "EA");
+    let mut events = Subscriber::to(&server, "EA");
     run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
-    assert_eq!(events.next().as_deref(), Some("0 lock.acquire k"));
-    assert_eq!(events.next().as_deref(), Some("0 expired k"));
+    assert_eq!(events.next_event().as_deref(), Some("0 lock.acquire k"));
+    assert_eq!(events.next_event().as_deref(), Some("0 expired k"));
 }
 
 #[test]
@@ -89,7 +58,7 @@ fn a_grant_in_the_place_of_one_that_has_ended_comes_after_its_expired() {
     run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
     let over = now_ms() + 1;
     eventually(|| now_ms() > over, "the lease to end");
-    let mut events = Subscriber::new(&server, "EA");
+    let mut events = Subscriber::to(&server, "EA");
     let expected = ["0 expired k", "0 lock.acquire k"];
     assert_eq!(events.of(&mut c, "LOCK.ACQUIRE k b PX 60000"), expected);
 }
@@ -97,21 +66,15 @@ fn a_grant_in_the_place_of_one_that_has_ended_comes_after_its_expired() {
 #[test]
 fn lock_events_are_of_the_module_class() {
     let (server, mut c) = started();
-    let mut module_class = Subscriber::new(&server, "Ed");
-    assert_eq!(
-        module_class.of(&mut c, "LOCK.ACQUIRE k a"),
-        ["0 lock.acquire k"]
-    );
-    assert_eq!(
-        module_class.of(&mut c, "LOCK.RENEW k a PX 9000"),
-        ["0 lock.renew k"]
-    );
-    assert_eq!(
-        module_class.of(&mut c, "LOCK.RELEASE k a"),
-        ["0 lock.release k"]
-    );
-
-    let mut generic_class = Subscriber::new(&server, "Eg");
+    let mut module_class = Subscriber::to(&server, "Ed");
+    for (line, expected) in [
+        ("LOCK.ACQUIRE k a", "0 lock.acquire k"),
+        ("LOCK.RENEW k a PX 9000", "0 lock.renew k"),
+        ("LOCK.RELEASE k a", "0 lock.release k"),
+    ] {
+        assert_eq!(module_class.of(&mut c, line), [expected]);
+    }
+    let mut generic_class = Subscriber::to(&server, "Eg");
     assert!(generic_class.of(&mut c, "LOCK.ACQUIRE k a").is_empty());
     assert_eq!(generic_class.of(&mut c, "LOCK.RELEASE k a"), ["0 del k"]);
 }
@@ -119,16 +82,12 @@ fn lock_events_are_of_the_module_class() {
 #[test]
 fn a_transaction_raises_its_events_in_the_order_of_its_commands() {
     let (server, mut c) = started();
-    let mut events = Subscriber::new(&server, "EA");
-    run(&mut c, "MULTI").okay();
-    for line in ["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.ACQUIRE k b"] {
-        assert_ne!(run(&mut c, line).value(), Value::Nil);
-    }
-    let expected = [
-        "0 lock.acquire k",
-        "0 lock.release k",
-        "0 del k",
-        "0 lock.acquire k",
-    ];
-    assert_eq!(events.of(&mut c, "EXEC"), expected);
+    let mut events = Subscriber::to(&server, "EA");
+    transaction(
+        &mut c,
+        &["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.ACQUIRE k b"],
+    );
+    let (acquired, released) = ("0 lock.acquire k", "0 lock.release k");
+    let expected = [acquired, released, "0 del k", acquired];
+    assert_eq!(events.so_far(&mut c), expected);
 }

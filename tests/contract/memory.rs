@@ -29,11 +29,8 @@ fn with_a_full_memory_all_else_works() {
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
     run(&mut c, "CONFIG SET maxmemory 1").okay();
     starts_lease(&mut c, "k", 70_000, |c| run(c, "LOCK.RENEW k a PX 70000")).grant();
-    run(
-        &mut c,
-        &format!("LOCK.RENEW k a TOKEN {token} RAISE {token}"),
-    )
-    .grant();
+    let raise = format!("LOCK.RENEW k a TOKEN {token} RAISE {token}");
+    run(&mut c, &raise).grant();
     cmd!(c, "LOCK.FENCE", "k", token).okay();
     assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 2);
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 1);
@@ -45,25 +42,9 @@ fn in_a_script_a_full_memory_refuses_the_same() {
     let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     run(&mut c, "CONFIG SET maxmemory 1").okay();
-    cmd!(
-        c,
-        "EVAL",
-        "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a')",
-        1,
-        "free"
-    )
-    .refused("OOM");
-    assert_eq!(
-        cmd!(
-            c,
-            "EVAL",
-            "return redis.call('LOCK.RELEASE', KEYS[1], 'a')",
-            1,
-            "k"
-        )
-        .int(),
-        0
-    );
+    let script = "return redis.call(ARGV[1], KEYS[1], 'a')";
+    cmd!(c, "EVAL", script, 1, "free", "LOCK.ACQUIRE").refused("OOM");
+    assert_eq!(cmd!(c, "EVAL", script, 1, "k", "LOCK.RELEASE").int(), 0);
 }
 
 #[test]

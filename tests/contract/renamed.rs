@@ -1,10 +1,10 @@
 //! Servers on which an operator has renamed or disabled commands (`rename-command`).
 
 use std::time::Duration;
+use testbed::{Builder, Expect, Server, cmd, eventually};
 
 use crate::support::run;
 use redis::Connection;
-use testbed::{Builder, Expect, Server, Talk, cmd, eventually, line};
 
 fn renamed(commands: &[(&str, &str)]) -> Builder {
     let mut builder = Server::builder();
@@ -66,11 +66,10 @@ fn the_other_commands_may_be_renamed() {
 fn after_an_expiry_the_next_one_is_served(server: &Server, c: &mut Connection) {
     run(c, "LOCK.ACQUIRE k a PX 300").grant();
     let mut waiter = server.connection();
-    waiter
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .expect("a time limit");
-    waiter.post(&line("LOCK.ACQUIRE k b PX 600000 BLOCK 0"));
-    assert_eq!(waiter.receive().grant().owner, b"b");
+    let limit = Some(Duration::from_secs(10));
+    waiter.set_read_timeout(limit).expect("a time limit");
+    let call = "LOCK.ACQUIRE k b PX 600000 BLOCK 0";
+    assert_eq!(run(&mut waiter, call).grant().owner, b"b");
 }
 
 #[test]

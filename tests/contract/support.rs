@@ -1,10 +1,10 @@
 //! What many of the tests ask of a server.
 
 pub(crate) use testbed::run;
-pub(crate) use testbed::state::{unix_micros as now_us, unix_ms as now_ms};
+pub(crate) use testbed::state::{deadline, unix_micros as now_us, unix_ms as now_ms};
 
 use redis::{Connection, Value};
-use testbed::{Expect, Reply, cmd};
+use testbed::{Expect, Reply, Server, cmd};
 
 /// The highest fencing token, 2^53 - 1.
 pub(crate) const HIGHEST_TOKEN: i64 = (1 << 53) - 1;
@@ -46,12 +46,6 @@ pub(crate) fn unchanged(
     reply
 }
 
-/// When the key expires, in milliseconds since 1970; -1 for never, -2 for no key.
-#[track_caller]
-pub(crate) fn deadline(c: &mut Connection, key: &str) -> i64 {
-    cmd!(*c, "PEXPIRETIME", key).int()
-}
-
 /// Makes a call and demands that it sets the key's deadline to its own moment and this lease.
 #[track_caller]
 pub(crate) fn starts_lease(
@@ -84,4 +78,12 @@ pub(crate) fn lock_section(c: &mut Connection, field: &str) -> i64 {
     text.lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.parse().ok())
         .unwrap_or_else(|| panic!("INFO lock has no {field}: {text}"))
+}
+
+/// A connection of the user `u`, who has these rules alone.
+#[track_caller]
+pub(crate) fn user(server: &Server, rules: &[&str]) -> Connection {
+    let mut c = server.connection();
+    cmd!(c, "ACL", "SETUSER", "u", "reset", "on", ">pw", rules).okay();
+    server.connection_as("u", "pw")
 }

@@ -43,13 +43,8 @@ fn lua_writes_a_token_with_a_format_of_no_decimals() {
     assert_ne!(reply[1].clone().text(), token.to_string());
     assert_eq!(reply[2].clone().int(), token);
 
-    cmd!(
-        c,
-        "LOCK._APPLY",
-        "k",
-        effect("a", HIGHEST_TOKEN, 1, 1000, -1)
-    )
-    .okay();
+    let highest = effect("a", HIGHEST_TOKEN, 1, 1000, -1);
+    cmd!(c, "LOCK._APPLY", "k", highest).okay();
     let fence = "return redis.call('LOCK.FENCE', KEYS[1], \
         string.format('%.0f', redis.call('LOCK.FENCE', KEYS[1])))";
     cmd!(c, "EVAL", fence, 1, "k").okay();

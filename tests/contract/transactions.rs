@@ -2,30 +2,25 @@
 
 use crate::support::{now_us, run};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd, eventually, started};
+use testbed::{Expect, Server, at_once, cmd, eventually, started, transaction};
 
-/// The results of these calls as one transaction.
+/// Whether a transaction is carried out, for all that its connection watches.
 #[track_caller]
-fn transaction(c: &mut Connection, lines: &[&str]) -> Vec<Value> {
-    run(c, "MULTI").okay();
-    for line in lines {
-        assert_eq!(run(c, line).text(), "QUEUED");
-    }
-    run(c, "EXEC").items()
+fn carried_out(c: &mut Connection) -> bool {
+    let exec = at_once(c, &["MULTI", "PING", "EXEC"]).pop();
+    exec.expect("a reply to EXEC").value() != Value::Nil
 }
 
 /// Whether a transaction that watches `k` is still carried out after these calls.
 #[track_caller]
-fn survives(server: &Server, lines: &[String]) -> bool {
+fn survives(server: &Server, lines: &[impl AsRef<str>]) -> bool {
     let mut watching = server.connection();
     run(&mut watching, "WATCH k").okay();
     let mut other = server.connection();
     for line in lines {
-        let _ = run(&mut other, line);
+        let _ = run(&mut other, line.as_ref());
     }
-    run(&mut watching, "MULTI").okay();
-    run(&mut watching, "PING").value();
-    run(&mut watching, "EXEC").value() != Value::Nil
+    carried_out(&mut watching)
 }
 
 #[test]
@@ -89,10 +84,7 @@ fn block_never_waits_in_a_transaction() {
 #[test]
 fn every_change_of_a_lock_aborts_who_watches_it() {
     let (server, mut c) = started();
-    assert!(!survives(
-        &server,
-        &["LOCK.ACQUIRE k a PX 60000".to_owned()]
-    ));
+    assert!(!survives(&server, &["LOCK.ACQUIRE k a PX 60000"]));
     let token = run(&mut c, "LOCK.FENCE k").int();
     let raised = now_us() + 1_000_000;
     for line in [
@@ -109,7 +101,7 @@ fn every_change_of_a_lock_aborts_who_watches_it() {
         "LOCK._APPLY k a 5 1 1000 -1".to_owned(),
         "DEL k".to_owned(),
     ] {
-        assert!(!survives(&server, std::slice::from_ref(&line)), "{line}");
+        assert!(!survives(&server, &[&line]), "{line}");
     }
 }
 
@@ -125,9 +117,7 @@ fn the_end_of_a_lease_aborts_who_watches_the_lock() {
     };
     eventually(watches_in_time, "the lock to be watched while it is held");
     eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lease to end");
-    run(&mut watching, "MULTI").okay();
-    run(&mut watching, "PING").value();
-    run(&mut watching, "EXEC").nil();
+    assert!(!carried_out(&mut watching));
 }
 
 #[test]
@@ -156,7 +146,7 @@ fn what_changes_nothing_aborts_no_one() {
         format!("LOCK.RENEW k a TOKEN {token} RAISE {ahead}"),
     ];
     for line in &lines {
-        assert!(survives(&server, std::slice::from_ref(line)), "{line}");
+        assert!(survives(&server, &[line]), "{line}");
     }
     assert!(survives(&server, &lines));
     run(&mut c, "DEL k").int();
@@ -167,10 +157,7 @@ fn what_changes_nothing_aborts_no_one() {
         "LOCK.INFO k",
         "LOCK.ACQUIRE k a HOLDS 2",
     ] {
-        assert!(
-            survives(&server, &[line.to_owned()]),
-            "{line} on a free lock"
-        );
+        assert!(survives(&server, &[line]), "{line} on a free lock");
     }
     run(&mut c, "SET k text").okay();
     for line in [
@@ -180,10 +167,7 @@ fn what_changes_nothing_aborts_no_one() {
         "LOCK.FENCE k",
         "LOCK.INFO k",
     ] {
-        assert!(
-            survives(&server, &[line.to_owned()]),
-            "{line} on another type"
-        );
+        assert!(survives(&server, &[line]), "{line} on another type");
     }
 }
 

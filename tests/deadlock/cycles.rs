@@ -1,7 +1,7 @@
 //! Cycles of locks that each have one holder.
 
 use crate::support::Stage;
-use testbed::{Expect, Talk, cmd};
+use testbed::{Expect, Talk, at_once, cmd, line, transaction};
 
 /// The owner of a number, and its lock.
 fn names(number: usize) -> (String, String) {
@@ -53,9 +53,7 @@ fn nothing_is_told_or_touched_by_an_answer() {
     let mut watcher = stage.server.connection();
     cmd!(watcher, "WATCH", "k", "j").okay();
     stage.told("j a", 2);
-    cmd!(watcher, "MULTI").okay();
-    cmd!(watcher, "PING").text();
-    assert_eq!(cmd!(watcher, "EXEC").items().len(), 1);
+    assert_eq!(transaction(&mut watcher, &["PING"]).len(), 1);
     // The next event that comes is of another key.
     stage.run("SET other 1").okay();
     let event = listener.receive().items();
@@ -68,7 +66,7 @@ fn a_time_out_a_kill_or_a_call_off_opens_the_way() {
     stage.hold(["k a", "j b"]);
     // Time-outs are not looked at while they run.
     let mut short = stage.server.connection();
-    short.post(&crate::support::line("LOCK.ACQUIRE k b BLOCK 1500"));
+    short.post(&line("LOCK.ACQUIRE k b BLOCK 1500"));
     testbed::eventually(|| testbed::waiters(&mut stage.c, "k") == ["b"], "b to wait");
     stage.told("j a", 2);
     short.receive().nil();
@@ -84,15 +82,9 @@ fn a_time_out_a_kill_or_a_call_off_opens_the_way() {
 
     stage.wait(["k b"]);
     let id = stage.waiter_id("k b");
-    let replies = crate::support::at_once(
-        &mut stage.c,
-        &[
-            "LOCK.ACQUIRE j a BLOCK 5",
-            &format!("CLIENT KILL ID {id}"),
-            // In the same tick: it is gone already.
-            "LOCK.ACQUIRE j a BLOCK 5",
-        ],
-    );
+    // In the same tick it is gone already.
+    let (asks, kill) = ("LOCK.ACQUIRE j a BLOCK 5", format!("CLIENT KILL ID {id}"));
+    let replies = at_once(&mut stage.c, &[asks, &kill, asks]);
     let [told, killed, waited] = <[_; 3]>::try_from(replies).unwrap();
     told.refused("DEADLOCK");
     assert_eq!(killed.int(), 1);

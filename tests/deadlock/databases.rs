@@ -1,9 +1,9 @@
 //! Cycles over several databases, and the caller's own.
 
-use crate::support::{Stage, at_once, run};
+use crate::support::Stage;
 use redis::Connection;
 use testbed::state::assert_same;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, at_once, cmd, eventually, line, run, wait_on};
 
 /// The database that a connection has selected, by what it writes.
 #[track_caller]
@@ -24,20 +24,18 @@ fn the_caller_stays_in_its_database() {
     // Told, from each database.
     for (number, call) in [("0", "k c"), ("9", "k free")] {
         cmd!(c, "SELECT", number).okay();
-        let replies = at_once(
-            &mut c,
-            &[
-                &format!("LOCK.ACQUIRE {call} BLOCK 10000"),
-                &format!("SET here{number} 1"),
-            ],
+        let (call, set) = (
+            format!("LOCK.ACQUIRE {call} BLOCK 10000"),
+            format!("SET here{number} 1"),
         );
+        let replies = at_once(&mut c, &[call, set]);
         assert_eq!(replies[0].is_err(), number == "0");
         assert_eq!(database(&mut c), number);
         assert_eq!(cmd!(c, "EXISTS", format!("here{number}")).int(), 1);
     }
     // A wait with a search that finds nothing.
     cmd!(c, "SELECT", 3).okay();
-    c.post(&crate::support::line("LOCK.ACQUIRE k d BLOCK 0 PX 600000"));
+    c.post(&line("LOCK.ACQUIRE k d BLOCK 0 PX 600000"));
     let mut third = stage.server.connection();
     cmd!(third, "SELECT", 3).okay();
     eventually(
@@ -64,20 +62,17 @@ fn a_lock_of_another_database_that_expires_on_the_way_goes_there() {
         run(&mut c, "LOCK.ACQUIRE m safe PX 600000").grant();
         run(&mut c, "SELECT 3").okay();
         run(&mut c, "LOCK.ACQUIRE m w PX 600000").grant();
-        let command = crate::support::line("LOCK.ACQUIRE m b BLOCK 0 PX 600000");
         let mut other = server.connection();
         run(&mut other, "SELECT 3").okay();
-        let mut waiter = crate::support::Waiter::on(&server, other, &command);
-        let replies = at_once(
-            &mut c,
-            &[
-                "PEXPIRE m 20",
-                "SELECT 0",
-                "DEBUG SLEEP 0.05",
-                "LOCK.ACQUIRE k w BLOCK 20",
-                "SET after 1",
-            ],
-        );
+        let mut waiter = wait_on(&server, other, "m b BLOCK 0 PX 600000");
+        let lines = [
+            "PEXPIRE m 20",
+            "SELECT 0",
+            "DEBUG SLEEP 0.05",
+            "LOCK.ACQUIRE k w BLOCK 20",
+            "SET after 1",
+        ];
+        let replies = at_once(&mut c, &lines);
         replies.into_iter().nth(3).unwrap().nil();
         assert_eq!(waiter.granted().owner, b"b");
     }

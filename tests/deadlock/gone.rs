@@ -1,7 +1,7 @@
 //! Waiters that are gone or granted, and grants that are renewed or about to be given back.
 
-use crate::support::{Stage, at_once, line, run};
-use testbed::{Expect, Talk, eventually};
+use crate::support::Stage;
+use testbed::{Expect, Talk, await_renewals, eventually, line, run};
 
 /// `b` holds `k` and waits for `j`, which `w` holds.
 fn two() -> Stage {
@@ -11,26 +11,16 @@ fn two() -> Stage {
     stage
 }
 
-/// What `w` is told of `k` right after these.
-fn asked_after(stage: &mut Stage, changes: &[String]) -> testbed::Reply {
-    let mut lines: Vec<_> = changes.iter().map(String::as_str).collect();
-    lines.push("LOCK.ACQUIRE k w BLOCK 30");
-    at_once(&mut stage.c, &lines).pop().unwrap()
-}
-
 #[test]
 fn who_was_granted_does_not_wait_also_when_it_is_gone_before_the_reply() {
     let mut stage = two();
-    asked_after(&mut stage, &["LOCK.RELEASE j w".to_owned()]).nil();
+    stage.asked_after(&["LOCK.RELEASE j w"]).nil();
     assert_eq!(stage.granted("j b").owner, b"b");
 
     let mut stage = two();
     let id = stage.waiter_id("j b");
-    let changes = [
-        "LOCK.RELEASE j w".to_owned(),
-        format!("CLIENT KILL ID {id}"),
-    ];
-    asked_after(&mut stage, &changes).nil();
+    let kill = format!("CLIENT KILL ID {id}");
+    stage.asked_after(&["LOCK.RELEASE j w", &kill]).nil();
     eventually(|| stage.run("EXISTS j").int() == 0, "j to be given back");
     assert_eq!(stage.count(), 0);
 }
@@ -45,17 +35,13 @@ fn a_caller_that_is_told_goes_on_with_its_session() {
     run(&mut program, &format!("LOCK.ACQUIRE k b {in_session}")).grant();
     stage.wait(["j b"]);
     stage.told(&format!("k w SESSION {session}"), 2);
-    let renewed = |stage: &Stage| -> u64 {
-        let count = stage.server.info_field("lock", "lock_session_renewals");
-        count.parse().unwrap()
-    };
-    let before = renewed(&stage);
-    eventually(|| renewed(&stage) >= before + 4, "both to be renewed twice");
+    // Both twice.
+    await_renewals(&stage.server, 4);
     stage.all_wait();
     // The connection that polls may be the one that is told.
     let queued = format!("LOCK.ACQUIRE k w QUEUE 10000 HOLDS 1 SESSION {session}");
     run(&mut program, &queued).refused("DEADLOCK");
-    assert_eq!(stage.server.info_field("lock", "lock_session_grants"), "2");
+    assert_eq!(stage.server.count("session_grants"), 2);
 }
 
 #[test]

@@ -3,9 +3,6 @@
 //! Each module is one part of what the contract says of calls that would wait in a cycle.
 
 mod support;
-#[path = "../waiting/support.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod waiting;
 
 mod cycles;
 mod databases;

@@ -1,23 +1,14 @@
 //! Calls that never wait are never told.
 
-use crate::support::{Stage, at_once};
+use crate::support::Stage;
 use redis::Value;
-use testbed::{Expect, cmd};
-
-/// A call of `a` for `j` would close a cycle, by waiting.
-fn cycle() -> Stage {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b"]);
-    stage
-}
+use testbed::{Expect, cmd, transaction};
 
 #[test]
 fn without_block_in_transactions_and_in_scripts() {
-    let mut stage = cycle();
+    let mut stage = Stage::cycle();
     stage.run("LOCK.ACQUIRE j a").nil();
-    let lines = ["MULTI", "LOCK.ACQUIRE j a BLOCK 0", "EXEC"];
-    let replies = at_once(&mut stage.c, &lines).remove(2).items();
+    let replies = transaction(&mut stage.c, &["LOCK.ACQUIRE j a BLOCK 0"]);
     assert_eq!(replies, [Value::Nil]);
     let script = "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'BLOCK', 0)";
     cmd!(stage.c, "EVAL", script, 1, "j").nil();
@@ -34,7 +25,7 @@ fn without_block_in_transactions_and_in_scripts() {
 
 #[test]
 fn who_gets_the_lock_at_once_is_not_judged() {
-    let mut stage = cycle();
+    let mut stage = Stage::cycle();
     // Re-entry, and a lock that is free.
     stage.run("LOCK.ACQUIRE k a BLOCK 0").grant();
     stage.run("LOCK.ACQUIRE free a BLOCK 0").grant();

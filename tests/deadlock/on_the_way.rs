@@ -1,7 +1,7 @@
 //! What changes at the moment of the search: each command stands right before the call, in one write.
 
-use crate::support::{Stage, at_once};
-use testbed::{Expect, Reply};
+use crate::support::Stage;
+use testbed::Expect;
 
 /// `w` holds `j`, `b` holds `k` and waits for `m`, `c` holds `m` and waits for `j`.
 fn three() -> Stage {
@@ -9,21 +9,6 @@ fn three() -> Stage {
     stage.hold(["j w", "k b", "m c"]);
     stage.wait(["m b", "j c"]);
     stage
-}
-
-/// The reply of `w`, which asks for `k` right after these.
-fn asked_after(stage: &mut Stage, changes: &[&str]) -> Reply {
-    let lines: Vec<_> = changes
-        .iter()
-        .copied()
-        .chain(["LOCK.ACQUIRE k w BLOCK 30"])
-        .collect();
-    let mut replies = at_once(&mut stage.c, &lines);
-    let last = replies.pop().unwrap();
-    for (reply, change) in replies.into_iter().zip(changes) {
-        assert!(reply.is_ok(), "{change}: {reply:?}");
-    }
-    last
 }
 
 #[test]
@@ -48,8 +33,7 @@ fn what_opens_the_cycle_is_seen_at_once() {
         for change in changes {
             let mut stage = three();
             stage.told("k w", 3);
-            let change: Vec<_> = change.iter().map(String::as_str).collect();
-            asked_after(&mut stage, &change).nil();
+            stage.asked_after(&change).nil();
             assert_eq!(stage.count(), 1, "{change:?}");
         }
     }
@@ -70,14 +54,14 @@ fn what_leaves_it_closed_does_not_open_it() {
     ];
     for change in changes {
         let mut stage = three();
-        asked_after(&mut stage, change).refused("DEADLOCK");
+        stage.asked_after(change).refused("DEADLOCK");
     }
 }
 
 #[test]
 fn a_flush_opens_everything() {
     let mut stage = three();
-    let granted = asked_after(&mut stage, &["FLUSHALL"]).grant();
+    let granted = stage.asked_after(&["FLUSHALL"]).grant();
     assert_eq!(granted.owner, b"w");
     stage.granted("m b");
     stage.granted("j c");
@@ -87,5 +71,5 @@ fn a_flush_opens_everything() {
 fn a_swap_of_databases_is_seen_at_once() {
     let mut stage = three();
     // Now the locks of this database are free.
-    asked_after(&mut stage, &["SWAPDB 0 9"]).grant();
+    stage.asked_after(&["SWAPDB 0 9"]).grant();
 }

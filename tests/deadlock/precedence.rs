@@ -3,17 +3,10 @@
 use crate::support::Stage;
 use testbed::{Expect, cmd};
 
-/// A call of `a` for `j` would close a cycle, by waiting.
-fn cycle() -> Stage {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b", "both a SHARED", "both x SHARED"]);
-    stage.wait(["k b"]);
-    stage
-}
-
 #[test]
 fn what_comes_before() {
-    let mut stage = cycle();
+    let mut stage = Stage::cycle();
+    stage.hold(["both a SHARED", "both x SHARED"]);
     for (words, code) in [
         ("j a BLOCK -1", "ERR"),
         ("j a BLOCK 0 PX 0", "ERR"),
@@ -46,7 +39,7 @@ fn what_comes_before() {
 /// A lease that is too short for a session shows when the grant is judged.
 #[test]
 fn what_comes_after() {
-    let mut stage = cycle();
+    let mut stage = Stage::cycle();
     cmd!(stage.c, "CONFIG", "SET", "lock.default-lease-ms", 500).okay();
     let session = cmd!(stage.server.connection(), "LOCK.SESSION", "OPEN").int();
     stage

@@ -1,7 +1,7 @@
 //! The reports of a cycle: to the caller, in the counts and in the log.
 
 use crate::support::{Stage, text};
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, Talk, at_once, cmd, eventually, line};
 
 /// The lines of the log that are about cycles.
 fn told(server: &Server) -> Vec<String> {
@@ -19,9 +19,7 @@ fn verbose() -> Stage {
 
 #[test]
 fn the_error_is_one_line_in_both_protocols_and_is_counted_by_its_first_word() {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b"]);
+    let mut stage = Stage::cycle();
     let mut c = stage.server.connection_resp3();
     let reply = cmd!(c, "LOCK.ACQUIRE", "j", "a", "BLOCK", 10_000);
     assert_eq!(reply.refused("DEADLOCK"), text(2));
@@ -30,7 +28,7 @@ fn the_error_is_one_line_in_both_protocols_and_is_counted_by_its_first_word() {
     assert_eq!(count, "count=2");
     assert_eq!(stage.count(), 2);
     // The wait that was not begun is none.
-    assert_eq!(stage.server.info_field("lock", "lock_waiting"), "1");
+    assert_eq!(stage.server.count("waiting"), 1);
     // A call that would not wait anyway is not judged.
     stage.run("LOCK.ACQUIRE j a").nil();
     assert_eq!(stage.count(), 2);
@@ -56,7 +54,7 @@ fn names_in_the_log_are_escaped_and_cut() {
     let mut waiter = stage.server.connection();
     testbed::post!(waiter, "LOCK.ACQUIRE", key, owner, "BLOCK", 0);
     eventually(
-        || crate::waiting::blocked_clients(&stage.server) == 1,
+        || testbed::blocked_clients(&stage.server) == 1,
         "it to wait",
     );
     stage.told("j a", 2);
@@ -88,24 +86,20 @@ fn of_many_owners_the_log_names_sixteen() {
 
 #[test]
 fn a_log_that_is_not_verbose_says_nothing() {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b"]);
+    let mut stage = Stage::cycle();
     stage.told("j a", 2);
     assert!(!stage.server.log().contains("deadlock: "));
 }
 
 #[test]
 fn a_caller_may_go_on_in_the_same_write() {
-    let mut stage = Stage::new();
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b"]);
+    let mut stage = Stage::cycle();
     let lines = ["LOCK.ACQUIRE j a BLOCK 0", "LOCK.RELEASE k a", "PING"];
-    let mut replies = crate::support::at_once(&mut stage.c, &lines);
+    let mut replies = at_once(&mut stage.c, &lines);
     assert_eq!(replies.remove(0).refused("DEADLOCK"), text(2));
     assert_eq!(replies.remove(0).int(), 0);
     assert_eq!(replies.remove(0).text(), "PONG");
     assert_eq!(stage.granted("k b").owner, b"b");
-    stage.c.post(&crate::support::line("LOCK.RELEASE j b"));
+    stage.c.post(&line("LOCK.RELEASE j b"));
     assert_eq!(stage.c.receive().int(), 0);
 }

@@ -5,16 +5,9 @@ use testbed::{Expect, Server, cmd};
 
 const NAME: &str = "lock.deadlock-detection";
 
-fn cycle(server: Server) -> Stage {
-    let mut stage = Stage::on(server);
-    stage.hold(["k a", "j b"]);
-    stage.wait(["k b"]);
-    stage
-}
-
 #[test]
 fn is_on_and_can_be_turned_off_and_on_again() {
-    let mut stage = cycle(Server::start());
+    let mut stage = Stage::cycle();
     let value = cmd!(stage.c, "CONFIG", "GET", NAME).fields().remove(NAME);
     assert_eq!(value.unwrap().text(), "yes");
     stage.told("j a", 2);
@@ -32,13 +25,13 @@ fn is_on_and_can_be_turned_off_and_on_again() {
 #[test]
 fn is_read_from_redis_conf_and_written_there() {
     let mut server = Server::builder().config(NAME, "no").start();
-    let mut stage = cycle(server);
+    let mut stage = Stage::on(server).with_cycle();
     stage.wait(["j a"]);
     cmd!(stage.c, "CONFIG", "SET", NAME, "yes").okay();
     cmd!(stage.c, "CONFIG", "REWRITE").okay();
     stage.told("k b", 2);
     server = stage.server;
     server.restart();
-    let mut stage = cycle(server);
+    let mut stage = Stage::on(server).with_cycle();
     stage.told("j a", 2);
 }

@@ -1,10 +1,10 @@
 //! What a search costs. How far it goes is shown in the core (`deadlock/tests.rs`).
 
-use crate::support::{Stage, line};
+use crate::support::Stage;
 use redis::Connection;
 use std::env;
 use std::time::Duration;
-use testbed::{Server, Talk, eventually, server_cpu};
+use testbed::{Server, Talk, eventually, line, server_cpu};
 
 /// What a join costs the server, by the queue's length: 4000, or `DEADLOCK_CROWD` where that many files may
 /// be open. The holder waits itself, so each is searched for.

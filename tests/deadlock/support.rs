@@ -1,9 +1,9 @@
 //! A server with holders and waiters, in a few words.
 
 use redis::Connection;
-use testbed::{Expect, Grant, LockInfo, Server, cmd};
-
-pub(crate) use crate::waiting::{Waiter, at_once, line, run};
+use testbed::{
+    Expect, Grant, LockInfo, Reply, Server, Waiter, at_once, blocked_clients, cmd, run, wait_on,
+};
 
 /// A server, and the calls that wait on it.
 pub(crate) struct Stage {
@@ -26,6 +26,18 @@ impl Stage {
         }
     }
 
+    /// A call of `a` for `j` would close a cycle of two, by waiting: `b`, who has it, waits for `k`.
+    pub(crate) fn cycle() -> Self {
+        Self::new().with_cycle()
+    }
+
+    /// The same on this server.
+    pub(crate) fn with_cycle(mut self) -> Self {
+        self.hold(["k a", "j b"]);
+        self.wait(["k b"]);
+        self
+    }
+
     /// Each of these calls (`key owner` and options; `1/key` in database 1) takes its lock.
     #[track_caller]
     pub(crate) fn hold<const N: usize>(&mut self, calls: [&str; N]) -> [Grant; N] {
@@ -40,8 +52,7 @@ impl Stage {
     pub(crate) fn wait<const N: usize>(&mut self, calls: [&str; N]) {
         for call in calls {
             let (c, words) = self.place(call);
-            let command = line(&format!("LOCK.ACQUIRE {words} PX 600000 BLOCK 0"));
-            let waiter = Waiter::on(&self.server, c, &command);
+            let waiter = wait_on(&self.server, c, &format!("{words} PX 600000 BLOCK 0"));
             self.waiters.push((call.to_owned(), waiter));
         }
     }
@@ -72,12 +83,21 @@ impl Stage {
     /// The client of a call that waits.
     #[track_caller]
     pub(crate) fn waiter_id(&self, call: &str) -> i64 {
-        let mut waiters = self.waiters.iter();
-        waiters
-            .find(|(words, _)| words == call)
-            .expect("a call that waits")
-            .1
-            .id
+        let found = self.waiters.iter().find(|(words, _)| words == call);
+        found.expect("a call that waits").1.id
+    }
+
+    /// The reply of `w`, which asks for `k` right after these, in one write.
+    #[track_caller]
+    pub(crate) fn asked_after(&mut self, changes: &[impl AsRef<str>]) -> Reply {
+        let changes = changes.iter().map(AsRef::as_ref);
+        let lines: Vec<&str> = changes.chain(["LOCK.ACQUIRE k w BLOCK 30"]).collect();
+        let mut replies = at_once(&mut self.c, &lines);
+        let last = replies.pop().expect("a reply");
+        for (reply, line) in replies.into_iter().zip(lines) {
+            assert!(reply.is_ok(), "{line}: {reply:?}");
+        }
+        last
     }
 
     /// Demands that all calls still wait that have not been asked for.
@@ -86,13 +106,13 @@ impl Stage {
         for (call, waiter) in &self.waiters {
             assert!(waiter.is_blocked(&mut self.c), "{call} does not wait");
         }
-        let count = crate::waiting::blocked_clients(&self.server);
+        let count = blocked_clients(&self.server);
         assert_eq!(usize::try_from(count).unwrap(), self.waiters.len());
     }
 
     /// Runs a command in the first database.
     #[track_caller]
-    pub(crate) fn run(&mut self, words: &str) -> testbed::Reply {
+    pub(crate) fn run(&mut self, words: &str) -> Reply {
         run(&mut self.c, words)
     }
 
@@ -103,9 +123,8 @@ impl Stage {
     }
 
     /// How many calls were told, by the server's own count.
-    pub(crate) fn count(&self) -> usize {
-        let count = self.server.info_field("lock", "lock_deadlocks");
-        count.parse().expect("a count")
+    pub(crate) fn count(&self) -> i64 {
+        self.server.count("deadlocks")
     }
 
     /// A connection to the database of a call, and the call's words.

@@ -4,14 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
+use testbed::{Expect, Server, cmd, line, traffic};
 
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use redis::{Connection, ConnectionLike, Value};
-use testbed::{Expect, Server, cmd, traffic};
-
-use crate::support::line;
 
 const LOCKS: [&str; 5] = ["k", "j", "l", "m", "n"];
 const ROUNDS: usize = 40;
@@ -126,10 +124,9 @@ fn run(owners: usize, order: Order, disturbed: bool) -> (usize, usize) {
         }
         over.store(true, Ordering::Relaxed);
     });
-    let count = server.info_field("lock", "lock_deadlocks");
     let told = tasks.told.into_inner();
     // A caller that is killed right after its answer may not have read it.
-    let counted: usize = count.parse().unwrap();
+    let counted = usize::try_from(server.count("deadlocks")).expect("a count");
     assert!(counted >= told && (disturbed || counted == told));
     (told, tasks.lost.into_inner())
 }

@@ -42,23 +42,10 @@ pub(crate) fn commands(values: &mut Values, count: usize) -> Vec<Cmd> {
 /// wait.
 fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
     let key = values.key();
-    let name = values.one_of(&[
-        "LOCK.ACQUIRE",
-        "LOCK.ACQUIRE",
-        "LOCK.ACQUIRE",
-        "lock.release",
-        "LOCK.RELEASE",
-        "LOCK.RENEW",
-        "LOCK.RENEW",
-        "LOCK.FENCE",
-        "LOCK.INFO",
-        "LOCK.WAITERS",
-        "LOCK.HOTKEYS",
-        "LOCK.SESSION",
-        "LOCK.SESSION",
-        "LOCK._APPLY",
-        "Lock._Clock",
-    ]);
+    let name = values.word_of(
+        "LOCK.ACQUIRE LOCK.ACQUIRE LOCK.ACQUIRE lock.release LOCK.RELEASE LOCK.RENEW LOCK.RENEW LOCK.FENCE \
+         LOCK.INFO LOCK.WAITERS LOCK.HOTKEYS LOCK.SESSION LOCK.SESSION LOCK._APPLY Lock._Clock",
+    );
     let mut command = redis::cmd(name);
     match name {
         "LOCK.INFO" => {
@@ -168,20 +155,10 @@ fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
 
 /// A `LOCK.*` command with any words behind it, any number of them.
 fn scrambled(values: &mut Values) -> Cmd {
-    let mut command = redis::cmd(values.one_of(&[
-        "LOCK.ACQUIRE",
-        "LOCK.RELEASE",
-        "LOCK.RENEW",
-        "LOCK.FENCE",
-        "LOCK.INFO",
-        "LOCK._APPLY",
-        "LOCK._CLOCK",
-        "LOCK.WAITERS",
-        "LOCK.HOTKEYS",
-        "LOCK.SESSION",
-        "LOCK.",
-        "LOCK.ACQUIRE\0",
-    ]));
+    let mut command = redis::cmd(values.word_of(
+        "LOCK.ACQUIRE LOCK.RELEASE LOCK.RENEW LOCK.FENCE LOCK.INFO LOCK._APPLY LOCK._CLOCK LOCK.WAITERS \
+         LOCK.HOTKEYS LOCK.SESSION LOCK. LOCK.ACQUIRE\0",
+    ));
     for _ in 0..values.below(9) {
         let word = match values.below(4) {
             0 => values.key(),
@@ -215,18 +192,12 @@ fn other_command(values: &mut Values) -> Cmd {
         10 => with("COPY", &[other, b"REPLACE".to_vec()]),
         11 | 12 => with("DUMP", &[]),
         13 | 14 => {
-            let payload = values.payload();
-            with(
-                "RESTORE",
-                &[values.number(&[0, 1, 60_000]), payload, values.word()],
-            )
+            let (payload, ttl) = (values.payload(), values.number(&[0, 1, 60_000]));
+            with("RESTORE", &[ttl, payload, values.word()])
         }
         15 => {
-            let payload = values.payload();
-            with(
-                "RESTORE",
-                &[values.number(&[0, 60_000]), payload, b"REPLACE".to_vec()],
-            )
+            let (payload, ttl) = (values.payload(), values.number(&[0, 60_000]));
+            with("RESTORE", &[ttl, payload, b"REPLACE".to_vec()])
         }
         16 => of("MULTI"),
         17 | 18 => of("EXEC"),
@@ -249,12 +220,7 @@ fn other_command(values: &mut Values) -> Cmd {
         27 => of("DEBUG").arg("DIGEST-VALUE").arg(&key).to_owned(),
         28 => of("OBJECT").arg("ENCODING").arg(&key).to_owned(),
         29 => {
-            let name = values.one_of(&[
-                "default-lease-ms",
-                "max-lease-ms",
-                "max-token-lead-ms",
-                "max-queued",
-            ]);
+            let name = values.word_of("default-lease-ms max-lease-ms max-token-lead-ms max-queued");
             let mut command = of("CONFIG");
             command.arg("SET").arg(format!("lock.{name}"));
             command.arg(values.number(&[1, 1000, 86_400_000, 315_360_000_000]));

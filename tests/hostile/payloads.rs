@@ -54,11 +54,8 @@ fn a_tampered_payload_is_refused_or_makes_a_sound_lock() {
     assert!(refused * 4 > count, "{refused} of {count} refused");
 
     check_server(&server);
-    assert_eq!(
-        server.info_field("server", "process_id"),
-        pid.to_string(),
-        "the same process"
-    );
+    let pid_now = server.number("server", "process_id");
+    assert_eq!(pid_now, i64::from(pid), "the same process");
     let before = server.state();
     cmd!(server.connection(), "DEBUG", "RELOAD").okay();
     assert_same(&before, &server.state(), "after DEBUG RELOAD");
@@ -101,13 +98,8 @@ impl Forge {
                 (1_795_000_000_000_000, 1, 600_000),
                 ((1 << 53) - 1, (1 << 31) - 1, 315_360_000_000),
             ] {
-                cmd!(
-                    connection,
-                    "LOCK._APPLY",
-                    "k",
-                    effect(owner, token, holds, lease, -1)
-                )
-                .okay();
+                let effect = effect(owner, token, holds, lease, -1);
+                cmd!(connection, "LOCK._APPLY", "k", effect).okay();
                 let (stored, version) = dump::split(&cmd!(connection, "DUMP", "k").bytes());
                 (kind, rdb_version) = (stored[0], version);
                 originals.push(stored[1..].to_vec());

@@ -56,44 +56,12 @@ const WORDS: [&[u8]; 23] = [
     b"2",
     b"500",
 ];
-const NUMBERS: [&[u8]; 36] = [
-    b"0",
-    b"1",
-    b"2",
-    b"3",
-    b"10",
-    b"1000",
-    b"60000",
-    b"-1",
-    b"-0",
-    b"+1",
-    b" 1",
-    b"1 ",
-    b"01",
-    b"0x10",
-    b"1e3",
-    b"1.5",
-    b"nan",
-    b"inf",
-    b"-inf",
-    b"1\0",
-    b"2147483647",
-    b"2147483648",
-    b"4294967296",
-    b"315360000000",
-    b"315360000001",
-    b"9007199254740992",
-    b"9007199254740993",
-    b"9223372036854775807",
-    b"9223372036854775808",
-    b"-9223372036854775808",
-    b"-9223372036854775809",
-    b"18446744073709551615",
-    b"18446744073709551616",
-    b"99999999999999999999999999",
-    b"1795000000000000",
-    b"",
-];
+const NUMBERS: &str = "0 1 2 3 10 1000 60000 -1 -0 +1 01 0x10 1e3 1.5 nan inf -inf 1\0 2147483647 2147483648 4294967296 \
+    315360000000 315360000001 9007199254740992 9007199254740993 9223372036854775807 \
+    9223372036854775808 -9223372036854775808 -9223372036854775809 18446744073709551615 \
+    18446744073709551616 99999999999999999999999999 1795000000000000";
+/// Those with blanks, or nothing else.
+const BLANKS: [&str; 3] = ["", " 1", "1 "];
 const NEAR_THE_END: [i64; 3] = [TOKENS - 1, TOKENS - 2, TOKENS - 100];
 const MIB: usize = 1 << 20;
 const REMEMBERED: usize = 16;
@@ -152,6 +120,12 @@ impl Values {
         *values.choose(&mut self.random).expect("values")
     }
 
+    /// One of the words of this line.
+    pub(crate) fn word_of(&mut self, line: &'static str) -> &'static str {
+        let words: Vec<_> = line.split(' ').collect();
+        self.one_of(&words)
+    }
+
     pub(crate) fn key(&mut self) -> Vec<u8> {
         if self.one_in(300) {
             return self.anything();
@@ -202,10 +176,15 @@ impl Values {
     /// A number that the command takes, most of the time.
     pub(crate) fn number(&mut self, sensible: &[i64]) -> Vec<u8> {
         match self.below(8) {
-            0 => self.one_of(&NUMBERS).to_vec(),
+            0 => self.odd_number(),
             1 if self.one_in(20) => self.anything(),
             _ => self.one_of(sensible).to_string().into_bytes(),
         }
+    }
+
+    fn odd_number(&mut self) -> Vec<u8> {
+        let numbers: Vec<_> = NUMBERS.split(' ').chain(BLANKS).collect();
+        self.one_of(&numbers).as_bytes().to_vec()
     }
 
     pub(crate) fn token(&mut self) -> Vec<u8> {
@@ -213,12 +192,11 @@ impl Values {
             return self.one_of(&NEAR_THE_END).to_string().into_bytes();
         }
         match self.below(6) {
-            0 => self.one_of(&NUMBERS).to_vec(),
-            1 => self
-                .random
-                .random_range(1..TOKENS / 2)
-                .to_string()
-                .into_bytes(),
+            0 => self.odd_number(),
+            1 => {
+                let any = self.random.random_range(1..TOKENS / 2);
+                any.to_string().into_bytes()
+            }
             _ => {
                 let known = self.tokens.choose(&mut self.random).copied().unwrap_or(1);
                 let near = known + self.one_of(&[0, 0, 0, -1, 1, 2_000_000]);
@@ -246,7 +224,7 @@ impl Values {
         match self.below(8) {
             0 => vec![self.one_of(b"x\0%\xff\n"); MIB],
             1 => vec![b'y'; 257],
-            2 => self.one_of(&NUMBERS).to_vec(),
+            2 => self.odd_number(),
             3 => b"%s%n%x\r\n-ERR a reply\r\n".to_vec(),
             _ => self.bytes(64),
         }

@@ -1,8 +1,8 @@
 //! The commands of locks, run by another module (`RM_Call`), with each form of call that a server has.
 
-use crate::support::{beside, is_well, run, start};
+use crate::support::{beside, is_well, start};
 use redis::Value;
-use testbed::{Expect, Kind, Reply, Server, Talk, cmd, eventually, line, waiters};
+use testbed::{Expect, Kind, Reply, Server, Talk, cmd, eventually, line, run, waiters};
 
 /// Formats of calls; a server refuses those that it does not know.
 const FORMATS: [&str; 16] = [

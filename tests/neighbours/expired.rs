@@ -1,9 +1,10 @@
 //! The server opens a key whose time is over, tells that it has expired, and other modules act on that
 //! before the command that opened it continues.
 
-use crate::support::{is_well, run, start, wait};
+use crate::support::{is_well, start};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, eventually, waiters};
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, Talk, eventually, owner, run, wait_as, waiters};
 
 /// A server on which nothing expires but where it is met.
 fn lazy() -> (Server, Connection) {
@@ -16,22 +17,8 @@ fn lazy() -> (Server, Connection) {
 #[track_caller]
 fn let_expire(c: &mut Connection, line: &str) {
     run(c, line).value();
-    let end = unix_ms(c) + 5;
-    eventually(|| unix_ms(c) > end, "its time to be over");
-}
-
-fn unix_ms(c: &mut Connection) -> i64 {
-    let parts = run(c, "TIME").items();
-    let number = |index: usize| -> i64 {
-        let text = parts[index].clone().text();
-        text.parse().expect("a number")
-    };
-    number(0) * 1000 + number(1) / 1000
-}
-
-#[track_caller]
-fn owner(c: &mut Connection) -> Vec<u8> {
-    run(c, "LOCK.INFO k").lock_info().owner
+    let end = unix_ms() + 5;
+    eventually(|| unix_ms() > end, "its time to be over");
 }
 
 #[track_caller]
@@ -51,7 +38,7 @@ fn an_acquire_finds_the_grant_that_was_made_while_it_opened_the_key() {
         run(&mut c, BY_THE_NEIGHBOUR).okay();
         let_expire(&mut c, ended);
         run(&mut c, "LOCK.ACQUIRE k b PX 600000").nil();
-        assert_eq!((owner(&mut c), ran(&mut c)), (b"other".to_vec(), 1));
+        assert_eq!((owner(&mut c), ran(&mut c)), ("other".to_owned(), 1));
         assert!(run(&mut c, "PTTL k").int() > 500_000);
         run(&mut c, "LOCK.RELEASE k b").refused("NOTOWNER");
         is_well(&server);
@@ -82,7 +69,7 @@ fn each_command_is_judged_by_what_is_there_then() {
         run(&mut c, BY_THE_NEIGHBOUR).okay();
         let_expire(&mut c, "LOCK.ACQUIRE k b PX 5");
         run(&mut c, call).refused(error);
-        assert_eq!(owner(&mut c), b"other", "{call}");
+        assert_eq!(owner(&mut c), "other", "{call}");
         is_well(&server);
     }
 }
@@ -93,13 +80,11 @@ fn of_two_that_wait_one_is_granted() {
     let (server, mut c) = start();
     run(&mut c, BY_THE_NEIGHBOUR).okay();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiting = ["b", "c"].map(|owner| wait(&server, &mut c, owner).0);
+    let mut waiting = wait_as(&server, ["b", "c"]);
     run(&mut c, "LOCK.RENEW k a PX 50").grant();
     let first = waiting[0].receive().grant();
-    assert_eq!(
-        (&first.owner[..], first.holds, ran(&mut c)),
-        (&b"b"[..], 1, 1)
-    );
+    assert_eq!((&first.owner[..], first.holds), (&b"b"[..], 1));
+    assert_eq!(ran(&mut c), 1);
     assert_eq!(run(&mut c, "LOCK.FENCE k").int(), first.token);
     assert_eq!(waiters(&mut c, "k"), ["c"]);
     run(&mut c, "LOCK.RELEASE k b").int();

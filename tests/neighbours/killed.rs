@@ -1,7 +1,7 @@
 //! Another module acts inside the event of a grant, before whoever is granted it has been answered.
 
-use crate::support::{is_well, run, start, wait};
-use testbed::{Expect, Talk};
+use crate::support::{is_well, start};
+use testbed::{Expect, Talk, at_once, run, wait_as};
 
 /// What makes the lock go to the next in line.
 const ENDS: [&str; 3] = ["LOCK.RELEASE k a", "DEL k", "PEXPIRE k 1"];
@@ -11,13 +11,9 @@ fn a_lock_that_is_granted_to_a_client_killed_meanwhile_goes_to_the_next() {
     for end in ENDS {
         let (server, mut c) = start();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let (_killed, id) = wait(&server, &mut c, "b");
-        let (mut next, _) = wait(&server, &mut c, "c");
-        run(
-            &mut c,
-            &format!("NEIGHBOUR.ON lock.acquire 1 E CLIENT KILL ID {id}"),
-        )
-        .okay();
+        let [killed, mut next] = wait_as(&server, ["b", "c"]);
+        let kill = format!("CLIENT KILL ID {}", killed.id);
+        run(&mut c, &format!("NEIGHBOUR.ON lock.acquire 1 E {kill}")).okay();
         run(&mut c, end).value();
         assert_eq!(next.receive().grant().owner, b"c", "{end}");
         assert_eq!(run(&mut c, "NEIGHBOUR.RAN").int(), 1, "{end}");
@@ -31,8 +27,7 @@ fn a_grant_inside_the_event_of_another_is_told_to_the_right_one() {
     for end in ENDS {
         let (server, mut c) = start();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let (mut first, _) = wait(&server, &mut c, "b");
-        let (mut second, _) = wait(&server, &mut c, "c");
+        let [mut first, mut second] = wait_as(&server, ["b", "c"]);
         run(&mut c, "NEIGHBOUR.ON lock.acquire 1 E LOCK.RELEASE k b").okay();
         run(&mut c, end).value();
         let (first, second) = (first.receive().grant(), second.receive().grant());
@@ -59,19 +54,15 @@ fn a_call_that_is_answered_is_not_taken_for_one_that_waited() {
         let (server, mut c) = start();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let (waiter, id) = wait(&server, &mut c, "b");
-        let (mut next, _) = wait(&server, &mut c, "c");
+        let [waiter, mut next] = wait_as(&server, ["b", "c"]);
         let event = call.split(' ').next().expect("a command").to_lowercase();
-        run(
-            &mut c,
-            &format!("NEIGHBOUR.ON {event} 1 E LOCK.RELEASE k a ALL"),
-        )
-        .okay();
+        let on = format!("NEIGHBOUR.ON {event} 1 E LOCK.RELEASE k a ALL");
+        run(&mut c, &on).okay();
         // Its client goes in the tick in which it is granted the lock.
-        let mut pair = redis::pipe();
-        pair.add_command(testbed::line(call));
-        pair.add_command(testbed::line(&format!("CLIENT KILL ID {id}")));
-        let _: Vec<redis::Value> = pair.query(&mut c).expect("replies");
+        let kill = format!("CLIENT KILL ID {}", waiter.id);
+        for reply in at_once(&mut c, &[call, &kill]) {
+            reply.value();
+        }
         assert_eq!(next.receive().grant().owner, b"c", "{call}");
         drop(waiter);
         is_well(&server);

@@ -1,7 +1,7 @@
 //! A load that the server refuses leaves nothing behind.
 
-use crate::support::{beside, is_well, run};
-use testbed::{Expect, Server, cmd, eventually, module};
+use crate::support::{beside, is_well};
+use testbed::{Expect, Server, cmd, eventually, module, run};
 
 /// A server whose other module owns a command of that name, and which may load modules later.
 fn taken(command: &str) -> Server {
@@ -70,7 +70,7 @@ fn a_load_that_is_refused_for_its_arguments_leaves_nothing_behind() {
     stir(&server);
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     run(&mut c, "FLUSHALL").okay();
-    let removals = || server.info_field("lock", "lock_forced_removals");
-    eventually(|| removals() == "1", "the flushed lock to be counted once");
+    let removals = || server.count("forced_removals");
+    eventually(|| removals() == 1, "the flushed lock to be counted once");
     is_well(&server);
 }

@@ -1,7 +1,7 @@
 //! Sessions beside another module.
 
-use crate::support::{is_well, run, start};
-use testbed::{Expect, Talk};
+use crate::support::{is_well, start};
+use testbed::{Expect, Session, Talk, run};
 
 /// Such a call has no connection that could poll.
 #[test]
@@ -20,7 +20,7 @@ fn a_call_of_another_module_opens_and_polls_no_session() {
             assert!(refused.is_err(), "{format} {words}: {refused:?}");
         }
     }
-    assert_eq!(server.info_field("lock", "lock_sessions"), "1");
+    assert_eq!(server.count("sessions"), 1);
     is_well(&server);
 }
 
@@ -29,17 +29,13 @@ fn a_call_of_another_module_opens_and_polls_no_session() {
 fn the_session_is_told_of_the_grant_before_its_loss() {
     let (server, mut c) = start();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut polling = server.connection();
-    let id = run(&mut polling, "LOCK.SESSION OPEN").int();
-    let words = format!("LOCK.ACQUIRE k b PX 600000 QUEUE 0 SESSION {id} HOLDS 1");
-    assert_eq!(run(&mut c, &words).int(), 0);
+    let mut session = Session::open(&server);
+    assert_eq!(session.queue(&mut c, "k b"), 0);
     run(&mut c, "NEIGHBOUR.ON lock.acquire 1 E DEL k").okay();
     run(&mut c, "LOCK.RELEASE k a").int();
-    let mut reply = run(&mut polling, &format!("LOCK.SESSION POLL {id}")).fields();
-    let events = reply.remove("events").expect("events").items().into_iter();
-    let kinds: Vec<_> = events
-        .map(|event| event.items()[1].clone().text())
-        .collect();
-    assert_eq!(kinds, ["granted", "lost"]);
+    let events = session.poll().events;
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events[0].starts_with("1 granted k b "), "{events:?}");
+    assert!(events[1].starts_with("2 lost k b "), "{events:?}");
     is_well(&server);
 }

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use testbed::{Builder, Expect, Server, Talk, eventually, line, module, waiters};
-
-pub(crate) use testbed::run;
+use testbed::{Builder, Expect, Server, module, run};
 
 /// The neighbour's library, compiled once for each test program.
 pub(crate) fn library() -> &'static Path {
@@ -42,19 +40,6 @@ pub(crate) fn start() -> (Server, Connection) {
     let server = beside("").start();
     let c = server.connection();
     (server, c)
-}
-
-/// A connection whose call is in line for `k`, and its client's id.
-#[track_caller]
-pub(crate) fn wait(server: &Server, c: &mut Connection, owner: &str) -> (Connection, i64) {
-    let mut waiter = server.connection();
-    let id = run(&mut waiter, "CLIENT ID").int();
-    waiter.post(&line(&format!("LOCK.ACQUIRE k {owner} PX 600000 BLOCK 0")));
-    eventually(
-        || waiters(c, "k").iter().any(|name| name == owner),
-        "it to wait",
-    );
-    (waiter, id)
 }
 
 /// Demands that the server is well.

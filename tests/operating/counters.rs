@@ -1,8 +1,8 @@
 //! Each counter of `INFO lock` moves with what it counts, and with nothing else.
 
-use crate::support::{COUNTERS, GAUGES, moves, run, section};
+use crate::support::{COUNTERS, GAUGES, moves, section};
 use std::collections::BTreeSet;
-use testbed::{Expect, cmd, started};
+use testbed::{Expect, cmd, run, started};
 
 #[test]
 fn the_section_has_these_fields_and_no_others() {
@@ -79,17 +79,8 @@ fn tokens_that_fit_and_tokens_ahead_of_time() {
         cmd!(*c, "LOCK.RENEW", "k", "a", "TOKEN", token, "RAISE", ahead).refused("AHEAD");
     });
     moves(&mut c, &["renewals"], "a raise", |c| {
-        cmd!(
-            *c,
-            "LOCK.RENEW",
-            "k",
-            "a",
-            "TOKEN",
-            token,
-            "RAISE",
-            token + 1
-        )
-        .grant();
+        let raise = format!("LOCK.RENEW k a TOKEN {token} RAISE {}", token + 1);
+        run(c, &raise).grant();
     });
 }
 

@@ -1,7 +1,7 @@
 //! How grants end that nobody gives back: their lease is over, or they are taken away.
 
-use crate::support::{field, moves, run, section};
-use testbed::{Expect, Server, cmd, eventually, held, started};
+use crate::support::{COUNTERS, field, moves, section};
+use testbed::{Expect, Server, cmd, eventually, held, run, started};
 
 #[test]
 fn the_end_of_a_lease_is_an_expiration() {
@@ -22,12 +22,9 @@ fn the_end_of_a_lease_is_an_expiration() {
         eventually(|| testbed::state::unix_ms() > deadline, "the lease to end");
         let _ = run(&mut c, finder);
         let now = section(&mut c);
-        let expired = now["expirations"] - before["expirations"];
-        assert_eq!(expired, 1, "{finder}");
-        assert_eq!(
-            now["forced_removals"], before["forced_removals"],
-            "{finder}"
-        );
+        let moved = |name: &str| now[name] - before[name];
+        let moved = ["expirations", "forced_removals"].map(moved);
+        assert_eq!(moved, [1, 0], "{finder}");
     }
 }
 
@@ -127,12 +124,9 @@ fn a_replica_and_a_file_that_is_loaded_count_nothing() {
     server.wait_for_sync(&replica);
     let mut there = replica.connection();
     // Another thread frees what is flushed.
-    eventually(
-        || field(&mut there, "held") == 1,
-        "one lock to be held there",
-    );
+    eventually(|| replica.count("held") == 1, "one lock to be held there");
     let told = section(&mut there);
-    for counter in crate::support::COUNTERS {
+    for counter in COUNTERS {
         assert_eq!(told[counter], 0, "{counter} on a replica");
     }
     drop(c);
@@ -141,7 +135,7 @@ fn a_replica_and_a_file_that_is_loaded_count_nothing() {
     let mut c = server.connection();
     eventually(|| field(&mut c, "held") == 1, "one lock to be held");
     let told = section(&mut c);
-    for counter in crate::support::COUNTERS {
+    for counter in COUNTERS {
         assert_eq!(told[counter], 0, "{counter} after a restart");
     }
 }

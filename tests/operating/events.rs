@@ -1,29 +1,8 @@
 //! What a subscriber and a tracking client hear of a lock that changes hands without a command of
 //! its next owner.
 
-use crate::support::{run, wait};
 use redis::{Connection, PushKind, Value};
-use testbed::{Expect, Server, Talk, cmd, held, post, started};
-
-struct Events(Connection);
-
-impl Events {
-    fn of(server: &Server) -> Self {
-        let mut c = server.connection();
-        cmd!(c, "CONFIG", "SET", "notify-keyspace-events", "EA").okay();
-        let mut subscriber = server.connection();
-        post!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
-        subscriber.receive().value();
-        Self(subscriber)
-    }
-
-    fn next(&mut self) -> String {
-        let message = self.0.receive().items();
-        let [channel, key] = [2, 3].map(|at| message[at].clone().text());
-        let (_, event) = channel.split_once("__:").expect("a channel of events");
-        format!("{event} {key}")
-    }
-}
+use testbed::{Expect, Subscriber, Talk, cmd, held, run, started, wait};
 
 #[test]
 fn a_hand_off_is_heard_as_the_end_of_one_grant_and_the_start_of_another() {
@@ -34,11 +13,12 @@ fn a_hand_off_is_heard_as_the_end_of_one_grant_and_the_start_of_another() {
     ] {
         let (server, mut c) = held();
         let mut waiter = wait(&server, "k b PX 600000 BLOCK 0");
-        let mut events = Events::of(&server);
+        let mut events = Subscriber::to(&server, "EA");
         run(&mut c, end).int();
         waiter.receive().grant();
         for event in expected.iter().chain(&["lock.acquire k"]) {
-            assert_eq!(events.next(), *event, "{end}");
+            let told = events.next_event().expect("an event");
+            assert_eq!(told, format!("0 {event}"), "{end}");
         }
     }
 }

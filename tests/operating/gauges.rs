@@ -1,9 +1,9 @@
 //! What `INFO lock` tells of this moment is so on every server, also after it has changed roles,
 //! was started anew or flushed.
 
-use crate::support::{COUNTERS, field, run, section, wait};
+use crate::support::{COUNTERS, field, section};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually, started};
+use testbed::{Expect, Server, Talk, cmd, eventually, run, started, wait};
 
 /// `held`, `waiting`, `longest_queue`.
 #[track_caller]
@@ -56,10 +56,7 @@ fn a_replica_shows_its_locks_and_goes_on_as_a_primary() {
     assert_eq!(field(&mut there, "last_token"), token);
 
     run(&mut there, "REPLICAOF NO ONE").okay();
-    eventually(
-        || replica.info_field("replication", "role") == "master",
-        "the promotion",
-    );
+    replica.wait_for_role("master");
     let mut waiter_there = wait(&replica, "k b PX 600000 BLOCK 0");
     shows(&mut there, [2, 1, 1], "after the promotion");
     run(&mut there, "LOCK.RELEASE k a").int();

@@ -1,8 +1,10 @@
 //! `LOCK.HOTKEYS`: the keys with the most waiting.
 
-use crate::support::{field, run, wait};
-use redis::{Connection, Pipeline, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually, started};
+use crate::support::field;
+use redis::{Connection, Value};
+use testbed::{
+    Expect, Server, Talk, at_once, cmd, eventually, run, started, transaction, wait, within,
+};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Hot {
@@ -169,9 +171,7 @@ fn only_keys_that_the_caller_may_use_with_it_are_listed() {
         let mut told = names(&mut user, "LOCK.HOTKEYS");
         told.sort();
         assert_eq!(told, expected, "{rule}");
-        run(&mut user, "MULTI").okay();
-        run(&mut user, "LOCK.HOTKEYS").value();
-        let in_transaction = run(&mut user, "EXEC").items().remove(0);
+        let in_transaction = transaction(&mut user, &["LOCK.HOTKEYS"]).remove(0);
         assert_eq!(hot(in_transaction).len(), expected.len(), "{rule}");
     }
     run(&mut c, "ACL SETUSER u reset on >pw allkeys +lock.info").okay();
@@ -204,31 +204,18 @@ fn any_number_of_keys_takes_little_room() {
     const KEYS: usize = 100_000;
     const BATCH: usize = 1000;
     let (server, mut c) = started();
-    let used = || -> i64 {
-        let used = server.info_field("memory", "used_memory");
-        used.parse().expect("a number")
-    };
+    let used = || server.number("memory", "used_memory");
     let before = used();
     for batch in 0..KEYS / BATCH {
-        let mut pipeline = Pipeline::new();
-        for number in 0..BATCH {
-            let key = format!("key:{}", batch * BATCH + number);
-            pipeline
-                .cmd("LOCK.ACQUIRE")
-                .arg(key)
-                .arg("a")
-                .arg("PX")
-                .arg(1)
-                .ignore();
+        let keys = batch * BATCH..(batch + 1) * BATCH;
+        let lines = keys.map(|key| format!("LOCK.ACQUIRE key:{key} a PX 1"));
+        for reply in at_once(&mut c, &lines.collect::<Vec<_>>()) {
+            reply.grant();
         }
-        pipeline.query::<()>(&mut c).expect("grants");
     }
     let keys = i64::try_from(KEYS).expect("a number");
-    testbed::within(
-        std::time::Duration::from_secs(60),
-        || field(&mut c, "expirations") == keys,
-        "every lease to end",
-    );
+    let limit = std::time::Duration::from_secs(60);
+    within(limit, || server.count("expirations") == keys, "every end");
     held(&mut c, &["hot"]);
     wait_in_vain(&mut c, "hot", 50);
     let told = names(&mut c, "LOCK.HOTKEYS COUNT 100000");

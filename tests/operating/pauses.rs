@@ -1,15 +1,14 @@
 //! What `docs/operations/troubleshooting.md` says of a server on which nobody is granted anything.
 
-use crate::support::run;
 use redis::Connection;
-use testbed::{Expect, Kind, Server, Talk, cmd, eventually, post, started};
+use testbed::{Expect, Kind, Server, Talk, Waiter, line, run, started, wait};
 
 /// A server with a replica, a held lock and a call that waits for it.
 struct Paused {
     server: Server,
     replica: Server,
     c: Connection,
-    waiting: Connection,
+    waiting: Waiter,
 }
 
 impl Paused {
@@ -19,12 +18,7 @@ impl Paused {
         replica.wait_for_link();
         let mut c = server.connection();
         run(&mut c, "LOCK.ACQUIRE lock:k a PX 600000").grant();
-        let mut waiting = server.connection();
-        post!(waiting, "LOCK.ACQUIRE", "lock:k", "b", "BLOCK", 0);
-        eventually(
-            || !run(&mut c, "LOCK.WAITERS lock:k").items().is_empty(),
-            "a call that waits",
-        );
+        let waiting = wait(&server, "lock:k b BLOCK 0");
         Self {
             server,
             replica,
@@ -34,20 +28,13 @@ impl Paused {
     }
 
     /// The trial of the manual: a deletion of a lock that is not there, held up like every write.
-    fn trial(&mut self) -> Connection {
-        let mut trial = self.server.connection();
-        let id = cmd!(trial, "CLIENT", "ID").int().to_string();
-        post!(trial, "DEL", "lock:no-such-lock");
-        let held_up = || {
-            let line = cmd!(self.c, "CLIENT", "LIST", "ID", &id).text();
-            line.contains(" flags=b ")
-        };
-        eventually(held_up, "the trial to be held up");
-        trial
+    fn trial(&self) -> Waiter {
+        let trial = line("DEL lock:no-such-lock");
+        Waiter::on(&self.server, self.server.connection(), &trial)
     }
 
     /// The waiting call gets the lock, and so a pause is over.
-    fn goes_on(&mut self, mut trial: Connection) {
+    fn goes_on(&mut self, mut trial: Waiter) {
         assert_eq!(trial.receive().int(), 0);
         run(&mut self.c, "LOCK.RELEASE lock:k a").int();
         assert_eq!(self.waiting.receive().grant().owner, b"b");
@@ -55,6 +42,11 @@ impl Paused {
 
     fn clients(&self, field: &str) -> Option<String> {
         self.server.info("clients").remove(field)
+    }
+
+    fn was_paused(&self) -> bool {
+        let stats = self.server.info("commandstats");
+        stats.contains_key("cmdstat_client|pause")
     }
 
     fn failover_state(&self) -> String {
@@ -72,20 +64,12 @@ fn on_valkey(text: &str) -> Option<String> {
 fn a_pause_is_found_and_ended() {
     let mut it = Paused::start();
     assert_eq!(it.clients("paused_reason"), on_valkey("none"));
-    assert!(
-        !it.server
-            .info("commandstats")
-            .contains_key("cmdstat_client|pause")
-    );
+    assert!(!it.was_paused());
     run(&mut it.c, "CLIENT PAUSE 600000 WRITE").okay();
     run(&mut it.c, "PING").text();
     let trial = it.trial();
     assert_eq!(it.clients("paused_reason"), on_valkey("client_pause"));
-    assert!(
-        it.server
-            .info("commandstats")
-            .contains_key("cmdstat_client|pause")
-    );
+    assert!(it.was_paused());
     assert_eq!(it.failover_state(), "no-failover");
     run(&mut it.c, "CLIENT UNPAUSE").okay();
     it.goes_on(trial);

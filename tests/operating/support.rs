@@ -1,10 +1,8 @@
-//! `INFO lock` as a table, and calls that wait.
-
-pub(crate) use testbed::run;
+//! `INFO lock` as a table.
 
 use redis::Connection;
 use std::collections::BTreeMap;
-use testbed::{Expect, Server, cmd, eventually, post};
+use testbed::{Expect, cmd, eventually};
 
 /// The fields that count; all of them.
 pub(crate) const COUNTERS: [&str; 17] = [
@@ -93,19 +91,4 @@ pub(crate) fn moves<T>(
         &format!("{what} to move {expected:?} and nothing else"),
     );
     result
-}
-
-/// A connection whose call waits for a lock: `LOCK.ACQUIRE` with these words behind it.
-#[track_caller]
-pub(crate) fn wait(server: &Server, words: &str) -> Connection {
-    let (mut waiter, mut c) = (server.connection(), server.connection());
-    let key = words.split(' ').next().expect("a key");
-    let before = cmd!(c, "LOCK.WAITERS", key).items().len();
-    let words: Vec<_> = words.split(' ').collect();
-    post!(waiter, "LOCK.ACQUIRE", words);
-    eventually(
-        || cmd!(c, "LOCK.WAITERS", key).items().len() > before,
-        "a call to wait",
-    );
-    waiter
 }

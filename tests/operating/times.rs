@@ -1,8 +1,8 @@
 //! How long locks are held and waited for, as `INFO lock` tells it.
 
-use crate::support::{run, section, wait};
+use crate::support::section;
 use redis::Connection;
-use testbed::{Expect, Talk, eventually, held};
+use testbed::{Expect, Talk, eventually, held, run, wait};
 
 /// p50, p99 and MAX.
 #[track_caller]

@@ -1,13 +1,14 @@
 //! The users of `docs/operations/users.md`: what each may do, where, and for how long. That the client
 //! libraries can live with the rules is tried in `clients/`, with each of them.
 
-use crate::support::run;
 use redis::Connection;
 use std::fs;
 use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
-use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, started, users, within};
+use testbed::{
+    Expect, Sentinels, Server, Talk, cmd, eventually, line, run, started, users, within,
+};
 
 /// The first `ACL SETUSER` line of this user in the manual. What a second one adds is told there.
 #[track_caller]

@@ -1,8 +1,7 @@
 //! The counters of waiting.
 
-use crate::support::{moves, run, wait};
-use redis::{Cmd, Connection};
-use testbed::{Expect, Kind, Server, Talk, cmd, eventually, held};
+use crate::support::moves;
+use testbed::{Expect, Talk, at_once, held, run, unblocks, wait};
 
 #[test]
 fn a_wait_that_begins_counts_nothing() {
@@ -46,25 +45,16 @@ fn a_wait_ends_by_its_time() {
 #[test]
 fn a_wait_is_given_up() {
     let (server, mut c) = held();
-    let id = |waiter: &mut Connection| cmd!(*waiter, "CLIENT", "ID").int();
-    let version = Server::version();
-    let unblocks = version.kind == Kind::Valkey || version.is_redis_from(7, 4);
     for how in ["call off", "close", "CLIENT KILL ID", "CLIENT UNBLOCK"] {
-        if how == "CLIENT UNBLOCK" && !unblocks {
+        if how == "CLIENT UNBLOCK" && !unblocks() {
             continue;
         }
-        let mut waiter = server.connection();
-        let id = id(&mut waiter);
-        waiter.post(Cmd::new().arg(&["LOCK.ACQUIRE", "k", "b", "BLOCK", "0"]));
-        eventually(
-            || !cmd!(c, "LOCK.WAITERS", "k").items().is_empty(),
-            "the call to wait",
-        );
+        let waiter = wait(&server, "k b BLOCK 0");
         moves(&mut c, &["waits_given_up"], how, |c| match how {
             "call off" => assert_eq!(run(c, "LOCK.RELEASE k b ALL").int(), 0),
             "close" => drop(waiter),
             command => {
-                run(c, &format!("{command} {id}")).value();
+                run(c, &format!("{command} {}", waiter.id)).value();
             }
         });
     }
@@ -73,25 +63,13 @@ fn a_wait_is_given_up() {
 #[test]
 fn a_caller_that_is_gone_gives_its_grant_back() {
     let (server, mut c) = held();
-    let mut gone = server.connection();
-    let id = cmd!(gone, "CLIENT", "ID").int();
-    gone.post(Cmd::new().arg(&["LOCK.ACQUIRE", "k", "b", "BLOCK", "0"]));
-    eventually(
-        || !cmd!(c, "LOCK.WAITERS", "k").items().is_empty(),
-        "the call to wait",
-    );
+    let gone = wait(&server, "k b BLOCK 0");
+    let kill = format!("CLIENT KILL ID {}", gone.id);
     let counters = &["releases", "grants", "hand_offs", "releases"];
     moves(&mut c, counters, "a release to a client that dies", |c| {
-        let mut batch = Vec::new();
-        for words in [
-            &["LOCK.RELEASE", "k", "a"][..],
-            &["CLIENT", "KILL", "ID", &id.to_string()],
-        ] {
-            batch.extend(Cmd::new().arg(words).get_packed_command());
-        }
-        c.send_packed_command(&batch).expect("a connection");
-        assert_eq!(c.receive().int(), 0);
-        assert_eq!(c.receive().int(), 1);
+        let replies = at_once(c, &["LOCK.RELEASE k a", &kill]);
+        let replies: Vec<_> = replies.into_iter().map(Expect::int).collect();
+        assert_eq!(replies, [0, 1]);
     });
 }
 

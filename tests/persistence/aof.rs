@@ -73,44 +73,23 @@ fn each_change_is_written_as_the_state_it_led_to() {
     let owner = String::from_utf8(random.owner).expect("a UUID");
     let end = |c: &mut redis::Connection, key: &str| cmd!(*c, "PEXPIRETIME", key).int();
     let at = end(&mut c, "a");
-    expected.push(format!(
-        "lock._apply a {owner} {} 1 60000 {at}",
-        random.token
-    ));
+    let token = random.token;
+    expected.push(format!("lock._apply a {owner} {token} 1 60000 {at}"));
 
     cmd!(c, "LOCK.RELEASE", "a", &owner).int();
     expected.push(format!("LOCK.RELEASE a {owner}"));
 
     let grant = cmd!(c, "LOCK.ACQUIRE", "b", "o", "PX", 70_000).grant();
-    let first = format!(
-        "lock._apply b o {} 1 70000 {}",
-        grant.token,
-        end(&mut c, "b")
-    );
-    expected.push(first);
+    let (token, at) = (grant.token, end(&mut c, "b"));
+    expected.push(format!("lock._apply b o {token} 1 70000 {at}"));
     cmd!(c, "LOCK.ACQUIRE", "b", "o", "PX", 80_000).grant();
-    let second = format!(
-        "lock._apply b o {} 2 80000 {}",
-        grant.token,
-        end(&mut c, "b")
-    );
-    expected.push(second);
+    let at = end(&mut c, "b");
+    expected.push(format!("lock._apply b o {token} 2 80000 {at}"));
     let raised = grant.token + 1000;
-    cmd!(
-        c,
-        "LOCK.RENEW",
-        "b",
-        "o",
-        "PX",
-        9_000_000,
-        "TOKEN",
-        grant.token,
-        "RAISE",
-        raised
-    )
-    .grant();
-    let third = format!("lock._apply b o {raised} 2 9000000 {}", end(&mut c, "b"));
-    expected.push(third);
+    let raise = format!("PX 9000000 TOKEN {} RAISE {raised}", grant.token);
+    testbed::run(&mut c, &format!("LOCK.RENEW b o {raise}")).grant();
+    let at = end(&mut c, "b");
+    expected.push(format!("lock._apply b o {raised} 2 9000000 {at}"));
     cmd!(c, "PERSIST", "b").int();
     expected.push("PERSIST b".to_owned());
     cmd!(c, "LOCK.RELEASE", "b", "o").int();
@@ -127,11 +106,12 @@ fn a_transaction_and_a_script_are_written_as_one_block_of_effects() {
     let server = append_only("yes").start();
     let mut c = server.connection();
 
-    cmd!(c, "MULTI").okay();
-    cmd!(c, "LOCK.ACQUIRE", "a", "o", "PX", 60_000).value();
-    cmd!(c, "LOCK.ACQUIRE", "a", "another").value();
-    cmd!(c, "LOCK.RELEASE", "a", "o").value();
-    let replies = cmd!(c, "EXEC").items();
+    let lines = [
+        "LOCK.ACQUIRE a o PX 60000",
+        "LOCK.ACQUIRE a another",
+        "LOCK.RELEASE a o",
+    ];
+    let replies = testbed::transaction(&mut c, &lines);
     let in_transaction = replies[0].clone().grant().token;
 
     let script = "
@@ -143,23 +123,19 @@ fn a_transaction_and_a_script_are_written_as_one_block_of_effects() {
     let owner = String::from_utf8(in_script.owner).expect("a UUID");
 
     let written = written(&server);
-    let starts: Vec<_> = written
-        .iter()
-        .map(|words| words[..words.len().min(5)].join(" "))
-        .collect();
-    assert_eq!(
-        starts,
-        [
-            "MULTI".to_owned(),
-            format!("lock._apply a o {in_transaction} 1"),
-            "LOCK.RELEASE a o".to_owned(),
-            "EXEC".to_owned(),
-            "MULTI".to_owned(),
-            format!("lock._apply b {owner} {} 1", in_script.token),
-            format!("LOCK.RELEASE b {owner}"),
-            "EXEC".to_owned(),
-        ]
-    );
+    let start = |words: &Vec<String>| words[..words.len().min(5)].join(" ");
+    let starts: Vec<_> = written.iter().map(start).collect();
+    let expected = [
+        "MULTI",
+        &format!("lock._apply a o {in_transaction} 1"),
+        "LOCK.RELEASE a o",
+        "EXEC",
+        "MULTI",
+        &format!("lock._apply b {owner} {} 1", in_script.token),
+        &format!("LOCK.RELEASE b {owner}"),
+        "EXEC",
+    ];
+    assert_eq!(starts, expected);
 }
 
 #[test]

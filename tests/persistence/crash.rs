@@ -32,14 +32,9 @@ fn an_append_only_file_cut_off_in_the_middle_of_an_effect_gives_what_came_before
     cmd!(c, "LOCK.ACQUIRE", "cut", "o").grant();
     server.kill9();
 
-    let folder = server.dir().join("appendonlydir");
-    let tail = std::fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path())
-        .find(|path| path.to_string_lossy().ends_with(".incr.aof"))
-        .expect("a file of commands");
-    let bytes = std::fs::read(&tail).expect("its bytes");
-    std::fs::write(&tail, &bytes[..bytes.len() - 9]).expect("a shorter file");
+    let tail = aof_part(&server, ".incr.aof");
+    let bytes = fs::read(&tail).expect("its bytes");
+    fs::write(&tail, &bytes[..bytes.len() - 9]).expect("a shorter file");
     server.restart();
 
     let mut c = server.connection();

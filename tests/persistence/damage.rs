@@ -3,9 +3,7 @@
 use crate::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::fs;
 use std::ops::Range;
-use std::path::PathBuf;
 use testbed::dump;
 
 /// A stopped server whose stored locks carry no checksum, and where in the file the value of one of
@@ -27,22 +25,13 @@ impl Saved {
         Self::of("LIMIT 1")
     }
 
-    /// Of locks with three holders each.
-    fn shared() -> Self {
-        Self::of("LIMIT 3")
-    }
-
+    /// Of locks, each with as many holders as this limit lets in.
     fn of(limit: &str) -> Self {
         let mut server = append_only("yes").config("rdbchecksum", "no").start();
         let value = take_locks(&server, limit);
         rewrite_aof(&server);
         server.stop();
-        let folder = server.dir().join("appendonlydir");
-        let file = fs::read_dir(folder)
-            .expect("a folder")
-            .map(|entry| entry.expect("an entry").path())
-            .find(|path| path.to_string_lossy().ends_with(".base.rdb"))
-            .expect("an RDB part");
+        let file = aof_part(&server, ".base.rdb");
         let whole = fs::read(&file).expect("its bytes");
         Self {
             value: position(&whole, &value),
@@ -73,15 +62,7 @@ impl Saved {
             }
         }
         self.server.kill9();
-        let log = self.server.log();
-        for sign in [
-            "STACK TRACE",
-            "crashed by signal",
-            "ASSERTION",
-            "fault inside",
-        ] {
-            assert!(!log.contains(sign), "{what}: {log}");
-        }
+        assert_eq!(self.server.signs_of_a_crash(), [""; 0], "{what}");
         outcome
     }
 }
@@ -145,7 +126,7 @@ fn a_file_cut_off_within_a_lock_is_refused() {
 
 #[test]
 fn a_file_cut_off_within_shares_is_refused() {
-    cut_off_anywhere_it_is_refused(Saved::shared());
+    cut_off_anywhere_it_is_refused(Saved::of("LIMIT 3"));
 }
 
 #[test]
@@ -155,7 +136,7 @@ fn a_file_changed_within_a_lock_is_refused_or_gives_sound_locks() {
 
 #[test]
 fn a_file_changed_within_shares_is_refused_or_gives_sound_locks() {
-    changed_anywhere_it_is_refused_or_sound(Saved::shared());
+    changed_anywhere_it_is_refused_or_sound(Saved::of("LIMIT 3"));
 }
 
 fn changed_anywhere_it_is_refused_or_sound(mut saved: Saved) {

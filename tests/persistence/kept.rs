@@ -14,8 +14,7 @@ mod content;
 mod make;
 
 use crate::*;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use testbed::{Kind, aof, dump, started};
 
@@ -197,17 +196,12 @@ fn in_payloads_to_restore() {
             cmd!(c, &command[0], &command[1..]).okay();
         }
         // The clock is beside the locks, and so in no payload.
-        let without_clock = |text: &str| -> Vec<String> {
+        let [told, locks] = [content::described(&server), kept.locks.clone()].map(|text| {
             let lines = text.lines().filter(|line| !line.starts_with("token clock"));
-            lines.map(str::to_owned).collect()
-        };
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        });
         let what = kept.short(PAYLOADS);
-        let described = content::described(&server);
-        assert_eq!(
-            without_clock(&described),
-            without_clock(&kept.locks),
-            "{what}"
-        );
+        assert_eq!(told, locks, "{what}");
         println!("read: {what}");
     }
 }
@@ -219,14 +213,7 @@ fn in_the_stream_of_a_primary() {
             continue;
         };
         let primary = link::Primary::of(start, read(&kept.folder.join(STREAM)));
-        let replica = Server::builder()
-            .config("replicaof", &format!("127.0.0.1 {}", primary.port()))
-            .start();
-        let offset = || replica.info_field("replication", "slave_repl_offset");
-        eventually(
-            || offset().parse() == Ok(primary.end()),
-            "the replica to take the whole stream",
-        );
+        let replica = primary.replica(Server::builder());
         assert_eq!(content::described(&replica), kept.locks);
         cmd!(replica.connection(), "REPLICAOF", "NO", "ONE").okay();
         kept.is_in(&replica, STREAM);

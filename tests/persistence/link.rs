@@ -10,7 +10,7 @@ pub(crate) struct Replica {
     link: BufReader<TcpStream>,
     start: Vec<u8>,
     /// The primary's offset at the start.
-    offset: u64,
+    offset: i64,
 }
 
 impl Replica {
@@ -46,10 +46,7 @@ impl Replica {
     /// The RDB file that it started with, and all that the primary has sent since.
     #[track_caller]
     pub(crate) fn received(&mut self, primary: &Server) -> (Vec<u8>, Vec<u8>) {
-        let end: u64 = primary
-            .info_field("replication", "master_repl_offset")
-            .parse()
-            .expect("an offset");
+        let end = primary.number("replication", "master_repl_offset");
         let length = usize::try_from(end - self.offset).expect("a short stream");
         let mut stream = vec![0; length];
         self.link.read_exact(&mut stream).expect("the stream");
@@ -79,13 +76,17 @@ impl Primary {
         Self { port, end }
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// The offset behind the stream.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
+    /// A server that has taken the whole stream.
+    #[track_caller]
+    pub(crate) fn replica(&self, settings: Builder) -> Server {
+        let primary = format!("127.0.0.1 {}", self.port);
+        let replica = settings.config("replicaof", &primary).start();
+        let offset = || replica.info_field("replication", "slave_repl_offset");
+        eventually(
+            || offset().parse() == Ok(self.end),
+            "the replica to take the whole stream",
+        );
+        replica
     }
 }
 

@@ -11,7 +11,9 @@ mod tokens;
 mod unknown;
 mod without_module;
 
-use testbed::state::{State, assert_same, unix_ms};
+use std::fs;
+use std::path::PathBuf;
+use testbed::state::{State, Stored, assert_same, unix_ms};
 use testbed::traffic::Traffic;
 use testbed::{Builder, Expect, Server, cmd, effect, eventually};
 
@@ -32,6 +34,29 @@ fn rewrite_aof(server: &Server) {
     server.wait_for_rewrite();
 }
 
+/// The file of a server's append-only folder whose name ends like this.
+#[track_caller]
+fn aof_part(server: &Server, end: &str) -> PathBuf {
+    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("a folder");
+    let mut files = files.map(|file| file.expect("a file").path());
+    let found = files.find(|path| path.to_string_lossy().ends_with(end));
+    found.unwrap_or_else(|| panic!("no file *{end}"))
+}
+
+/// What is done before a restart.
+type Keep = fn(&Server);
+
+/// Ways to keep what a server holds over a restart: what it is started with, and what is done before.
+fn ways_to_keep() -> [(&'static str, Builder, Keep); 4] {
+    let save: Keep = |server| cmd!(server.connection(), "SAVE").okay();
+    [
+        ("rdb", Server::builder(), save),
+        ("aof", append_only("no"), |_| {}),
+        ("rewritten", append_only("yes"), rewrite_aof),
+        ("rewritten without preamble", append_only("no"), rewrite_aof),
+    ]
+}
+
 /// A server's state before something happened to it, and the tokens it had given by then.
 struct Before {
     state: State,
@@ -42,12 +67,8 @@ impl Before {
     /// The state now, or a little later: with a few locks to compare.
     #[track_caller]
     fn of(server: &Server, traffic: &mut Traffic) -> Self {
-        let locks = |state: &State| {
-            state
-                .values()
-                .filter(|stored| stored.lock.is_some())
-                .count()
-        };
+        let is_lock = |stored: &&Stored| stored.lock.is_some();
+        let locks = |state: &State| state.values().filter(is_lock).count();
         loop {
             let state = server.state();
             if locks(&state) >= 3 {

@@ -18,14 +18,7 @@ fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
 
 #[test]
 fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
-    type Keep = fn(&Server);
-    let save: Keep = |server| cmd!(server.connection(), "SAVE").okay();
-    for (way, builder, keep) in [
-        ("rdb", Server::builder(), save),
-        ("aof", append_only("no"), |_| {}),
-        ("rewritten", append_only("yes"), rewrite_aof),
-        ("rewritten without preamble", append_only("no"), rewrite_aof),
-    ] {
+    for (way, builder, keep) in ways_to_keep() {
         let mut server = builder.start();
         let mut c = server.connection();
         let mut count = 0;
@@ -34,18 +27,11 @@ fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
                 for (holds, lease) in [(1, 1_i64), (2, 1), ((1 << 31) - 1, 315_360_000_000)] {
                     for deadline in [-1, unix_ms() + 100_000, 1 << 53, i64::MAX] {
                         count += 1;
-                        cmd!(
-                            c,
-                            "LOCK._APPLY",
-                            count,
-                            effect(owner, token, holds, lease, deadline)
-                        )
-                        .okay();
+                        let effect = effect(owner, token, holds, lease, deadline);
+                        cmd!(c, "LOCK._APPLY", count, effect).okay();
                         let info = cmd!(c, "LOCK.INFO", count).lock_info();
-                        assert_eq!(
-                            (info.owner, info.token, info.holds, info.lease_ms),
-                            (owner.to_vec(), token, holds, lease)
-                        );
+                        let told = (info.owner, info.token, info.holds, info.lease_ms);
+                        assert_eq!(told, (owner.to_vec(), token, holds, lease));
                     }
                 }
             }
@@ -65,10 +51,7 @@ fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
 fn every_change_counts_towards_a_save_point() {
     let server = Server::start();
     let mut c = server.connection();
-    let changes = || -> i64 {
-        let count = server.info_field("persistence", "rdb_changes_since_last_save");
-        count.parse().expect("a count")
-    };
+    let changes = || server.number("persistence", "rdb_changes_since_last_save");
     for (command, counts) in [
         ("LOCK.ACQUIRE k o", true),
         ("LOCK.ACQUIRE k o", true),
@@ -83,8 +66,7 @@ fn every_change_counts_towards_a_save_point() {
         ("LOCK.RELEASE k o", false),
     ] {
         let before = changes();
-        let words: Vec<_> = command.split(' ').collect();
-        let _ = cmd!(c, words[0], &words[1..]);
+        let _ = testbed::run(&mut c, command);
         assert_eq!(changes() > before, counts, "{command}");
     }
 }
@@ -102,10 +84,8 @@ fn a_persisted_lock_stays_without_an_end() {
     server.restart();
     let mut c = server.connection();
     let after = cmd!(c, "LOCK.INFO", "k").lock_info();
-    assert_eq!(
-        (after.ttl_ms, after.holds, after.lease_ms, after.token),
-        (-1, 2, 70_000, before.token)
-    );
+    let told = (after.ttl_ms, after.holds, after.lease_ms, after.token);
+    assert_eq!(told, (-1, 2, 70_000, before.token));
     // A partial release leaves it so, a renewal takes the lease up again.
     assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 1);
     assert_eq!(cmd!(c, "PTTL", "k").int(), -1);

@@ -149,23 +149,7 @@ fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
 
 #[test]
 fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_counts() {
-    type Keep = fn(&Server);
-    let nothing: Keep = |_| {};
-    let save: Keep = |server| cmd!(server.connection(), "SAVE").okay();
-    for (way, builder, keep) in [
-        ("rdb", Server::builder(), save),
-        ("aof", append_only("no"), nothing),
-        (
-            "aof with preamble, rewritten",
-            append_only("yes"),
-            rewrite_aof,
-        ),
-        (
-            "aof without preamble, rewritten",
-            append_only("no"),
-            rewrite_aof,
-        ),
-    ] {
+    for (way, builder, keep) in ways_to_keep() {
         let mut server = builder.start();
         let mut c = server.connection();
         let token = unix_ms() * 1000 + LEAD_MICROS;

@@ -4,7 +4,7 @@
 use crate::link::Primary;
 use crate::*;
 use redis::{Cmd, cmd as command};
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 
 /// What a later version says of its token counts all the same.
@@ -118,14 +118,9 @@ fn in_a_file_they_remove_the_lock() {
         let mut server = append_only(preamble).start();
         prepare(&server);
         server.stop();
-        let files = fs::read_dir(server.dir().join("appendonlydir")).expect("a folder");
-        let mut files = files.map(|file| file.expect("a file").path());
-        let last = files.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
-        let mut file = OpenOptions::new();
-        let mut file = file
-            .append(true)
-            .open(last.expect("a file"))
-            .expect("a file");
+        let last = aof_part(&server, ".incr.aof");
+        let file = OpenOptions::new().append(true).open(last);
+        let mut file = file.expect("a file");
         file.write_all(&commands()).expect("the file to grow");
         server.restart();
         is_removed_and_told(&server);
@@ -146,14 +141,7 @@ fn on_the_stream_they_remove_the_lock() {
     cmd!(source.connection(), "SAVE").okay();
     let start = fs::read(source.dir().join("dump.rdb")).expect("a file");
     let primary = Primary::of(start, commands());
-    let mut replica = append_only("no")
-        .config("replicaof", &format!("127.0.0.1 {}", primary.port()))
-        .start();
-    let offset = || replica.info_field("replication", "slave_repl_offset");
-    eventually(
-        || offset().parse() == Ok(primary.end()),
-        "the replica to take the whole stream",
-    );
+    let mut replica = primary.replica(append_only("no"));
     is_removed_and_told(&replica);
     assert_eq!(replica.last_token(), AHEAD);
     replica.wait_for_rewrite();

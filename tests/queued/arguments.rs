@@ -1,7 +1,7 @@
 //! Calls that cannot be queued.
 
-use crate::support::{Session, hold, queued};
-use testbed::Expect;
+use crate::support::hold;
+use testbed::{Expect, Session};
 
 /// Nobody could repeat the call.
 #[test]
@@ -9,7 +9,7 @@ fn an_owner_that_the_server_names_cannot_queue() {
     let (server, mut c, session) = Session::held();
     session.ask(&mut c, "k *").refused("ERR");
     session.ask(&mut c, "free *").refused("ERR");
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Calls of a detached session are passed over: nobody waits for a program that is gone.
 
-use crate::support::{Session, has, hold, holders, queued, run, wait, while_stopped};
-use crate::waiting::Waiter;
+use crate::support::{has, hold};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, eventually, line, started, waiters};
+use testbed::{
+    Expect, Server, Session, Talk, Waiter, eventually, holders, line, run, started, wait, waiters,
+};
 
 /// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
 #[track_caller]
@@ -23,7 +24,7 @@ fn the_lock_goes_to_the_next_in_line() {
     assert_eq!(behind.granted().owner, b"c");
     // The call keeps its place.
     assert_eq!(waiters(&mut c, "k"), ["b"]);
-    assert_eq!(queued(&server), 1);
+    assert_eq!(server.count("queued"), 1);
     // A queued call of another session is next in the same way.
     let mut other = Session::open(&server);
     assert_eq!(other.queue(&mut c, "k d"), 1);
@@ -46,7 +47,7 @@ fn a_connection_that_closed_unread_is_gone() {
             if polls {
                 session.stay(&server);
             }
-            while_stopped(&server, || {
+            server.while_stopped(|| {
                 if close_first {
                     drop(session);
                     c.post(&line("LOCK.RELEASE k a"));
@@ -143,7 +144,7 @@ fn a_blocked_call_of_the_session_is_passed_over() {
     run(&mut c, "LOCK.RELEASE k c").int();
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
     assert!(passed.is_blocked(&mut c));
-    let mut session = gone.back(&server);
+    let mut session = Session::again(gone, &server);
     session.poll();
     assert_eq!(passed.granted().owner, b"b");
     assert_eq!(session.poll().grants, 1);

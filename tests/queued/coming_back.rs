@@ -1,15 +1,15 @@
 //! A POLL brings the calls of a session back into their places.
 
-use crate::support::{Session, fall_silent, granted, has, hold, run};
+use crate::support::{fall_silent, granted, has, hold};
 use redis::Connection;
-use testbed::{Expect, Server, waiters};
+use testbed::{Expect, Server, Session, run, waiters};
 
 /// The session is away, in each of the two ways.
 #[track_caller]
 fn each_way(test: impl Fn(&Server, &mut Connection, Session, fn(Session, &Server) -> Session)) {
     let (server, mut c, session) = Session::held();
     test(&server, &mut c, session, |session, server| {
-        session.leave(server).back(server)
+        session.reconnect(server)
     });
     let (server, mut c, session) = Session::held();
     test(&server, &mut c, session, |mut session, _| {
@@ -64,7 +64,7 @@ fn all_its_locks_are_granted_by_one_poll() {
         run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
     }
     assert_eq!(run(&mut c, "DBSIZE").int(), 0);
-    let mut session = gone.back(&server);
+    let mut session = Session::again(gone, &server);
     assert_eq!(session.events(LOCKS).len(), LOCKS);
     for key in &keys {
         has(&mut c, key, &["b"]);
@@ -81,32 +81,27 @@ fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
     let keys = ["k0", "k1", "k2"];
     for key in keys {
         hold(&mut c, &[&format!("{key} a")]);
-        for (session, owner) in [
-            (&first, "b1"),
-            (&second, "c1"),
-            (&first, "b2"),
-            (&second, "c2"),
-        ] {
-            session.queue(&mut c, &format!("{key} {owner}"));
+        for turn in 1..=2 {
+            first.queue(&mut c, &format!("{key} b{turn}"));
+            second.queue(&mut c, &format!("{key} c{turn}"));
         }
     }
     let (first, second) = (first.leave(&server), second.leave(&server));
     for key in keys {
         run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
     }
-    let mut second = second.back(&server);
+    let mut second = Session::again(second, &server);
     second.events(keys.len());
     for key in keys {
         has(&mut c, key, &["c1"]);
     }
-    let mut first = first.back(&server);
+    let mut first = Session::again(first, &server);
     first.stay(&server);
     second.stay(&server);
     for key in keys {
         second.release(&mut c, key, "c1");
     }
-    let mut told = first.told();
-    told.extend(first.events(keys.len() - told.len()));
+    first.told_all(keys.len());
     first.stay(&server);
     for key in keys {
         has(&mut c, key, &["b1"]);

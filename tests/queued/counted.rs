@@ -1,23 +1,19 @@
 //! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock.
 
-use crate::support::{Gone, Session, granted, has, hold, queued, run, wait};
+use crate::support::{granted, has, hold};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, eventually, waiters};
+use testbed::{Expect, Server, Session, eventually, run, wait, waiters};
 
 /// A session that is away has these calls in line for `k`, which `a` holds.
 #[track_caller]
-fn passed_over(owners: &[&str]) -> (Server, Connection, Session, Gone) {
+fn passed_over(owners: &[&str]) -> (Server, Connection, Session, i64) {
     let (server, mut c, session) = Session::held();
     for owner in owners {
         session.queue(&mut c, &format!("k {owner}"));
     }
-    let id = session.id;
     let gone = session.leave(&server);
     // Its words can still be sent, over any connection.
-    let words = Session {
-        id,
-        connection: server.connection(),
-    };
+    let words = Session::again(gone, &server);
     (server, c, words, gone)
 }
 
@@ -27,7 +23,7 @@ fn it_is_seen() {
     assert_eq!(waiters(&mut c, "k"), ["b", "d"]);
     assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().waiters, 2);
     assert_eq!(session.number(&mut c, "waiting"), 2);
-    assert_eq!(queued(&server), 2);
+    assert_eq!(server.count("queued"), 2);
     let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
     assert_eq!(fields["session"].clone().int(), session.id);
     assert_eq!(fields["client-id"].clone().int(), 0);
@@ -67,10 +63,10 @@ fn its_owner_can_cancel_it() {
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(run(&mut c, "LOCK.RELEASE k d ALL").int(), 0);
     run(&mut c, "LOCK.RELEASE k d ALL").refused("NOTHELD");
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
     assert_eq!(session.number(&mut c, "events"), 2);
     let expected = ["1 ended k b cancelled", "2 ended k d cancelled"];
-    assert_eq!(gone.back(&server).events(2), expected);
+    assert_eq!(Session::again(gone, &server).events(2), expected);
 }
 
 #[test]
@@ -78,8 +74,11 @@ fn its_time_ends() {
     let (server, mut c, session, gone) = passed_over(&[]);
     let words = session.line("LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1");
     assert_eq!(run(&mut c, &words).int(), 0);
-    eventually(|| queued(&server) == 0, "the end of its time");
-    assert_eq!(gone.back(&server).events(1), ["1 ended k b timeout"]);
+    eventually(|| server.count("queued") == 0, "the end of its time");
+    assert_eq!(
+        Session::again(gone, &server).events(1),
+        ["1 ended k b timeout"]
+    );
 }
 
 #[test]
@@ -90,9 +89,9 @@ fn a_repeated_call_is_answered_its_place_even_on_a_free_lock() {
     assert_eq!(session.queue(&mut c, "k b"), 0);
     assert_eq!(session.queue(&mut c, "k d"), 1);
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
-    assert_eq!(queued(&server), 2);
+    assert_eq!(server.count("queued"), 2);
     // Only a POLL brings it back.
-    let events = gone.back(&server).events(1);
+    let events = Session::again(gone, &server).events(1);
     assert_eq!(events, [granted(&mut c, 1, "k", "b")]);
 }
 
@@ -115,7 +114,7 @@ fn a_first_call_of_a_session_that_is_away_is_judged_like_a_newcomers() {
     let mut other = wait(&server, "k g PX 600000 BLOCK 0");
     run(&mut c, "LOCK.RELEASE k e").int();
     other.granted();
-    let mut back = gone.back(&server);
+    let mut back = Session::again(gone, &server);
     assert_eq!(back.poll().grants, 1);
 }
 
@@ -128,11 +127,9 @@ fn it_is_answered_when_the_key_comes_to_hold_another_type() {
         }
         run(&mut c, "SET k v").okay();
         // Before it returns.
-        eventually(|| queued(&server) == 0, "the answer");
-        let events = gone.back(&server).events(1);
-        assert!(
-            events[0].starts_with("1 ended k b WRONGTYPE "),
-            "{events:?}"
-        );
+        eventually(|| server.count("queued") == 0, "the answer");
+        let events = Session::again(gone, &server).events(1);
+        let start = "1 ended k b WRONGTYPE ";
+        assert!(events[0].starts_with(start), "{events:?}");
     }
 }

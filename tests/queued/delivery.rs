@@ -1,7 +1,7 @@
 //! No event and no place is lost with a connection.
 
-use crate::support::{Session, granted, hold, run, wait};
-use testbed::{Expect, Talk, waiters};
+use crate::support::{granted, hold};
+use testbed::{Expect, Session, Talk, run, wait, waiters};
 
 #[test]
 fn a_grant_is_told_until_it_is_acknowledged() {
@@ -12,12 +12,12 @@ fn a_grant_is_told_until_it_is_acknowledged() {
     let event = granted(&mut c, 1, "k", "b");
     assert_eq!(session.told(), std::slice::from_ref(&event));
     // The reply is lost with its connection.
-    let mut session = session.leave(&server).back(&server);
+    let mut session = session.reconnect(&server);
     assert_eq!(session.poll().events, [event]);
     assert_eq!(session.number(&mut c, "events"), 1);
     assert_eq!(session.poll().events, Vec::<String>::new());
     assert_eq!(session.number(&mut c, "events"), 0);
-    let mut session = session.leave(&server).back(&server);
+    let mut session = session.reconnect(&server);
     let polled = session.poll();
     assert_eq!((polled.grants, polled.events), (1, vec![]));
 }
@@ -30,7 +30,7 @@ fn a_reconnect_keeps_every_place() {
     second.queue(&mut c, "k c");
     first.queue(&mut c, "k d");
     for _ in 0..3 {
-        first = first.leave(&server).back(&server);
+        first = first.reconnect(&server);
         first.stay(&server);
     }
     second.stay(&server);
@@ -47,10 +47,7 @@ fn a_reconnect_keeps_every_place() {
 #[test]
 fn a_newer_connection_that_takes_over_keeps_every_place() {
     let (server, mut c, mut older) = Session::held();
-    let mut newer = Session {
-        id: older.id,
-        connection: server.connection(),
-    };
+    let mut newer = Session::again(older.id, &server);
     older.queue(&mut c, "k b");
     let _behind = wait(&server, "k c BLOCK 0");
     older.stay(&server);

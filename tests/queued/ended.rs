@@ -1,8 +1,8 @@
 //! The event `ended`: calls that leave the line without a grant, and why.
 
-use crate::support::{Session, granted, has, hold, queued, run, wait};
+use crate::support::{granted, has, hold};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Talk, cmd, waiters};
+use testbed::{Expect, Session, Talk, cmd, run, wait, waiters};
 
 #[test]
 fn when_its_time_is_up() {
@@ -15,7 +15,7 @@ fn when_its_time_is_up() {
     let waited = since.elapsed();
     assert!(waited >= Duration::from_millis(299), "{waited:?}");
     assert!(waited < Duration::from_secs(10), "{waited:?}");
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
     assert_eq!(session.poll().grants, 0);
     // A POLL is no condition.
     let words = session.line("LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1");
@@ -35,7 +35,7 @@ fn when_its_owner_cancels_it_from_any_connection() {
     second.stay(&server);
     // With a token it cancels no wait.
     run(&mut c, "LOCK.RELEASE k b ALL TOKEN 1").refused("NOTOWNER");
-    assert_eq!(queued(&server), 3);
+    assert_eq!(server.count("queued"), 3);
     assert_eq!(run(&mut c, "LOCK.RELEASE k b ALL").int(), 0);
     assert_eq!(first.told(), ["1 ended k b cancelled"]);
     assert_eq!(second.told(), ["1 ended k b cancelled"]);
@@ -51,15 +51,11 @@ fn when_the_key_comes_to_hold_another_type() {
     session.queue(&mut c, "k c SHARED");
     session.stay(&server);
     run(&mut c, "SET k v").okay();
-    let mut events = session.told();
-    events.extend(session.events(2 - events.len()));
-    for (event, start) in events
-        .iter()
-        .zip(["1 ended k b WRONGTYPE ", "2 ended k c WRONGTYPE "])
-    {
-        assert!(event.starts_with(start), "{event}");
+    let events = session.told_all(2);
+    for (event, start) in events.iter().zip(["1 ended k b", "2 ended k c"]) {
+        assert!(event.starts_with(&format!("{start} WRONGTYPE ")), "{event}");
     }
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
     session.ask(&mut c, "k b").refused("WRONGTYPE");
 }
 
@@ -77,8 +73,7 @@ fn when_its_owner_is_not_alone() {
     run(&mut c, "LOCK.RELEASE k a").int();
     let event = other.told().remove(0);
     assert!(event.starts_with("1 ended k b NOTALONE "), "{event}");
-    let mut events = session.told();
-    events.extend(session.events(3 - events.len()));
+    session.told_all(3);
     has(&mut c, "k", &["d", "b", "e"]);
     assert_eq!(other.poll().grants, 0);
 }

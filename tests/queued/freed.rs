@@ -1,33 +1,21 @@
 //! However a lock becomes free, the queued call at the front gets it.
 
-use crate::copies::Copies;
-use crate::support::{Session, granted, has, hold, queued, run, wait};
-use redis::Connection;
-use testbed::{Expect, held};
-
-/// A queued call of `b` and a blocked one of `c` wait for `k`, which is freed in this way.
-#[track_caller]
-fn goes_to_the_first(free: impl FnOnce(&mut Connection)) {
-    let (server, mut c, mut session) = Session::held();
-    session.queue(&mut c, "k b");
-    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-    session.stay(&server);
-    free(&mut c);
-    run(&mut c, "SELECT 0").okay();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
-    assert_eq!(testbed::waiters(&mut c, "k"), ["c"]);
-    run(&mut c, "LOCK.RELEASE k b").int();
-    behind.granted();
-}
+use crate::support::{granted, has, hold};
+use testbed::{Copies, Expect, Session, held, run, wait, waiters};
 
 #[test]
 fn by_the_end_of_its_lease() {
-    goes_to_the_first(|c| {
-        run(c, "LOCK.RENEW k a PX 30").grant();
-    });
-    goes_to_the_first(|c| {
-        run(c, "PEXPIRE k 30").int();
-    });
+    for end in ["LOCK.RENEW k a PX 30", "PEXPIRE k 30"] {
+        let (server, mut c, mut session) = Session::held();
+        session.queue(&mut c, "k b");
+        let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+        session.stay(&server);
+        run(&mut c, end).value();
+        assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")], "{end}");
+        assert_eq!(waiters(&mut c, "k"), ["c"], "{end}");
+        run(&mut c, "LOCK.RELEASE k b").int();
+        behind.granted();
+    }
 }
 
 /// It waits for the key of its own database, by name.
@@ -48,7 +36,7 @@ fn a_call_stays_with_its_database() {
     let told = third.told();
     assert_eq!(told, [granted(&mut there, 1, "k", "y")]);
     has(&mut c, "k", &["a"]);
-    assert_eq!(queued(&server), 1);
+    assert_eq!(server.count("queued"), 1);
     // The databases change places: `y` has the lock that `b` waits for.
     run(&mut c, "SWAPDB 0 3").okay();
     has(&mut c, "k", &["y"]);
@@ -60,8 +48,7 @@ fn a_call_stays_with_its_database() {
 /// The replica and the file have the grants that the sessions were told of.
 #[test]
 fn replicas_and_the_aof_follow() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     hold(&mut c, &["k a", "shared a SHARED"]);
     let mut session = Session::open(&copies);
     session.queue(&mut c, "k b");

@@ -1,7 +1,7 @@
 //! `MAXWAITERS`, and the settings behind it.
 
-use crate::support::{Session, at_once, granted, has, hold, queued, run, wait};
-use testbed::{Expect, Server, held, waiters};
+use crate::support::{granted, has, hold};
+use testbed::{Expect, Server, Session, at_once, held, run, wait, waiters};
 
 #[test]
 fn so_many_calls_are_queued_as_the_setting_allows() {
@@ -21,7 +21,7 @@ fn so_many_calls_are_queued_as_the_setting_allows() {
     session.ask(&mut c, "free b").grant();
     run(&mut c, "LOCK.RELEASE j b ALL").int();
     assert_eq!(session.queue(&mut c, "k c"), 2);
-    assert_eq!(queued(&server), 2);
+    assert_eq!(server.count("queued"), 2);
 }
 
 /// Blocked and queued calls together.
@@ -69,20 +69,15 @@ fn what_is_in_line_is_still_granted() {
 
 /// A session has so many events that are not acknowledged.
 #[track_caller]
-fn cause_events(session: &Session, server: &Server, wanted: usize) {
+fn cause_events(session: &Session, server: &Server, wanted: i64) {
     let mut c = server.connection();
     for part in (0..wanted).step_by(500) {
         let keys = part..wanted.min(part + 500);
-        let lines: Vec<_> = keys
-            .clone()
-            .map(|n| session.call(&format!("lost{n} a")))
-            .chain(keys.map(|n| format!("DEL lost{n}")))
-            .collect();
-        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-        at_once(&mut c, &lines);
+        let acquires = keys.clone().map(|n| session.call(&format!("lost{n} a")));
+        let deletions = keys.map(|n| format!("DEL lost{n}"));
+        at_once(&mut c, &acquires.chain(deletions).collect::<Vec<_>>());
     }
-    let events = session.number(&mut c, "events");
-    assert_eq!(events, i64::try_from(wanted).expect("few"));
+    assert_eq!(session.number(&mut c, "events"), wanted);
 }
 
 #[test]

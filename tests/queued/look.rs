@@ -1,9 +1,9 @@
 //! Queued calls in WAITERS, in the list of sessions and in INFO.
 
-use crate::support::{Session, granted, hold, queued, run, wait};
+use crate::support::{granted, hold};
 use redis::{Connection, Value};
 use std::collections::BTreeMap;
-use testbed::{Expect, cmd, eventually, held};
+use testbed::{Expect, Session, cmd, eventually, held, run, wait, waiters};
 
 #[track_caller]
 fn line_of(c: &mut Connection, key: &str) -> Vec<BTreeMap<String, Value>> {
@@ -19,11 +19,7 @@ fn waiters_has_the_session_and_the_connection_that_polls_it() {
     let _blocked = wait(&server, "k c LIMIT 2 BLOCK 60000");
     session.queue(&mut c, "k d SHARED");
     let line = line_of(&mut c, "k");
-    let owners: Vec<_> = line
-        .iter()
-        .map(|call| call["owner"].clone().text())
-        .collect();
-    assert_eq!(owners, ["b", "c", "d"]);
+    assert_eq!(waiters(&mut c, "k"), ["b", "c", "d"]);
     let all = |field: &str| -> Vec<_> {
         let values = line.iter().map(|call| call[field].clone().int());
         values.collect()
@@ -37,7 +33,7 @@ fn waiters_has_the_session_and_the_connection_that_polls_it() {
     assert_eq!((left[0], left[2]), (-1, -1));
     assert!(line.iter().all(|call| call.len() == 6), "{line:?}");
     // A newer connection polls, and then none.
-    let mut newer = session.leave(&server).back(&server);
+    let mut newer = session.reconnect(&server);
     assert_eq!(line_of(&mut c, "k")[0]["client-id"], Value::Int(0));
     newer.poll();
     let id = cmd!(newer.connection, "CLIENT", "ID").int();
@@ -76,11 +72,11 @@ fn the_lock_the_session_and_the_server_count_them() {
     assert_eq!(run(&mut c, "LOCK.INFO j").lock_info().waiters, 1);
     assert_eq!(session.number(&mut c, "waiting"), 2);
     assert_eq!(other.number(&mut c, "waiting"), 1);
-    assert_eq!(queued(&server), 3);
+    assert_eq!(server.count("queued"), 3);
     run(&mut c, "LOCK.RELEASE k b ALL").int();
     assert_eq!(session.number(&mut c, "waiting"), 1);
     assert_eq!(session.number(&mut c, "events"), 1);
-    assert_eq!(queued(&server), 2);
+    assert_eq!(server.count("queued"), 2);
 }
 
 #[test]
@@ -92,8 +88,6 @@ fn hotkeys_counts_a_wait_that_ends_with_a_grant() {
     let mut keys = run(&mut c, "LOCK.HOTKEYS").items();
     let key = keys.remove(0).fields();
     assert_eq!(key["key"].clone().text(), "k");
-    assert_eq!(
-        (key["waits"].clone().int(), key["timeouts"].clone().int()),
-        (1, 0)
-    );
+    let counts = ["waits", "timeouts"].map(|field| key[field].clone().int());
+    assert_eq!(counts, [1, 0]);
 }

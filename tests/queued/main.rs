@@ -2,16 +2,7 @@
 //!
 //! Each module is one part of what the contract says of queued calls, each test a sentence of it.
 
-#[path = "../waiting/copies.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod copies;
-#[path = "../sessions/support.rs"]
-#[allow(dead_code)] // shared with the tests of sessions
-mod sessions;
 mod support;
-#[path = "../waiting/support.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod waiting;
 
 mod arguments;
 mod away;

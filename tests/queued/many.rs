@@ -1,8 +1,7 @@
 //! A program with many calls holds up only the locks that it waits for.
 
-use crate::support::{Session, at_once, has, hold, run, wait};
-use redis::Connection;
-use testbed::{Expect, started, waiters};
+use crate::support::{has, hold};
+use testbed::{Expect, Session, at_once, questions, run, started, transaction, wait, waiters};
 
 /// So many calls take longer to pass over than the server's clients are held up for at once.
 const CALLS: usize = 30_000;
@@ -25,24 +24,21 @@ fn other_locks_are_handed_over_while_its_calls_are_passed_over() {
         .map(|number| many.call(&format!("big{} o{number}", number % LINES)))
         .collect();
     for calls in calls.chunks(1000) {
-        let calls: Vec<_> = calls.iter().map(String::as_str).collect();
-        at_once(&mut c, &calls);
+        at_once(&mut c, calls);
     }
     many.stay(&server);
     let mut behind = wait(&server, "big0 z PX 600000 BLOCK 0");
     let mut next = wait(&server, "k b PX 600000 BLOCK 0");
     let kill = format!("CLIENT KILL ID {}", many.client_id(&mut c));
     let lines = [
-        "MULTI",
         &kill,
         "LOCK.RELEASE big0 a",
         "LOCK.INFO big0",
         "LOCK.RELEASE k a",
         "LOCK.INFO k",
         "LOCK.ACQUIRE free c",
-        "EXEC",
     ];
-    let replies = at_once(&mut c, &lines).pop().expect("a reply").items();
+    let replies = transaction(&mut c, &lines);
     let [killed, released, nobody, handed_over, info, grant] =
         <[_; 6]>::try_from(replies).expect("six replies");
     assert_eq!([killed, released, handed_over].map(Expect::int), [1, 0, 0]);
@@ -67,25 +63,12 @@ fn the_connections_of_many_programs_are_looked_up_together() {
         program.queue(&mut c, &format!("k{number} b"));
         program.post_poll(60_000);
     }
-    let questions = |c: &mut Connection| {
-        let calls = run(c, "INFO commandstats").text();
-        let line = calls
-            .lines()
-            .find(|line| line.starts_with("cmdstat_client|list:"));
-        let calls = line.and_then(|line| line.split(['=', ',']).nth(1));
-        calls.map_or(0, |calls| calls.parse::<usize>().expect("a number"))
-    };
-    let before = questions(&mut c);
-    let releases: Vec<_> = (0..PROGRAMS)
-        .map(|number| format!("LOCK.RELEASE k{number} a"))
-        .collect();
-    at_once(
-        &mut c,
-        &releases.iter().map(String::as_str).collect::<Vec<_>>(),
-    );
+    let before = questions(&server);
+    let releases = (0..PROGRAMS).map(|number| format!("LOCK.RELEASE k{number} a"));
+    at_once(&mut c, &releases.collect::<Vec<_>>());
     for program in &mut programs {
         assert_eq!(program.told().len(), 1);
     }
-    let asked = questions(&mut c) - before;
+    let asked = questions(&server) - before;
     assert!(asked < PROGRAMS / 4, "{asked} questions");
 }

@@ -1,7 +1,7 @@
 //! One line for queued and blocked calls: their order, sharing, semaphores.
 
-use crate::support::{Session, at_once, granted, run, wait};
-use testbed::{Expect, Server, cmd, held, waiters};
+use crate::support::granted;
+use testbed::{Expect, Server, Session, at_once, cmd, held, run, wait, waiters};
 
 /// Two sessions whose POLLs wait.
 #[track_caller]
@@ -13,16 +13,14 @@ fn two(server: &Server) -> [Session; 2] {
     })
 }
 
-impl Session {
-    /// A call of the session has been granted, and its next POLL waits.
-    #[track_caller]
-    fn has(&mut self, server: &Server, key: &str, owner: &str) {
-        let events = self.told();
-        assert_eq!(events.len(), 1, "{events:?}");
-        let part = format!(" granted {key} {owner} ");
-        assert!(events[0].contains(&part), "{events:?}");
-        self.stay(server);
-    }
+/// A call of the session has been granted `k`, and its next POLL waits.
+#[track_caller]
+fn has_k(session: &mut Session, server: &Server, owner: &str) {
+    let events = session.told();
+    assert_eq!(events.len(), 1, "{events:?}");
+    let part = format!(" granted k {owner} ");
+    assert!(events[0].contains(&part), "{events:?}");
+    session.stay(server);
 }
 
 #[test]
@@ -35,13 +33,13 @@ fn queued_and_blocked_calls_are_served_in_one_order() {
     one.queue(&mut c, "k e");
     let mut second = wait(&server, "k f PX 600000 BLOCK 0");
     run(&mut c, "LOCK.RELEASE k a").int();
-    one.has(&server, "k", "b");
+    has_k(&mut one, &server, "b");
     one.release(&mut c, "k", "b");
     let mut last = first.granted().token;
     run(&mut c, "LOCK.RELEASE k c").int();
-    other.has(&server, "k", "d");
+    has_k(&mut other, &server, "d");
     other.release(&mut c, "k", "d");
-    one.has(&server, "k", "e");
+    has_k(&mut one, &server, "e");
     let token = cmd!(c, "LOCK.FENCE", "k").int();
     assert!(token > last);
     last = token;

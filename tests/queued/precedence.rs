@@ -1,7 +1,7 @@
 //! Where several errors would apply to a queued call, the first of the contract's order wins.
 
-use crate::support::{Session, hold, queued, run};
-use testbed::Expect;
+use crate::support::hold;
+use testbed::{Expect, Session, run};
 
 #[test]
 fn the_first_of_the_order_wins() {
@@ -32,8 +32,8 @@ fn the_first_of_the_order_wins() {
     session.ask(&mut c, "k b").refused("MAXWAITERS");
     run(&mut c, "CONFIG SET lock.max-queued 10").okay();
     session.ask(&mut c, "k b").refused("DEADLOCK");
-    assert_eq!(queued(&server), 1);
-    session.has_no_events(&mut c);
+    assert_eq!(server.count("queued"), 1);
+    assert_eq!(session.number(&mut c, "events"), 0);
 }
 
 /// What depends on the lock's state comes last.

@@ -1,8 +1,8 @@
 //! A queued call can be repeated, for instance when its reply was lost.
 
-use crate::support::{Session, granted, hold, queued, run};
+use crate::support::{granted, hold};
 use redis::Value;
-use testbed::{Expect, waiters};
+use testbed::{Expect, Session, run, waiters};
 
 #[test]
 fn it_takes_no_second_place() {
@@ -13,7 +13,7 @@ fn it_takes_no_second_place() {
             assert_eq!(session.queue(&mut c, words), place);
         }
     }
-    assert_eq!(queued(&server), 3);
+    assert_eq!(server.count("queued"), 3);
     // From any connection, and the place of the moment.
     run(&mut c, "LOCK.RELEASE k b ALL").int();
     assert_eq!(session.queue(&mut server.connection(), "k d"), 1);
@@ -90,5 +90,5 @@ fn it_is_judged_by_no_limit_and_no_cycle() {
     run(&mut c, "CONFIG SET lock.max-queued 0").okay();
     assert_eq!(session.queue(&mut c, "k b"), 0);
     assert_eq!(session.queue(&mut c, "j a"), 0);
-    assert_eq!(crate::support::count(&server, "deadlocks"), 0);
+    assert_eq!(server.count("deadlocks"), 0);
 }

@@ -1,7 +1,7 @@
 //! What a queued call is answered: its place, or the grant at once.
 
-use crate::support::{Session, at_once, count, has, hold, queued, run, wait};
-use testbed::{Expect, cmd, waiters};
+use crate::support::{has, hold};
+use testbed::{Expect, Session, cmd, run, transaction, wait, waiters};
 
 #[test]
 fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
@@ -16,7 +16,7 @@ fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
     run(&mut session, &words).grant();
     let polled = session.poll();
     assert_eq!((polled.grants, polled.events), (3, vec![]));
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn it_never_blocks_its_connection() {
         run(&mut session, &words).int();
         assert_eq!(run(&mut session, "PING").text(), "PONG");
     }
-    assert_eq!(count(&server, "queued"), 2);
+    assert_eq!(server.count("queued"), 2);
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(session.told().len(), 1);
@@ -61,16 +61,8 @@ fn it_never_blocks_its_connection() {
 #[test]
 fn it_works_in_a_transaction() {
     let (_server, mut c, session) = Session::held();
-    let lines = [
-        "MULTI".to_owned(),
-        session.call("k b"),
-        session.call("k c"),
-        session.call("k b"),
-        session.call("free b"),
-        "EXEC".to_owned(),
-    ];
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    let lines = ["k b", "k c", "k b", "free b"].map(|words| session.call(words));
+    let exec = transaction(&mut c, &lines);
     let places: Vec<_> = exec[..3].iter().cloned().map(Expect::int).collect();
     assert_eq!(places, [0, 1, 0]);
     exec[3].clone().grant();
@@ -104,9 +96,9 @@ fn a_wait_that_would_close_a_cycle_is_answered_at_once() {
     assert!(text.contains("2 owners"), "{text}");
     // Blocked calls see queued ones.
     run(&mut c, "LOCK.ACQUIRE j a BLOCK 10000").refused("DEADLOCK");
-    assert_eq!(queued(&server), 1);
-    assert_eq!(count(&server, "deadlocks"), 2);
-    session.has_no_events(&mut c);
+    assert_eq!(server.count("queued"), 1);
+    assert_eq!(server.count("deadlocks"), 2);
+    assert_eq!(session.number(&mut c, "events"), 0);
     run(&mut c, "CONFIG SET lock.deadlock-detection no").okay();
     assert_eq!(session.queue(&mut c, "j a"), 0);
 }

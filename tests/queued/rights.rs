@@ -1,9 +1,9 @@
 //! Rights are those of the session's user, judged at the call, and at the grant where the server judges its own
 //! blocked commands again.
 
-use crate::support::{Session, granted, has, queued, run, wait};
+use crate::support::{granted, has};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, held, line};
+use testbed::{Expect, Server, Session, Talk, Waiter, cmd, held, line, run, wait, wait_on};
 
 /// `ann` has queued for `k`, and a POLL of hers waits.
 #[track_caller]
@@ -26,21 +26,15 @@ fn without_the_right_to_the_key_the_call_is_refused() {
     few.run(&words).refused("NOPERM");
     let words = few.call("own b");
     few.run(&words).grant();
-    assert_eq!(queued(&server), 1);
+    assert_eq!(server.count("queued"), 1);
 }
 
 #[test]
 fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
     let (server, mut c, mut session) = ann_queues();
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-    let mut popping = server.connection_as("ann", "secret");
-    let client = cmd!(popping, "CLIENT", "ID").int();
-    popping.post(&line("BLPOP list 0"));
-    let waits = |c: &mut Connection| {
-        let list = cmd!(*c, "CLIENT", "LIST", "ID", client).text();
-        list.contains(" cmd=blpop ") && list.contains(" flags=b")
-    };
-    testbed::eventually(|| waits(&mut c), "BLPOP to wait");
+    let popping = server.connection_as("ann", "secret");
+    let mut popping = Waiter::on(&server, popping, &line("BLPOP list 0"));
     run(&mut c, "ACL SETUSER ann resetkeys ~other").okay();
     run(&mut c, "RPUSH list x").int();
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -53,7 +47,7 @@ fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
             behind.granted();
         }
     }
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
 }
 
 /// A call of hers at the front leaves, and those behind it are granted in the same moment.
@@ -61,8 +55,7 @@ fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
 fn a_user_who_lost_the_command_is_treated_as_by_a_blocked_call() {
     let (server, mut c, mut session) = ann_queues();
     let ann = server.connection_as("ann", "secret");
-    let mut blocked =
-        crate::waiting::Waiter::on(&server, ann, &line("LOCK.ACQUIRE k d PX 600000 BLOCK 0"));
+    let mut blocked = wait_on(&server, ann, "k d PX 600000 BLOCK 0");
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
     run(&mut c, "ACL SETUSER ann -lock.acquire").okay();
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -109,8 +102,7 @@ fn a_user_who_lost_the_database_is_treated_as_by_a_blocked_call() {
     });
     let mut behind = server.connection();
     cmd!(behind, "SELECT", 2).okay();
-    let mut behind =
-        crate::waiting::Waiter::on(&server, behind, &line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
+    let mut behind = wait_on(&server, behind, "k c PX 600000 BLOCK 0");
     run(&mut c, "ACL SETUSER ann resetdbs db=0").okay();
     run(&mut c, "LOCK.RELEASE k a").int();
     let event = refused.told().remove(0);
@@ -122,5 +114,5 @@ fn a_user_who_lost_the_database_is_treated_as_by_a_blocked_call() {
     // What is asked for now is refused like any command.
     let words = refused.call("j b");
     refused.run(&words).refused("NOPERM");
-    assert_eq!(queued(&server), 0);
+    assert_eq!(server.count("queued"), 0);
 }

@@ -1,8 +1,7 @@
 //! Replicas, failovers, restarts: queued calls are memory of one primary.
 
-use crate::sessions::count;
-use crate::support::{Session, at_once, hold, queued, run};
-use testbed::{Expect, Server, cmd, eventually, held, waiters};
+use crate::support::hold;
+use testbed::{Expect, Server, Session, cmd, eventually, held, run, transaction, waiters};
 
 #[test]
 fn calls_end_when_the_server_stops_being_primary() {
@@ -19,8 +18,8 @@ fn calls_end_when_the_server_stops_being_primary() {
     if let Ok(value) = session.connection.recv_response() {
         value.refused("UNBLOCKED");
     }
-    assert_eq!(count(&server, "sessions"), 0);
-    eventually(|| queued(&server) == 0, "the calls to be gone");
+    assert_eq!(server.count("sessions"), 0);
+    eventually(|| server.count("queued") == 0, "the calls to be gone");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
     run(&mut c, "REPLICAOF NO ONE").okay();
     session.ask(&mut c, "k b").refused("NOSESSION");
@@ -42,11 +41,10 @@ fn calls_end_though_the_server_is_primary_again_at_once() {
     away.leave(&server);
     session.stay(&server);
     let primary = format!("REPLICAOF 127.0.0.1 {}", other.port());
-    let lines = ["MULTI", &primary, "REPLICAOF NO ONE", "EXEC"];
-    let executed = at_once(&mut c, &lines).pop().expect("a reply").items();
+    let executed = transaction(&mut c, &[&primary, "REPLICAOF NO ONE"]);
     assert_eq!(executed.len(), 2);
-    assert_eq!(count(&server, "sessions"), 0);
-    eventually(|| queued(&server) == 0, "the calls to be gone");
+    assert_eq!(server.count("sessions"), 0);
+    eventually(|| server.count("queued") == 0, "the calls to be gone");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
 }
 
@@ -60,11 +58,8 @@ fn after_a_failover_a_program_queues_again() {
     session.queue(&mut c, "k b");
     session.stay(&server);
     cmd!(c, "FAILOVER", "TO", "127.0.0.1", replica.port()).okay();
-    eventually(
-        || replica.info_field("replication", "role") == "master",
-        "the replica to be promoted",
-    );
-    eventually(|| queued(&server) == 0, "the old calls to be gone");
+    replica.wait_for_role("master");
+    eventually(|| server.count("queued") == 0, "the old calls to be gone");
     let mut r = replica.connection();
     session.ask(&mut r, "k b").refused("NOSESSION");
     let mut session = Session::open(&replica);

@@ -1,12 +1,11 @@
 //! Calls of a session that has been polled no more for a second are passed over: nobody waits for a program that
 //! is frozen.
 
-use crate::support::{SILENCE, Session, granted, has, hold, run, wait};
-use crate::waiting::Waiter;
+use crate::support::{SILENCE, granted, has, hold};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, waiters};
+use testbed::{Expect, Server, Session, Waiter, run, wait, waiters};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -72,9 +71,7 @@ fn neither_a_refused_poll_nor_another_command_brings_it_back() {
     let (mut c, mut reader) = writer_before_reader(&session, &server);
     reader.granted();
     session.run("LOCK.SESSION POLL ID BLOCK x").refused("ERR");
-    session
-        .run("LOCK.ACQUIRE mine b PX 600000 SESSION ID")
-        .grant();
+    session.acquire("mine b PX 600000");
     run(&mut session, "PING").text();
     assert_eq!(session.queue(&mut c, "k b"), 0);
     hold(&mut c, &["k d SHARED"]);

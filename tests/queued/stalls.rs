@@ -1,11 +1,13 @@
 //! After a stall or a pause of the server, the server first reads what had reached it: nobody loses a place.
 
-use crate::support::{SILENCE, Session, has, holders, run, wait, while_stopped};
-use crate::waiting::Waiter;
+use crate::support::{SILENCE, has};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, eventually, line, started, waiters};
+use testbed::{
+    Expect, Server, Session, Talk, Waiter, eventually, holders, post_all, run, started, wait,
+    waiters,
+};
 
 const STALL: Duration = Duration::from_millis(1500);
 const LOCKS: usize = 5;
@@ -23,17 +25,6 @@ struct Stage {
 
 fn keys() -> impl Iterator<Item = String> {
     (0..LOCKS).map(|number| format!("k{number}"))
-}
-
-/// Sends these commands in one write.
-#[track_caller]
-fn post_all(c: &mut Connection, lines: impl IntoIterator<Item = String>) {
-    let commands = lines
-        .into_iter()
-        .map(|words| line(&words).get_packed_command());
-    let bytes: Vec<u8> = commands.flatten().collect();
-    c.send_packed_command(&bytes)
-        .expect("a connection to write to");
 }
 
 fn releases() -> impl Iterator<Item = String> {
@@ -102,7 +93,7 @@ impl Stage {
     fn polls_count_that_came_in_a_stall(&mut self, first: impl Fn(&Server, &mut Session)) {
         let server = &self.server;
         let (holder, programs) = (&mut self.holder, &mut self.programs);
-        while_stopped(server, || {
+        server.while_stopped(|| {
             post_all(holder, releases());
             sleep(STALL);
             for program in programs {
@@ -119,8 +110,7 @@ impl Stage {
     #[track_caller]
     fn first_is_told(&mut self) {
         let first = &mut self.programs[0];
-        let mut told = first.told();
-        told.extend(first.events(LOCKS - told.len()));
+        let told = first.told_all(LOCKS);
         assert_eq!(told.len(), LOCKS);
     }
 }
@@ -152,7 +142,7 @@ fn an_expiry_in_a_stall_goes_to_the_first() {
     }
     stage.poll();
     let (server, programs) = (&stage.server, &mut stage.programs);
-    while_stopped(server, || {
+    server.while_stopped(|| {
         sleep(STALL);
         for program in programs {
             program.post_poll(60_000);
@@ -169,7 +159,7 @@ fn a_stall_is_no_silence() {
         let mut stage = Stage::new();
         let since = stage.poll();
         let (server, holder) = (&stage.server, &mut stage.holder);
-        while_stopped(server, || {
+        server.while_stopped(|| {
             post_all(holder, releases());
             sleep(STALL);
         });
@@ -227,7 +217,7 @@ fn a_stall_may_bring_a_frozen_program_back() {
     sleep(SILENCE);
     let server = &stage.server;
     let (holder, programs) = (&mut stage.holder, &mut stage.programs);
-    while_stopped(server, || {
+    server.while_stopped(|| {
         post_all(holder, releases());
         sleep(STALL);
         programs[0].post_poll(60_000);
@@ -245,14 +235,13 @@ fn a_stall_brings_nobody_back_who_does_not_poll() {
     stage.programs[0].poll();
     sleep(SILENCE);
     let (server, holder) = (&stage.server, &mut stage.holder);
-    while_stopped(server, || {
+    server.while_stopped(|| {
         post_all(holder, releases());
         sleep(STALL);
     });
     stage.receive_releases();
     let second = &mut stage.programs[1];
-    let mut told = second.told();
-    told.extend(second.events(LOCKS - told.len()));
+    second.told_all(LOCKS);
     let mut c = stage.server.connection();
     for key in keys() {
         has(&mut c, &key, &["c"]);
@@ -273,7 +262,7 @@ fn newcomers_stand_behind_what_came_in_a_stall() {
     sleep(SILENCE);
     let server = &stage.server;
     let (holder, programs) = (&mut stage.holder, &mut stage.programs);
-    while_stopped(server, || {
+    server.while_stopped(|| {
         let newcomers = keys().map(|key| format!("LOCK.ACQUIRE {key} x"));
         post_all(holder, releases().chain(newcomers));
         sleep(STALL);

@@ -1,9 +1,7 @@
 //! What was to be given back comes before the next command on that key.
 
-use crate::copies::Copies;
 use crate::ends::{has_it_at_once, is_closed};
-use crate::support::{at_once, info, run, wait_as};
-use testbed::{Expect, cmd};
+use testbed::{Copies, Expect, at_once, cmd, info, run, wait_as, wait_on};
 
 /// After the grant of `b` was lost on its way, in the same write: `command` finds the lock with
 /// `c`, who is next.
@@ -40,13 +38,11 @@ fn each_command_finds_the_next_owner() {
 
 #[test]
 fn a_give_back_finds_its_lock_in_another_database() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     let waiter_in = |database: i64, owner: &str| {
         let mut connection = copies.connection();
         cmd!(connection, "SELECT", database).okay();
-        let call = crate::support::line(&format!("LOCK.ACQUIRE k {owner} PX 600000 BLOCK 0"));
-        crate::support::Waiter::on(&copies, connection, &call)
+        wait_on(&copies, connection, &format!("k {owner} PX 600000 BLOCK 0"))
     };
     for database in [9, 0] {
         cmd!(c, "SELECT", database).okay();
@@ -61,7 +57,6 @@ fn a_give_back_finds_its_lock_in_another_database() {
         lines.push(format!("CLIENT KILL ID {}", first.id));
         waiters.push(next);
     }
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
     at_once(&mut c, &lines);
     for waiter in &mut waiters {
         has_it_at_once(waiter);

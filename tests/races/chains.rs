@@ -1,15 +1,12 @@
 //! Several hand-offs before the first reply is written.
 
-use crate::copies::Copies;
 use crate::ends::Together;
-use crate::support::{info, run, wait, wait_as};
 use redis::Value;
-use testbed::Expect;
+use testbed::{Copies, Expect, info, run, wait, wait_as};
 
 #[test]
 fn each_is_told_of_its_grant_when_the_lock_goes_on_at_once() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     for together in Together::ALL {
         let mut last = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant().token;
         let waiters = wait_as(&copies, ["b", "c", "d"]);
@@ -33,8 +30,7 @@ fn each_is_told_of_its_grant_when_the_lock_goes_on_at_once() {
 
 #[test]
 fn a_long_chain_goes_through_in_one_write() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     run(&mut c, "LOCK.ACQUIRE k w0 PX 600000").grant();
     let waiters: Vec<_> = (1..=60)
         .map(|n| wait(&copies, &format!("k w{n} PX 600000 BLOCK 0")))

@@ -1,10 +1,9 @@
 //! The wall clock is set an hour forward or back: waits do not notice. By libfaketime, where it is.
 
-use crate::support::{run, wait};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::clock::SteppedClock;
-use testbed::{Expect, Load, Server, Talk, cmd};
+use testbed::{Expect, Load, Server, Talk, cmd, run, wait};
 
 /// How late the end of a wait, or a hand-off, may be for a step of the clock of an hour, beside what a busy
 /// machine adds.
@@ -29,48 +28,29 @@ fn with_steps(body: impl Fn(&SteppedClock, i64)) {
     }
 }
 
+/// Early in a wait, and just before its end.
 #[test]
 fn a_step_of_the_clock_neither_ends_nor_stalls_a_wait() {
-    with_steps(|clock, seconds| {
-        let mut c = clock.server.connection();
-        run(&mut c, "LOCK.ACQUIRE k a EX 36000").grant();
-        let wait_ms = Duration::from_millis(600);
-        let load = Load::on(&clock.server);
-        let began = Instant::now();
-        let mut first = wait(&clock.server, "k b BLOCK 600");
-        sleep(Duration::from_millis(200));
-        clock.step(seconds);
-        first.receive().nil();
-        let waited = began.elapsed();
-        let allowed = wait_ms..wait_ms + LATE + load.so_far();
-        assert!(
-            allowed.contains(&(waited + EARLY)),
-            "waited {waited:?} with a step of {seconds} s"
-        );
-        run(&mut c, "LOCK.RELEASE k a").value();
-    });
-}
-
-#[test]
-fn a_step_of_the_clock_just_before_its_end_does_not_stall_a_wait() {
-    with_steps(|clock, seconds| {
-        let mut c = clock.server.connection();
-        run(&mut c, "LOCK.ACQUIRE k a EX 36000").grant();
-        let load = Load::on(&clock.server);
-        let began = Instant::now();
-        let mut first = wait(&clock.server, "k b BLOCK 500");
-        sleep(Duration::from_millis(495).saturating_sub(began.elapsed()));
-        clock.step(seconds);
-        first.receive().nil();
-        let waited = began.elapsed();
-        let wait_ms = Duration::from_millis(500);
-        let allowed = wait_ms..wait_ms + LATE + load.so_far();
-        assert!(
-            allowed.contains(&(waited + EARLY)),
-            "waited {waited:?} with a step of {seconds} s"
-        );
-        run(&mut c, "LOCK.RELEASE k a").value();
-    });
+    for (wait_ms, step_after_ms) in [(600, 200), (500, 495)] {
+        with_steps(|clock, seconds| {
+            let mut c = clock.server.connection();
+            run(&mut c, "LOCK.ACQUIRE k a EX 36000").grant();
+            let load = Load::on(&clock.server);
+            let began = Instant::now();
+            let mut first = wait(&clock.server, &format!("k b BLOCK {wait_ms}"));
+            sleep(Duration::from_millis(step_after_ms).saturating_sub(began.elapsed()));
+            clock.step(seconds);
+            first.receive().nil();
+            let waited = began.elapsed();
+            let least = Duration::from_millis(wait_ms);
+            let allowed = least..least + LATE + load.so_far();
+            assert!(
+                allowed.contains(&(waited + EARLY)),
+                "waited {waited:?} of {least:?} with a step of {seconds} s"
+            );
+            run(&mut c, "LOCK.RELEASE k a").value();
+        });
+    }
 }
 
 #[test]

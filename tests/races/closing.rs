@@ -1,13 +1,13 @@
 //! A waiter's connection closes in the very tick of the event loop in which it is granted.
 
-use crate::copies::Copies;
 use crate::ends::has_it_at_once;
-use crate::support::{info, nobody_waits, run, wait_as};
 use redis::Connection;
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
-use testbed::{Expect, Server, Talk, cmd, eventually, post};
+use testbed::{
+    Copies, Expect, Server, Talk, cmd, eventually, info, nobody_waits, post, run, wait_as,
+    with_threads,
+};
 
 const TIMES: usize = 40;
 
@@ -33,18 +33,6 @@ fn waits_as_b(server: &Server, c: &mut Connection, lease: &str) -> TcpStream {
     stream
 }
 
-/// Stops the server, and returns once it is: until then it may still be given what comes.
-fn stop(server: &Server) {
-    server.signal("STOP");
-    let stat = format!("/proc/{}/stat", server.pid());
-    let is_stopped = || {
-        fs::read_to_string(&stat)
-            .expect("a process")
-            .contains(") T ")
-    };
-    eventually(is_stopped, "the server to be stopped");
-}
-
 /// While the server is stopped, the lock is released and the first waiter closes. The server does
 /// not know of either until it continues, and then finds them together.
 #[track_caller]
@@ -55,15 +43,15 @@ fn closes_as_it_is_granted(server: &Server, closes_first: bool, lease: &str) {
         let first = waits_as_b(server, &mut c, lease);
         let [mut next] = wait_as(server, ["c"]);
         let close = || first.shutdown(Shutdown::Both).expect("closed");
-        stop(server);
-        if closes_first {
-            close();
+        server.while_stopped(|| {
+            if closes_first {
+                close();
+            }
             post!(c, "LOCK.RELEASE", "k", "a");
-        } else {
-            post!(c, "LOCK.RELEASE", "k", "a");
-            close();
-        }
-        server.signal("CONT");
+            if !closes_first {
+                close();
+            }
+        });
         has_it_at_once(&mut next);
         assert_eq!(c.receive().int(), 0);
         assert_eq!(info(&mut c).owner, b"c");
@@ -74,12 +62,12 @@ fn closes_as_it_is_granted(server: &Server, closes_first: bool, lease: &str) {
 
 #[test]
 fn the_lock_goes_to_the_next() {
-    let copies = Copies::start();
+    let (copies, mut c) = Copies::started();
     for closes_first in [false, true] {
         closes_as_it_is_granted(&copies, closes_first, "600000");
         copies.replica_agrees();
     }
-    run(&mut copies.connection(), "LOCK.ACQUIRE k d").grant();
+    run(&mut c, "LOCK.ACQUIRE k d").grant();
     copies.agree();
 }
 
@@ -87,11 +75,7 @@ fn the_lock_goes_to_the_next() {
 /// after the reply was sent, the lock continues with the end of its lease.
 #[test]
 fn the_lock_goes_to_the_next_on_a_server_with_threads() {
-    let mut builder = Server::builder().config("io-threads", "3");
-    if !Server::version().is_redis_from(8, 0) && !Server::version().is_valkey_from(8, 0) {
-        builder = builder.config("io-threads-do-reads", "yes");
-    }
-    let server = builder.start();
+    let server = with_threads();
     for closes_first in [false, true] {
         closes_as_it_is_granted(&server, closes_first, "100");
     }

@@ -1,10 +1,10 @@
 //! The lock is freed, and its first waiter is killed or unblocked, in one write.
 
-use crate::copies::Copies;
-use crate::support::{Waiter, at_once, at_one_moment, info, queue, run, unblocks, wait_as};
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Talk};
+use testbed::{
+    Copies, Expect, Talk, Waiter, at_once, info, queue, run, transaction, unblocks, wait_as,
+};
 
 /// Far less than any lease here, and far more than a busy machine takes: a waiter that gets a lock so soon has
 /// not waited for a lease to end.
@@ -27,7 +27,7 @@ impl Together {
     pub(crate) fn send(self, c: &mut Connection, lines: &[&str]) -> Vec<Value> {
         match self {
             Self::Pipeline => at_once(c, lines).into_iter().map(Expect::value).collect(),
-            Self::Transaction => at_one_moment(c, lines),
+            Self::Transaction => transaction(c, lines),
         }
     }
 }
@@ -58,8 +58,7 @@ pub(crate) fn is_closed(waiter: &mut Waiter) {
 /// `check` is given the first waiter and what ending it replied, and tells whether it was granted.
 #[track_caller]
 fn free_and_end(end: impl Fn(&Waiter) -> String, check: impl Fn(&mut Waiter, Value) -> bool) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     for free in [
         "LOCK.RELEASE k a",
         "LOCK.RELEASE k a ALL",
@@ -72,11 +71,7 @@ fn free_and_end(end: impl Fn(&Waiter) -> String, check: impl Fn(&mut Waiter, Val
                 run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
                 let [mut first, mut next] = wait_as(&copies, ["b", "c"]);
                 let end = end(&first);
-                let lines = if ends_first {
-                    [&end, free]
-                } else {
-                    [free, &end]
-                };
+                let lines = [[free, &end], [&end, free]][usize::from(ends_first)];
                 let ended = together
                     .send(&mut c, &lines)
                     .swap_remove(usize::from(!ends_first));

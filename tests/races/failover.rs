@@ -1,11 +1,10 @@
 //! `FAILOVER` with a give-back due.
 
 use crate::ends::{has_it_at_once, is_closed};
-use crate::support::{at_once, info, run, wait_as};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::assert_same;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, at_once, cmd, info, run, wait_as};
 
 /// A primary with one replica that is stopped, so that a failover does not come to its end.
 fn stopped_replica() -> (Server, Server) {

@@ -1,13 +1,6 @@
 //! Races: what may happen to a waiting call in the moment in which it is granted, against a real
 //! server (`REDIS_SERVER`). After each, the state, the replica and the append-only file agree.
 
-#[path = "../waiting/copies.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod copies;
-#[path = "../waiting/support.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod support;
-
 mod answered;
 mod chains;
 mod clocks;

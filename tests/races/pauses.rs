@@ -1,11 +1,9 @@
 //! Nothing is granted and nothing given back while writes are paused; afterwards all of it is.
 
-use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
-use crate::support::{Waiter, info, queue, run, wait_as};
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Talk, post};
+use testbed::{Copies, Expect, Talk, Waiter, held_and_waited_for, info, post, run, wait_as};
 
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -98,10 +96,7 @@ fn a_give_back_that_waited_for_a_pause_comes_before_a_look() {
             together.send(&mut c, &["LOCK.RELEASE k a", &kill, pause]);
             is_closed(&mut first);
             // In the pause nothing is given back.
-            assert_eq!(
-                (info(&mut c).owner, queue(&mut c)),
-                (b"b".to_vec(), vec!["c".to_owned()])
-            );
+            held_and_waited_for(&mut c, &["b"], &["c"]);
             // A transaction with a FENCE, a write, would be paused itself.
             let mut replies = together.send(&mut c, &["CLIENT UNPAUSE", look]);
             assert_eq!(owners(replies.pop().expect("two replies")), seen, "{look}");

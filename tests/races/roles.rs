@@ -1,10 +1,11 @@
 //! A primary becomes a replica, with waiters and with a grant on its way, and a primary again.
 
-use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once};
-use crate::support::{Waiter, at_once, blocked_clients, info, nobody_waits, run, wait_as};
 use redis::Value;
-use testbed::{Expect, Server, Talk, eventually};
+use testbed::{
+    Copies, Expect, Server, Talk, Waiter, at_once, blocked_clients, eventually, info, nobody_waits,
+    run, wait, wait_as,
+};
 
 /// The waiter is told that it waits no more, and its connection is closed.
 #[track_caller]
@@ -18,8 +19,7 @@ const ASTRAY: &str = "REPLICAOF 127.0.0.1 1";
 /// The grant is on its way to a client that is sent away by the change of the role.
 #[test]
 fn a_grant_on_its_way_is_given_back_when_it_is_a_primary_again_at_once() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     for together in Together::ALL {
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
         let mut waiters = wait_as(&copies, ["b", "c"]);
@@ -41,8 +41,7 @@ fn a_grant_on_its_way_ends_with_its_lease_when_the_server_stayed_a_replica() {
     let server = Server::builder().config("appendonly", "yes").start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let call = "LOCK.ACQUIRE k b PX 1500 BLOCK 0";
-    let mut first = Waiter::on(&server, server.connection(), &crate::support::line(call));
+    let mut first = wait(&server, "k b PX 1500 BLOCK 0");
     at_once(&mut c, &["LOCK.RELEASE k a", ASTRAY]);
     is_sent_away(&mut first);
     assert_eq!(blocked_clients(&server), 0);

@@ -1,9 +1,7 @@
 //! The new owner has two calls on their way, and one of them is killed.
 
-use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
-use crate::support::{Waiter, info, queue, run, wait};
-use testbed::{Expect, Server, eventually};
+use testbed::{Copies, Expect, Server, Waiter, eventually, info, queue, run, wait};
 
 /// Two calls of `b` with these words behind them, and one of `c`, wait for what `a` holds.
 struct Line {
@@ -23,8 +21,7 @@ fn line_up(server: &Server, words: &str) -> Line {
 /// the lock.
 #[track_caller]
 fn one_dies(words: &str, which: usize, told: i64) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     for together in Together::ALL {
         let Line {
             mut siblings,

@@ -1,14 +1,16 @@
 //! Clients that die, or whose time is up, while the server is held up: what it has not read yet when
 //! it hands a lock over.
 
-use crate::support::{Waiter, at_once, line, nobody_waits, owner, queue, run, wait, wait_as};
-use redis::{Cmd, Connection};
+use redis::Connection;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, cmd, eventually, started, waiters};
+use testbed::{
+    Expect, Server, Talk, at_once, cmd, eventually, line, nobody_waits, owner, post_all, questions,
+    queue, run, started, wait, wait_as, waiters, with_threads,
+};
 
 /// Locks that are released behind one stall.
 const LOCKS: usize = 10;
@@ -21,11 +23,7 @@ fn key(number: usize) -> String {
 
 /// A server that runs commands in one thread, and one that reads and writes with others.
 pub(crate) fn servers() -> [Server; 2] {
-    let mut threads = Server::builder().config("io-threads", "3");
-    if !Server::version().is_redis_from(8, 0) && !Server::version().is_valkey_from(8, 0) {
-        threads = threads.config("io-threads-do-reads", "yes");
-    }
-    [Server::start(), threads.start()]
+    [Server::start(), with_threads()]
 }
 
 /// How a client that waits comes to its end.
@@ -94,12 +92,6 @@ fn redis_cli(server: &Server, call: &str) -> Option<Child> {
         .ok()
 }
 
-/// Sends this in one write.
-fn send_all(c: &mut Connection, commands: &[Cmd]) {
-    let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
-    c.send_packed_command(&packed).expect("sent");
-}
-
 /// Behind a stall all locks are released, whose first waiters die in it. How often the lock went to the
 /// one behind; none where the clients are not installed.
 fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
@@ -114,13 +106,12 @@ fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
             let key = key(number);
             cmd!(holder, "LOCK.ACQUIRE", &key, "a", "PX", 600_000).grant();
             dying.push(Mortal::waits(server, &mut c, &key, death)?);
-            let call = line(&format!("LOCK.ACQUIRE {key} c PX 600000 BLOCK 0"));
-            next.push(Waiter::on(server, server.connection(), &call));
+            next.push(wait(server, &format!("{key} c PX 600000 BLOCK 0")));
         }
-        let mut commands = vec![line(&format!("DEBUG SLEEP {}", stall.as_secs_f64()))];
-        commands.extend((0..LOCKS).map(|n| line(&format!("LOCK.RELEASE {} a", key(n)))));
+        let sleeps = format!("DEBUG SLEEP {}", stall.as_secs_f64());
+        let releases = (0..LOCKS).map(|n| format!("LOCK.RELEASE {} a", key(n)));
         let began = Instant::now();
-        send_all(&mut holder, &commands);
+        post_all(&mut holder, [sleeps].into_iter().chain(releases));
         sleep(stall / 5);
         dying.into_iter().for_each(Mortal::die);
         let in_time = began.elapsed() < stall;
@@ -141,6 +132,11 @@ fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
     }
     nobody_waits(server);
     Some(survived)
+}
+
+/// How many connections the server has.
+pub(crate) fn clients(server: &Server) -> i64 {
+    server.number("clients", "connected_clients")
 }
 
 /// Whether the lock is `c`'s by and by; a client that was told of its grant would keep it.
@@ -218,21 +214,15 @@ fn who_prints_its_grant_and_exits_keeps_the_lock() {
             run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
             let client = runs_once(&server, &mut c);
             let [mut next] = wait_as(&server, ["c"]);
-            let mut commands = vec![line("LOCK.RELEASE k a")];
-            if round % 2 == 1 {
-                commands.insert(0, line("DEBUG SLEEP 0.05"));
-            }
-            send_all(&mut holder, &commands);
+            let commands = &["DEBUG SLEEP 0.05", "LOCK.RELEASE k a"][1 - round % 2..];
+            post_all(&mut holder, commands);
             let told = client.join().expect("a client");
             assert!(told.contains('b') && told.contains("600000"), "{told:?}");
-            for _ in &commands {
+            for _ in commands {
                 holder.receive().value();
             }
             // The server has read the end of its connection.
-            eventually(
-                || server.info_field("clients", "connected_clients") == "4",
-                "it to be gone",
-            );
+            eventually(|| clients(&server) == 4, "it to be gone");
             for _ in 0..20 {
                 run(&mut c, "PING").value();
                 assert_eq!(owner(&mut c), "b", "round {round}");
@@ -241,10 +231,7 @@ fn who_prints_its_grant_and_exits_keeps_the_lock() {
             assert_eq!(next.granted().owner, b"c");
             assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
             drop(next);
-            eventually(
-                || server.info_field("clients", "connected_clients") == "3",
-                "the next to be gone",
-            );
+            eventually(|| clients(&server) == 3, "the next to be gone");
         }
     }
 }
@@ -287,10 +274,7 @@ fn who_has_closed_its_sending_side_alone_is_not_told_of_a_lock_that_it_does_not_
             eventually(|| queue(&mut c) == ["b"], "it to wait");
             let [mut next] = wait_as(&server, ["c"]);
             // The grant is made before it closes, and its reply is written after that.
-            send_all(
-                &mut holder,
-                &["LOCK.RELEASE k a", "DEBUG SLEEP 0.3"].map(line),
-            );
+            post_all(&mut holder, ["LOCK.RELEASE k a", "DEBUG SLEEP 0.3"]);
             sleep(Duration::from_millis(100));
             stream.shutdown(Shutdown::Write).expect("closed");
             let mut told = Vec::new();
@@ -343,24 +327,11 @@ fn who_waited_and_closed_within_one_stall_loses_the_lock() {
     }
 }
 
-/// How often the server was asked for its clients.
-fn questions(c: &mut Connection) -> i64 {
-    let stats = run(c, "INFO commandstats").text();
-    stats
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("cmdstat_client|list:calls=")?
-                .split(',')
-                .next()
-        })
-        .map_or(0, |calls| calls.parse().expect("a count"))
-}
-
 #[test]
 fn a_question_is_about_many_where_many_are_handed_a_lock() {
     const MANY: usize = 300;
     for server in servers() {
-        let (mut c, mut holder) = (server.connection(), server.connection());
+        let mut holder = server.connection();
         let mut next: Vec<_> = (0..MANY)
             .map(|number| {
                 cmd!(holder, "LOCK.ACQUIRE", key(number), "a", "PX", 600_000).grant();
@@ -369,19 +340,15 @@ fn a_question_is_about_many_where_many_are_handed_a_lock() {
                 next
             })
             .collect();
-        let all = MANY.to_string();
-        eventually(
-            || server.info_field("lock", "lock_waiting") == all,
-            "all to wait",
-        );
-        let before = questions(&mut c);
-        let mut commands = vec![line("DEBUG SLEEP 0.1")];
-        commands.extend((0..MANY).map(|n| line(&format!("LOCK.RELEASE {} a", key(n)))));
-        send_all(&mut holder, &commands);
+        eventually(|| server.count("waiting") == 300, "all to wait");
+        let before = questions(&server);
+        let releases = (0..MANY).map(|n| format!("LOCK.RELEASE {} a", key(n)));
+        let sleeps = "DEBUG SLEEP 0.1".to_owned();
+        post_all(&mut holder, [sleeps].into_iter().chain(releases));
         for next in &mut next {
             assert_eq!(next.receive().grant().owner, b"c");
         }
-        let asked = questions(&mut c) - before;
+        let asked = questions(&server) - before;
         assert!((1..=30).contains(&asked), "{asked} questions");
     }
 }

@@ -1,14 +1,16 @@
 //! Grants whose reply lies unsent behind other output of a client that closes, and those that only
 //! look so.
 
-use crate::stalls::{connect, servers};
-use crate::support::{info, line, nobody_waits, owner, queue, run, wait_as};
+use crate::stalls::{clients, connect, servers};
 use redis::Connection;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, cmd, eventually, held, waiters};
+use testbed::{
+    Expect, Server, Talk, cmd, eventually, held, info, line, nobody_waits, owner, queue, run,
+    wait_as, waiters,
+};
 
 /// Makes a value that is more than the system takes for a client that does not read.
 fn much(c: &mut Connection) {
@@ -68,10 +70,7 @@ fn it_is_given_back_also_where_many_others_have_closed_before() {
     // Nobody waits any more.
     sleep(Duration::from_millis(50));
     drop(others);
-    eventually(
-        || server.info_field("clients", "connected_clients") == "3",
-        "the others to be gone",
-    );
+    eventually(|| clients(&server) == 3, "the others to be gone");
     sleep(Duration::from_millis(50));
     slow.shutdown(Shutdown::Both).expect("closed");
     eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lock to be free");

@@ -36,12 +36,12 @@ fn pair() -> (Server, Server) {
 
 /// Locks in memory, and their holders.
 fn gauges(server: &Server) -> (i64, i64) {
-    let held = number(server, "lock", "lock_held");
-    (held, number(server, "lock", "lock_holders"))
+    let held = server.count("held");
+    (held, server.count("holders"))
 }
 
 fn is_loading(replica: &Server) -> bool {
-    number(replica, "persistence", "async_loading") == 1
+    replica.number("persistence", "async_loading") == 1
 }
 
 fn owner(replica: &Server, key: &str) -> Vec<u8> {
@@ -88,7 +88,7 @@ fn the_old_data_are_served_until_the_new_are_in_place() {
     assert_eq!(owner(&replica, "k"), b"new");
     // Another thread frees the old data.
     eventually(|| gauges(&replica) == (2, 3), "the gauges of the new data");
-    assert_eq!(number(&replica, "lock", "lock_forced_removals"), 0);
+    assert_eq!(replica.count("forced_removals"), 0);
     follow(&replica, None);
     assert!(replica.next_token() > token);
 }
@@ -124,7 +124,7 @@ fn a_load_that_fails_leaves_the_old_data() {
     assert_eq!(digest(&replica), before);
     assert_eq!(owner(&replica, "k"), b"old");
     eventually(|| gauges(&replica) == (2, 3), "the gauges of the old data");
-    assert_eq!(number(&replica, "lock", "lock_forced_removals"), 0);
+    assert_eq!(replica.count("forced_removals"), 0);
     follow(&replica, None);
     assert!(replica.next_token() > token);
 }
@@ -141,7 +141,7 @@ fn data_that_give_way_to_those_of_a_primary_are_not_counted_as_removed() {
         run(&mut c, &format!("LOCK.ACQUIRE k{n} a PX 600000")).grant();
     }
     // Another thread may count what is flushed.
-    let removals = || number(&server, "lock", "lock_forced_removals");
+    let removals = || server.count("forced_removals");
     eventually(|| removals() == 1, "the flushed lock to be counted");
     let primary = swapping(primary()).start();
     run(&mut primary.connection(), "LOCK.ACQUIRE k a PX 600000").grant();

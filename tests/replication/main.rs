@@ -37,13 +37,6 @@ fn digest(server: &Server) -> String {
     cmd!(server.connection(), "DEBUG", "DIGEST").text()
 }
 
-/// A number in a section of `INFO`.
-#[track_caller]
-fn number(server: &Server, section: &str, field: &str) -> i64 {
-    let text = server.info_field(section, field);
-    text.parse().expect("a number")
-}
-
 /// Makes a server a primary or another one's replica.
 #[track_caller]
 fn follow(server: &Server, primary: Option<&Server>) {

@@ -8,14 +8,8 @@ const DAY_MICROS: i64 = 86_400_000_000;
 #[track_caller]
 fn push_ahead(primary: &Server) -> i64 {
     let mut c = primary.connection();
-    cmd!(
-        c,
-        "CONFIG",
-        "SET",
-        "lock.max-token-lead-ms",
-        DAY_MICROS / 1000
-    )
-    .okay();
+    let lead_ms = DAY_MICROS / 1000;
+    cmd!(c, "CONFIG", "SET", "lock.max-token-lead-ms", lead_ms).okay();
     let token = cmd!(c, "LOCK.ACQUIRE", "k", "o").grant().token;
     let raised = token + DAY_MICROS - 3_600_000_000;
     cmd!(c, "LOCK.RENEW", "k", "o", "TOKEN", token, "RAISE", raised).grant();
@@ -54,14 +48,8 @@ fn a_failover_by_command_hands_everything_over_and_back() {
         traffic.run(400);
         from.wait_for_sync(to);
         cmd!(from.connection(), "FAILOVER", "TO", "127.0.0.1", to.port()).okay();
-        eventually(
-            || to.info_field("replication", "role") == "master",
-            "the replica to be the primary",
-        );
-        eventually(
-            || from.info_field("replication", "role") == "slave",
-            "the primary to be the replica",
-        );
+        to.wait_for_role("master");
+        from.wait_for_role("slave");
         let highest = traffic.highest();
         traffic.move_to(to);
         traffic.run(400);

@@ -52,15 +52,12 @@ fn a_transaction_on_a_writable_replica_gets_readonly_for_each_command() {
     let primary = primary().start();
     let replica = primary.replica_with(|settings| settings.config("replica-read-only", "no"));
     let mut c = replica.connection();
-    cmd!(c, "MULTI").okay();
-    cmd!(c, "LOCK.ACQUIRE", "k", "o").value();
-    cmd!(c, "LOCK._CLOCK", 99).value();
-    cmd!(c, "LOCK.INFO", "k").value();
-    let mut replies = cmd!(c, "EXEC").items().into_iter();
-    for _ in 0..2 {
-        replies.next().expect("a reply").refused("READONLY");
+    let lines = ["LOCK.ACQUIRE k o", "LOCK._CLOCK 99", "LOCK.INFO k"];
+    let replies = testbed::transaction(&mut c, &lines);
+    for refused in &replies[..2] {
+        refused.clone().refused("READONLY");
     }
-    replies.next().expect("a reply").nil();
+    replies[2].clone().nil();
     assert_eq!(replica.last_token(), 0);
 }
 
@@ -78,15 +75,8 @@ fn a_lock_whose_lease_has_ended_is_free_to_who_looks_on_a_replica() {
         || cmd!(r, "LOCK.INFO", "k").value() == redis::Value::Nil,
         "the lease to end",
     );
-    assert_eq!(
-        replica.info_field("lock", "lock_held"),
-        "1",
-        "the key is there"
-    );
+    assert_eq!(replica.count("held"), 1, "the key is there");
     cmd!(c, "LOCK.INFO", "k").nil();
     primary.wait_for_sync(&replica);
-    eventually(
-        || replica.info_field("lock", "lock_held") == "0",
-        "the key to be deleted",
-    );
+    eventually(|| replica.count("held") == 0, "the key to be deleted");
 }

@@ -91,7 +91,7 @@ fn a_link_that_breaks_is_mended_by_a_partial_resync() {
     let primary = primary().start();
     let replica = primary.replica();
     let mut traffic = Traffic::on(&primary);
-    let full = number(&primary, "stats", "sync_full");
+    let full = primary.number("stats", "sync_full");
     for round in 1..=2 {
         traffic.run(100);
         // A link that breaks while the replica flushes needs a full resync on Redis 8.
@@ -99,9 +99,9 @@ fn a_link_that_breaks_is_mended_by_a_partial_resync() {
         cmd!(primary.connection(), "CLIENT", "KILL", "TYPE", "replica").int();
         traffic.run(800);
         assert_in_step(&primary, &replica, &format!("after break {round}"));
-        assert_eq!(number(&primary, "stats", "sync_partial_ok"), round);
+        assert_eq!(primary.number("stats", "sync_partial_ok"), round);
     }
-    assert_eq!(number(&primary, "stats", "sync_full"), full);
+    assert_eq!(primary.number("stats", "sync_full"), full);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_replica_that_comes_back_when_the_backlog_is_gone_gets_everything_anew() {
     for round in 0..2 {
         replica.stop();
         eventually(
-            || number(&primary, "replication", "repl_backlog_active") == 0,
+            || primary.number("replication", "repl_backlog_active") == 0,
             "the backlog to be freed",
         );
         traffic.run(800);
@@ -122,7 +122,7 @@ fn a_replica_that_comes_back_when_the_backlog_is_gone_gets_everything_anew() {
         replica.wait_for_link();
         traffic.run(100);
         assert_in_step(&primary, &replica, &format!("round {round}"));
-        assert_eq!(number(&primary, "stats", "sync_full"), round + 2);
+        assert_eq!(primary.number("stats", "sync_full"), round + 2);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::*;
 use redis::Connection;
-use testbed::{Talk, post, waiters};
+use testbed::{Talk, run, transaction, wait};
 
 #[test]
 fn after_thousands_of_random_commands_a_replica_and_its_replica_are_as_the_primary() {
@@ -52,17 +52,8 @@ fn a_lock_with_all_its_fields_reaches_the_replica() {
     let first = cmd!(c, "LOCK.ACQUIRE", "k\0", owner, "PX", 100_000).grant();
     cmd!(c, "LOCK.ACQUIRE", "k\0", owner, "PX", 200_000).grant();
     let raised = first.token + 123_456;
-    cmd!(
-        c,
-        "LOCK.RENEW",
-        "k\0",
-        owner,
-        "TOKEN",
-        first.token,
-        "RAISE",
-        raised
-    )
-    .grant();
+    let (token, raise) = (("TOKEN", first.token), ("RAISE", raised));
+    cmd!(c, "LOCK.RENEW", "k\0", owner, token, raise).grant();
     primary.wait_for_sync(&replica);
     let here = cmd!(c, "LOCK.INFO", "k\0").lock_info();
     let there = cmd!(replica.connection(), "LOCK.INFO", "k\0").lock_info();
@@ -78,9 +69,9 @@ fn a_lock_with_all_its_fields_reaches_the_replica() {
 #[track_caller]
 fn written_by(primary: &Server, calls: impl FnOnce(&mut Connection)) -> i64 {
     let mut c = primary.connection();
-    let before = number(primary, "replication", "master_repl_offset");
+    let before = primary.number("replication", "master_repl_offset");
     calls(&mut c);
-    number(primary, "replication", "master_repl_offset") - before
+    primary.number("replication", "master_repl_offset") - before
 }
 
 #[test]
@@ -123,25 +114,17 @@ fn what_changes_nothing_replicates_nothing() {
         "COPY k copied".to_owned(),
     ];
     for line in &unchanging {
-        let words = words(line);
-        let alone = written_by(&primary, |c| {
-            let _ = cmd!(*c, &words[0], &words[1..]);
-        });
+        let alone = written_by(&primary, |c| drop(run(c, line)));
         assert_eq!(alone, 0, "{line}");
         let in_script = written_by(&primary, |c| {
             let script = "return redis.pcall(unpack(ARGV))";
-            let _ = cmd!(*c, "EVAL", script, 0, words);
+            let _ = cmd!(*c, "EVAL", script, 0, words(line));
         });
         assert_eq!(in_script, 0, "{line} in a script");
     }
-    let in_transaction = written_by(&primary, |c| {
-        cmd!(*c, "MULTI").okay();
-        for line in unchanging.iter().filter(|line| *line != "LOCK._APPLY k") {
-            let words = words(line);
-            cmd!(*c, &words[0], &words[1..]).value();
-        }
-        cmd!(*c, "EXEC").items();
-    });
+    let lines = unchanging.iter().filter(|line| *line != "LOCK._APPLY k");
+    let lines: Vec<_> = lines.collect();
+    let in_transaction = written_by(&primary, |c| drop(transaction(c, &lines)));
     assert_eq!(in_transaction, 0, "in a transaction");
     let control = written_by(&primary, |c| {
         cmd!(*c, "LOCK.RELEASE", "k", "o").int();
@@ -154,21 +137,19 @@ fn what_changes_nothing_replicates_nothing() {
 fn wait_tells_whether_a_replica_has_a_grant_also_one_that_was_waited_for() {
     let primary = primary().start();
     let replica = primary.replica();
-    let (mut holder, mut waiter) = (primary.connection(), primary.connection());
+    let mut holder = primary.connection();
     cmd!(holder, "LOCK.ACQUIRE", "k", "holder").grant();
-    post!(waiter, "LOCK.ACQUIRE", "k", "waiter", "BLOCK", 0);
-    let mut c = primary.connection();
-    eventually(|| waiters(&mut c, "k").len() == 1, "a waiter");
+    let mut waiter = wait(&primary, "k waiter BLOCK 0");
     primary.wait_for_sync(&replica);
 
     replica.signal("STOP");
     cmd!(holder, "LOCK.RELEASE", "k", "holder").int();
     waiter.receive().grant();
-    assert_eq!(cmd!(waiter, "WAIT", 1, 100).int(), 0, "handed over");
+    assert_eq!(cmd!(*waiter, "WAIT", 1, 100).int(), 0, "handed over");
     cmd!(holder, "LOCK.ACQUIRE", "other", "holder").grant();
     assert_eq!(cmd!(holder, "WAIT", 1, 100).int(), 0, "granted at once");
     replica.signal("CONT");
-    for connection in [&mut waiter, &mut holder] {
+    for connection in [&mut *waiter, &mut holder] {
         assert_eq!(cmd!(*connection, "WAIT", 1, 10_000).int(), 1);
     }
 }
@@ -236,13 +217,11 @@ fn a_release_frees_whatever_a_diverged_replica_holds() {
     cmd!(there, "RESTORE", "another", 0, of_another, "REPLACE").okay();
     cmd!(there, "SET", "text", "its own").okay();
     assert_eq!(cmd!(there, "DEL", "gone").int(), 1);
-    for (key, owner) in [
-        ("k", "other"),
-        ("text", "o"),
-        ("gone", "o"),
-        ("another", "o"),
-    ] {
-        assert_eq!(cmd!(c, "LOCK.RELEASE", key, owner, "HOLDS", 0).int(), 0);
+    for call in ["k other", "text o", "gone o", "another o"] {
+        assert_eq!(
+            run(&mut c, &format!("LOCK.RELEASE {call} HOLDS 0")).int(),
+            0
+        );
     }
     assert_in_step(&primary, &replica, "all free");
     assert_eq!(cmd!(there, "DBSIZE").int(), 0);

@@ -5,7 +5,7 @@ use crate::*;
 use redis::Connection;
 use std::fs;
 use std::path::{Path, PathBuf};
-use testbed::{Talk, module, post};
+use testbed::{Talk, Waiter, module, wait_on};
 
 /// Puts the new version's file into this server's folder; its path.
 fn new_version(server: &Server) -> PathBuf {
@@ -34,27 +34,14 @@ fn connection(server: &Server) -> Connection {
 
 /// Calls of these owners that wait for `k`, in this order.
 #[track_caller]
-fn wait_for_k<const N: usize>(server: &Server, owners: [&str; N]) -> [Connection; N] {
+fn wait_for_k<const N: usize>(server: &Server, owners: [&str; N]) -> [Waiter; N] {
     owners.map(|owner| {
-        let mut c = connection(server);
-        let before = waiters(server);
-        post!(c, "LOCK.ACQUIRE", "k", owner, "EX", 600, "BLOCK", 0);
-        eventually(|| waiters(server) > before, "the call to wait");
-        c
+        wait_on(
+            server,
+            connection(server),
+            &format!("k {owner} EX 600 BLOCK 0"),
+        )
     })
-}
-
-fn waiters(server: &Server) -> usize {
-    let waiters = cmd!(connection(server), "LOCK.WAITERS", "k").items();
-    waiters.len()
-}
-
-#[track_caller]
-fn wait_for_role(server: &Server, role: &str) {
-    eventually(
-        || server.info_field("replication", "role") == role,
-        "the change of roles",
-    );
 }
 
 #[test]
@@ -87,8 +74,8 @@ fn replicas_first_then_the_primary_with_owners_and_waiters_on_it() {
     cmd!(c, "FAILOVER", "TO", "127.0.0.1", other.port()).okay();
     third.receive().refused("UNBLOCKED");
     fourth.receive().refused("UNBLOCKED");
-    wait_for_role(&other, "master");
-    wait_for_role(&old_primary, "slave");
+    other.wait_for_role("master");
+    old_primary.wait_for_role("slave");
     let [mut third, mut fourth] = wait_for_k(&other, ["c", "d"]);
     let mut there = connection(&other);
     let renewed = cmd!(there, "LOCK.RENEW", "k", "b", "TOKEN", granted.token).grant();

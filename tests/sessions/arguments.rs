@@ -1,8 +1,7 @@
 //! The words of `LOCK.SESSION`, and of `SESSION id` in other commands.
 
-use crate::support::{Session, count, run};
 use redis::Value;
-use testbed::{Expect, Server, cmd, started};
+use testbed::{Expect, Server, Session, cmd, run, started};
 
 #[test]
 fn an_id_is_a_random_integer() {
@@ -16,7 +15,7 @@ fn an_id_is_a_random_integer() {
     sorted.dedup();
     assert_eq!(sorted.len(), 20);
     assert_ne!(ids, sorted, "at random");
-    assert_eq!(count(&server, "sessions"), 20);
+    assert_eq!(server.count("sessions"), 20);
 }
 
 #[test]
@@ -61,9 +60,7 @@ fn a_lock_with_a_very_long_name_is_in_no_session() {
     let server = Server::start();
     let mut session = Session::open(&server);
     let (longest, longer) = ("k".repeat(8192), "k".repeat(8193));
-    session
-        .run(&format!("LOCK.ACQUIRE {longest} a SESSION ID"))
-        .grant();
+    session.acquire(&format!("{longest} a"));
     run(&mut session, &format!("LOCK.ACQUIRE {longer} a")).grant();
     for words in [
         "LOCK.ACQUIRE KEY a SESSION ID",
@@ -88,7 +85,7 @@ fn as_many_sessions_are_open_as_the_setting_allows() {
     run(&mut c, "LOCK.SESSION OPEN").int();
     run(&mut c, "CONFIG SET lock.max-sessions 0").okay();
     run(&mut c, "LOCK.SESSION OPEN").refused("MAXSESSIONS");
-    assert_eq!(count(&server, "sessions"), 2);
+    assert_eq!(server.count("sessions"), 2);
     run(&mut c, "CONFIG SET lock.max-sessions -1").refused("ERR");
     run(&mut c, "CONFIG SET lock.max-sessions 1000001").refused("ERR");
 }

@@ -1,20 +1,19 @@
 //! `BLOCK` with `SESSION`: the call waits on its own connection, and its grant belongs to the session.
 
-use crate::support::{Session, await_renewals, count, run, sessions_of, while_stopped};
 use redis::Connection;
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
-use testbed::{Expect, Server, Talk, cmd, eventually, line, started, waiters};
+use testbed::{
+    Expect, Server, Session, Talk, Waiter, await_renewals, cmd, eventually, line, run, sessions_of,
+    started, wait, waiters,
+};
 
 /// `k` is held by `b`, and a call of a session waits for it.
-fn waits(words: &str) -> (Server, Connection, Session, Connection) {
+fn waits(words: &str) -> (Server, Connection, Session, Waiter) {
     let (server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
     let session = Session::open(&server);
-    let mut waiting = server.connection();
-    let words = session.line(&format!("LOCK.ACQUIRE k a {words} SESSION ID"));
-    waiting.post(&line(&words));
-    eventually(|| waiters(&mut c, "k") == ["a"], "it to wait");
+    let waiting = wait(&server, &session.line(&format!("k a {words} SESSION ID")));
     (server, c, session, waiting)
 }
 
@@ -48,9 +47,7 @@ fn one_that_need_not_wait_is_in_the_session_at_once() {
 #[test]
 fn when_the_session_ends_the_call_is_told() {
     let (server, mut c, session, mut waiting) = waits("BLOCK 0");
-    let mut behind = server.connection();
-    behind.post(&line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
-    eventually(|| waiters(&mut c, "k") == ["a", "c"], "it to wait");
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
     run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
     waiting.receive().refused("NOSESSION");
     assert_eq!(waiters(&mut c, "k"), ["c"]);
@@ -85,7 +82,7 @@ fn on_the_connection_that_polls_it_is_an_error() {
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
     // Of another connection it does not wait there.
     cmd!(c, "EVAL", script, 1, "k").grant();
-    session.wait_in_poll(&server, 60_000);
+    session.stay(&server);
     cmd!(c, "EVAL", script, 1, "k").grant();
     // A connection that waits for something else is not the caller either.
     let mut other = Session::open(&server);
@@ -107,10 +104,8 @@ fn on_the_connection_that_polls_it_is_an_error() {
 fn a_grant_that_is_given_back_is_no_event() {
     for _ in 0..5 {
         let (server, mut c, mut session, waiting) = waits("PX 600000 BLOCK 0");
-        let mut next = server.connection();
-        next.post(&line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
-        eventually(|| waiters(&mut c, "k") == ["a", "c"], "it to wait");
-        while_stopped(&server, || {
+        let mut next = wait(&server, "k c PX 600000 BLOCK 0");
+        server.while_stopped(|| {
             c.post(&line("LOCK.RELEASE k b"));
             drop(waiting);
         });
@@ -118,7 +113,7 @@ fn a_grant_that_is_given_back_is_no_event() {
         assert_eq!(next.receive().grant().owner, b"c");
         let polled = session.poll();
         assert_eq!((polled.grants, polled.events), (0, vec![]));
-        assert_eq!(count(&server, "session_losses"), 0);
+        assert_eq!(server.count("session_losses"), 0);
     }
 }
 
@@ -127,9 +122,7 @@ fn a_grant_that_is_given_back_is_no_event() {
 fn its_lease_is_judged_when_its_turn_comes() {
     let (server, mut c, mut session, mut waiting) = waits("BLOCK 0");
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
-    let mut next = server.connection();
-    next.post(&line("LOCK.ACQUIRE k next PX 600000 BLOCK 0"));
-    eventually(|| waiters(&mut c, "k").len() == 2, "it to wait");
+    let mut next = wait(&server, "k next PX 600000 BLOCK 0");
     run(&mut c, "LOCK.RELEASE k b").int();
     waiting.receive().refused("ERR");
     next.receive().grant();
@@ -151,10 +144,8 @@ fn a_grant_that_was_never_sent_is_given_back_though_it_was_renewed() {
         let commands = format!("GET much\r\n{}\r\n", session.line(&call));
         slow.write_all(commands.as_bytes()).expect("sent");
         eventually(|| waiters(&mut c, "k") == ["b"], "it to wait");
-        session.wait_in_poll(&server, 60_000);
-        let mut next = server.connection();
-        next.post(&line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
-        eventually(|| waiters(&mut c, "k") == ["b", "c"], "the next");
+        session.stay(&server);
+        let mut next = wait(&server, "k c PX 600000 BLOCK 0");
         run(&mut c, "LOCK.RELEASE k a").int();
         assert_eq!(sessions_of(&mut c, "k"), [session.id]);
         await_renewals(&server, 2);

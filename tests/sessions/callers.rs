@@ -1,8 +1,10 @@
 //! Who may open, poll and name a session: users, databases, scripts, transactions, protocols.
 
-use crate::support::{Session, await_renewals, count, polled, run, sessions_of};
 use redis::Value;
-use testbed::{Expect, Kind, Server, Talk, cmd, line, started};
+use testbed::{
+    Expect, Kind, Server, Session, Talk, await_renewals, cmd, line, polled, run, sessions_of,
+    started, transaction,
+};
 
 #[test]
 fn another_user_does_not_know_the_session() {
@@ -10,7 +12,7 @@ fn another_user_does_not_know_the_session() {
     run(&mut c, "ACL SETUSER bob on >secret ~* +@all").okay();
     let mut session = Session::open(&server);
     let mut bob = server.connection_as("bob", "secret");
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    session.acquire("k a");
     for words in [
         "LOCK.SESSION POLL ID",
         "LOCK.SESSION CLOSE ID",
@@ -19,15 +21,10 @@ fn another_user_does_not_know_the_session() {
     ] {
         let words = session.line(words);
         run(&mut bob, &words).refused("NOSESSION");
-        cmd!(bob, "EVAL", "return redis.call(unpack(ARGV))", 0).refused("ERR");
-        let script = words.split(' ').fold(
-            redis::cmd("EVAL")
-                .arg("return redis.call(unpack(ARGV))")
-                .arg(0)
-                .clone(),
-            |mut script, word| script.arg(word).clone(),
-        );
-        let text = bob.send(&script).reply().expect_err("an error");
+        let script = "return redis.call(unpack(ARGV))";
+        cmd!(bob, "EVAL", script, 0).refused("ERR");
+        let reply = cmd!(bob, "EVAL", script, 0, testbed::words(&words));
+        let text = reply.expect_err("an error");
         assert!(
             text.text().contains("NOSESSION") || words.contains("POLL"),
             "{words}: {text}"
@@ -57,7 +54,7 @@ fn from_another_database_the_session_is_not_known() {
         run(&mut c, &session.line(words)).refused("NOSESSION");
     }
     let mut third = Session::open_on(c, "");
-    third.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    third.acquire("k a");
     assert_eq!(third.number(&mut server.connection(), "db"), 3);
     assert_eq!(third.poll().grants, 1);
     assert_eq!(session.poll().grants, 0);
@@ -86,24 +83,16 @@ fn scripts_and_functions_have_no_connection() {
         cmd!(c, "FUNCTION", "LOAD", "REPLACE", library).text();
         cmd!(c, "FCALL", "s", 0).refused("ERR");
     }
-    assert_eq!(count(&server, "sessions"), 1);
+    assert_eq!(server.count("sessions"), 1);
     // All else works there.
-    let script = format!(
-        "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'SESSION', '{}')",
-        session.id
-    );
-    cmd!(c, "EVAL", script, 1, "k").grant();
-    assert_eq!(sessions_of(&mut c, "k"), [session.id]);
-    let script = format!(
-        "return redis.call('LOCK.SESSION', 'GRANTS', '{}')",
-        session.id
-    );
-    assert_eq!(cmd!(c, "EVAL", script, 0).items().len(), 1);
-    let script = format!(
-        "return redis.call('LOCK.SESSION', 'CLOSE', '{}')",
-        session.id
-    );
-    assert_eq!(cmd!(c, "EVAL", script, 0).int(), 1);
+    let mut call = |words: &str| {
+        let words = testbed::words(&session.line(words));
+        cmd!(c, "EVAL", "return redis.call(unpack(ARGV))", 0, words)
+    };
+    call("LOCK.ACQUIRE k a SESSION ID").grant();
+    assert_eq!(call("LOCK.SESSION GRANTS ID").items().len(), 1);
+    assert_eq!(sessions_of(&mut server.connection(), "k"), [session.id]);
+    assert_eq!(call("LOCK.SESSION CLOSE ID").int(), 1);
     session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
 }
@@ -112,8 +101,7 @@ fn scripts_and_functions_have_no_connection() {
 fn in_a_transaction_all_of_it_works_and_nothing_waits() {
     let server = Server::start();
     let mut session = Session::open(&server);
-    run(&mut session, "MULTI").okay();
-    for words in [
+    let lines = [
         "LOCK.ACQUIRE k a SESSION ID",
         "DEL k",
         "LOCK.SESSION POLL ID BLOCK 0",
@@ -122,10 +110,9 @@ fn in_a_transaction_all_of_it_works_and_nothing_waits() {
         "LOCK.SESSION GRANTS ID",
         "LOCK.SESSION CLOSE ID",
         "LOCK.SESSION POLL ID BLOCK 0",
-    ] {
-        assert_eq!(session.run(words).text(), "QUEUED");
-    }
-    let mut replies = run(&mut session, "EXEC").items().into_iter();
+    ]
+    .map(|words| session.line(words));
+    let mut replies = transaction(&mut session, &lines).into_iter();
     let mut next = || replies.next().expect("a reply");
     let token = next().grant().token;
     next().int();
@@ -142,7 +129,7 @@ fn in_a_transaction_all_of_it_works_and_nothing_waits() {
 fn the_reply_is_a_map_in_resp3() {
     let server = Server::start();
     let mut session = Session::open_on(server.connection_resp3(), "NAME three");
-    session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
+    session.acquire("k a PX 60000");
     for words in ["LOCK.SESSION POLL ID", "LOCK.SESSION POLL ID BLOCK 1"] {
         match session.run(words).value() {
             Value::Map(pairs) => assert_eq!(pairs.len(), 3),
@@ -162,17 +149,13 @@ fn the_reply_is_a_map_in_resp3() {
 fn a_subscriber_polls_where_the_server_lets_it_wait() {
     let server = Server::start();
     let mut session = Session::open_on(server.connection_resp3(), "");
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    session.acquire("k a");
     run(&mut session, "DEL k").int();
     assert_eq!(session.poll().events.len(), 1);
-    let words = line("SUBSCRIBE news");
-    session.connection.post(&words);
-    let _ = session.connection.recv_response().expect("a message");
-    let (words, mut c) = (
-        session.line("LOCK.SESSION POLL ID BLOCK 1"),
-        server.connection(),
-    );
-    match run(&mut session, &words) {
+    session.post(&line("SUBSCRIBE news"));
+    session.receive().value();
+    let mut c = server.connection();
+    match session.run("LOCK.SESSION POLL ID BLOCK 1") {
         Ok(reply) => assert_eq!(polled(Ok(reply)).events.len(), 0),
         Err(refusal) => {
             assert_eq!(Server::version().kind, Kind::Valkey);
@@ -192,7 +175,7 @@ fn rights_are_those_of_each_subcommand() {
         "ACL SETUSER few on >secret ~k* +lock.session|open +lock.session|poll +lock.acquire";
     run(&mut c, rules).okay();
     let mut session = Session::open_on(server.connection_as("few", "secret"), "");
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    session.acquire("k a");
     session
         .run("LOCK.ACQUIRE other a SESSION ID")
         .refused("NOPERM");
@@ -206,8 +189,7 @@ fn rights_are_those_of_each_subcommand() {
     ] {
         session.run(words).refused("NOPERM");
     }
-    let version = Server::version();
-    if version.is_redis_from(7, 4) || version.is_valkey_from(8, 0) {
+    if Server::version().has_module_categories() {
         run(&mut c, "ACL SETUSER most on >secret ~* +@lock -@admin").okay();
         let mut most = Session::open_on(server.connection_as("most", "secret"), "");
         most.run("LOCK.SESSION GRANTS ID").items();
@@ -223,9 +205,7 @@ fn grants_are_those_of_the_keys_that_the_caller_may_read() {
     let server = Server::start();
     let mut session = Session::open(&server);
     for key in ["mine:1", "mine:2", "theirs:1"] {
-        session
-            .run(&format!("LOCK.ACQUIRE {key} a SESSION ID"))
-            .grant();
+        session.acquire(&format!("{key} a"));
     }
     run(&mut session, "ACL SETUSER few on >secret ~mine:* +@all").okay();
     let mut few = server.connection_as("few", "secret");
@@ -238,11 +218,8 @@ fn grants_are_those_of_the_keys_that_the_caller_may_read() {
     };
     assert_eq!(keys(run(&mut few, &words).items()), ["mine:1", "mine:2"]);
     assert_eq!(keys(run(&mut session, &words).items()).len(), 3);
-    let script = format!(
-        "return redis.call('LOCK.SESSION', 'GRANTS', '{}')",
-        session.id
-    );
-    assert_eq!(cmd!(few, "EVAL", script, 0).items().len(), 2);
+    let script = "return redis.call('LOCK.SESSION', 'GRANTS', ARGV[1])";
+    assert_eq!(cmd!(few, "EVAL", script, 0, session.id).items().len(), 2);
 }
 
 /// Valkey from 9.1 can limit a user to some databases.
@@ -257,7 +234,7 @@ fn a_user_of_some_databases_has_sessions_there() {
     let mut second = server.connection_as("ann", "secret");
     run(&mut second, "SELECT 2").okay();
     let mut session = Session::open_on(second, "");
-    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+    session.acquire("k a PX 1000");
     let mut few = server.connection_as("few", "secret");
     let words = session.line("LOCK.SESSION GRANTS ID");
     assert_eq!(run(&mut few, &words).items(), Vec::<Value>::new());

@@ -1,8 +1,7 @@
 //! Steps of the wall clock. By libfaketime, where it is.
 
-use crate::support::{Session, await_renewals, count, run};
 use testbed::clock::SteppedClock;
-use testbed::{Expect, Server};
+use testbed::{Expect, Server, Session, await_renewals, run};
 
 const AN_HOUR: i64 = 3600;
 
@@ -19,9 +18,7 @@ fn a_step_forward_ends_leases_and_the_next_reply_tells() {
     let mut c = clock.server.connection();
     let mut session = Session::open(&clock.server);
     for hours in 1..=20 {
-        session
-            .run(&format!("LOCK.ACQUIRE k a{hours} PX 1000 SESSION ID"))
-            .grant();
+        session.acquire(&format!("k a{hours} PX 1000"));
         clock.step(AN_HOUR * hours);
         // Nothing is sure of a lease that has ended, whether the reply tells of it already or not.
         let mut polled = session.poll();
@@ -41,10 +38,7 @@ fn a_step_back_ends_nothing() {
     let Some(clock) = stepped() else { return };
     let mut c = clock.server.connection();
     let mut session = Session::open(&clock.server);
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("k a PX 1000").token;
     clock.step(-AN_HOUR);
     await_renewals(&clock.server, 2);
     assert_eq!(session.poll().grants, 1);
@@ -57,12 +51,10 @@ fn a_step_back_ends_nothing() {
 fn a_step_is_no_silence() {
     let Some(clock) = stepped() else { return };
     let mut session = Session::open_on(clock.server.connection(), "TIMEOUT 60000");
-    session
-        .run("LOCK.ACQUIRE k a PX 600000000 SESSION ID")
-        .grant();
+    session.acquire("k a PX 600000000");
     for seconds in [AN_HOUR, 0, -AN_HOUR, 0, 2 * AN_HOUR, -2 * AN_HOUR] {
         clock.step(seconds);
         assert_eq!(session.poll().grants, 1);
     }
-    assert_eq!(count(&clock.server, "sessions_silent"), 0);
+    assert_eq!(clock.server.count("sessions_silent"), 0);
 }

@@ -1,22 +1,19 @@
 //! CLOSE and KILL.
 
-use crate::support::{Session, at_once, count, run, timed};
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, eventually, line, waiters};
+use testbed::{Expect, Server, Session, Talk, at_once, eventually, run, wait, within};
 
 #[test]
 fn all_grants_are_released_with_all_holds() {
     for subcommand in ["CLOSE", "KILL"] {
         let (server, mut c, mut session) = Session::opened();
-        session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+        session.acquire("k a");
         session.run("LOCK.ACQUIRE k a").grant();
-        session.run("LOCK.ACQUIRE s a SHARED SESSION ID").grant();
-        session.run("LOCK.ACQUIRE p a SESSION ID").grant();
+        session.acquire("s a SHARED");
+        session.acquire("p a");
         run(&mut c, "PERSIST p").int();
         run(&mut c, "LOCK.ACQUIRE s b SHARED").grant();
-        let mut next = server.connection();
-        next.post(&line("LOCK.ACQUIRE k next BLOCK 0"));
-        eventually(|| waiters(&mut c, "k") == ["next"], "it to wait");
+        let mut next = wait(&server, "k next BLOCK 0");
         let words = session.line(&format!("LOCK.SESSION {subcommand} ID"));
         assert_eq!(run(&mut c, &words).int(), 3);
         assert_eq!(next.receive().grant().owner, b"next");
@@ -30,7 +27,7 @@ fn all_grants_are_released_with_all_holds() {
             "session_losses",
             "sessions_silent",
         ] {
-            assert_eq!(count(&server, field), 0, "{field}");
+            assert_eq!(server.count(field), 0, "{field}");
         }
     }
 }
@@ -38,7 +35,7 @@ fn all_grants_are_released_with_all_holds() {
 #[test]
 fn a_waiting_poll_is_answered() {
     let (server, mut c, mut session) = Session::opened();
-    session.wait_in_poll(&server, 60_000);
+    session.stay(&server);
     run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
     session.connection.receive().refused("NOSESSION");
     assert_eq!(run(&mut session, "PING").text(), "PONG");
@@ -51,22 +48,10 @@ fn each_close_releases_its_own_grants_before_its_reply() {
     let many = Session::open(&server);
     let one = Session::open(&server);
     let mut c = server.connection();
-    let acquires = (0..5000).map(|n| many.line(&format!("LOCK.ACQUIRE k{n} a SESSION ID")));
-    let acquires: Vec<_> = acquires.collect();
-    let acquires: Vec<_> = acquires.iter().map(String::as_str).collect();
-    for reply in at_once(&mut c, &acquires) {
-        reply.grant();
-    }
-    run(&mut c, &one.line("LOCK.ACQUIRE one a SESSION ID")).grant();
-    let replies = at_once(
-        &mut c,
-        &[
-            &many.line("LOCK.SESSION CLOSE ID"),
-            &one.line("LOCK.SESSION CLOSE ID"),
-            "EXISTS one",
-            "DBSIZE",
-        ],
-    );
+    many.acquire_all(&mut c, (0..5000).map(|n| format!("k{n} a")));
+    one.acquire_all(&mut c, ["one a".to_owned()]);
+    let [first, second] = [&many, &one].map(|session| session.line("LOCK.SESSION CLOSE ID"));
+    let replies = at_once(&mut c, &[&first, &second, "EXISTS one", "DBSIZE"]);
     let replies: Vec<_> = replies.into_iter().map(Expect::int).collect();
     assert_eq!(replies[..3], [5000, 1, 0]);
     assert!(replies[3] > 0, "{} are left", replies[3]);
@@ -77,13 +62,7 @@ fn each_close_releases_its_own_grants_before_its_reply() {
 fn many_are_released_in_slices() {
     const GRANTS: i64 = 20_000;
     let (_server, mut c, session) = Session::opened();
-    let lines: Vec<_> = (0..GRANTS)
-        .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
-        .collect();
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    for part in lines.chunks(1000) {
-        at_once(&mut c, part);
-    }
+    session.acquire_all(&mut c, (0..GRANTS).map(|n| format!("k{n} a PX 600000")));
     let close = session.line("LOCK.SESSION CLOSE ID");
     let middle = GRANTS / 2;
     let commands = [
@@ -93,7 +72,6 @@ fn many_are_released_in_slices() {
         format!("LOCK.INFO k{}", middle + 1),
         format!("LOCK.RELEASE k{} a", middle + 2),
     ];
-    let commands: Vec<_> = commands.iter().map(String::as_str).collect();
     let mut replies = at_once(&mut c, &commands).into_iter();
     let mut next = || replies.next().expect("a reply");
     assert_eq!(next().int(), GRANTS);
@@ -102,20 +80,14 @@ fn many_are_released_in_slices() {
     assert_eq!(next().grant().owner, b"b");
     next().nil();
     next().refused("NOTHELD");
-    let ((), longest) = timed(|| {
-        eventually(|| run(&mut c, "DBSIZE").int() == 1, "the releases");
-    });
-    assert!(longest < Duration::from_secs(20), "{longest:?}");
+    let limit = Duration::from_secs(20);
+    within(limit, || run(&mut c, "DBSIZE").int() == 1, "the releases");
 }
 
 #[test]
 fn a_pause_delays_the_rest() {
     let (_server, mut c, session) = Session::opened();
-    let lines: Vec<_> = (0..5000)
-        .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
-        .collect();
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    at_once(&mut c, &lines);
+    session.acquire_all(&mut c, (0..5000).map(|n| format!("k{n} a PX 600000")));
     let close = session.line("LOCK.SESSION CLOSE ID");
     at_once(&mut c, &[&close, "CLIENT PAUSE 60000 WRITE"]);
     let left = run(&mut c, "DBSIZE").int();
@@ -133,13 +105,8 @@ fn replicas_and_the_aof_follow() {
     let replica = server.replica();
     let mut session = Session::open(&server);
     let mut c = server.connection();
-    for n in 0..300 {
-        let words = format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID");
-        session.run(&words).grant();
-    }
-    let mut next = server.connection();
-    next.post(&line("LOCK.ACQUIRE k7 next PX 600000 BLOCK 0"));
-    eventually(|| waiters(&mut c, "k7") == ["next"], "it to wait");
+    session.acquire_all(&mut c, (0..300).map(|n| format!("k{n} a PX 600000")));
+    let mut next = wait(&server, "k7 next PX 600000 BLOCK 0");
     session.run("LOCK.SESSION CLOSE ID").int();
     next.receive().grant();
     eventually(|| run(&mut c, "DBSIZE").int() == 1, "the releases");

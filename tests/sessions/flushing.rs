@@ -1,7 +1,6 @@
 //! FLUSHALL and SWAPDB with thousands of grants.
 
-use crate::support::{Session, at_once, count, polled};
-use testbed::{Expect, eventually, started};
+use testbed::{Expect, Session, at_once, eventually, polled, started};
 
 /// Thousands are reported in slices, each before its lock is granted to anybody else. Until then nothing is sure.
 #[test]
@@ -11,13 +10,8 @@ fn a_flush_of_many_is_told_in_slices() {
         let (server, mut c) = started();
         let many = Session::open(&server);
         let mut one = Session::open(&server);
-        let acquires = (0..GRANTS).map(|n| many.line(&format!("LOCK.ACQUIRE k{n} a SESSION ID")));
-        let acquires: Vec<_> = acquires.collect();
-        let acquires: Vec<_> = acquires.iter().map(String::as_str).collect();
-        for reply in at_once(&mut c, &acquires) {
-            reply.grant();
-        }
-        let token = one.run("LOCK.ACQUIRE one a SESSION ID").grant().token;
+        many.acquire_all(&mut c, (0..GRANTS).map(|n| format!("k{n} a")));
+        let token = one.acquire("one a").token;
         let poll = one.line("LOCK.SESSION POLL ID");
         let words = [
             flush,
@@ -35,19 +29,15 @@ fn a_flush_of_many_is_told_in_slices() {
         assert_eq!(polled.events, [format!("1 lost one a {token} {reason}")]);
         assert_eq!((polled.sure_ms, polled.grants), (0, 0), "{flush}");
         let info = replies.next().expect("INFO").text();
-        let losses = info.split("lock_session_losses:").nth(1).expect("a field");
-        let losses: i64 = losses
-            .split('\r')
-            .next()
-            .expect("a line")
-            .parse()
-            .expect("a number");
+        let mut lines = info.lines();
+        let losses = lines.find_map(|line| line.strip_prefix("lock_session_losses:"));
+        let losses: i64 = losses.expect("a field").parse().expect("a number");
         assert!(losses < GRANTS, "all at once");
         eventually(
-            || count(&server, "session_losses") == GRANTS + 1,
+            || server.count("session_losses") == GRANTS + 1,
             "all to be reported",
         );
-        assert_eq!(count(&server, "session_grants"), 0);
+        assert_eq!(server.count("session_grants"), 0);
         assert_eq!(one.poll().sure_ms, -1);
     }
 }

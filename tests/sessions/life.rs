@@ -1,20 +1,19 @@
 //! How long a session lives.
 
-use crate::support::{Session, at_once, count, run, while_stopped};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, cmd, eventually, started};
+use testbed::{Expect, Server, Session, at_once, cmd, eventually, run, started};
 
 /// Waits for the end of a session that is silent from now on, and demands that it comes in time.
 #[track_caller]
 fn ends_after(server: &Server, since: Instant, timeout_ms: u64) {
-    eventually(|| count(server, "sessions") == 0, "the end of the session");
+    eventually(|| server.count("sessions") == 0, "the end of the session");
     let lived = since.elapsed();
     let timeout = Duration::from_millis(timeout_ms);
     assert!(lived >= timeout, "too early: {lived:?}");
     // Two seconds, and what a busy machine takes.
     assert!(lived < timeout + Duration::from_secs(4), "{lived:?}");
-    assert_eq!(count(server, "sessions_silent"), 1);
+    assert_eq!(server.count("sessions_silent"), 1);
 }
 
 #[test]
@@ -41,7 +40,7 @@ fn a_stall_of_the_server_is_no_silence() {
     let began = Instant::now();
     let listed = Session::open_on(server.connection(), "TIMEOUT 60000");
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
-    while_stopped(&server, || sleep(Duration::from_millis(2500)));
+    server.while_stopped(|| sleep(Duration::from_millis(2500)));
     session.poll();
     let since = Instant::now();
     // A POLL that comes at once cannot show that the silence is still counted without the stall.
@@ -77,7 +76,7 @@ fn a_connection_with_another_user_or_database_polls_no_more() {
     ] {
         let mut session = Session::open(&server);
         run(&mut c, "DEL k").reply().ok();
-        session.run("LOCK.ACQUIRE k a PX 1500 SESSION ID").grant();
+        session.acquire("k a PX 1500");
         run(&mut session, change).okay();
         // Its grants are renewed no more: the lease ends.
         eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lease to end");
@@ -99,16 +98,11 @@ fn a_session_that_ended_by_silence_releases_nothing() {
     let server = Server::start();
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
     let mut c = server.connection();
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 60000 SESSION ID")
-        .grant()
-        .token;
-    session
-        .run("LOCK.ACQUIRE persistent a PX 60000 SESSION ID")
-        .grant();
+    let token = session.acquire("k a PX 60000").token;
+    session.acquire("persistent a PX 60000");
     run(&mut c, "PERSIST persistent").int();
-    eventually(|| count(&server, "sessions") == 0, "the end of the session");
-    assert_eq!(count(&server, "session_grants"), 0);
+    eventually(|| server.count("sessions") == 0, "the end of the session");
+    assert_eq!(server.count("session_grants"), 0);
     assert_eq!(run(&mut c, "PTTL persistent").int(), -1);
     let left = run(&mut c, "PTTL k").int();
     assert!((50_000..60_000).contains(&left), "{left}");
@@ -117,30 +111,20 @@ fn a_session_that_ended_by_silence_releases_nothing() {
     let words = format!("LOCK.RENEW k a TOKEN {token} SESSION ID");
     again.run(&words).grant();
     assert_eq!(again.poll().grants, 1);
-    assert_eq!(count(&server, "session_losses"), 0);
-    cmd!(
-        *again,
-        "LOCK.RENEW",
-        "persistent",
-        "a",
-        "SESSION",
-        session.id
-    )
-    .refused("NOSESSION");
+    assert_eq!(server.count("session_losses"), 0);
+    let words = session.line("LOCK.RENEW persistent a SESSION ID");
+    run(&mut again, &words).refused("NOSESSION");
 }
 
 #[test]
 fn sessions_end_with_a_restart() {
     let mut server = Server::builder().config("appendonly", "yes").start();
     let mut session = Session::open(&server);
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("k a PX 600000").token;
     let id = session.id;
     server.restart();
     let mut c = server.connection();
-    assert_eq!(count(&server, "sessions"), 0);
+    assert_eq!(server.count("sessions"), 0);
     run(&mut c, &format!("LOCK.SESSION POLL {id}")).refused("NOSESSION");
     cmd!(c, "LOCK.FENCE", "k", token).okay();
     let mut again = Session::open_on(c, "");
@@ -157,7 +141,7 @@ fn nothing_is_left_of_sessions_that_ended() {
     lines.push("INFO lock");
     let section = at_once(&mut c, &lines).pop().expect("a section").text();
     assert!(section.contains("lock_sessions:300\r\n"), "{section}");
-    eventually(|| count(&server, "sessions") == 0, "their end");
-    assert_eq!(count(&server, "sessions_silent"), 300);
+    eventually(|| server.count("sessions") == 0, "their end");
+    assert_eq!(server.count("sessions_silent"), 300);
     assert_eq!(run(&mut c, "LOCK.SESSION LIST").items().len(), 0);
 }

@@ -1,11 +1,9 @@
 //! What LIST, GRANTS, HOLDERS, WAITERS and `INFO lock` tell.
 
-use crate::support::{Session, at_once, count, run, timed};
 use redis::Value;
-use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::{Expect, cmd, eventually, started};
+use testbed::{Expect, Session, cmd, eventually, run, started, timed, wait};
 
 #[test]
 fn list_has_the_oldest_first() {
@@ -24,22 +22,9 @@ fn list_has_the_oldest_first() {
     run(&mut c, &second.line("LOCK.SESSION CLOSE ID")).int();
     assert_eq!(names(&mut c, "LOCK.SESSION LIST"), ["s0", "s2", "s3"]);
     let fields = sessions[0].listed(&mut c);
-    let wanted: BTreeSet<_> = [
-        "id",
-        "name",
-        "client-id",
-        "user",
-        "db",
-        "timeout-ms",
-        "idle-ms",
-        "age-ms",
-        "grants",
-        "waiting",
-        "events",
-    ]
-    .map(String::from)
-    .into();
-    assert_eq!(fields.keys().cloned().collect::<BTreeSet<_>>(), wanted);
+    let names: Vec<_> = fields.keys().map(String::as_str).collect();
+    let wanted = "age-ms client-id db events grants id idle-ms name timeout-ms user waiting";
+    assert_eq!(names.join(" "), wanted);
     assert_eq!(fields["user"].clone().text(), "default");
     assert_eq!(fields["db"], Value::Int(0));
 }
@@ -47,7 +32,7 @@ fn list_has_the_oldest_first() {
 #[test]
 fn a_session_is_not_idle_while_a_poll_waits() {
     let (server, mut c, mut session) = Session::opened();
-    session.wait_in_poll(&server, 60_000);
+    session.stay(&server);
     sleep(Duration::from_millis(50));
     assert_eq!(session.number(&mut c, "idle-ms"), 0);
 }
@@ -57,14 +42,9 @@ fn grants_has_what_a_session_has() {
     let (_server, mut c, mut session) = Session::opened();
     let words = session.line("LOCK.SESSION GRANTS ID");
     assert_eq!(run(&mut c, &words).items().len(), 0);
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 60000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("k a PX 60000").token;
     session.run("LOCK.ACQUIRE k a").grant();
-    session
-        .run("LOCK.ACQUIRE s a SHARED PX 600000 SESSION ID")
-        .grant();
+    session.acquire("s a SHARED PX 600000");
     run(&mut c, "LOCK.ACQUIRE s b SHARED PX 600000").grant();
     let grants = run(&mut c, &words).items();
     assert_eq!(grants.len(), 2);
@@ -93,15 +73,10 @@ fn grants_looks_at_no_more_than_it_returns() {
     let (server, mut c) = started();
     let mut fastest = |grants: i64| {
         let session = Session::open(&server);
-        let acquires = (0..grants).map(|n| format!("LOCK.ACQUIRE {grants}:{n} a SESSION ID"));
-        let acquires: Vec<_> = acquires.map(|words| session.line(&words)).collect();
-        let acquires: Vec<_> = acquires.iter().map(String::as_str).collect();
-        for reply in at_once(&mut c, &acquires) {
-            reply.grant();
-        }
+        session.acquire_all(&mut c, (0..grants).map(|n| format!("{grants}:{n} a")));
         let words = session.line("LOCK.SESSION GRANTS ID COUNT 1");
         let times = (0..50).map(|_| {
-            let (reply, time) = timed(|| run(&mut c, &words));
+            let (time, reply) = timed(|| run(&mut c, &words));
             assert_eq!(reply.items().len(), 1);
             time
         });
@@ -121,7 +96,7 @@ fn list_looks_at_connections_without_grants_too() {
         assert!(session.client_id(&mut c) > 0);
         run(&mut session, change).okay();
         eventually(|| session.client_id(&mut c) == 0, "it to be detached");
-        assert_eq!(count(&server, "sessions_detached"), 1, "{change}");
+        assert_eq!(server.count("sessions_detached"), 1, "{change}");
         run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
     }
 }
@@ -130,17 +105,17 @@ fn list_looks_at_connections_without_grants_too() {
 fn info_counts() {
     let (server, mut c, mut session) = Session::opened();
     let second = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
-    session.run("LOCK.ACQUIRE j a SESSION ID").grant();
-    assert_eq!(count(&server, "sessions"), 2);
-    assert_eq!(count(&server, "sessions_detached"), 0);
-    assert_eq!(count(&server, "session_grants"), 2);
+    session.acquire("k a PX 1000");
+    session.acquire("j a");
+    assert_eq!(server.count("sessions"), 2);
+    assert_eq!(server.count("sessions_detached"), 0);
+    assert_eq!(server.count("session_grants"), 2);
     drop(second);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    eventually(|| server.count("sessions_detached") == 1, "the close");
     run(&mut c, "DEL j").int();
-    assert_eq!(count(&server, "session_losses"), 1);
-    assert_eq!(count(&server, "session_grants"), 1);
-    eventually(|| count(&server, "session_renewals") > 0, "a renewal");
+    assert_eq!(server.count("session_losses"), 1);
+    assert_eq!(server.count("session_grants"), 1);
+    eventually(|| server.count("session_renewals") > 0, "a renewal");
 }
 
 #[test]
@@ -149,9 +124,7 @@ fn holders_and_waiters_have_a_session_field() {
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     let fields = run(&mut c, "LOCK.HOLDERS k").items().remove(0).fields();
     assert_eq!(fields["session"], Value::Int(0));
-    let mut waiting = server.connection();
-    testbed::post!(waiting, "LOCK.ACQUIRE", "k", "b", "BLOCK", 0);
-    eventually(|| testbed::waiters(&mut c, "k") == ["b"], "it to wait");
+    let _waiting = wait(&server, "k b BLOCK 0");
     let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
     assert_eq!(fields["session"], Value::Int(0));
     assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "a").int(), 0);

@@ -1,11 +1,10 @@
 //! A grant that ends otherwise than by its program: the event, its reason, and its order.
 
-use crate::support::{Session, at_once, await_renewals, count, polled, run, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Talk, eventually, line, started, waiters};
+use testbed::{Expect, Session, Talk, at_once, await_renewals, line, polled, run, started, wait};
 
 /// How another connection takes `k` away, beside a lock `other` and a value `v`, and the reason.
 const WAYS: [(&str, &str); 22] = [
@@ -59,11 +58,8 @@ fn each_way_has_its_reason() {
     let (server, mut c, mut session) = Session::opened();
     for (number, (way, reason)) in (1..).zip(WAYS) {
         prepare(&mut c);
-        let token = session
-            .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
-            .grant()
-            .token;
-        session.wait_in_poll(&server, 60_000);
+        let token = session.acquire("k a PX 600000").token;
+        session.stay(&server);
         let _ = run(&mut c, way).reply();
         let polled = session.polled();
         let lost = format!("{number} lost k a {token} {reason}");
@@ -71,14 +67,14 @@ fn each_way_has_its_reason() {
         assert_eq!((polled.sure_ms, polled.grants), (-1, 0), "{way}");
     }
     let ways = i64::try_from(WAYS.len()).expect("few");
-    assert_eq!(count(&server, "session_losses"), ways);
+    assert_eq!(server.count("session_losses"), ways);
 }
 
 #[test]
 fn what_takes_nothing_away_is_no_event() {
     let (_server, mut c, mut session) = Session::opened();
     prepare(&mut c);
-    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
+    session.acquire("k a PX 600000");
     for way in OTHERS {
         let _ = run(&mut c, way).reply();
         let polled = session.poll();
@@ -96,16 +92,13 @@ fn a_lease_that_ends_is_told_within_ten_milliseconds() {
     let mut late = Vec::new();
     for _ in 0..9 {
         let mut session = Session::open(&server);
-        session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+        session.acquire("k a PX 1000");
         run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
         let end = run(&mut c, "PEXPIRETIME k").int();
-        let mut polled = session.poll_for(60_000);
-        while polled.events.is_empty() {
-            polled = session.poll_for(60_000);
-        }
+        let events = session.events(1);
         late.push(unix_ms() - end);
-        assert_eq!(polled.events.len(), 1, "{polled:?}");
-        assert!(polled.events[0].ends_with("expired"), "{polled:?}");
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].ends_with("expired"), "{events:?}");
         run(&mut c, "CLIENT UNPAUSE").okay();
         run(&mut c, "LOCK.RELEASE k a").reply().ok();
     }
@@ -121,13 +114,8 @@ fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
     for way in ["renewal", "close", "end of a lease"] {
         let (server, mut c, mut session) = Session::opened();
         let mut other = Session::open(&server);
-        let token = session
-            .run("LOCK.ACQUIRE k a SHARED PX 60000 SESSION ID")
-            .grant()
-            .token;
-        other
-            .run("LOCK.ACQUIRE k b SHARED PX 3000 SESSION ID")
-            .grant();
+        let token = session.acquire("k a SHARED PX 60000").token;
+        other.acquire("k b SHARED PX 3000");
         run(&mut c, "LOCK.ACQUIRE k c SHARED PX 200").grant();
         run(&mut c, "PEXPIRE k 2500").int();
         let end = run(&mut c, "PEXPIRETIME k").int();
@@ -140,16 +128,9 @@ fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
             }
         }
         run(&mut c, "LOCK.ACQUIRE k d SHARED PX 60000").grant();
-        let mut polled = session.poll_for(60_000);
-        while polled.events.is_empty() {
-            polled = session.poll_for(60_000);
-        }
+        let events = session.events(1);
         let late = unix_ms() - end;
-        assert_eq!(
-            polled.events,
-            [format!("1 lost k a {token} expired")],
-            "{way}"
-        );
+        assert_eq!(events, [format!("1 lost k a {token} expired")], "{way}");
         assert!((0..5000).contains(&late), "{way}: {late} ms late");
     }
 }
@@ -177,10 +158,8 @@ fn the_event_is_there_before_the_lock_is_granted_to_another() {
     let (server, mut c) = started();
     for way in ["DEL k", "PEXPIRE k 30", "LOCK.RELEASE k a", "FLUSHALL"] {
         let mut session = Session::open(&server);
-        session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
-        let mut next = server.connection();
-        next.post(&line("LOCK.ACQUIRE k b PX 600000 BLOCK 0"));
-        eventually(|| waiters(&mut c, "k") == ["b"], "it to wait");
+        session.acquire("k a PX 600000");
+        let mut next = wait(&server, "k b PX 600000 BLOCK 0");
         run(&mut c, way).value();
         next.receive().grant();
         let polled = session.poll();
@@ -194,9 +173,9 @@ fn the_event_is_there_before_the_lock_is_granted_to_another() {
 fn after_a_stall_no_reply_is_silent_about_a_loss() {
     for first in ["poll", "thief"] {
         let (server, mut c, mut session) = Session::opened();
-        session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+        session.acquire("k a PX 1000");
         let mut thief = server.connection();
-        while_stopped(&server, || {
+        server.while_stopped(|| {
             sleep(Duration::from_millis(1300));
             if first == "poll" {
                 session.post_poll(1);
@@ -222,13 +201,10 @@ fn after_a_stall_no_reply_is_silent_about_a_loss() {
 fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
     let (server, mut c, mut session) = Session::opened();
     run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 600000").grant();
-    session
-        .run("LOCK.ACQUIRE k a LIMIT 2 PX 1000 SESSION ID")
-        .grant();
+    session.acquire("k a LIMIT 2 PX 1000");
     let poll = session.line("LOCK.SESSION POLL ID");
     // Detached, so that it is not renewed.
-    drop(session);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    session.leave(&server);
     let acquire = "LOCK.ACQUIRE k c LIMIT 2 PX 600000";
     let mut c = server.connection();
     // In a transaction a POLL is answered as things are.
@@ -244,9 +220,7 @@ fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
 #[test]
 fn a_full_session_gets_no_new_grant() {
     let (server, mut c, mut session) = Session::opened();
-    session
-        .run("LOCK.ACQUIRE mine a PX 600000 SESSION ID")
-        .grant();
+    session.acquire("mine a PX 600000");
     let token = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant().token;
     run(&mut c, "LOCK.ACQUIRE busy b PX 600000").grant();
     // What depends on the lock's state comes last.
@@ -258,13 +232,9 @@ fn a_full_session_gets_no_new_grant() {
     let share = run(&mut c, "LOCK.ACQUIRE share a SHARED").grant().token;
     for part in 0..20 {
         let keys = part * 500..(part + 1) * 500;
-        let lines: Vec<_> = keys
-            .clone()
-            .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
-            .chain(keys.map(|n| format!("DEL k{n}")))
-            .collect();
-        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-        at_once(&mut c, &lines);
+        session.acquire_all(&mut c, keys.clone().map(|n| format!("k{n} a PX 600000")));
+        let deletions: Vec<_> = keys.map(|n| format!("DEL k{n}")).collect();
+        at_once(&mut c, &deletions);
     }
     assert_eq!(session.number(&mut c, "events"), 10_000);
     let words = [
@@ -293,5 +263,5 @@ fn a_full_session_gets_no_new_grant() {
     run(&mut c, &words).nil();
     session.poll();
     session.poll();
-    session.run("LOCK.ACQUIRE free a SESSION ID").grant();
+    session.acquire("free a");
 }

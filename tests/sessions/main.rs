@@ -2,8 +2,6 @@
 //!
 //! Each module is one part of what the contract says of sessions, each test a sentence of it.
 
-mod support;
-
 mod arguments;
 mod blocking;
 mod callers;

@@ -1,39 +1,18 @@
 //! A session with very many grants.
 
-use crate::support::{Session, at_once, await_renewals, count, run};
-use testbed::{Expect, Reply};
+use testbed::{Expect, Session, at_once, await_renewals, run};
 
 const MANY: usize = 10_000;
-/// How many calls are sent in one write.
-const AT_ONCE: usize = 500;
-
-/// Sends a command for each of the keys `k0`, `k1`, ... and gives the replies.
-fn each(session: &mut Session, words: impl Fn(usize) -> String) -> Vec<Reply> {
-    let calls: Vec<String> = (0..MANY).map(|n| session.line(&words(n))).collect();
-    let chunks = calls.chunks(AT_ONCE);
-    chunks
-        .flat_map(|calls| {
-            let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-            at_once(&mut session.connection, &calls)
-        })
-        .collect()
-}
-
 #[test]
 fn one_is_lost_of_ten_thousand_and_the_rest_moves_to_another_session() {
     let (server, mut c, mut session) = Session::opened();
-    let granted = each(&mut session, |n| {
-        format!("LOCK.ACQUIRE k{n} a PX 6000 SESSION ID")
-    });
-    let tokens: Vec<_> = granted
-        .into_iter()
-        .map(|reply| reply.grant().token)
-        .collect();
+    let granted = session.acquire_all(&mut c, (0..MANY).map(|n| format!("k{n} a PX 6000")));
+    let tokens: Vec<_> = granted.iter().map(|grant| grant.token).collect();
     let many = i64::try_from(MANY).expect("a number");
-    assert_eq!(count(&server, "session_grants"), many);
+    assert_eq!(server.count("session_grants"), many);
     await_renewals(&server, 2 * many);
     assert_eq!(run(&mut c, "DBSIZE").int(), many);
-    assert_eq!(count(&server, "session_losses"), 0);
+    assert_eq!(server.count("session_losses"), 0);
 
     run(&mut c, "DEL k5000").int();
     let polled = session.poll();
@@ -44,10 +23,10 @@ fn one_is_lost_of_ten_thousand_and_the_rest_moves_to_another_session() {
     );
 
     let mut other = Session::open(&server);
-    let moved = each(&mut other, |n| {
-        format!("LOCK.RENEW k{n} a TOKEN {} PX 60000 SESSION ID", tokens[n])
-    });
-    for (n, reply) in moved.into_iter().enumerate() {
+    let move_it = |(n, token)| format!("LOCK.RENEW k{n} a TOKEN {token} PX 60000 SESSION ID");
+    let renewals = tokens.iter().enumerate().map(move_it);
+    let renewals: Vec<_> = renewals.map(|words| other.line(&words)).collect();
+    for (n, reply) in at_once(&mut c, &renewals).into_iter().enumerate() {
         match n {
             5000 => drop(reply.refused("NOTHELD")),
             _ => assert_eq!(reply.grant().token, tokens[n]),

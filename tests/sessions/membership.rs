@@ -1,19 +1,18 @@
 //! To which session a grant belongs: `SESSION` in ACQUIRE, RENEW and RELEASE.
 
-use crate::support::{Session, await_renewals, count, run, sessions_of};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, Session, await_renewals, cmd, run, sessions_of};
 
 #[test]
 fn acquire_and_renew_put_a_grant_into_a_session() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE new a SESSION ID").grant();
+    session.acquire("new a");
     run(&mut c, "LOCK.ACQUIRE old a").grant();
     run(&mut c, "LOCK.ACQUIRE again a").grant();
     assert_eq!(session.poll().grants, 1);
     session.run("LOCK.RENEW old a SESSION ID").grant();
-    session.run("LOCK.ACQUIRE again a SESSION ID").grant();
+    session.acquire("again a");
     assert_eq!(session.poll().grants, 3);
-    assert_eq!(count(&server, "session_grants"), 3);
+    assert_eq!(server.count("session_grants"), 3);
     for key in ["new", "old", "again"] {
         assert_eq!(sessions_of(&mut c, key), [session.id]);
     }
@@ -26,7 +25,7 @@ fn acquire_and_renew_put_a_grant_into_a_session() {
 #[test]
 fn a_call_without_session_leaves_it_where_it_is() {
     let (_server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    session.acquire("k a");
     run(&mut c, "LOCK.ACQUIRE k a").grant();
     run(&mut c, "LOCK.RENEW k a").grant();
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -41,26 +40,26 @@ fn a_grant_that_is_taken_is_told() {
     let mut first = Session::open(&server);
     let mut second = Session::open(&server);
     let mut c = server.connection();
-    let token = first.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
+    let token = first.acquire("k a").token;
     second.run("LOCK.RENEW k a SESSION ID").grant();
     let event = format!("1 taken k a {token} {}", second.id);
     let polled = first.poll();
     assert_eq!((polled.grants, polled.events), (0, vec![event]));
     assert_eq!(second.poll().grants, 1);
     // By an acquire too, and back.
-    first.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    first.acquire("k a");
     let event = format!("1 taken k a {token} {}", first.id);
     assert_eq!(second.poll().events, [event]);
     // Out of any.
-    first.wait_in_poll(&server, 60_000);
+    first.stay(&server);
     run(&mut c, "LOCK.RENEW k a SESSION 0").grant();
     assert_eq!(first.polled().events, [format!("2 taken k a {token} 0")]);
     assert_eq!(sessions_of(&mut c, "k"), [0]);
     // A grant that is in none is left so.
     run(&mut c, "LOCK.RENEW k a SESSION 0").grant();
     assert_eq!(first.poll().events, Vec::<String>::new());
-    assert_eq!(count(&server, "session_losses"), 0);
-    assert_eq!(count(&server, "session_grants"), 0);
+    assert_eq!(server.count("session_losses"), 0);
+    assert_eq!(server.count("session_grants"), 0);
 }
 
 #[test]
@@ -69,7 +68,7 @@ fn a_release_that_names_the_session_is_no_event() {
     let mut session = Session::open(&server);
     let mut other = Session::open(&server);
     let mut c = server.connection();
-    let acquire = |session: &mut Session| session.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
+    let acquire = |session: &mut Session| session.acquire("k a").token;
     let token = acquire(&mut session);
     let words = session.line(&format!("LOCK.RELEASE k a TOKEN {token} SESSION ID"));
     assert_eq!(run(&mut c, &words).int(), 0);
@@ -96,10 +95,7 @@ fn a_release_that_names_the_session_is_no_event() {
 #[test]
 fn a_raised_token_leaves_it_in() {
     let (server, mut c, mut session) = Session::opened();
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("k a PX 1000").token;
     let raised = token + 1000;
     cmd!(c, "LOCK.RENEW", "k", "a", "TOKEN", token, "RAISE", raised).grant();
     await_renewals(&server, 2);
@@ -108,7 +104,7 @@ fn a_raised_token_leaves_it_in() {
     assert_eq!(session.poll().events, [lost]);
     // And with SESSION, into another.
     let mut other = Session::open(&server);
-    let token = session.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
+    let token = session.acquire("k a").token;
     let raised = token + 1000;
     let words = format!("LOCK.RENEW k a TOKEN {token} RAISE {raised} SESSION ID");
     other.run(&words).grant();
@@ -122,10 +118,7 @@ fn a_lease_in_a_session_is_a_second_or_more() {
     let (server, mut c, mut session) = Session::opened();
     run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
     run(&mut c, "PERSIST short").int();
-    let token = session
-        .run("LOCK.ACQUIRE in a PX 60000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("in a PX 60000").token;
     for words in [
         "LOCK.ACQUIRE short a SESSION ID".to_owned(),
         "LOCK.RENEW short a SESSION ID".to_owned(),
@@ -144,9 +137,7 @@ fn a_lease_in_a_session_is_a_second_or_more() {
     assert_eq!(run(&mut c, "LOCK.INFO in").lock_info().lease_ms, 60_000);
     // A re-entry never shortens.
     run(&mut c, "LOCK.ACQUIRE in a PX 1").grant();
-    session
-        .run("LOCK.ACQUIRE short a PX 1000 SESSION ID")
-        .grant();
+    session.acquire("short a PX 1000");
     // SESSION 0 may shorten it.
     let grant = run(&mut c, "LOCK.RENEW in a PX 500 SESSION 0").grant();
     assert_eq!(grant.lease, 500);

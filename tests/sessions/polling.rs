@@ -1,18 +1,14 @@
 //! POLL: what is answered, what is acknowledged, and when a wait ends.
 
-use crate::support::{Session, count, is_blocked, polled, run, timed, while_stopped};
 use std::time::Duration;
-use testbed::{Expect, Kind, Server, Talk, cmd, eventually, line};
+use testbed::{Expect, Server, Session, Talk, cmd, is_blocked, line, polled, run, timed, unblocks};
 
 #[test]
 fn a_waiting_poll_is_answered_at_once() {
     let (server, mut c, mut session) = Session::opened();
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
-        .grant()
-        .token;
-    session.wait_in_poll(&server, 60_000);
-    let (polled, took) = timed(|| {
+    let token = session.acquire("k a PX 600000").token;
+    session.stay(&server);
+    let (took, polled) = timed(|| {
         run(&mut c, "DEL k").int();
         session.polled()
     });
@@ -31,7 +27,7 @@ fn a_wait_ends_by_its_own_time() {
         (60_000, 595, 1500),
         (0, 595, 1500),
     ] {
-        let (polled, took) = timed(|| session.poll_for(ms));
+        let (took, polled) = timed(|| session.poll_for(ms));
         assert_eq!(polled.events, Vec::<String>::new());
         let took = took.as_millis();
         assert!((least..most).contains(&took), "{ms}: {took}");
@@ -41,11 +37,10 @@ fn a_wait_ends_by_its_own_time() {
 #[test]
 fn an_unblocked_poll_has_no_events() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
-    session.wait_in_poll(&server, 60_000);
+    session.acquire("k a PX 600000");
+    session.stay(&server);
     let client = session.client_id(&mut c);
-    let version = Server::version();
-    if version.kind == Kind::Redis && !version.is_redis_from(7, 4) {
+    if !unblocks() {
         for how in ["TIMEOUT", "ERROR"] {
             assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", client, how).int(), 0);
         }
@@ -57,7 +52,7 @@ fn an_unblocked_poll_has_no_events() {
     assert_eq!(answer.events, Vec::<String>::new());
     assert_eq!(answer.grants, 1);
     assert!(answer.sure_ms > 500_000);
-    session.wait_in_poll(&server, 60_000);
+    session.stay(&server);
     assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", client, "ERROR").int(), 1);
     session.connection.receive().refused("UNBLOCKED");
     run(&mut c, "DEL k").int();
@@ -70,12 +65,10 @@ fn an_unblocked_poll_has_no_events() {
 fn an_answer_that_is_dropped_acknowledges_nothing() {
     let (server, mut c, mut session) = Session::opened();
     let client = session.client_id(&mut c);
-    let version = Server::version();
-    let drops = version.kind != Kind::Redis || version.is_redis_from(7, 4);
     for event in 1..=20 {
-        session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+        session.acquire("k a");
         run(&mut c, "DEL k").int();
-        while_stopped(&server, || {
+        server.while_stopped(|| {
             session.post_poll(60_000);
             c.post(&line(&format!("CLIENT UNBLOCK {client} ERROR")));
         });
@@ -89,7 +82,7 @@ fn an_answer_that_is_dropped_acknowledges_nothing() {
         // The next POLL, which acknowledges what is answered now.
         let events = session.poll().events;
         assert_eq!(events.len(), usize::from(is_dropped), "event {event}");
-        if is_dropped || !drops {
+        if is_dropped || !unblocks() {
             return;
         }
     }
@@ -100,18 +93,13 @@ fn an_answer_that_is_dropped_acknowledges_nothing() {
 #[test]
 fn a_client_that_goes_while_it_waits_leaves_the_session_detached() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
-    session.wait_in_poll(&server, 60_000);
-    let id = session.id;
-    drop(session);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    session.acquire("k a PX 600000");
+    session.stay(&server);
+    let id = session.leave(&server);
     run(&mut c, "DEL k").int();
-    let mut again = Session {
-        id,
-        connection: server.connection(), // newer
-    };
+    let mut again = Session::again(id, &server);
     assert_eq!(again.poll().events.len(), 1);
-    assert_eq!(count(&server, "sessions_detached"), 0);
+    assert_eq!(server.count("sessions_detached"), 0);
     again.connection.post(&line("PING"));
     assert_eq!(again.connection.receive().text(), "PONG");
 }

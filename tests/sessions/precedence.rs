@@ -1,8 +1,7 @@
 //! Where several errors would apply: `ERR` for the arguments, `NOSESSION`, then as without a session, and last
 //! what depends on the lock's state.
 
-use crate::support::{Session, at_once, run};
-use testbed::{Expect, cmd};
+use testbed::{Expect, Session, at_once, run};
 
 #[test]
 fn the_first_of_the_order_wins() {
@@ -35,30 +34,17 @@ fn the_first_of_the_order_wins() {
         session.run(words).refused(code);
     }
     // NOTALONE and AHEAD come before the lease.
-    let mut last = at_once(
-        &mut c,
-        &[
-            "LOCK.ACQUIRE shared a SHARED PX 999",
-            "LOCK.ACQUIRE shared b SHARED PX 600000",
-            &session.line("LOCK.ACQUIRE shared a SESSION ID"),
-        ],
-    );
+    let lines = [
+        "LOCK.ACQUIRE shared a SHARED PX 999",
+        "LOCK.ACQUIRE shared b SHARED PX 600000",
+        &session.line("LOCK.ACQUIRE shared a SESSION ID"),
+    ];
+    let mut last = at_once(&mut c, &lines);
     last.pop().expect("a reply").refused("NOTALONE");
     let token = run(&mut c, "LOCK.FENCE short").int();
     let far = token + 3_600_000_000;
-    cmd!(
-        c,
-        "LOCK.RENEW",
-        "short",
-        "a",
-        "TOKEN",
-        token,
-        "RAISE",
-        far,
-        "SESSION",
-        session.id
-    )
-    .refused("AHEAD");
+    let words = format!("LOCK.RENEW short a TOKEN {token} RAISE {far} SESSION ID");
+    session.run(&words).refused("AHEAD");
     // Nothing is changed by any of them.
     assert_eq!(session.poll().grants, 0);
     let info = run(&mut c, "LOCK.INFO short").lock_info();

@@ -1,19 +1,22 @@
 //! The server renews the grants of a session that is attached.
 
-use crate::support::{Session, await_renewals, count, end_of_lease, run, timed};
+use redis::Value;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, eventually, line, started};
+use testbed::state::{deadline, unix_ms};
+use testbed::{
+    Expect, Server, Session, Talk, await_renewals, eventually, line, owners, run, started, timed,
+    transaction,
+};
 
 #[test]
 fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
     let (server, mut c, mut session) = Session::opened();
     let began = unix_ms();
-    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
-    let first = end_of_lease(&mut c, "k");
-    eventually(|| end_of_lease(&mut c, "k") != first, "the renewal");
-    let renewed = end_of_lease(&mut c, "k") - 3000 - began;
+    session.acquire("k a PX 3000");
+    let first = deadline(&mut c, "k");
+    eventually(|| deadline(&mut c, "k") != first, "the renewal");
+    let renewed = deadline(&mut c, "k") - 3000 - began;
     assert!((995..1700).contains(&renewed), "{renewed}");
     // And again and again, without a poll.
     await_renewals(&server, 3);
@@ -25,7 +28,7 @@ fn a_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
 #[test]
 fn a_shortened_lease_is_renewed_in_time() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
+    session.acquire("k a PX 60000");
     run(&mut c, "LOCK.RENEW k a PX 3000").grant();
     await_renewals(&server, 2);
 }
@@ -33,27 +36,22 @@ fn a_shortened_lease_is_renewed_in_time() {
 #[test]
 fn while_it_is_detached_nothing_is_renewed() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 6000 SESSION ID").grant();
-    let id = session.id;
-    drop(session);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
-    let end = end_of_lease(&mut c, "k");
+    session.acquire("k a PX 6000");
+    let id = session.leave(&server);
+    let end = deadline(&mut c, "k");
     // One that joins meanwhile keeps its lease.
     run(&mut c, &format!("LOCK.ACQUIRE j a PX 60000 SESSION {id}")).grant();
-    let joined = end_of_lease(&mut c, "j");
+    let joined = deadline(&mut c, "j");
     // A third of the lease, and a little more.
     eventually(|| run(&mut c, "PTTL k").int() < 3800, "it to be due");
-    assert_eq!(end_of_lease(&mut c, "k"), end);
+    assert_eq!(deadline(&mut c, "k"), end);
     // The next POLL attaches it, and renews what is due before it is answered.
-    let mut again = Session {
-        id,
-        connection: server.connection(),
-    };
+    let mut again = Session::again(id, &server);
     let polled = again.poll();
     assert!(polled.sure_ms > 3800, "{polled:?}");
     assert_eq!(polled.grants, 2);
-    assert!(end_of_lease(&mut c, "k") > end);
-    assert_eq!(end_of_lease(&mut c, "j"), joined);
+    assert!(deadline(&mut c, "k") > end);
+    assert_eq!(deadline(&mut c, "j"), joined);
     await_renewals(&server, 1);
 }
 
@@ -62,37 +60,29 @@ fn while_it_is_detached_nothing_is_renewed() {
 fn no_command_renews_a_grant_of_a_detached_session() {
     let (server, mut c) = started();
     let mut attached = Session::open(&server);
-    attached.run("LOCK.ACQUIRE j a PX 6000 SESSION ID").grant();
+    attached.acquire("j a PX 6000");
     let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a PX 6000 SESSION ID").grant();
-    drop(session);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
-    let end = end_of_lease(&mut c, "k");
-    run(&mut c, "MULTI").okay();
-    for words in ["DEBUG SLEEP 2.2", "LOCK.FENCE k", "PEXPIRETIME k"] {
-        run(&mut c, words).text();
-    }
-    let replies = run(&mut c, "EXEC").items();
-    assert_eq!(replies[2].clone().int(), end);
+    session.acquire("k a PX 6000");
+    session.leave(&server);
+    let end = deadline(&mut c, "k");
+    let lines = ["DEBUG SLEEP 2.2", "LOCK.FENCE k", "PEXPIRETIME k"];
+    assert_eq!(transaction(&mut c, &lines)[2], Value::Int(end));
 }
 
 /// A client whose connections are cut as soon as it has polled keeps its grants.
 #[test]
 fn a_poll_renews_though_its_client_goes_at_once() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
+    session.acquire("k a PX 3000");
     let id = session.id;
     drop(session);
     for _ in 0..4 {
         sleep(Duration::from_millis(1200));
-        let mut again = Session {
-            id,
-            connection: server.connection(),
-        };
+        let mut again = Session::again(id, &server);
         assert_eq!(again.poll().events, Vec::<String>::new());
     }
     assert_eq!(run(&mut c, "EXISTS k").int(), 1);
-    assert!(count(&server, "session_renewals") >= 4);
+    assert!(server.count("session_renewals") >= 4);
 }
 
 /// Thousands that are due are all renewed before the POLL is answered, and nobody else waits for that.
@@ -100,25 +90,17 @@ fn a_poll_renews_though_its_client_goes_at_once() {
 fn a_poll_renews_all_that_is_due_before_it_is_answered() {
     const GRANTS: usize = 3000;
     let (server, mut c, session) = Session::opened();
-    let lines: Vec<_> = (0..GRANTS)
-        .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 20000 SESSION ID")))
-        .collect();
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    crate::support::at_once(&mut c, &lines);
-    let id = session.id;
-    drop(session);
+    session.acquire_all(&mut c, (0..GRANTS).map(|n| format!("k{n} a PX 20000")));
+    let id = session.leave(&server);
     sleep(Duration::from_secs(8));
-    assert_eq!(count(&server, "session_renewals"), 0);
-    let mut again = Session {
-        id,
-        connection: server.connection(),
-    };
+    assert_eq!(server.count("session_renewals"), 0);
+    let mut again = Session::again(id, &server);
     again.post_poll(1);
-    let (_, longest) = timed(|| run(&mut c, "PING").text());
+    let (longest, _) = timed(|| run(&mut c, "PING").text());
     let polled = again.polled();
     assert!(polled.sure_ms > 15_000, "{polled:?}");
     assert_eq!(polled.grants, 3000);
-    assert_eq!(count(&server, "session_renewals"), 3000);
+    assert_eq!(server.count("session_renewals"), 3000);
     assert!(longest < Duration::from_secs(1), "{longest:?}");
 }
 
@@ -130,21 +112,16 @@ fn a_renewal_is_quiet() {
         .start();
     let mut session = Session::open(&server);
     let mut watcher = server.connection();
-    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+    session.acquire("k a PX 1000");
     let mut events = server.client().get_connection().expect("a connection");
     events.post(&line("PSUBSCRIBE __key*__:*"));
     events.receive().value();
     run(&mut watcher, "WATCH k").okay();
-    let dirty = |server: &Server| -> i64 {
-        let text = server.info_field("persistence", "rdb_changes_since_last_save");
-        text.parse().expect("a number")
-    };
-    let before = dirty(&server);
+    let dirty = || server.number("persistence", "rdb_changes_since_last_save");
+    let before = dirty();
     await_renewals(&server, 3);
-    assert!(dirty(&server) >= before + 3);
-    run(&mut watcher, "MULTI").okay();
-    run(&mut watcher, "PING").text();
-    assert_eq!(run(&mut watcher, "EXEC").items().len(), 1, "WATCH");
+    assert!(dirty() >= before + 3);
+    assert_eq!(transaction(&mut watcher, &["PING"]).len(), 1, "WATCH");
     events
         .set_read_timeout(Some(Duration::from_millis(300)))
         .expect("a time limit");
@@ -157,17 +134,13 @@ fn replicas_and_the_aof_get_renewals() {
     let replica = server.replica();
     let mut session = Session::open(&server);
     let (mut c, mut r) = (server.connection(), replica.connection());
-    session.run("LOCK.ACQUIRE k a PX 2000 SESSION ID").grant();
-    session
-        .run("LOCK.ACQUIRE s a SHARED PX 2000 SESSION ID")
-        .grant();
-    session
-        .run("LOCK.ACQUIRE s b SHARED PX 4000 SESSION ID")
-        .grant();
+    session.acquire("k a PX 2000");
+    session.acquire("s a SHARED PX 2000");
+    session.acquire("s b SHARED PX 4000");
     await_renewals(&server, 6);
     for key in ["k", "s"] {
         eventually(
-            || end_of_lease(&mut c, key) == end_of_lease(&mut r, key),
+            || deadline(&mut c, key) == deadline(&mut r, key),
             "the replica to follow",
         );
     }
@@ -182,19 +155,10 @@ fn the_shares_of_a_lock_are_renewed_each_by_itself() {
     let mut first = Session::open(&server);
     let mut second = Session::open(&server);
     let mut c = server.connection();
-    first
-        .run("LOCK.ACQUIRE k a SHARED PX 1000 SESSION ID")
-        .grant();
-    second
-        .run("LOCK.ACQUIRE k b SHARED PX 1500 SESSION ID")
-        .grant();
+    first.acquire("k a SHARED PX 1000");
+    second.acquire("k b SHARED PX 1500");
     run(&mut c, "LOCK.ACQUIRE k c SHARED PX 1200").grant();
     await_renewals(&server, 8);
-    let owners = |c: &mut redis::Connection| {
-        let holders = run(c, "LOCK.HOLDERS k").items().into_iter();
-        let owner = |holder: redis::Value| holder.fields()["owner"].clone().text();
-        holders.map(owner).collect::<Vec<_>>()
-    };
     assert_eq!(owners(&mut c), ["a", "b"]);
     drop(first);
     eventually(|| owners(&mut c) == ["b"], "its lease to end");
@@ -204,7 +168,7 @@ fn the_shares_of_a_lock_are_renewed_each_by_itself() {
 #[test]
 fn a_persisted_lock_is_not_renewed_until_that_is_lifted() {
     let (_server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 1500 SESSION ID").grant();
+    session.acquire("k a PX 1500");
     run(&mut c, "PERSIST k").int();
     sleep(Duration::from_millis(1800));
     assert_eq!(run(&mut c, "PTTL k").int(), -1);
@@ -214,15 +178,13 @@ fn a_persisted_lock_is_not_renewed_until_that_is_lifted() {
     // From then on a third passes until the next renewal.
     let lifted = unix_ms();
     run(&mut c, "PEXPIRE k 600000").int();
-    let long = end_of_lease(&mut c, "k");
-    eventually(|| end_of_lease(&mut c, "k") < long, "the renewal");
-    let renewed = end_of_lease(&mut c, "k") - 1500;
+    let long = deadline(&mut c, "k");
+    eventually(|| deadline(&mut c, "k") < long, "the renewal");
+    let renewed = deadline(&mut c, "k") - 1500;
     assert!(renewed - lifted >= 490, "{} ms", renewed - lifted);
     assert_eq!(session.poll().grants, 1);
     // A share is renewed, which gives the key its time to live again.
-    session
-        .run("LOCK.ACQUIRE s a SHARED PX 1500 SESSION ID")
-        .grant();
+    session.acquire("s a SHARED PX 1500");
     run(&mut c, "PERSIST s").int();
     eventually(|| run(&mut c, "PTTL s").int() > 0, "the renewal");
 }

@@ -1,13 +1,12 @@
 //! Replicas, failovers and nodes that are primary no more.
 
-use crate::support::{Session, count, run, sessions_of};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, Session, cmd, eventually, run, sessions_of};
 
 #[test]
 fn a_replica_lists_and_helps_and_no_more() {
     let server = Server::start();
     let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    session.acquire("k a");
     let replica = server.replica();
     let mut r = replica.connection();
     for writable in ["yes", "no"] {
@@ -38,11 +37,8 @@ fn sessions_end_when_the_server_stops_being_primary() {
     let mut c = server.connection();
     let mut session = Session::open(&server);
     let mut quiet = Session::open(&server);
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
-        .grant()
-        .token;
-    session.wait_in_poll(&server, 60_000);
+    session.acquire("k a PX 600000");
+    session.stay(&server);
     let primary = format!("REPLICAOF 127.0.0.1 {}", other.port());
     run(&mut c, &primary).okay();
     // Some servers close the connection then.
@@ -51,12 +47,11 @@ fn sessions_end_when_the_server_stops_being_primary() {
     }
     run(&mut quiet, "PING").text();
     quiet.run("LOCK.SESSION POLL ID").refused("READONLY");
-    assert_eq!(count(&server, "sessions"), 0);
+    assert_eq!(server.count("sessions"), 0);
     run(&mut c, "REPLICAOF NO ONE").okay();
     quiet.run("LOCK.SESSION POLL ID").refused("NOSESSION");
-    let id = session.id;
-    run(&mut c, &format!("LOCK.SESSION POLL {id}")).refused("NOSESSION");
-    let _ = token;
+    let words = session.line("LOCK.SESSION POLL ID");
+    run(&mut c, &words).refused("NOSESSION");
 }
 
 /// A program opens a new session on the new primary, and moves its grants there.
@@ -66,10 +61,7 @@ fn after_a_failover_the_grants_move_to_a_new_session() {
     let replica = server.replica();
     let mut session = Session::open(&server);
     let mut c = server.connection();
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("k a PX 600000").token;
     cmd!(c, "WAIT", 1, 0).int();
     let mut r = replica.connection();
     run(&mut r, "REPLICAOF NO ONE").okay();

@@ -1,47 +1,29 @@
 //! While nothing may be written nothing is renewed, and after that, or a stall, at once.
 
-use crate::support::{Session, at_once, count, end_of_lease, run, while_stopped};
-use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::state::unix_ms;
-use testbed::{Expect, Load, Server, Talk, aof, cmd, eventually, line};
+use testbed::state::{deadline, unix_ms};
+use testbed::{Expect, Load, Server, Session, Talk, at_once, eventually, line, run, transaction};
 
-const LEASE_MS: i64 = 3000;
-
-/// Holds renewals up for a moment in which one was due: it comes at once afterwards.
-#[track_caller]
-fn renews_at_once_after(
-    server: &Server,
-    hold_up: impl FnOnce(&mut Connection),
-    end_it: impl FnOnce(&mut Connection),
-) {
-    let mut c = server.connection();
-    let mut session = Session::open(server);
-    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
-    hold_up(&mut c);
-    let end = end_of_lease(&mut c, "k");
+/// A renewal that was due in a pause comes at once afterwards.
+#[test]
+fn after_a_pause_of_writes() {
+    let (server, mut c, mut session) = Session::opened();
+    session.acquire("k a PX 3000");
+    run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+    let end = deadline(&mut c, "k");
     sleep(Duration::from_millis(1300));
-    assert_eq!(end_of_lease(&mut c, "k"), end, "renewed");
+    assert_eq!(deadline(&mut c, "k"), end, "renewed");
     // What is left is told meanwhile.
     let sure = session.poll_for(50).sure_ms;
     assert!((1..1900).contains(&sure), "{sure}");
-    let load = Load::on(server);
-    end_it(&mut c);
+    let load = Load::on(&server);
+    run(&mut c, "CLIENT UNPAUSE").okay();
     let ended = unix_ms();
-    eventually(|| end_of_lease(&mut c, "k") != end, "the renewal");
-    let after = end_of_lease(&mut c, "k") - LEASE_MS - ended;
+    eventually(|| deadline(&mut c, "k") != end, "the renewal");
+    let after = deadline(&mut c, "k") - 3000 - ended;
     assert!((-60..400 + load.so_far_ms()).contains(&after), "{after}");
     assert_eq!(session.poll().grants, 1);
-}
-
-#[test]
-fn after_a_pause_of_writes() {
-    renews_at_once_after(
-        &Server::start(),
-        |c| run(c, "CLIENT PAUSE 60000 WRITE").okay(),
-        |c| run(c, "CLIENT UNPAUSE").okay(),
-    );
 }
 
 #[test]
@@ -52,9 +34,9 @@ fn after_a_stall_what_is_still_held_is_renewed() {
         let words = format!("LOCK.ACQUIRE k{n} a PX {} SESSION ID", 2600 + (n % 7) * 300);
         session.run(&words).grant();
     }
-    lost.run("LOCK.ACQUIRE lost a PX 1000 SESSION ID").grant();
+    lost.acquire("lost a PX 1000");
     let mut thief = server.connection();
-    while_stopped(&server, || {
+    server.while_stopped(|| {
         sleep(Duration::from_millis(1500));
         thief.post(&line("LOCK.ACQUIRE k0 thief"));
     });
@@ -71,19 +53,19 @@ fn after_a_stall_what_is_still_held_is_renewed() {
 fn after_a_stall_the_nearest_end_comes_first() {
     let server = Server::builder().config("appendonly", "yes").start();
     let mut session = Session::open(&server);
-    run(&mut session, "MULTI").okay();
-    for words in [
+    let lines = [
         "LOCK.ACQUIRE long a PX 9000 SESSION ID",
         "DEBUG SLEEP 1.2",
         "LOCK.ACQUIRE short a PX 6000 SESSION ID",
         "DEBUG SLEEP 2.2",
-    ] {
-        session.run(words).text();
-    }
-    assert_eq!(run(&mut session, "EXEC").items().len(), 4);
-    eventually(|| count(&server, "session_renewals") >= 2, "the renewals");
-    let commands = aof::read(&server.dir().join("appendonlydir")).into_iter();
-    let effects = commands.filter(|words| words[0].eq_ignore_ascii_case(b"LOCK._APPLY"));
+    ]
+    .map(|words| session.line(words));
+    assert_eq!(transaction(&mut session, &lines).len(), 4);
+    eventually(|| server.count("session_renewals") >= 2, "the renewals");
+    let effects = server
+        .aof()
+        .into_iter()
+        .filter(|words| words[0].eq_ignore_ascii_case(b"LOCK._APPLY"));
     let keys: Vec<_> = effects.map(|words| words[1].clone()).collect();
     assert_eq!(keys, [&b"long"[..], b"short", b"short", b"long"]);
 }
@@ -92,17 +74,14 @@ fn after_a_stall_the_nearest_end_comes_first() {
 #[test]
 fn what_is_due_is_renewed_before_a_command_on_it() {
     let (server, mut c, mut session) = Session::opened();
-    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
-    cmd!(c, "MULTI").okay();
-    run(&mut c, "DEBUG SLEEP 1.8").text();
-    run(&mut c, "LOCK.ACQUIRE k b").text();
-    run(&mut c, "PTTL k").text();
-    let replies = run(&mut c, "EXEC").items();
+    session.acquire("k a PX 3000");
+    let lines = ["DEBUG SLEEP 1.8", "LOCK.ACQUIRE k b", "PTTL k"];
+    let replies = transaction(&mut c, &lines);
     replies[1].clone().nil();
     let left = replies[2].clone().int();
     assert!(left > 2500, "{left}");
     for look in ["LOCK.INFO k", "LOCK.HOLDERS k"] {
-        let renewals = count(&server, "session_renewals");
+        let renewals = server.count("session_renewals");
         let mut replies = at_once(&mut c, &["DEBUG SLEEP 1.8", look, "INFO lock"]);
         let section = replies.pop().expect("three replies").text();
         let renewed = format!("lock_session_renewals:{}", renewals + 1);
@@ -114,10 +93,7 @@ fn what_is_due_is_renewed_before_a_command_on_it() {
 #[test]
 fn a_lease_that_ends_in_a_pause_is_told() {
     let (_server, mut c, mut session) = Session::opened();
-    let token = session
-        .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
-        .grant()
-        .token;
+    let token = session.acquire("k a PX 1000").token;
     run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
     let mut events = Vec::new();
     while events.is_empty() {

@@ -1,35 +1,22 @@
 //! The connection that polls a session, and how a newer one takes over.
 
-use crate::support::{Session, count, run};
-use testbed::{Expect, Server, Talk, cmd, eventually, started};
-
-/// The connections of a session, the older one first.
-fn two(server: &Server) -> (Session, Session) {
-    let older = Session::open(server);
-    let newer = Session {
-        id: older.id,
-        connection: server.connection(),
-    };
-    (older, newer)
-}
+use testbed::{Expect, Server, Session, Talk, cmd, run, started};
 
 #[test]
 fn the_older_connections_waiting_poll_is_ended() {
     let server = Server::start();
-    let (mut older, mut newer) = two(&server);
+    let mut older = Session::open(&server);
+    let mut newer = Session::again(older.id, &server);
     let mut c = server.connection();
-    older.wait_in_poll(&server, 60_000);
+    older.stay(&server);
     newer.poll();
     older.connection.receive().refused("UNBLOCKED");
     older.run("LOCK.SESSION POLL ID").refused("UNBLOCKED");
-    newer.wait_in_poll(&server, 60_000);
-    let mut third = Session {
-        id: older.id,
-        connection: server.connection(),
-    };
-    third.wait_in_poll(&server, 60_000);
+    newer.stay(&server);
+    let mut third = Session::again(older.id, &server);
+    third.stay(&server);
     newer.connection.receive().refused("UNBLOCKED");
-    older.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    older.acquire("k a");
     run(&mut c, "DEL k").int();
     assert_eq!(third.polled().events.len(), 1);
 }
@@ -44,13 +31,8 @@ fn the_connection_that_opens_polls_at_first() {
     // An older one must not take over.
     let words = session.line("LOCK.SESSION POLL ID");
     run(&mut c, &words).refused("UNBLOCKED");
-    let id = session.id;
-    drop(session);
-    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    let id = session.leave(&server);
     run(&mut c, &words).refused("UNBLOCKED");
-    let mut newer = Session {
-        id,
-        connection: server.connection(),
-    };
+    let mut newer = Session::again(id, &server);
     newer.poll();
 }

@@ -1,8 +1,7 @@
 //! No call has room beyond `lock.max-holders`.
 
-use crate::holders::{enter, owners, shared};
-use crate::support::{queue, run, wait};
-use testbed::{Expect, Server};
+use crate::holders::{enter, shared};
+use testbed::{Expect, Server, owners, queue, run, wait};
 
 #[test]
 fn nobody_has_room_beyond_it() {

@@ -1,10 +1,9 @@
 //! `DUMP`, `RESTORE`, `MIGRATE`, `RENAME`, `MOVE`: shares carried as they are.
 
-use crate::holders::{Holder, holders, holders_of, owners, shared};
-use crate::support::{run, wait};
+use crate::holders::{Holder, holders, holders_of, shared};
 use redis::Connection;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, cmd, dump, started};
+use testbed::{Expect, Server, cmd, dump, owners, run, started, wait, wait_to_share};
 
 /// Three holders with leases, hold counts and limits of their own.
 fn company(c: &mut Connection) -> Vec<Holder> {
@@ -123,8 +122,7 @@ fn rename_move_and_swapdb_take_them_and_leave_the_line() {
         let (server, mut c) = started();
         let before = company(&mut c);
         let at = unix_ms();
-        let mut waiters =
-            ["x", "y"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+        let mut waiters = wait_to_share(&server, ["x", "y"]);
         run(&mut c, command).value();
         for waiter in &mut waiters {
             waiter.granted();

@@ -1,9 +1,12 @@
 //! A lease that ends frees that holder's share at that moment.
 
-use crate::holders::{enter, owners, shared};
-use crate::support::{at_once, at_one_moment, info, run};
+use crate::announced::kinds;
+use crate::holders::{enter, shared};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually, post, started};
+use testbed::{
+    Expect, Subscriber, Talk, at_once, cmd, eventually, info, owners, post, run, started,
+    transaction,
+};
 
 /// Lets the lease of `b` end, with nobody in line.
 #[track_caller]
@@ -43,8 +46,7 @@ fn whatever_is_asked_is_answered_without_it() {
 fn is_held_exactly_until(c: &mut Connection, end: i64) {
     let (mut last_held, mut first_free) = (0, i64::MAX);
     while first_free == i64::MAX {
-        let exec = at_once(c, &["MULTI", "TIME", "LOCK.HOLDERS k", "TIME", "EXEC"]).pop();
-        let exec = exec.expect("EXEC").items();
+        let exec = transaction(c, &["TIME", "LOCK.HOLDERS k", "TIME"]);
         let time = |value: &Value| {
             let time = value.clone().items();
             let part = |at: usize| -> i64 { time[at].clone().text().parse().expect("a number") };
@@ -79,7 +81,7 @@ fn share_of_b(c: &mut Connection) -> i64 {
             "PEXPIRETIME before",
             "PEXPIRETIME after",
         ];
-        let ends = at_one_moment(c, &lines).split_off(3);
+        let ends = transaction(c, &lines).split_off(3);
         let [before, after] = [0, 1].map(|n: usize| ends[n].clone().int());
         if before == after {
             return after;
@@ -102,39 +104,13 @@ fn at_its_end_exactly_on_a_primary_and_on_a_replica() {
     }
 }
 
-/// A subscriber to all keyspace events of `k`.
-pub(crate) struct Subscriber(Connection);
-
-impl Subscriber {
-    pub(crate) fn new(server: &Server) -> Self {
-        let mut subscriber = server.connection();
-        cmd!(subscriber, "CONFIG", "SET", "notify-keyspace-events", "EA").okay();
-        post!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*", "end");
-        subscriber.receive().value();
-        subscriber.receive().value();
-        Self(subscriber)
-    }
-
-    /// The events so far.
-    pub(crate) fn events(&mut self, c: &mut Connection) -> Vec<String> {
-        cmd!(*c, "PUBLISH", "end", "").int();
-        std::iter::from_fn(|| {
-            let message = self.0.receive().items();
-            let channel = message[2].clone().text();
-            let event = channel.strip_prefix("__keyevent@0__:")?.to_owned();
-            Some(event)
-        })
-        .collect()
-    }
-}
-
 #[test]
 fn the_event_comes_with_the_next_change_and_the_servers_own_with_the_last_end() {
     let (server, mut c) = started();
-    let mut subscriber = Subscriber::new(&server);
+    let mut subscriber = Subscriber::to(&server, "EA");
     enter(&mut c, "a SHARED");
     run(&mut c, "LOCK.ACQUIRE k b SHARED PX 30").grant();
-    subscriber.events(&mut c);
+    kinds(&mut subscriber, &mut c);
     ended(&mut c);
     for line in [
         "LOCK.INFO k",
@@ -145,28 +121,30 @@ fn the_event_comes_with_the_next_change_and_the_servers_own_with_the_last_end() 
     ] {
         run(&mut c, line).value();
     }
-    assert_eq!(subscriber.events(&mut c), [""; 0], "nobody has changed it");
+    assert_eq!(
+        kinds(&mut subscriber, &mut c),
+        [""; 0],
+        "nobody has changed it"
+    );
     run(&mut c, "LOCK.RENEW k a PX 600001").grant();
-    assert_eq!(subscriber.events(&mut c), ["lock.expire", "lock.renew"]);
+    assert_eq!(
+        kinds(&mut subscriber, &mut c),
+        ["lock.expire", "lock.renew"]
+    );
     run(&mut c, "LOCK.ACQUIRE k b SHARED PX 30").grant();
     ended(&mut c);
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    let events = subscriber.events(&mut c);
-    assert_eq!(
-        events,
-        ["lock.acquire", "lock.expire", "lock.release", "del"]
-    );
+    let expected = ["lock.acquire", "lock.expire", "lock.release", "del"];
+    assert_eq!(kinds(&mut subscriber, &mut c), expected);
     // The last lease ends with the key.
     let lines = [
         "LOCK.ACQUIRE k a SHARED PX 100",
         "LOCK.ACQUIRE k b SHARED PX 200",
     ];
-    at_one_moment(&mut c, &lines);
+    transaction(&mut c, &lines);
     eventually(|| run(&mut c, "EXISTS k").int() == 0, "the key to go");
-    assert_eq!(
-        subscriber.events(&mut c),
-        ["lock.acquire", "lock.acquire", "expired"]
-    );
+    let expected = ["lock.acquire", "lock.acquire", "expired"];
+    assert_eq!(kinds(&mut subscriber, &mut c), expected);
     run(&mut c, "LOCK.INFO k").nil();
 }
 
@@ -190,9 +168,7 @@ fn watch_and_caches_hear_of_it_when_the_share_is_taken_out() {
             let keys = told.receive().items()[2].clone().items();
             assert_eq!(keys[0].clone().text(), "k");
         }
-        let exec = at_once(&mut watches, &["MULTI", "PING", "EXEC"])
-            .pop()
-            .expect("EXEC");
+        let exec = at_once(&mut watches, &["MULTI", "PING", "EXEC"]).remove(2);
         assert_eq!(exec.value() == Value::Nil, taken_out);
         run(&mut c, "LOCK.RENEW k a PX 600000").grant();
     }
@@ -206,6 +182,6 @@ fn each_end_is_counted_as_an_expiration() {
         ended(&mut c);
     }
     run(&mut c, "LOCK.RENEW k a PX 600001").grant();
-    assert_eq!(server.info_field("lock", "lock_expirations"), "3");
-    assert_eq!(server.info_field("lock", "lock_forced_removals"), "0");
+    assert_eq!(server.count("expirations"), 3);
+    assert_eq!(server.count("forced_removals"), 0);
 }

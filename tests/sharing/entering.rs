@@ -1,24 +1,23 @@
 //! Owners of any bytes share; nobody waits where nobody may. The words are shown in the core
 //! (`parse/tests.rs`, `parse/acquire_tests.rs`).
 
-use crate::holders::{owners, shared};
-use crate::support::{at_once, run};
-use testbed::{Expect, cmd};
+use crate::holders::shared;
+use testbed::{Expect, cmd, owners, run, transaction};
 
 #[test]
 fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
     let (_server, mut c, _) = shared(["a"], "LIMIT 2");
-    let lines = [
-        "MULTI",
-        "LOCK.ACQUIRE k b LIMIT 2 BLOCK 0",
-        "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
-        "LOCK.RELEASE k a",
-        "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
-        "LOCK.RENEW k d LIMIT 1",
-        "LOCK.HOLDERS k",
-        "EXEC",
-    ];
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    let exec = transaction(
+        &mut c,
+        &[
+            "LOCK.ACQUIRE k b LIMIT 2 BLOCK 0",
+            "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
+            "LOCK.RELEASE k a",
+            "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
+            "LOCK.RENEW k d LIMIT 1",
+            "LOCK.HOLDERS k",
+        ],
+    );
     assert_eq!(exec[0].clone().grant().limit, Some(2));
     exec[1].clone().nil();
     assert_eq!(exec[3].clone().grant().limit, Some(2));

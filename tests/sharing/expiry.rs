@@ -1,9 +1,8 @@
 //! The key's TTL, and what an administrator does to it.
 
-use crate::holders::{Holder, enter, holder, holders, owners, shared};
-use crate::support::{at_one_moment, run, wait};
+use crate::holders::{Holder, enter, holder, holders, shared};
 use redis::Connection;
-use testbed::{Expect, eventually, started};
+use testbed::{Expect, eventually, owners, run, started, transaction, wait};
 
 #[track_caller]
 fn expiry(c: &mut Connection) -> i64 {
@@ -45,8 +44,7 @@ fn persist_and_a_later_pexpire_lengthen_no_share() {
         let acquire = |owner| format!("LOCK.ACQUIRE k {owner} SHARED PX 150");
         let mut lines: Vec<_> = owners_of_k.iter().map(acquire).collect();
         lines.push("PERSIST k".to_owned());
-        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-        at_one_moment(&mut c, &lines);
+        transaction(&mut c, &lines);
         assert!(
             holders(&mut c)
                 .iter()
@@ -80,7 +78,7 @@ fn a_key_that_outlives_its_shares_goes_to_who_waits() {
     let (server, mut c) = started();
     enter(&mut c, "a LIMIT 2");
     let mut writer = wait(&server, "k b PX 600000 BLOCK 0");
-    at_one_moment(&mut c, &["LOCK.RENEW k a PX 50", "PERSIST k"]);
+    transaction(&mut c, &["LOCK.RENEW k a PX 50", "PERSIST k"]);
     writer.granted();
     assert_eq!(owners(&mut c), ["b"]);
     assert!(run(&mut c, "PTTL k").int() > 0);

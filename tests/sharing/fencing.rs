@@ -1,8 +1,7 @@
 //! `LOCK.FENCE` of a lock that is shared.
 
 use crate::holders::shared;
-use crate::support::run;
-use testbed::{Expect, cmd};
+use testbed::{Expect, cmd, run};
 
 #[test]
 fn every_current_grant_is_fenced_as_right_and_the_lowest_token_is_told() {

@@ -1,47 +1,24 @@
 //! Several grants on their way to callers of which some are gone: each share returns, one by one.
 
-use crate::copies::Copies;
-use crate::holders::{enter, owners};
-use crate::support::{Waiter, at_once, queue, wait};
-use testbed::{Expect, Server};
+use crate::holders::enter;
+use testbed::{Copies, held_and_waited_for, transaction, wait, wait_to_share};
 
 /// `a` lets go, and these callers are killed in the same transaction.
-#[track_caller]
-fn release_and_kill(server: &Server, release: &str, gone: &[&Waiter]) {
-    let mut lines = vec!["MULTI".to_owned(), release.to_owned()];
-    lines.extend(
-        gone.iter()
-            .map(|waiter| format!("CLIENT KILL ID {}", waiter.id)),
-    );
-    lines.push("EXEC".to_owned());
-    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    let mut c = server.connection();
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
-    assert_eq!(exec.len(), 1 + gone.len());
-}
-
 #[test]
 fn some_of_them_are_gone() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     enter(&mut c, "a");
-    let mut readers = ["b", "d", "e", "f", "g"]
-        .map(|owner| wait(&copies, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    let mut readers = wait_to_share(&copies, ["b", "d", "e", "f", "g"]);
     let _writer = wait(&copies, "k writer PX 600000 BLOCK 0");
-    release_and_kill(
-        &copies,
-        "LOCK.RELEASE k a",
-        &[&readers[0], &readers[2], &readers[4]],
-    );
+    let kills = [0, 2, 4].map(|gone: usize| format!("CLIENT KILL ID {}", readers[gone].id));
+    let lines: Vec<_> = ["LOCK.RELEASE k a".to_owned()]
+        .into_iter()
+        .chain(kills)
+        .collect();
+    assert_eq!(transaction(&mut c, &lines).len(), 4);
     for stays in [1, 3] {
         readers[stays].granted();
     }
-    assert_eq!(
-        (owners(&mut c), queue(&mut c)),
-        (
-            vec!["d".to_owned(), "f".to_owned()],
-            vec!["writer".to_owned()]
-        )
-    );
+    held_and_waited_for(&mut c, &["d", "f"], &["writer"]);
     copies.agree();
 }

@@ -1,9 +1,8 @@
 //! Each holder is for itself: owner, token, hold count, lease and deadline. Also what these tests ask of a
 //! server.
 
-use crate::support::run;
 use redis::Connection;
-use testbed::{Expect, Grant, Server, cmd, started};
+use testbed::{Expect, Grant, Server, cmd, owners, run, started};
 
 /// An entry of `LOCK.HOLDERS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,16 +49,6 @@ pub(crate) fn holders_of(c: &mut Connection, key: &str) -> Vec<Holder> {
 #[track_caller]
 pub(crate) fn holders(c: &mut Connection) -> Vec<Holder> {
     holders_of(c, "k")
-}
-
-/// The owners of `k`, lowest token first.
-#[track_caller]
-pub(crate) fn owners(c: &mut Connection) -> Vec<String> {
-    let holders = holders(c);
-    holders
-        .iter()
-        .map(|holder| holder.name().to_owned())
-        .collect()
 }
 
 /// This owner's entry of `k`.

@@ -2,17 +2,9 @@
 //!
 //! Each module is one part of what the contract says of locks with several holders.
 
-#[path = "../waiting/copies.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod copies;
-#[path = "../waiting/support.rs"]
-#[allow(dead_code)] // shared with the tests of waiting
-mod support;
-
 mod announced;
 mod bounds;
 mod carried;
-mod cluster;
 mod ends;
 mod entering;
 mod expiry;

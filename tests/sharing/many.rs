@@ -1,11 +1,12 @@
 //! Very many holders: nobody else is held up.
 
 use crate::holders::{enter, holders};
-use crate::support::{info, line, queue, run};
 use redis::Connection;
 use std::thread;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Load, Server, Talk, cmd, eventually, started};
+use testbed::{
+    Expect, Load, Server, Talk, at_once, cmd, eventually, info, line, queue, run, started,
+};
 
 /// Far more than a slice takes, far less than all of them in one go would.
 const GENEROUS: Duration = Duration::from_millis(250);
@@ -26,19 +27,10 @@ fn longest_ping(server: &Server, body: impl FnOnce() + Send) -> Duration {
 
 /// Acquires this many shares of `k`, in pipelines.
 fn fill(c: &mut Connection, count: usize) {
-    let numbers: Vec<_> = (0..count).collect();
-    for some in numbers.chunks(500) {
-        let packed: Vec<u8> = some
-            .iter()
-            .flat_map(|n| {
-                line(&format!("LOCK.ACQUIRE k owner-{n} SHARED PX 600000")).get_packed_command()
-            })
-            .collect();
-        c.send_packed_command(&packed)
-            .expect("a connection to write to");
-        for _ in some {
-            c.receive().grant();
-        }
+    let share = |n| format!("LOCK.ACQUIRE k owner-{n} SHARED PX 600000");
+    let lines: Vec<_> = (0..count).map(share).collect();
+    for reply in lines.chunks(500).flat_map(|lines| at_once(c, lines)) {
+        reply.grant();
     }
 }
 
@@ -51,15 +43,11 @@ fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
         .start();
     let mut c = server.connection();
     enter(&mut c, "writer");
-    let mut readers: Vec<Connection> = (0..READERS)
-        .map(|n| {
-            let mut reader = server.connection();
-            reader.post(&line(&format!(
-                "LOCK.ACQUIRE k r{n} SHARED PX 600000 BLOCK 0"
-            )));
-            reader
-        })
-        .collect();
+    let call = |n| line(&format!("LOCK.ACQUIRE k r{n} SHARED PX 600000 BLOCK 0"));
+    let mut readers: Vec<_> = (0..READERS).map(|_| server.connection()).collect();
+    for (n, reader) in readers.iter_mut().enumerate() {
+        reader.post(&call(n));
+    }
     let count = i64::try_from(READERS).expect("small");
     eventually(|| info(&mut c).waiters == count, "all to wait");
     let longest = longest_ping(&server, || {
@@ -87,7 +75,7 @@ fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
 fn ten_thousand_leases_that_end_together_free_the_lock() {
     let (server, mut c) = started();
     fill(&mut c, 10_000);
-    let next = crate::support::wait(&server, "k writer PX 600000 BLOCK 0");
+    let next = testbed::wait(&server, "k writer PX 600000 BLOCK 0");
     let longest = longest_ping(&server, || {
         run(&mut c, "PEXPIRE k 100").int();
         let mut next = next;
@@ -96,10 +84,7 @@ fn ten_thousand_leases_that_end_together_free_the_lock() {
     println!("the longest PING while 10000 shares ended took {longest:?}");
     assert!(longest < testbed::patience(GENEROUS), "{longest:?}");
     assert_eq!(holders(&mut c).len(), 1);
-    eventually(
-        || server.info_field("lock", "lock_holders") == "1",
-        "all to be freed",
-    );
+    eventually(|| server.count("holders") == 1, "all to be freed");
 }
 
 #[test]
@@ -117,14 +102,7 @@ fn a_lock_of_thousands_is_freed_in_the_background() {
         let memory = run(&mut c, "MEMORY USAGE k").int();
         assert!((5_000 * 40..5_000 * 600).contains(&memory), "{memory}");
         run(&mut c, command).value();
-        let left = if command.starts_with("LOCK") {
-            "4999"
-        } else {
-            "0"
-        };
-        eventually(
-            || server.info_field("lock", "lock_holders") == left,
-            "them to be freed",
-        );
+        let left = if command.starts_with("LOCK") { 4999 } else { 0 };
+        eventually(|| server.count("holders") == left, command);
     }
 }

@@ -1,9 +1,10 @@
 //! Who waits is served strictly in order: from the front of the queue, each that has room, until one has
 //! none.
 
-use crate::holders::{enter, owners, shared};
-use crate::support::{queue, run, wait};
-use testbed::{Expect, started};
+use crate::holders::{enter, shared};
+use testbed::{
+    Expect, held_and_waited_for, owners, queue, run, started, transaction, wait, wait_to_share,
+};
 
 #[test]
 fn a_waiting_writer_holds_back_the_readers_behind_it() {
@@ -14,13 +15,7 @@ fn a_waiting_writer_holds_back_the_readers_behind_it() {
     assert_eq!(owners(&mut c), ["a"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
     writer.granted();
-    assert_eq!(
-        (owners(&mut c), queue(&mut c)),
-        (
-            vec!["writer".to_owned()],
-            vec!["b".to_owned(), "d".to_owned()]
-        )
-    );
+    held_and_waited_for(&mut c, &["writer"], &["b", "d"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k writer").int(), 0);
     for reader in &mut readers {
         reader.granted();
@@ -32,20 +27,12 @@ fn a_waiting_writer_holds_back_the_readers_behind_it() {
 fn a_lock_that_is_free_with_calls_in_line_goes_to_those_at_the_front_first() {
     let (server, mut c) = started();
     enter(&mut c, "a");
-    let mut front =
-        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    let mut front = wait_to_share(&server, ["b", "d"]);
     // In one transaction, so that no tick comes between.
-    let lines = [
-        "MULTI",
-        "DEL k",
-        "LOCK.ACQUIRE k e SHARED",
-        "LOCK.ACQUIRE k f",
-        "EXEC",
-    ];
-    let exec = crate::support::at_once(&mut c, &lines)
-        .pop()
-        .expect("EXEC")
-        .items();
+    let exec = transaction(
+        &mut c,
+        &["DEL k", "LOCK.ACQUIRE k e SHARED", "LOCK.ACQUIRE k f"],
+    );
     assert_eq!(exec[1].clone().grant().limit, Some(0));
     exec[2].clone().nil();
     for reader in &mut front {

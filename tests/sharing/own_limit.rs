@@ -1,9 +1,8 @@
 //! The limit of one's own grant: kept, narrowed or widened by a re-entry and a renewal.
 
-use crate::holders::{enter, holder, holders, owners, shared};
-use crate::support::{line, queue, run, wait};
+use crate::holders::{enter, holder, holders, shared};
 use redis::Connection;
-use testbed::{Expect, Reply, Talk, cmd, started};
+use testbed::{Expect, Reply, Talk, cmd, line, owners, queue, run, started, wait};
 
 /// Makes a call that leaves `k` as it was, not a byte less or more, and no replica told of it.
 #[track_caller]

@@ -1,7 +1,6 @@
 //! The reply to a call with a limit. Who has room is shown in the core (`properties`).
 
-use crate::support::{run, wait};
-use testbed::{Expect, started};
+use testbed::{Expect, run, started, wait};
 
 #[test]
 fn the_grant_has_a_fifth_part_where_the_call_asked_for_a_limit() {

@@ -1,57 +1,45 @@
 //! Whenever room may have come, those at the front who now have room are granted: the first at once, inside
 //! the LOCK command that made the room; where none did, within 10 ms.
 
-use crate::holders::{enter, owners, shared};
-use crate::support::{at_once, queue, run, wait};
+use crate::holders::{enter, shared};
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, started};
+use testbed::{
+    Expect, Server, Talk, held_and_waited_for, owners, queue, run, started, transaction, wait,
+    wait_to_share,
+};
 
-/// Runs this command on a server with permits of `a` and `b`, two of two, and `d` in line for one, and
-/// demands that `d` has it when the next command of the same transaction looks.
-#[track_caller]
-fn at_once_by(command: &str) {
+/// `a` and `b` have permits, two of two, and `d` is in line for one: it has it when the next command of the same
+/// transaction looks.
+#[test]
+fn by_a_release() {
     let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
     let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
     let _behind = wait(&server, "k e LIMIT 2 PX 600000 BLOCK 0");
-    let exec = at_once(
+    let exec = transaction(
         &mut c,
-        &["MULTI", command, "LOCK.INFO k", "LOCK.WAITERS k", "EXEC"],
+        &["LOCK.RELEASE k a", "LOCK.INFO k", "LOCK.WAITERS k"],
     );
-    let exec = exec.into_iter().next_back().expect("EXEC").items();
     exec[0].clone().value();
-    assert_eq!(exec[1].clone().lock_info().holders, 2, "{command}");
-    assert_eq!(exec[2].clone().items().len(), 1, "{command}");
+    assert_eq!(exec[1].clone().lock_info().holders, 2);
+    assert_eq!(exec[2].clone().items().len(), 1);
     next.granted();
     assert_eq!(queue(&mut c), ["e"]);
-}
-
-#[test]
-fn by_a_release() {
-    at_once_by("LOCK.RELEASE k a");
 }
 
 #[test]
 fn by_a_renewal_with_a_wider_limit() {
     let (server, mut c) = started();
     let writer = enter(&mut c, "writer");
-    let mut readers =
-        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    let mut readers = wait_to_share(&server, ["b", "d"]);
     let _next = wait(&server, "k e BLOCK 0");
-    let lines = ["MULTI", "LOCK.RENEW k writer SHARED", "LOCK.INFO k", "EXEC"];
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    let exec = transaction(&mut c, &["LOCK.RENEW k writer SHARED", "LOCK.INFO k"]);
     let reader = exec[0].clone().grant();
     assert_eq!((reader.token, reader.limit), (writer.token, Some(0)));
     assert!(exec[1].clone().lock_info().holders >= 2);
     for reader in &mut readers {
         reader.granted();
     }
-    assert_eq!(
-        (owners(&mut c), queue(&mut c)),
-        (
-            vec!["writer".to_owned(), "b".to_owned(), "d".to_owned()],
-            vec!["e".to_owned()]
-        )
-    );
+    held_and_waited_for(&mut c, &["writer", "b", "d"], &["e"]);
 }
 
 /// Several tries: at least one is as quick as the contract says, however busy the machine is.
@@ -94,17 +82,10 @@ fn by_a_higher_bound_of_holders() {
     for owner in ["a", "b"] {
         enter(&mut c, &format!("{owner} SHARED"));
     }
-    let mut next =
-        ["d", "e"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    let mut next = wait_to_share(&server, ["d", "e"]);
     run(&mut c, "CONFIG SET lock.max-holders 3").okay();
     next[0].granted();
-    assert_eq!(
-        (owners(&mut c), queue(&mut c)),
-        (
-            vec!["a".to_owned(), "b".to_owned(), "d".to_owned()],
-            vec!["e".to_owned()]
-        )
-    );
+    held_and_waited_for(&mut c, &["a", "b", "d"], &["e"]);
     run(&mut c, "CONFIG SET lock.max-holders 10000").okay();
     next[1].granted();
 }
@@ -123,10 +104,8 @@ fn by_a_front_call_whose_time_is_up() {
 fn by_a_front_call_that_is_called_off() {
     let (server, mut c, _) = shared(["a"], "SHARED");
     let mut writer = wait(&server, "k writer BLOCK 0");
-    let mut readers =
-        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
-    let lines = ["MULTI", "LOCK.RELEASE k writer ALL", "LOCK.INFO k", "EXEC"];
-    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    let mut readers = wait_to_share(&server, ["b", "d"]);
+    let exec = transaction(&mut c, &["LOCK.RELEASE k writer ALL", "LOCK.INFO k"]);
     assert_eq!(exec[0].clone().int(), 0);
     assert!(
         exec[1].clone().lock_info().holders >= 2,

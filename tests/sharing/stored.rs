@@ -1,10 +1,9 @@
 //! Shares in files: AOF, RDB, rewrites, and a process that is killed.
 
 use crate::holders::{Holder, enter, holders_of};
-use crate::support::run;
 use redis::Connection;
 use testbed::state::assert_same;
-use testbed::{Builder, Expect, Server, aof, cmd, eventually};
+use testbed::{Builder, Expect, Server, aof, cmd, eventually, run};
 
 /// Both forms in which an append-only file is rewritten.
 pub(crate) const PREAMBLES: [&str; 2] = ["yes", "no"];
@@ -17,17 +16,9 @@ fn append_only() -> Builder {
 #[track_caller]
 fn zoo(c: &mut Connection) {
     for n in 0..30 {
-        cmd!(
-            *c,
-            "LOCK.ACQUIRE",
-            "many",
-            format!("o{n}"),
-            "LIMIT",
-            100 + n,
-            "PX",
-            600_000 + n
-        )
-        .grant();
+        let (limit, lease) = (100 + n, 600_000 + n);
+        let words = format!("LOCK.ACQUIRE many o{n} LIMIT {limit} PX {lease}");
+        run(c, &words).grant();
     }
     for key in [
         "few",
@@ -90,19 +81,14 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
                 run(&mut c, "BGREWRITEAOF").value();
                 server.wait_for_rewrite();
             }
-            let (before, seen) = (
-                (server.whole_state(), told(&mut c)),
-                server.info_field("lock", "lock_last_token"),
-            );
+            let before = (server.whole_state(), told(&mut c));
+            let seen = server.last_token();
             server.restart();
             let after = (server.whole_state(), told(&mut server.connection()));
-            assert_same(
-                &before.0,
-                &after.0,
-                &format!("preamble {preamble}, rewritten {rewrite}"),
-            );
+            let what = format!("preamble {preamble}, rewritten {rewrite}");
+            assert_same(&before.0, &after.0, &what);
             assert_eq!(before.1, after.1);
-            assert_eq!(server.info_field("lock", "lock_last_token"), seen);
+            assert_eq!(server.last_token(), seen);
         }
     }
     let mut server = Server::builder().config("save", "3600 1").start();

@@ -1,10 +1,12 @@
 //! Nobody slips past the queue.
 
-use crate::support::{at_once, info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use testbed::{Expect, Talk, cmd, held};
+use testbed::{
+    Expect, Talk, at_once, cmd, held, held_and_waited_for, info, post_all, queue, run, wait,
+    wait_as,
+};
 
 const NEWCOMER: &str = "LOCK.ACQUIRE k newcomer PX 600000";
 
@@ -20,10 +22,7 @@ fn newcomer_stays_out(lines: &[&str]) {
     }
     assert_eq!(last, Value::Nil, "{lines:?}");
     assert_eq!(first.granted().owner, b"b");
-    assert_eq!(
-        (owner(&mut c), queue(&mut c)),
-        ("b".into(), vec!["c".into()])
-    );
+    held_and_waited_for(&mut c, &["b"], &["c"]);
     assert!(second.is_blocked(&mut c));
 }
 
@@ -71,9 +70,7 @@ fn not_by_a_call_that_waits_in_the_same_write() {
     let [mut first] = wait_as(&server, ["b"]);
     let lines = ["DEL k", "LOCK.ACQUIRE k newcomer PX 600000 BLOCK 0"];
     let mut admin = server.connection();
-    for words in lines {
-        c.post(&crate::support::line(words));
-    }
+    post_all(&mut c, lines);
     assert_eq!(c.receive().int(), 1);
     assert_eq!(first.granted().owner, b"b");
     assert_eq!(queue(&mut admin), ["newcomer"]);

@@ -1,8 +1,10 @@
 //! What a waiting client's connection may be like.
 
-use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait, wait_as};
 use redis::Value;
-use testbed::{Expect, Server, Talk, cmd, eventually, held};
+use testbed::{
+    Expect, Server, Talk, Waiter, cmd, eventually, held, info, line, nobody_waits, owner, post_all,
+    queue, run, wait, wait_as, wait_on,
+};
 
 #[test]
 fn pipelined_commands_stay_queued_and_run_after_the_reply() {
@@ -10,10 +12,13 @@ fn pipelined_commands_stay_queued_and_run_after_the_reply() {
     let [mut waiter] = wait_as(&server, ["b"]);
     let held_by = "return redis.call('LOCK.INFO', KEYS[1])[2]";
     waiter.post(redis::Cmd::new().arg("EVAL").arg(held_by).arg(1).arg("k"));
-    waiter.post(&line("SET ran yes"));
-    waiter.post(&line("LOCK.RELEASE k b"));
-    waiter.post(&line("LOCK.ACQUIRE k c BLOCK 0"));
-    waiter.post(&line("PING"));
+    let behind = [
+        "SET ran yes",
+        "LOCK.RELEASE k b",
+        "LOCK.ACQUIRE k c BLOCK 0",
+        "PING",
+    ];
+    post_all(&mut waiter, behind);
     assert!(waiter.is_blocked(&mut c));
     run(&mut c, "GET ran").nil();
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -29,9 +34,12 @@ fn pipelined_commands_stay_queued_and_run_after_the_reply() {
 fn pipelined_commands_run_after_a_wait_that_ended_without_a_grant() {
     let (server, mut c) = held();
     let mut waiter = wait(&server, "k b BLOCK 1000");
-    waiter.post(&line("LOCK.ACQUIRE k b BLOCK 1"));
-    waiter.post(&line("LOCK.ACQUIRE k b BLOCK 0"));
-    waiter.post(&line("PING"));
+    let behind = [
+        "LOCK.ACQUIRE k b BLOCK 1",
+        "LOCK.ACQUIRE k b BLOCK 0",
+        "PING",
+    ];
+    post_all(&mut waiter, behind);
     waiter.receive().nil();
     waiter.receive().nil();
     eventually(|| queue(&mut c) == ["b"], "the third call to wait");
@@ -67,10 +75,8 @@ fn a_client_that_wants_no_replies_is_granted_all_the_same() {
 #[test]
 fn resp3_clients_get_the_same_grant_and_a_null() {
     let (server, mut c) = held();
-    let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
-    let mut waiter = Waiter::on(&server, server.connection_resp3(), &call);
-    let short = line("LOCK.ACQUIRE k c BLOCK 1000");
-    let mut short = Waiter::on(&server, server.connection_resp3(), &short);
+    let mut waiter = wait_on(&server, server.connection_resp3(), "k b PX 600000 BLOCK 0");
+    let mut short = wait_on(&server, server.connection_resp3(), "k c BLOCK 1000");
     assert_eq!(short.receive().value(), Value::Nil);
     run(&mut c, "LOCK.RELEASE k a").int();
     let grant = waiter.granted();
@@ -88,8 +94,7 @@ fn a_waiter_stays_in_its_database() {
     run(&mut five, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiting = server.connection();
     run(&mut waiting, "SELECT 5").okay();
-    let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
-    let mut waiter = Waiter::on(&server, waiting, &call);
+    let mut waiter = wait_on(&server, waiting, "k b PX 600000 BLOCK 0");
     waiter.post(&line("INCR counter"));
     assert_eq!((queue(&mut c).len(), queue(&mut five).len()), (0, 1));
     // The lock of the same name in another database is another lock.
@@ -111,12 +116,13 @@ fn a_waiter_stays_in_its_database() {
 fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
     let (server, mut c) = held();
     run(&mut c, "ACL SETUSER ann on >secret ~* +@all").okay();
-    let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
-    let mut waiter = Waiter::on(&server, server.connection_as("ann", "secret"), &call);
-    let mut popping = server.connection_as("ann", "secret");
-    popping.post(&line("BLPOP list 0"));
-    let waiting = |server: &Server| crate::support::blocked_clients(server) == 2;
-    eventually(|| waiting(&server), "both to wait");
+    let mut waiter = wait_on(
+        &server,
+        server.connection_as("ann", "secret"),
+        "k b PX 600000 BLOCK 0",
+    );
+    let popping = server.connection_as("ann", "secret");
+    let mut popping = Waiter::on(&server, popping, &line("BLPOP list 0"));
     run(&mut c, "ACL SETUSER ann resetkeys ~other").okay();
     run(&mut c, "RPUSH list x").int();
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -155,8 +161,7 @@ fn a_user_of_some_databases_is_granted_the_lock_there_while_it_may_use_them() {
     let calls = [0, 2].map(|database| {
         let mut connection = server.connection_as("ann", "secret");
         cmd!(connection, "SELECT", database).okay();
-        let call = line("LOCK.ACQUIRE k c PX 600000 BLOCK 0");
-        Waiter::on(&server, connection, &call)
+        wait_on(&server, connection, "k c PX 600000 BLOCK 0")
     });
     run(&mut c, "ACL SETUSER ann resetdbs db=0").okay();
     let [mut allowed, mut refused] = calls;

@@ -1,8 +1,9 @@
 //! Databases that are flushed, swapped or loaded anew under those who wait.
 
-use crate::copies::Copies;
-use crate::support::{Waiter, info, line, owner, queue, run, wait_as};
-use testbed::{Expect, eventually, held, started};
+use testbed::{
+    Copies, Expect, eventually, held, held_and_waited_for, info, owner, run, started, wait_as,
+    wait_on,
+};
 
 #[test]
 fn a_flush_of_another_database_frees_nothing() {
@@ -18,8 +19,7 @@ fn a_flush_of_another_database_frees_nothing() {
 /// As for `BLPOP`: a waiter stays with its database's number.
 #[test]
 fn a_swap_brings_the_locks_of_the_other_database_before_the_waiters() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     let mut nine = copies.connection();
     run(&mut nine, "SELECT 9").okay();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -28,18 +28,14 @@ fn a_swap_brings_the_locks_of_the_other_database_before_the_waiters() {
     let [first, mut of_z] = wait_as(&copies, ["b", "z"]);
     let mut in_nine = copies.connection();
     run(&mut in_nine, "SELECT 9").okay();
-    let call = line("LOCK.ACQUIRE j b PX 600000 BLOCK 0");
-    let mut in_nine = Waiter::on(&copies, in_nine, &call);
+    let mut in_nine = wait_on(&copies, in_nine, "j b PX 600000 BLOCK 0");
 
     run(&mut c, "SWAPDB 0 9").okay();
     // Its owner holds the lock that came: a re-entry.
     assert_eq!(of_z.granted().holds, 2);
     // Nobody holds `j` in the database that came to be number nine.
     assert_eq!(in_nine.granted().owner, b"b");
-    assert_eq!(
-        (owner(&mut c), queue(&mut c)),
-        ("z".into(), vec!["b".into()])
-    );
+    held_and_waited_for(&mut c, &["z"], &["b"]);
     assert_eq!(owner(&mut nine), "a");
     assert!(first.is_blocked(&mut c));
     copies.agree();
@@ -47,8 +43,7 @@ fn a_swap_brings_the_locks_of_the_other_database_before_the_waiters() {
 
 #[test]
 fn a_reload_keeps_waiters_and_lock() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first, second] = wait_as(&copies, ["b", "c"]);
     run(&mut c, "DEBUG RELOAD").okay();
@@ -62,8 +57,7 @@ fn a_reload_keeps_waiters_and_lock() {
 
 #[test]
 fn a_reload_of_a_file_without_the_lock_frees() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     run(&mut c, "SAVE").okay();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first, second] = wait_as(&copies, ["b", "c"]);

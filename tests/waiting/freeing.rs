@@ -1,16 +1,16 @@
 //! However a lock becomes free, the first waiter gets it, and replica and file hear of it.
 
-use crate::copies::Copies;
-use crate::support::{at_once, at_one_moment, info, owner, queue, run, wait, wait_as};
 use redis::Connection;
-use testbed::{Expect, cmd, eventually, held};
+use testbed::{
+    Copies, Expect, at_once, cmd, eventually, held, info, owner, queue, run, transaction, wait,
+    wait_as,
+};
 
 /// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
 /// it and the second continues waiting, on the copies too.
 #[track_caller]
 fn frees(so: impl FnOnce(&mut Connection)) {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     let before = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first, second] = wait_as(&copies, ["b", "c"]);
     so(&mut c);
@@ -36,6 +36,7 @@ fn by_one_command() {
         "PEXPIREAT k 1",
         "FLUSHDB",
         "FLUSHALL SYNC",
+        "EVAL return(redis.call('DEL','k')) 0",
         "EVAL return(redis.call('FLUSHALL')) 0",
         "SWAPDB 0 9",
         "RENAME k elsewhere",
@@ -61,17 +62,9 @@ fn by_the_last_release() {
 }
 
 #[test]
-fn by_a_script_that_deletes() {
-    frees(|c| {
-        let script = "return redis.call('DEL', KEYS[1])";
-        assert_eq!(cmd!(*c, "EVAL", script, 1, "k").int(), 1);
-    });
-}
-
-#[test]
 fn by_a_transaction_that_deletes() {
     frees(|c| {
-        at_once(c, &["MULTI", "DEL k", "EXEC"]).remove(2).value();
+        transaction(c, &["DEL k"]);
     });
 }
 
@@ -94,7 +87,7 @@ fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
     let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
     let lines = ["LOCK.RENEW k a PX 150", "PERSIST k"];
-    assert_eq!(at_one_moment(&mut c, &lines)[1].clone().int(), 1);
+    assert_eq!(transaction(&mut c, &lines)[1].clone().int(), 1);
     // Well behind the end that the lease had.
     run(&mut copies.connection(), "LOCK.ACQUIRE k late BLOCK 300").nil();
     assert_eq!((owner(&mut c), info(&mut c).ttl_ms), ("a".to_owned(), -1));
@@ -111,7 +104,7 @@ fn a_lease_that_was_lengthened_is_waited_for_to_its_new_end() {
     let [mut first] = wait_as(&server, ["b"]);
     run(&mut c, "LOCK.RENEW k a PX 1500").grant();
     let lines = ["LOCK.RENEW k a PX 1700", "PEXPIRE k 2000", "PEXPIRETIME k"];
-    let end = at_one_moment(&mut c, &lines).remove(2).int();
+    let end = transaction(&mut c, &lines).remove(2).int();
     let grant = first.granted();
     assert!(
         grant.token > end * 1000,
@@ -121,8 +114,7 @@ fn a_lease_that_was_lengthened_is_waited_for_to_its_new_end() {
 
 #[test]
 fn free_locks_of_many_keys_are_all_handed_over() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     let keys: Vec<_> = (0..100).map(|n| format!("k{n}")).collect();
     let mut waiters = Vec::new();
     for key in &keys {

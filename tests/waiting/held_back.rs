@@ -1,58 +1,34 @@
 //! States of the server in which a new acquire would be refused.
 
-use crate::copies::Copies;
-use crate::support::{at_one_moment, info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{
+    Copies, Expect, Server, cmd, eventually, held, held_and_waited_for, info, owner, queue, run,
+    transaction, wait, wait_as,
+};
 
-/// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
-/// granted until `mend` has been done, and that all continues in order then. The lease is cut in one
-/// transaction with the command that `spoil` leaves for that, so that it does not end before.
-fn holds_grants_back(
-    server: &Server,
-    code: &str,
-    spoil: impl FnOnce(&mut Connection) -> &'static str,
-    mend: impl FnOnce(&mut Connection),
-) {
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let [mut first, mut second] = wait_as(server, ["b", "c"]);
-    let spoils = spoil(&mut c);
-    at_one_moment(&mut c, &["PEXPIRE k 50", spoils]);
-    run(&mut c, "LOCK.ACQUIRE other x").refused(code);
-    eventually(
-        || cmd!(c, "LOCK.INFO", "k").value() == Value::Nil,
-        "the lease's end",
-    );
+/// The lease of `a` ends while a newcomer is refused: nothing is granted until there are replicas again, and all
+/// continues in order then.
+#[test]
+fn too_few_replicas_hold_grants_back() {
+    let (server, mut c) = held();
+    let [mut first, mut second] = wait_as(&server, ["b", "c"]);
+    // In one transaction, so that the lease does not end before.
+    let lines = ["PEXPIRE k 50", "CONFIG SET min-replicas-to-write 1"];
+    transaction(&mut c, &lines);
+    run(&mut c, "LOCK.ACQUIRE other x").refused("NOREPLICAS");
+    let free = |c: &mut Connection| run(c, "LOCK.INFO k").value() == Value::Nil;
+    eventually(|| free(&mut c), "the lease's end");
     for _ in 0..100 {
-        run(&mut c, "LOCK.ACQUIRE k newcomer").refused(code);
+        run(&mut c, "LOCK.ACQUIRE k newcomer").refused("NOREPLICAS");
         assert_eq!(queue(&mut c), ["b", "c"]);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    assert_eq!(
-        cmd!(c, "LOCK.INFO", "k").value(),
-        Value::Nil,
-        "granted all the same"
-    );
-    mend(&mut c);
+    assert!(free(&mut c), "granted all the same");
+    run(&mut c, "CONFIG SET min-replicas-to-write 0").okay();
     assert_eq!(first.granted().owner, b"b");
-    assert_eq!(
-        (owner(&mut c), queue(&mut c)),
-        ("b".into(), vec!["c".into()])
-    );
+    held_and_waited_for(&mut c, &["b"], &["c"]);
     run(&mut c, "LOCK.RELEASE k b").int();
     second.granted();
-}
-
-#[test]
-fn too_few_replicas_hold_grants_back() {
-    let server = Server::start();
-    holds_grants_back(
-        &server,
-        "NOREPLICAS",
-        |_| "CONFIG SET min-replicas-to-write 1",
-        |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
-    );
 }
 
 #[test]

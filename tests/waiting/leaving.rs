@@ -1,8 +1,7 @@
 //! Waits that end before their turn.
 
-use crate::support::{info, run, wait, wait_as};
 use std::time::Duration;
-use testbed::{Expect, Talk, cmd, eventually, held, server_cpu};
+use testbed::{Expect, Talk, cmd, eventually, held, info, line, run, server_cpu, wait, wait_as};
 
 /// The reply was sent: what its client does with it is its own affair until the lease ends.
 #[test]
@@ -32,9 +31,7 @@ fn leaving_costs_the_same_in_a_long_queue() {
         let mut waiters: Vec<_> = (0..crowd)
             .map(|n| {
                 let mut waiter = server.connection();
-                waiter.post(&crate::support::line(&format!(
-                    "LOCK.ACQUIRE k w{n} BLOCK 0"
-                )));
+                waiter.post(&line(&format!("LOCK.ACQUIRE k w{n} BLOCK 0")));
                 waiter
             })
             .collect();
@@ -47,7 +44,7 @@ fn leaving_costs_the_same_in_a_long_queue() {
         }
         let used = server_cpu(server.pid()).saturating_sub(before);
         for waiter in &mut waiters {
-            waiter.post(&crate::support::line("PING"));
+            waiter.post(&line("PING"));
         }
         drop(waiters);
         eventually(|| info(&mut c).waiters == 0, "all to be gone");

@@ -1,9 +1,11 @@
 //! How many may wait: `lock.max-waiters` for a lock, `lock.max-waiters-total` for all; and what there
 //! may be none of: tokens.
 
-use crate::support::{Waiter, line, nobody_waits, queue, run, wait, wait_as};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually, started};
+use testbed::{
+    Expect, Server, Talk, Waiter, cmd, eventually, line, nobody_waits, queue, run, started, wait,
+    wait_as,
+};
 
 const JOIN: &str = "LOCK.ACQUIRE k late BLOCK 0";
 
@@ -113,10 +115,7 @@ fn the_total_limit_is_one_for_all_keys_and_databases() {
     let of_k = wait(&server, "k late BLOCK 0");
     full(&mut c);
     drop(of_j);
-    eventually(
-        || server.info_field("lock", "lock_waiting") == "2",
-        "a waiter to be gone",
-    );
+    eventually(|| server.count("waiting") == 2, "a waiter to be gone");
     let mut of_j = wait(&server, "j late BLOCK 0");
     full(&mut c);
     run(&mut elsewhere, "LOCK.RELEASE j b ALL").int();
@@ -160,7 +159,7 @@ fn a_lock_with_a_very_long_name_is_not_waited_for() {
         let text = cmd!(c, "LOCK.ACQUIRE", &longer, owner, "BLOCK", 0).refused("ERR");
         assert!(text.contains("8192 bytes"), "{text}");
     }
-    assert_eq!(server.info_field("lock", "lock_waiting"), "1");
+    assert_eq!(server.count("waiting"), 1);
     // All else takes such a name.
     cmd!(c, "LOCK.ACQUIRE", &longer, "b").nil();
     assert_eq!(cmd!(c, "LOCK.ACQUIRE", &longer, "a").grant().holds, 2);
@@ -188,11 +187,6 @@ fn when_no_token_is_left_nobody_who_waits_is_granted_one() {
     }
 }
 
-/// How many calls may wait on the server now.
-fn max_waiting(server: &Server) -> String {
-    server.info_field("lock", "lock_max_waiting")
-}
-
 /// A server without a connection to spare would answer nobody: not those who want to release either.
 #[test]
 fn those_who_wait_leave_a_quarter_of_the_connections_to_others() {
@@ -202,7 +196,7 @@ fn those_who_wait_leave_a_quarter_of_the_connections_to_others() {
         .start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    assert_eq!(max_waiting(&server), "7");
+    assert_eq!(server.count("max_waiting"), 7);
     let _waiters: Vec<_> = (0..7)
         .map(|n| wait(&server, &format!("k w{n} BLOCK 0")))
         .collect();
@@ -212,19 +206,16 @@ fn those_who_wait_leave_a_quarter_of_the_connections_to_others() {
     run(&mut server.connection(), "PING").value();
 
     run(&mut c, "CONFIG SET maxclients 12").okay();
-    assert_eq!(max_waiting(&server), "9");
+    assert_eq!(server.count("max_waiting"), 9);
     let _more = ["x", "y"].map(|owner| wait(&server, &format!("k {owner} BLOCK 0")));
     run(&mut c, JOIN).refused("MAXWAITERS");
     run(&mut c, "CONFIG SET lock.max-waiters-total 8").okay();
-    assert_eq!(max_waiting(&server), "8");
+    assert_eq!(server.count("max_waiting"), 8);
 }
 
 #[test]
 fn as_it_comes_three_quarters_of_the_connections_may_wait() {
     let server = Server::start();
-    let most: usize = server
-        .info_field("clients", "maxclients")
-        .parse()
-        .expect("a number");
-    assert_eq!(max_waiting(&server), (most * 3 / 4).min(10_000).to_string());
+    let most = server.number("clients", "maxclients");
+    assert_eq!(server.count("max_waiting"), (most * 3 / 4).min(10_000));
 }

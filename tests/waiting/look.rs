@@ -1,9 +1,10 @@
 //! What an administrator sees of those who wait.
 
-use crate::support::{info, queue, run, wait, wait_as};
 use redis::Value;
 use std::collections::BTreeMap;
-use testbed::{Expect, cmd, eventually, held, started};
+use testbed::{
+    Expect, cmd, eventually, held, info, queue, run, started, transaction, wait, wait_as,
+};
 
 fn number(fields: &BTreeMap<String, Value>, name: &str) -> i64 {
     fields[name].clone().int()
@@ -29,17 +30,8 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
     for (n, waiter) in waiters.into_iter().enumerate() {
         let fields = waiter.fields();
         let names: Vec<_> = fields.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            [
-                "client-id",
-                "left-ms",
-                "limit",
-                "owner",
-                "session",
-                "waited-ms"
-            ]
-        );
+        let expected = "client-id left-ms limit owner session waited-ms";
+        assert_eq!(names.join(" "), expected);
         assert_eq!(fields["owner"].clone().bytes(), [b"b", b"c"][n]);
         assert_eq!(number(&fields, "client-id"), calls[n].id);
         assert_eq!(number(&fields, "limit"), [5, 1][n]);
@@ -95,8 +87,7 @@ fn the_list_is_empty_when_nobody_waits() {
 fn looking_is_possible_in_transactions_and_scripts_and_by_readers() {
     let (server, mut c) = held();
     let [_waiter] = wait_as(&server, ["b"]);
-    let lines = ["MULTI", "LOCK.WAITERS k", "EXEC"];
-    let replies = crate::support::at_once(&mut c, &lines).remove(2).items();
+    let replies = transaction(&mut c, &["LOCK.WAITERS k"]);
     assert_eq!(replies[0].clone().items().len(), 1);
     let script = "return #redis.call('LOCK.WAITERS', KEYS[1])";
     assert_eq!(cmd!(c, "EVAL_RO", script, 1, "k").int(), 1);

@@ -2,11 +2,8 @@
 //!
 //! Each module is one part of what the contract says of waiting, each test a rule of it.
 
-mod support;
-
 mod barging;
 mod connections;
-mod copies;
 mod flushing;
 mod freeing;
 mod held_back;

@@ -1,11 +1,11 @@
 //! Many locks that are due at once: others are served meanwhile.
 
 use std::collections::BTreeSet;
+use testbed::{
+    Expect, Load, Server, Talk, blocked_clients, cmd, eventually, line, run, transaction,
+};
 
 use redis::Connection;
-use testbed::{Expect, Load, Server, Talk, cmd, eventually};
-
-use crate::support::{at_one_moment, blocked_clients, line, run};
 
 const LOCKS: usize = 1000;
 const LISTENERS: usize = 30;
@@ -93,9 +93,8 @@ fn among_many_locks_a_lease_that_its_owner_cuts_is_handed_over_in_time() {
             let renewals = cut.iter().map(|n| format!("LOCK.RENEW k{n} a PX 8"));
             let ends = cut.iter().map(|n| format!("PEXPIRETIME k{n}"));
             let lines: Vec<_> = renewals.chain(ends).collect();
-            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
             let load = Load::on(&server);
-            let ends = at_one_moment(&mut c, &lines).split_off(CUT);
+            let ends = transaction(&mut c, &lines).split_off(CUT);
             let late = cut.iter().zip(ends).map(|(n, end)| {
                 let token = waiters[*n].receive().grant().token;
                 token - end.int() * 1000

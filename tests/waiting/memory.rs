@@ -1,16 +1,6 @@
 //! Nothing is left of waiters that have gone.
 
-use crate::support::{blocked_clients, line, run};
-use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually};
-
-fn used_memory(c: &mut Connection) -> i64 {
-    let text = cmd!(*c, "INFO", "memory").text();
-    let used = text
-        .lines()
-        .find_map(|line| line.strip_prefix("used_memory:"));
-    used.and_then(|n| n.parse().ok()).expect("a number")
-}
+use testbed::{Expect, Server, Talk, blocked_clients, eventually, line, run};
 
 /// Makes so many connections wait by this command; then they are gone.
 fn crowd(server: &Server, size: usize, call: impl Fn(usize) -> redis::Cmd) {
@@ -41,14 +31,14 @@ fn what_a_crowd_of_waiters_took_is_given_back() {
     crowd(&server, 50, call);
     let mut before = i64::MAX;
     for _ in 0..20 {
-        before = before.min(used_memory(&mut c));
+        before = before.min(server.number("memory", "used_memory"));
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     crowd(&server, MANY, call);
     let mut after = i64::MAX;
     eventually(
         || {
-            after = after.min(used_memory(&mut c));
+            after = after.min(server.number("memory", "used_memory"));
             after <= before + LEFT
         },
         &format!("the memory to be back: {before} bytes before"),

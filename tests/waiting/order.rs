@@ -1,11 +1,13 @@
 //! First come, first served.
 
-use crate::support::{Waiter, nobody_waits, queue, run, unblocks, wait};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use redis::Connection;
-use testbed::{Expect, Talk, cmd, eventually, started, traffic};
+use testbed::{
+    Expect, Talk, Waiter, cmd, eventually, nobody_waits, queue, run, started, traffic, unblocks,
+    wait,
+};
 
 const WAITERS: usize = 100;
 /// Long enough for all to join, and then waited for.

@@ -1,51 +1,35 @@
 //! Values that are written over a lock that somebody waits for.
 
-use crate::copies::Copies;
-use crate::support::{at_once, nobody_waits, owner, queue, run, wait_as};
-use redis::Connection;
-use testbed::{Expect, Talk, cmd};
+use testbed::{
+    Copies, Expect, Talk, at_once, cmd, held_and_waited_for, nobody_waits, run, transaction,
+    wait_as,
+};
 
-/// Demands that this turns away everybody who waits for `k`, with an error that tells why.
-#[track_caller]
-fn turns_away(so: impl FnOnce(&mut Connection)) {
-    let (copies, mut c) = Copies::held();
-    let waiters = wait_as(&copies, ["b", "c", "a2"]);
-    so(&mut c);
-    for mut waiter in waiters {
-        waiter.receive().refused("WRONGTYPE");
-        // Its connection continues.
-        run(&mut waiter, "PING").value();
-    }
-    nobody_waits_for_other_types(&mut c);
-    run(&mut c, "DEL k").int();
-    nobody_waits(&copies);
-    copies.agree();
-}
-
-#[track_caller]
-fn nobody_waits_for_other_types(c: &mut Connection) {
-    run(c, "LOCK.WAITERS k").refused("WRONGTYPE");
-    run(c, "LOCK.ACQUIRE k b BLOCK 0").refused("WRONGTYPE");
-}
-
+/// Everybody who waits for `k` is answered an error that tells why.
 #[test]
-fn set_over_a_lock_turns_its_waiters_away() {
-    turns_away(|c| run(c, "SET k value").okay());
-}
-
-#[test]
-fn another_type_after_a_deletion_turns_its_waiters_away() {
-    turns_away(|c| {
-        for reply in at_once(c, &["DEL k", "LPUSH k value"]) {
-            reply.int();
+fn another_type_turns_the_waiters_away() {
+    for lines in [&["SET k value"][..], &["DEL k", "LPUSH k value"]] {
+        let (copies, mut c) = Copies::held();
+        let waiters = wait_as(&copies, ["b", "c", "a2"]);
+        for reply in at_once(&mut c, lines) {
+            reply.value();
         }
-    });
+        for mut waiter in waiters {
+            waiter.receive().refused("WRONGTYPE");
+            // Its connection continues.
+            run(&mut waiter, "PING").value();
+        }
+        run(&mut c, "LOCK.WAITERS k").refused("WRONGTYPE");
+        run(&mut c, "LOCK.ACQUIRE k b BLOCK 0").refused("WRONGTYPE");
+        run(&mut c, "DEL k").int();
+        nobody_waits(&copies);
+        copies.agree();
+    }
 }
 
 #[test]
 fn a_lock_restored_over_another_is_waited_for_in_its_place() {
-    let copies = Copies::start();
-    let mut c = copies.connection();
+    let (copies, mut c) = Copies::started();
     run(&mut c, "LOCK.ACQUIRE other x PX 600000").grant();
     let dump = run(&mut c, "DUMP other").bytes();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -53,10 +37,7 @@ fn a_lock_restored_over_another_is_waited_for_in_its_place() {
     cmd!(c, "RESTORE", "k", 500_000, dump, "REPLACE").okay();
     let again = of_x.granted();
     assert_eq!(again.holds, 2, "its owner holds the lock that came");
-    assert_eq!(
-        (owner(&mut c), queue(&mut c)),
-        ("x".into(), vec!["b".into()])
-    );
+    held_and_waited_for(&mut c, &["x"], &["b"]);
     assert!(first.is_blocked(&mut c));
     copies.replica_agrees();
     run(&mut c, "DEL k").int();
@@ -68,9 +49,7 @@ fn a_lock_restored_over_another_is_waited_for_in_its_place() {
 fn a_lock_that_was_overwritten_for_a_moment_keeps_its_place_in_line() {
     let (copies, mut c) = Copies::held();
     let [mut first] = wait_as(&copies, ["b"]);
-    at_once(&mut c, &["MULTI", "SET k text", "DEL k", "EXEC"])
-        .remove(3)
-        .value();
+    transaction(&mut c, &["SET k text", "DEL k"]);
     first.granted();
     copies.agree();
 }

@@ -1,9 +1,9 @@
 //! Several waiting calls of one owner.
 
-use crate::copies::Copies;
-use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
 use redis::{Connection, Value};
-use testbed::{Expect, Talk, cmd, held};
+use testbed::{
+    Copies, Expect, Talk, cmd, held, info, nobody_waits, queue, run, transaction, wait, wait_as,
+};
 
 #[test]
 fn the_waiting_calls_of_the_new_owner_are_granted_together() {
@@ -64,8 +64,7 @@ fn release_all_calls_off_the_waits_of_an_owner_that_does_not_hold() {
     other.granted();
     // Also inside a transaction and a script.
     let [mut three, mut four] = wait_as(&server, ["b", "d"]);
-    let lines = ["MULTI", "LOCK.RELEASE k b ALL", "EXEC"];
-    let replies = crate::support::at_once(&mut c, &lines).remove(2).items();
+    let replies = transaction(&mut c, &["LOCK.RELEASE k b ALL"]);
     assert_eq!(replies[0].clone().int(), 0);
     three.receive().nil();
     let script = "return redis.call('LOCK.RELEASE', KEYS[1], 'd', 'ALL')";
@@ -103,6 +102,6 @@ fn release_all_by_a_holder_who_also_waits_calls_off_the_wait() {
 #[track_caller]
 fn replace_and(c: &mut Connection, command: &str) -> Vec<Value> {
     let lines = ["MULTI", "DEL k", "RENAME other k", command, "EXEC"];
-    let exec = crate::support::at_once(c, &lines).pop().expect("replies");
+    let exec = testbed::at_once(c, &lines).pop().expect("replies");
     exec.items()
 }

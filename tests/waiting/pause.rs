@@ -1,9 +1,10 @@
 //! Writes that are paused.
 
-use crate::copies::Copies;
-use crate::support::{Waiter, at_one_moment, line, nobody_waits, owner, queue, run, wait, wait_as};
 use testbed::state::unix_ms;
-use testbed::{Expect, Talk, eventually, held};
+use testbed::{
+    Copies, Expect, Talk, Waiter, eventually, held, line, nobody_waits, owner, queue, run,
+    transaction, wait, wait_as,
+};
 
 /// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
 /// the pause, and demands that all continues in order afterwards.
@@ -14,7 +15,7 @@ fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies,
     let end = unix_ms() + 400;
     // The lease is not to end before the pause.
     let pause = format!("CLIENT PAUSE 400 {mode}");
-    at_one_moment(&mut c, &["LOCK.RENEW k a PX 40", &pause]);
+    transaction(&mut c, &["LOCK.RENEW k a PX 40", &pause]);
     let mut newcomer = copies.connection();
     newcomer.post(&line(newcomers_call));
     let grant = first.granted();

@@ -1,8 +1,9 @@
 //! Servers that become replicas or primaries.
 
-use crate::support::{Waiter, info, line, nobody_waits, queue, run, wait_as};
 use redis::Value;
-use testbed::{Expect, Server, Talk, cmd, eventually, started};
+use testbed::{
+    Expect, Server, Talk, cmd, info, nobody_waits, queue, run, started, wait_as, wait_on,
+};
 
 #[test]
 fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
@@ -39,8 +40,7 @@ fn waiters_that_can_be_redirected_are_told_too() {
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut connection = server.connection();
     cmd!(connection, "CLIENT", "CAPA", "redirect").okay();
-    let call = line("LOCK.ACQUIRE k b BLOCK 0");
-    let mut waiter = Waiter::on(&server, connection, &call);
+    let mut waiter = wait_on(&server, connection, "k b BLOCK 0");
     cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
     waiter.receive().refused("UNBLOCKED");
     nobody_waits(&server);
@@ -79,10 +79,7 @@ fn a_failover_sends_waiters_away_and_keeps_the_lock() {
     for waiter in &mut waiters {
         waiter.receive().refused("UNBLOCKED");
     }
-    eventually(
-        || replica.info_field("replication", "role") == "master",
-        "the replica to be promoted",
-    );
+    replica.wait_for_role("master");
     nobody_waits(&server);
     let mut there = replica.connection();
     assert_eq!(info(&mut there).token, grant.token);

@@ -1,13 +1,11 @@
 //! Servers that end, or are to lose the module, while somebody waits.
 
-use crate::support::{nobody_waits, queue, run, wait_as};
 use testbed::state::assert_same;
-use testbed::{Expect, Server, Talk, cmd, held};
+use testbed::{Expect, Server, Talk, cmd, held, line, nobody_waits, post_all, queue, run, wait_as};
 
 #[track_caller]
 fn no_crash(server: &Server) {
-    let signs = server.signs_of_a_crash();
-    assert!(signs.is_empty(), "{signs:?} in the log:\n{}", server.log());
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -17,7 +15,7 @@ fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiters = wait_as(&server, ["b", "c"]);
     let before = server.whole_state();
-    c.post(&crate::support::line("SHUTDOWN"));
+    c.post(&line("SHUTDOWN"));
     server.wait_for_exit();
     for waiter in &mut waiters {
         assert!(waiter.recv_response().is_err(), "the connection is closed");
@@ -38,8 +36,7 @@ fn a_shutdown_with_the_lock_just_freed_is_clean() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let _waiters = wait_as(&server, ["b", "c"]);
-    c.post(&crate::support::line("DEL k"));
-    c.post(&crate::support::line("SHUTDOWN"));
+    post_all(&mut c, ["DEL k", "SHUTDOWN"]);
     server.wait_for_exit();
     no_crash(&server);
     server.restart();

@@ -1,8 +1,10 @@
 //! Calls that would wait, of RESP3 clients that have subscribed to something.
 
-use crate::support::{Waiter, blocked_clients, line, nobody_waits, owner, queue, run};
 use redis::{Connection, Value};
-use testbed::{Expect, Kind, Server, Talk, held};
+use testbed::{
+    Expect, Kind, Server, Talk, Waiter, blocked_clients, held, line, nobody_waits, owner, queue,
+    run, wait_on,
+};
 
 const SUBSCRIPTIONS: [(&str, &str); 3] = [
     ("SUBSCRIBE news", "UNSUBSCRIBE news"),
@@ -64,7 +66,7 @@ fn a_subscribed_client_that_goes_leaves_the_line() {
     let (server, mut c) = held();
     let mut subscribed = server.connection_resp3();
     said(&mut subscribed, "SUBSCRIBE news");
-    let waiter = Waiter::on(&server, subscribed, &line("LOCK.ACQUIRE k b BLOCK 0"));
+    let waiter = wait_on(&server, subscribed, "k b BLOCK 0");
     assert_eq!(queue(&mut c), ["b"]);
     drop(waiter);
     nobody_waits(&server);

@@ -1,13 +1,13 @@
 //! How long a wait lasts, and how soon a lock is handed over.
 
-use crate::support::{
-    Waiter, at_once, at_one_moment, info, line, nobody_waits, run, timed, wait, wait_as,
-};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Load, Server, Talk, cmd, held, server_cpu, started};
+use testbed::{
+    Expect, Load, Server, Talk, Waiter, at_once, cmd, held, info, line, nobody_waits, run,
+    server_cpu, started, timed, transaction, wait, wait_as,
+};
 
 /// How late a wait may end, beside what a busy machine adds.
 const LATE: Duration = Duration::from_secs(1);
@@ -65,9 +65,7 @@ fn hand_over_after_expiry(server: &Server) -> i64 {
 /// busy machine has added.
 fn late(server: &Server, c: &mut Connection, waiter: &mut Waiter, shorten: &str) -> i64 {
     let load = Load::on(server);
-    let end = at_one_moment(c, &[shorten, "PEXPIRETIME k"])
-        .remove(1)
-        .int();
+    let end = transaction(c, &[shorten, "PEXPIRETIME k"]).remove(1).int();
     let grant = waiter.granted();
     let busy = i64::try_from(load.so_far().as_micros()).expect("a short time");
     run(c, "DEL k").int();

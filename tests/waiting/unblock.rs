@@ -1,7 +1,6 @@
 //! `CLIENT UNBLOCK`.
 
-use crate::support::{nobody_waits, queue, run, unblocks, wait_as};
-use testbed::{Expect, Talk, cmd, held};
+use testbed::{Expect, Talk, cmd, held, nobody_waits, queue, run, unblocks, wait_as};
 
 #[test]
 fn unblocking_ends_a_wait_where_the_server_can_do_that_safely() {

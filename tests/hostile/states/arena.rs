@@ -8,7 +8,7 @@ use crate::*;
 use redis::{Cmd, Value};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use testbed::{LockInfo, line, patience, within};
+use testbed::{LockInfo, blocked_clients, line, patience, within};
 
 /// How long anything may take that must come about: longer is a hang.
 const BOUND: Duration = Duration::from_secs(20);
@@ -223,14 +223,13 @@ impl Arena {
     pub(crate) fn check_deserted(&mut self) {
         self.catch_up();
         self.until(|arena| {
-            let waiting = arena.server.info_field("lock", "lock_waiting");
-            let blocked = arena.server.info_field("clients", "blocked_clients");
-            if (&waiting[..], &blocked[..]) == ("0", "0") {
+            let waiting = arena.server.count("waiting");
+            let blocked = blocked_clients(&arena.server);
+            if (waiting, blocked) == (0, 0) {
                 return Ok(());
             }
-            Err(format!(
-                "{waiting} calls wait, {blocked} are blocked, of nobody"
-            ))
+            let what = "calls wait, and so many are blocked, of nobody";
+            Err(format!("{waiting} {what}: {blocked}"))
         });
         let pid = self.server.info_field("server", "process_id");
         assert_eq!(pid, self.pid, "the same process");

@@ -82,13 +82,8 @@ pub(super) fn go_on(c: &mut Connection) {
         ("most", TOKENS, (1 << 31) - 1, 315_360_000_000),
     ];
     for (key, token, holds, lease) in limits {
-        cmd!(
-            *c,
-            "LOCK._APPLY",
-            key,
-            effect("o", token, holds, lease, DEADLINE)
-        )
-        .okay();
+        let effect = effect("o", token, holds, lease, DEADLINE);
+        cmd!(*c, "LOCK._APPLY", key, effect).okay();
     }
     // The token clock ends up ahead of each lock that is held.
     take(c, "last", b"o", 60_000);

@@ -22,8 +22,10 @@
 pub mod aof;
 pub mod clock;
 pub mod cluster;
+mod copies;
 pub mod dump;
 pub mod effect;
+mod events;
 pub mod module;
 mod probe;
 mod proxy;
@@ -32,20 +34,32 @@ pub mod replies;
 mod saving;
 pub mod sentinels;
 pub mod server;
+mod sessions;
 pub mod state;
 pub mod talk;
 pub mod tls;
 pub mod traffic;
 pub mod users;
+mod waiting;
 
 /// The client library, for the macros.
 pub use redis;
 
 pub use cluster::{Cluster, Failover};
+pub use copies::Copies;
 pub use effect::effect;
-pub use probe::{Load, eventually, patience, server_cpu, within, without_watchdog};
+pub use events::Subscriber;
+pub use probe::{Load, eventually, patience, server_cpu, timed, within, without_watchdog};
 pub use proxy::{Cut, Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};
-pub use talk::{Expect, Refusal, Reply, Talk, at_once, held, line, run, started, waiters, words};
+pub use sessions::{Polled, Session, await_renewals, is_blocked, polled, sessions_of};
+pub use talk::{
+    Expect, Refusal, Reply, Talk, at_once, held, line, post_all, run, started, transaction,
+    waiters, words,
+};
+pub use waiting::{
+    Waiter, blocked_clients, held_and_waited_for, holders, info, nobody_waits, owner, owners,
+    questions, queue, unblocks, wait, wait_as, wait_on, wait_to_share, with_threads,
+};

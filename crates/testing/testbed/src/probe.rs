@@ -42,6 +42,13 @@ pub fn within(limit: Duration, mut condition: impl FnMut() -> bool, what: &str) 
     assert!(met.is_some(), "waited in vain for {what}");
 }
 
+/// How long this takes, and what it gives.
+pub fn timed<T>(body: impl FnOnce() -> T) -> (Duration, T) {
+    let start = Instant::now();
+    let result = body();
+    (start.elapsed(), result)
+}
+
 /// Asks again and again until there is an answer, or until what is usually enough has passed.
 pub(super) fn poll<T>(usual: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let limit = patience(usual);

@@ -30,16 +30,20 @@ impl Server {
         );
     }
 
+    /// Waits until this server is a `master` or a `slave`.
+    #[track_caller]
+    pub fn wait_for_role(&self, role: &str) {
+        eventually(
+            || self.info_field("replication", "role") == role,
+            "the change of roles",
+        );
+    }
+
     /// Waits until the replica has taken everything that this primary has written so far.
     #[track_caller]
     pub fn wait_for_sync(&self, replica: &Server) {
         replica.wait_for_link();
-        let offset = |server: &Server, field: &str| -> u64 {
-            server
-                .info_field("replication", field)
-                .parse()
-                .expect("an offset")
-        };
+        let offset = |server: &Server, field: &str| server.number("replication", field);
         let written = offset(self, "master_repl_offset");
         eventually(
             || offset(replica, "slave_repl_offset") >= written,

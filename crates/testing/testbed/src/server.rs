@@ -1,7 +1,7 @@
 //! A real server in a folder of its own, for as long as its guard lives.
 
 use super::aof;
-use super::probe::{patience, poll, slowness, watch_over_the_run};
+use super::probe::{eventually, patience, poll, slowness, watch_over_the_run};
 use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
@@ -183,10 +183,12 @@ impl Server {
     pub fn signs_of_a_crash(&self) -> Vec<&'static str> {
         let signs = [
             "BUG REPORT",
+            "STACK TRACE",
+            "Guru Meditation",
             "crashed by signal",
             "ASSERTION",
             "panicked",
-            "a fault inside",
+            "fault inside",
         ];
         let log = self.log();
         signs
@@ -285,6 +287,33 @@ impl Server {
         fields
             .remove(field)
             .unwrap_or_else(|| panic!("INFO {section} has no {field}: {fields:?}"))
+    }
+
+    /// A number in a section of `INFO`.
+    #[track_caller]
+    pub fn number(&self, section: &str, field: &str) -> i64 {
+        let text = self.info_field(section, field);
+        text.parse().expect("a number")
+    }
+
+    /// A number of `INFO lock`, without its prefix.
+    #[track_caller]
+    pub fn count(&self, field: &str) -> i64 {
+        self.number("lock", &format!("lock_{field}"))
+    }
+
+    /// Does this while the server's process is stopped.
+    #[track_caller]
+    pub fn while_stopped<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.signal("STOP");
+        let state = || fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        eventually(
+            || state().is_ok_and(|state| state.contains(") T ")),
+            "the server to be stopped",
+        );
+        let result = body();
+        self.signal("CONT");
+        result
     }
 
     /// The commands in the server's append-only files, in the order of replay.

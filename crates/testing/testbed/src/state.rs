@@ -44,6 +44,12 @@ pub fn unix_micros() -> i64 {
     i64::try_from(now.as_micros()).expect("a time that fits")
 }
 
+/// When a key expires, in milliseconds since 1970; -1 for never, -2 for no key.
+#[track_caller]
+pub fn deadline(c: &mut impl Talk, key: &str) -> i64 {
+    cmd!(*c, "PEXPIRETIME", key).int()
+}
+
 impl Server {
     /// All keys of all databases, but for those that expire within ten seconds: whether those are
     /// there or not depends on the moment.
@@ -84,8 +90,7 @@ impl Server {
     /// `lock_last_token` of `INFO`: the highest fencing token that the server has seen.
     #[track_caller]
     pub fn last_token(&self) -> i64 {
-        let token = self.info_field("lock", "lock_last_token");
-        token.parse().expect("a token")
+        self.count("last_token")
     }
 
     /// Takes and frees a lock of its own; the token of that grant.

@@ -51,14 +51,30 @@ pub fn run(c: &mut Connection, words: &str) -> Reply {
     c.send(&line(words))
 }
 
-/// Sends commands, each written as one line, in one write, and gives their replies.
+/// Sends commands, each written as one line, in one write.
 #[track_caller]
-pub fn at_once(c: &mut Connection, lines: &[&str]) -> Vec<Reply> {
-    let commands = lines.iter().map(|words| line(words).get_packed_command());
+pub fn post_all(c: &mut Connection, lines: impl IntoIterator<Item = impl AsRef<str>>) {
+    let lines = lines.into_iter();
+    let commands = lines.map(|words| line(words.as_ref()).get_packed_command());
     let bytes: Vec<u8> = commands.flatten().collect();
     c.send_packed_command(&bytes)
         .expect("a connection to write to");
+}
+
+/// As [`post_all`], and gives the replies.
+#[track_caller]
+pub fn at_once(c: &mut Connection, lines: &[impl AsRef<str>]) -> Vec<Reply> {
+    post_all(c, lines);
     lines.iter().map(|_| c.receive()).collect()
+}
+
+/// Runs commands in one transaction, in which the server's time stands still, and gives their replies.
+#[track_caller]
+pub fn transaction(c: &mut Connection, lines: &[impl AsRef<str>]) -> Vec<Value> {
+    let lines = lines.iter().map(AsRef::as_ref);
+    let all: Vec<&str> = ["MULTI"].into_iter().chain(lines).chain(["EXEC"]).collect();
+    let exec = at_once(c, &all).pop().expect("a reply to EXEC");
+    exec.items()
 }
 
 /// A server, and a connection to it.

@@ -155,6 +155,11 @@ impl Version {
         self.kind == Kind::Redis && self.number >= (major, minor, 0)
     }
 
+    /// Whether this server puts a module's commands into categories.
+    pub fn has_module_categories(self) -> bool {
+        self.is_redis_from(7, 4) || self.is_valkey_from(8, 0)
+    }
+
     /// Whether this is a Valkey of this version or a later one. Never true of a Redis.
     pub fn is_valkey_from(self, major: u32, minor: u32) -> bool {
         self.kind == Kind::Valkey && self.number >= (major, minor, 0)

@@ -1,11 +1,11 @@
 //! A primary with a replica and an append-only file, which must come to the same.
 
+use crate::state::assert_same;
+use crate::{Expect, Server, run};
 use redis::Connection;
-use testbed::state::assert_same;
-use testbed::{Expect, Server, run};
 
 /// Dereferences to the primary.
-pub(crate) struct Copies {
+pub struct Copies {
     primary: Server,
     replica: Server,
 }
@@ -19,18 +19,19 @@ impl std::ops::Deref for Copies {
 }
 
 impl Copies {
+    /// Both, and a connection to the primary.
     #[track_caller]
-    pub(crate) fn start() -> Self {
+    pub fn started() -> (Self, Connection) {
         let primary = Server::builder().config("appendonly", "yes").start();
         let replica = primary.replica();
-        Self { primary, replica }
+        let c = primary.connection();
+        (Self { primary, replica }, c)
     }
 
-    /// The same, where `a` holds `k`, and a connection.
+    /// The same, where `a` holds `k`.
     #[track_caller]
-    pub(crate) fn held() -> (Self, Connection) {
-        let copies = Self::start();
-        let mut c = copies.connection();
+    pub fn held() -> (Self, Connection) {
+        let (copies, mut c) = Self::started();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
         (copies, c)
     }
@@ -38,7 +39,7 @@ impl Copies {
     /// Demands that the replica holds what the primary holds, and that a restart from the file
     /// alone brings it back.
     #[track_caller]
-    pub(crate) fn agree(mut self) {
+    pub fn agree(mut self) {
         self.replica_agrees();
         let before = self.primary.whole_state();
         drop(self.replica);
@@ -46,8 +47,9 @@ impl Copies {
         assert_same(&before, &self.primary.whole_state(), "after a restart");
     }
 
+    /// Demands that the replica holds what the primary holds.
     #[track_caller]
-    pub(crate) fn replica_agrees(&self) {
+    pub fn replica_agrees(&self) {
         self.primary.wait_for_sync(&self.replica);
         let (ours, copied) = (self.primary.whole_state(), self.replica.whole_state());
         assert_same(&ours, &copied, "on the replica");
