@@ -4,6 +4,8 @@ use super::deployment::Node;
 use super::stage::{ConnectionId, Stage};
 use crate::connection::{connect, insist};
 use redis::{Cmd, Connection, ConnectionLike, Value};
+use std::thread::sleep;
+use std::time::Duration;
 use testbed::Proxy;
 use testbed::Refusal;
 
@@ -64,6 +66,21 @@ impl Line {
             Answer::Value(_) => self.ask(command),
             other => other,
         }
+    }
+
+    /// How its server numbers it.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Sends, and closes without reading the reply.
+    pub(crate) fn leave(mut self, stage: &Stage, command: &Cmd, after: Duration) {
+        // A connection that is closed already has left, too.
+        let _ = self
+            .connection
+            .send_packed_command(&command.get_packed_command());
+        sleep(after);
+        self.close(stage);
     }
 
     /// Whether the server closed this line at our word, having written all that it had to say.

@@ -134,7 +134,9 @@ impl Client<'_> {
     /// Writes to the register in the database.
     pub(super) fn write_by_sql(&mut self, key: &str, token: u64) {
         let sent = self.stage.run.now();
-        let written = self.sql.write(key, token);
+        let stage = self.stage;
+        let sql = self.sql.get_or_insert_with(|| stage.sql.connection());
+        let written = sql.write(key, token);
         let span = (sent, self.stage.run.now());
         self.record_write(Register::Sql, key, token, span, written);
     }
@@ -179,9 +181,16 @@ impl Client<'_> {
             let now = self.stage.run.now();
             match answer {
                 Answer::Value(value) => {
+                    let id = line.id();
                     self.lines.insert(node, line);
                     self.answered_by = node;
-                    return heard(What::Value(value), now);
+                    let is_nil = value == redis::Value::Nil;
+                    let what = if is_nil && self.stage.was_unblocked(id, sent) {
+                        What::GivenBack
+                    } else {
+                        What::Value(value)
+                    };
+                    return heard(what, now);
                 }
                 Answer::Error(error) => {
                     self.lines.insert(node, line);
@@ -236,7 +245,7 @@ impl Client<'_> {
             "UNBLOCKED" if error.text().contains("CLIENT UNBLOCK") => Outcome::GivenBack,
             "UNBLOCKED" => Outcome::Lost,
             _ => {
-                if !protocol::is_passing(code) && self.sent_to(error).is_none() {
+                if !self.stage.is_passing(code) && self.sent_to(error).is_none() {
                     self.stage
                         .run
                         .trouble(format!("client {}: {error}", self.number));
@@ -258,7 +267,7 @@ impl Client<'_> {
     }
 
     /// The connection to a node: the one that is open, or a new one.
-    fn line(&mut self, node: usize) -> Option<Line> {
+    pub(super) fn line(&mut self, node: usize) -> Option<Line> {
         let open = self.lines.remove(&node);
         open.or_else(|| Line::open(self.stage, node, self.number, self.is_direct))
     }

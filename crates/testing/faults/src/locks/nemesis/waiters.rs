@@ -1,9 +1,11 @@
 //! Faults of waiting clients.
 
 use super::LocksNemesis;
+use crate::locks::fault::can_unblock;
 use crate::locks::observer::{client_ids, clients};
 use crate::locks::protocol;
 use history::{Action, Down, Outcome, Sighting};
+use rand::seq::IndexedRandom;
 use redis::{Connection, RedisResult, Value};
 use std::thread::sleep;
 use std::time::Duration;
@@ -115,14 +117,23 @@ impl LocksNemesis<'_> {
         })
     }
 
+    /// Unblocks the first in line of some queue, as far as the server can.
     pub(super) fn unblock(&mut self) -> bool {
-        self.with_first_waiter(|_, connection, _key, _node, id| {
-            let unblock = redis::cmd("CLIENT")
-                .arg("UNBLOCK")
-                .arg(id)
-                .arg("ERROR")
-                .to_owned();
-            Ok(unblock.query::<i64>(connection)? == 1)
+        let modes = ["TIMEOUT", "ERROR"];
+        let mode = *modes.choose(&mut self.random).expect("two");
+        let is_able = can_unblock();
+        self.with_first_waiter(|this, connection, _key, node, id| {
+            if !is_able {
+                // To unblock a client that waits for the end of a pause crashes Redis 7.0, module or not.
+                let unpause = redis::cmd("CLIENT").arg("UNPAUSE").to_owned();
+                unpause.query::<()>(connection)?;
+            }
+            let life = this.stage.deployment.nodes()[node].life();
+            let mut unblock = redis::cmd("CLIENT");
+            unblock.arg("UNBLOCK").arg(id).arg(mode);
+            let query = || unblock.query::<i64>(connection);
+            let unblocked = this.stage.unblocking((node, life, id), query)?;
+            Ok(unblocked == 1 || !is_able)
         })
     }
 

@@ -63,6 +63,7 @@ impl<'p, 's> Polling<'p, 's> {
             if self.session.is_none() {
                 self.open();
             } else {
+                self.look();
                 self.poll();
             }
             if self.connection.is_none() {
@@ -97,6 +98,22 @@ impl<'p, 's> Polling<'p, 's> {
                 self.tell(heard.sent, heard.ended, -1, Vec::new());
             }
             Err(refusal) => self.refused(&refusal),
+        }
+    }
+
+    /// Has a look at the sessions, on the connection that polls.
+    fn look(&mut self) {
+        let Some(session) = self.session else { return };
+        if self.program.stage.habits.hurry && self.random.random_ratio(1, 20) {
+            let list = redis::cmd("LOCK.SESSION").arg("LIST").to_owned();
+            for command in [list, session_command("GRANTS", session)] {
+                if let Some(Err(refusal)) = self
+                    .ask(&command, REPLY, Duration::ZERO)
+                    .map(|heard| heard.reply)
+                {
+                    self.refused(&refusal);
+                }
+            }
         }
     }
 
@@ -140,6 +157,8 @@ impl<'p, 's> Polling<'p, 's> {
                 continue;
             }
             self.seen = event.number;
+            let kind = format!("{} events", event.kind);
+            self.program.stage.run.count(&kind, 1);
             let name = (event.key, event.owner);
             told.events.entry(name).or_default().push(Event {
                 session,
