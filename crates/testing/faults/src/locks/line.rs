@@ -6,8 +6,7 @@ use crate::connection::{connect, insist};
 use redis::{Cmd, Connection, ConnectionLike, Value};
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::Proxy;
-use testbed::Refusal;
+use testbed::{Proxy, Refusal, line};
 
 /// A connection that its server has a number for.
 pub(crate) struct Line {
@@ -34,10 +33,7 @@ impl Line {
         let server = &stage.deployment.nodes()[node];
         let life = server.life();
         let mut connection = connect(proxy.map_or(server.port(), Proxy::port)).ok()?;
-        let info: String = redis::cmd("CLIENT")
-            .arg("INFO")
-            .query(&mut connection)
-            .ok()?;
+        let info: String = line("CLIENT INFO").query(&mut connection).ok()?;
         let number = info
             .split(' ')
             .find_map(|field| field.strip_prefix("id="))?;
@@ -98,13 +94,8 @@ impl Line {
             if node.life() != life {
                 return Ok(()); // its process is dead
             }
-            let mut connection = node.connect()?;
-            let kill = redis::cmd("CLIENT")
-                .arg("KILL")
-                .arg("ID")
-                .arg(number)
-                .to_owned();
-            kill.query::<i64>(&mut connection).map(drop)
+            let kill = line(&format!("CLIENT KILL ID {number}"));
+            kill.query::<i64>(&mut node.connect()?).map(drop)
         });
     }
 }

@@ -240,9 +240,8 @@ fn check_servers(stage: &Stage) {
     for key in &stage.run.keys {
         let node = stage.deployment.home(key);
         let waiters = stage.deployment.nodes()[node].connect().and_then(|mut c| {
-            redis::cmd("LOCK.WAITERS")
-                .arg(key)
-                .query::<Vec<redis::Value>>(&mut c)
+            let waiters = testbed::line(&format!("LOCK.WAITERS {key}"));
+            waiters.query::<Vec<redis::Value>>(&mut c)
         });
         if waiters.is_ok_and(|waiters| !waiters.is_empty()) {
             stage

@@ -5,12 +5,13 @@ use super::ask::What as Answer;
 use super::held::Held;
 use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
-use history::{Action, Call, Down, InSession, Limit, Moment, Outcome, Refusal, Renewed};
+use history::{Action, Down, Limit, Moment, Outcome, Refusal, Renewed};
 use rand::RngExt;
 use redis::Value;
 use std::ops::Range;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use testbed::line;
 
 /// A lease that is renewed soon, in milliseconds.
 const LEASE: Range<u64> = 1_000..1_500;
@@ -207,30 +208,13 @@ impl Client<'_> {
         let tries = asks.unanswered.iter().filter(|(_, at)| *at == place);
         let first = tries.map(|(sent, _)| *sent).min().unwrap_or(sent);
         self.record_queued(asks, (first, ended), place, outcome.clone());
-        let Outcome::Grant {
-            token,
-            holds,
-            lease,
-            limit,
-            ..
-        } = *outcome
-        else {
-            if !asks.unanswered.is_empty() {
-                self.clean_up(asks.key, asks.owner);
-            }
-            self.record_unanswered(asks);
-            return None;
-        };
+        let held = Held::of(asks.key, asks.owner, outcome);
+        if held.is_none() && !asks.unanswered.is_empty() {
+            self.clean_up(asks.key, asks.owner);
+        }
         self.record_unanswered(asks);
+        let held = held?;
         self.stage.run.count("queued grants", 1);
-        let held = Held {
-            key: asks.key.to_owned(),
-            owner: asks.owner.to_owned(),
-            token,
-            holds,
-            lease,
-            limit: limit.or(Some(Limit::ONE)),
-        };
         Some((place, held))
     }
 
@@ -244,23 +228,12 @@ impl Client<'_> {
     fn record_queued(
         &mut self,
         asks: &Asks<'_>,
-        (sent, ended): (Moment, Moment),
+        span: (Moment, Moment),
         place: Place,
         outcome: Outcome,
     ) {
-        self.calls.push(Call {
-            client: self.number,
-            key: asks.key.to_owned(),
-            owner: asks.owner.to_owned(),
-            action: action(asks, true),
-            sent,
-            ended,
-            outcome,
-            session: Some(InSession {
-                id: place.session,
-                queued: true,
-            }),
-        });
+        self.record(asks.key, asks.owner, action(asks, true), span, outcome);
+        self.names_session(place.session, true);
     }
 
     /// Works until it is done or told of a loss; the server renews the lease.
@@ -320,9 +293,7 @@ impl Client<'_> {
         let id = session.unwrap_or(0);
         command.arg("SESSION").arg(id);
         let outcome = self.ask_so(&held.key, &held.owner, action, &command);
-        if let Some(call) = self.calls.last_mut() {
-            call.session = Some(InSession { id, queued: false });
-        }
+        self.names_session(id, false);
         if matches!(outcome, Outcome::Grant { .. }) {
             self.stage.run.count("grants moved between sessions", 1);
         }
@@ -338,11 +309,9 @@ impl Client<'_> {
                 let node = self.stage.deployment.home(key);
                 for session in programs.iter().filter_map(|program| program.session(node)) {
                     self.tasks += 1;
-                    let mut call = redis::cmd("LOCK.ACQUIRE");
-                    call.arg(key).arg(self.owner());
-                    call.arg("QUEUE").arg(0).arg("SESSION").arg(session);
-                    call.arg("HOLDS").arg(1);
-                    let heard = self.hear(key, &call);
+                    let call = format!("LOCK.ACQUIRE {key} {}", self.owner());
+                    let call = format!("{call} HOLDS 1 QUEUE 0 SESSION {session}");
+                    let heard = self.hear(key, &line(&call));
                     let is_in_line = matches!(heard.what, Answer::Value(Value::Int(_)));
                     let run = &self.stage.run;
                     run.count("calls left behind", u64::from(is_in_line));
@@ -355,8 +324,7 @@ impl Client<'_> {
     /// Whether the server that has the key does not know the session. After a failover the old primary may answer the
     /// session's POLLs for a moment, and knows nothing of the loss.
     fn is_session_elsewhere(&mut self, key: &str, place: Place) -> bool {
-        let mut command = redis::cmd("LOCK.SESSION");
-        command.arg("GRANTS").arg(place.session);
+        let command = line(&format!("LOCK.SESSION GRANTS {}", place.session));
         loop {
             match self.hear(key, &command).what {
                 Answer::Value(_) => return false,

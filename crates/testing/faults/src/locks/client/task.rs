@@ -4,7 +4,7 @@ use super::held::{Held, Step};
 use super::{Client, TWINS};
 use crate::locks::program::Program;
 use crate::locks::protocol;
-use history::{Action, Call, Down, Limit, Outcome};
+use history::{Action, Down, Limit, Outcome};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use std::ops::Range;
@@ -167,16 +167,8 @@ impl Client<'_> {
         let sent = self.stage.run.now();
         line.leave(self.stage, &command, after);
         self.stage.run.count("closes while waiting", 1);
-        self.calls.push(Call {
-            client: self.number,
-            key,
-            owner,
-            action,
-            sent,
-            ended: self.stage.run.now(),
-            outcome: Outcome::Lost,
-            session: None,
-        });
+        let span = (sent, self.stage.run.now());
+        self.record(&key, &owner, action, span, Outcome::Lost);
     }
 
     /// How long a holder has the lock who is not disturbed.
@@ -250,27 +242,10 @@ impl Client<'_> {
                 outcome = again;
             }
         }
-        match outcome {
-            Outcome::Grant {
-                token,
-                holds,
-                lease,
-                limit,
-                ..
-            } => Some(Held {
-                key: key.to_owned(),
-                owner: owner.to_owned(),
-                token,
-                holds,
-                lease,
-                limit: limit.or(Some(Limit::ONE)),
-            }),
-            Outcome::Lost => {
-                self.clean_up(key, owner);
-                None
-            }
-            _ => None,
+        if outcome == Outcome::Lost {
+            self.clean_up(key, owner);
         }
+        Held::of(key, owner, &outcome)
     }
 
     fn hold(&mut self, held: &mut Held) -> Step {

@@ -16,14 +16,9 @@ const MEMORY_LEFT: i64 = 3 << 19;
 /// A primary and its replica. Clients use only the primary.
 pub(crate) struct Followed {
     node: [Node; 1],
-    servers: Mutex<Servers>,
+    servers: Mutex<[Server; 2]>,
     /// What the primary used at first.
     memory: i64,
-}
-
-struct Servers {
-    primary: Server,
-    replica: Server,
 }
 
 impl Followed {
@@ -33,7 +28,7 @@ impl Followed {
         Self {
             node: [Node::of(&primary)],
             memory: used_memory(&primary),
-            servers: Mutex::new(Servers { primary, replica }),
+            servers: Mutex::new([primary, replica]),
         }
     }
 }
@@ -45,7 +40,7 @@ impl Deployment for Followed {
 
     fn with_server(&self, _node: usize, act: &mut dyn FnMut(&mut Server)) {
         let mut servers = self.servers.lock().expect("nobody died with the servers");
-        act(&mut servers.primary);
+        act(&mut servers[0]);
     }
 
     fn home(&self, _key: &str) -> usize {
@@ -54,7 +49,7 @@ impl Deployment for Followed {
 
     fn compare(&self) -> bool {
         let servers = self.servers.lock().expect("nobody died with the servers");
-        let Servers { primary, replica } = &*servers;
+        let [primary, replica] = &*servers;
         let mut c = primary.connection();
         cmd!(c, "CLIENT", "PAUSE", 20_000, "WRITE").okay();
         primary.wait_for_sync(replica);
@@ -65,7 +60,7 @@ impl Deployment for Followed {
 
     fn check(&self, run: &Run, calls: &[Call]) {
         let mut servers = self.servers.lock().expect("nobody died with the servers");
-        let Servers { primary, replica } = &mut *servers;
+        let [primary, replica] = &mut *servers;
         let expired = primary.info_field("stats", "expired_keys");
         run.count("expired", expired.parse().expect("a number"));
         check_nobody_is_left(primary);

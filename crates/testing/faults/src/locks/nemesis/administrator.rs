@@ -1,13 +1,12 @@
 //! Administrators who end what clients have: locks, connections and sessions.
 
 use super::LocksNemesis;
-use crate::connection::connect;
 use history::Outcome;
 use rand::seq::IndexedRandom;
-use redis::{Cmd, RedisResult, Value};
+use redis::Value;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::Expect;
+use testbed::{Expect, line};
 
 impl LocksNemesis<'_> {
     /// `DEL` or `UNLINK` of a lock.
@@ -15,30 +14,28 @@ impl LocksNemesis<'_> {
         let names = ["DEL", "UNLINK"];
         let name = names.choose(&mut self.random).expect("two");
         let key = self.key();
-        self.take_away(&key, redis::cmd(name).arg(&key))
+        self.take_away(&key, &format!("{name} {key}"))
     }
 
     /// `RENAME` of a lock.
     pub(super) fn rename(&mut self) -> bool {
         let key = self.key();
-        let mut rename = redis::cmd("RENAME");
-        self.take_away(&key, rename.arg(&key).arg("elsewhere"))
+        self.take_away(&key, &format!("RENAME {key} elsewhere"))
     }
 
     /// Text in the place of a lock, for a moment.
     pub(super) fn overwrite(&mut self) -> bool {
         let key = self.key();
-        let mut set = redis::cmd("SET");
-        self.take_away(&key, set.arg(&key).arg("text").arg("PX").arg(5))
+        self.take_away(&key, &format!("SET {key} text PX 5"))
     }
 
     /// Ends a lock by a command; whether it was there.
-    fn take_away(&mut self, key: &str, command: &Cmd) -> bool {
+    fn take_away(&mut self, key: &str, words: &str) -> bool {
         let sent = self.stage.run.now();
         let node = self.stage.deployment.home(key);
         let reply = self.stage.deployment.nodes()[node]
             .connect()
-            .and_then(|mut c| command.query::<Value>(&mut c));
+            .and_then(|mut c| line(words).query::<Value>(&mut c));
         let outcome = match &reply {
             Ok(_) => Outcome::Done,
             Err(e) if e.is_io_error() => Outcome::Lost,
@@ -50,10 +47,9 @@ impl LocksNemesis<'_> {
 
     /// `PEXPIRE` of a lock, which ends in a millisecond unless somebody renews it.
     pub(super) fn expire(&mut self) -> bool {
-        let (key, port) = (self.key(), self.primary_port());
+        let key = self.key();
         let sent = self.stage.run.now();
-        let expire = redis::cmd("PEXPIRE").arg(&key).arg(1).to_owned();
-        let reply = connect(port).and_then(|mut c| expire.query::<i64>(&mut c));
+        let reply = self.ask_primary::<i64>(&format!("PEXPIRE {key} 1"));
         sleep(Duration::from_millis(2));
         self.record_removal(&key, sent, Outcome::Lost);
         reply.is_ok_and(|set| set == 1)
@@ -61,41 +57,32 @@ impl LocksNemesis<'_> {
 
     /// `CLIENT KILL` of any client, whatever it does.
     pub(super) fn kill_a_client(&mut self) -> bool {
-        let port = self.primary_port();
-        let mut kill = || -> RedisResult<i64> {
-            let mut c = connect(port)?;
-            let mut list = redis::cmd("CLIENT");
-            let list: String = list.arg("LIST").arg("TYPE").arg("normal").query(&mut c)?;
-            let id = |line: &str| line.strip_prefix("id=")?.split(' ').next()?.parse().ok();
-            let ids: Vec<i64> = list.lines().filter_map(id).collect();
-            let id = ids.choose(&mut self.random).expect("this client");
-            let mut kill = redis::cmd("CLIENT");
-            kill.arg("KILL").arg("ID").arg(id).arg("SKIPME").arg("yes");
-            kill.query(&mut c)
+        let list = self.ask_primary::<String>("CLIENT LIST TYPE normal");
+        let list = list.unwrap_or_default();
+        let id = |line: &str| line.strip_prefix("id=")?.split(' ').next()?.parse().ok();
+        let ids: Vec<i64> = list.lines().filter_map(id).collect();
+        let Some(id) = ids.choose(&mut self.random) else {
+            return false;
         };
-        kill().is_ok_and(|killed| killed == 1)
+        let killed = self.ask_primary::<i64>(&format!("CLIENT KILL ID {id} SKIPME yes"));
+        killed.is_ok_and(|killed| killed == 1)
     }
 
     /// `LOCK.SESSION KILL` or `CLOSE`, which release the grants of a session.
     pub(super) fn end_a_session(&mut self) -> bool {
-        let port = self.primary_port();
-        let sent = self.stage.run.now();
-        let mut end = || -> RedisResult<bool> {
-            let mut c = connect(port)?;
-            let sessions: Vec<Value> = redis::cmd("LOCK.SESSION").arg("LIST").query(&mut c)?;
-            let Some(session) = sessions.choose(&mut self.random) else {
-                return Ok(false);
-            };
-            let id = session.clone().fields()["id"].clone().int();
-            let how = ["KILL", "CLOSE"].choose(&mut self.random).expect("two");
-            let mut end = redis::cmd("LOCK.SESSION");
-            end.arg(how).arg(id).query::<Value>(&mut c)?;
-            Ok(true)
+        let sessions = self.ask_primary::<Vec<Value>>("LOCK.SESSION LIST");
+        let sessions = sessions.unwrap_or_default();
+        let Some(session) = sessions.choose(&mut self.random) else {
+            return false;
         };
-        let ended = end();
-        for key in self.stage.run.keys.clone() {
-            self.record_removal(&key, sent, Outcome::Lost);
+        let id = session.clone().fields()["id"].clone().int();
+        let names = ["KILL", "CLOSE"];
+        let name = names.choose(&mut self.random).expect("two");
+        let sent = self.stage.run.now();
+        let ended = self.ask_primary::<Value>(&format!("LOCK.SESSION {name} {id}"));
+        for key in &self.stage.run.keys {
+            self.record_removal(key, sent, Outcome::Lost);
         }
-        ended.unwrap_or(false)
+        ended.is_ok()
     }
 }

@@ -13,10 +13,10 @@ use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use redis::{FromRedisValue, RedisResult};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::Cut;
-use testbed::Server;
+use testbed::{Cut, Server, line};
 
 /// The number under which calls by the nemesis are recorded.
 const NUMBER: u32 = 1_000;
@@ -138,11 +138,7 @@ impl<'s> LocksNemesis<'s> {
             .random_range(if hurries { 1..30 } else { 50..300 });
         let mode = ["WRITE", "ALL"].choose(&mut self.random).expect("modes");
         let port = self.primary_port();
-        let pause = redis::cmd("CLIENT")
-            .arg("PAUSE")
-            .arg(ms)
-            .arg(mode)
-            .to_owned();
+        let pause = line(&format!("CLIENT PAUSE {ms} {mode}"));
         insist("CLIENT PAUSE", || pause.query::<()>(&mut connect(port)?));
         if !hurries {
             sleep(Duration::from_millis(ms));
@@ -151,10 +147,8 @@ impl<'s> LocksNemesis<'s> {
     }
 
     fn start_in_background(&mut self, command: &str) -> bool {
-        let port = self.primary_port();
         // Refused while another child is at work.
-        let started = connect(port).and_then(|mut c| redis::cmd(command).query::<String>(&mut c));
-        started.is_ok()
+        self.ask_primary::<String>(command).is_ok()
     }
 
     fn flush(&mut self) -> bool {
@@ -162,14 +156,10 @@ impl<'s> LocksNemesis<'s> {
         let names = ["FLUSHDB", "FLUSHALL"];
         let name = names.choose(&mut self.random).expect("names");
         let mode = ["SYNC", "ASYNC"].choose(&mut self.random).expect("modes");
-        let port = self.primary_port();
-        let flush = redis::cmd(name).arg(mode).to_owned();
-        let done = connect(port)
-            .and_then(|mut c| flush.query::<()>(&mut c))
-            .is_ok();
-        for key in self.stage.run.keys.clone() {
+        let done = self.ask_primary::<()>(&format!("{name} {mode}")).is_ok();
+        for key in &self.stage.run.keys {
             let outcome = if done { Outcome::Done } else { Outcome::Lost };
-            self.record_removal(&key, sent, outcome);
+            self.record_removal(key, sent, outcome);
         }
         done
     }
@@ -226,6 +216,11 @@ impl<'s> LocksNemesis<'s> {
     fn move_slot(&mut self, how: Transfer) -> bool {
         let key = self.key();
         self.stage.deployment.move_slot(&key, how)
+    }
+
+    /// Sends a command to the primary of some key.
+    fn ask_primary<T: FromRedisValue>(&mut self, words: &str) -> RedisResult<T> {
+        line(words).query(&mut connect(self.primary_port())?)
     }
 
     fn primary_port(&mut self) -> u16 {
