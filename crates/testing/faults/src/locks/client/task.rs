@@ -29,7 +29,8 @@ const HURRIED_WAITS: [u64; 6] = [0, 3, 10, 30, 100, 300];
 const IDLE: usize = 30;
 
 impl Client<'_> {
-    /// One task after the other until the run is over.
+    /// One task after the other until the run is over. Calls queue in the sessions of a program; grants may move to those
+    /// of another.
     pub(crate) fn run(&mut self, program: &Program<'_>, other: &Program<'_>) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
