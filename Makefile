@@ -108,7 +108,7 @@ fuzz-targets:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
-	@$(TOOLS)/matrix.sh $(PROGRAM) faults storm \
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm \
 		--seconds $(STORM_SECONDS) $(if $(STORM_SEED),--seed $(STORM_SEED))
 
 faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four

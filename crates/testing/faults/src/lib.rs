@@ -1,7 +1,7 @@
 //! Runs under faults: clients of the lock work on real servers while these are killed, stopped, cut off,
 //! filled and moved, and what they were answered is checked.
 //!
-//! - A **workload** is what clients do: `locks`, `quorum` or `storm`. It has one or more
+//! - A **workload** is what clients do: `locks` or `quorum`. It has one or more
 //!   **configurations**: which servers, which faults, and what must hold.
 //! - An **operation** is one thing that a client does, such as a call.
 //! - The **nemesis** injects **faults** while clients work.
@@ -18,7 +18,6 @@ mod nemesis;
 mod quorum;
 mod register;
 mod run;
-mod storm;
 mod table;
 mod tally;
 mod workload;
@@ -28,6 +27,5 @@ pub use locks::workload as locks;
 pub use mutants::run as mutants;
 pub use quorum::{contend, workload as quorum};
 pub use run::Findings;
-pub use storm::workload as storm;
 pub use tally::Tally;
 pub use workload::{Configuration, Workload};

@@ -13,8 +13,6 @@ enum Program {
     Locks(Options),
     /// Contenders for locks that five servers keep by majority.
     Quorum(Options),
-    /// Two hundred clients at once, on a primary with a replica.
-    Storm(Options),
     /// Breaks the module on purpose, in many ways: the workload `locks`, or tests, must notice each.
     Mutants(Common),
     /// Is a contender for the quorum's locks: what this program starts itself as.
@@ -50,7 +48,6 @@ fn main() -> ExitCode {
     match Program::parse() {
         Program::Locks(options) => play(|_| faults::locks(), options),
         Program::Quorum(options) => play(faults::quorum, options),
-        Program::Storm(options) => play(faults::storm, options),
         Program::Contend { orders } => ended("a contender", faults::contend(&orders)),
         Program::Mutants(common) => {
             let choice = common.choice();

@@ -59,40 +59,41 @@ impl<'a> All<'a> {
         }
     }
 
-    /// Whether the call can have closed a cycle.
+    /// Whether the call can have closed a cycle. If it can at any moment, then also at one at which a hold or a wait in the
+    /// cycle begins.
     fn closes(&self, call: &Call) -> bool {
-        self.leads_back(&call.owner, &call.key, Span::of(call), &mut BTreeSet::new())
+        let span = Span::of(call);
+        let holds = self.holds.values().flatten().map(|hold| hold.span.from);
+        let waits = self.waits.values().flatten().map(|wait| wait.sent);
+        let begins = holds.chain(waits).chain([span.from]);
+        let moments: BTreeSet<_> = begins.filter(|begin| span.covers(*begin, *begin)).collect();
+        let mut moments = moments.into_iter();
+        moments.any(|moment| self.closes_at(call, moment))
     }
 
-    /// Whether a way leads from this lock to the caller, at one moment of the span.
-    fn leads_back<'s>(
-        &'s self,
-        caller: &str,
-        key: &str,
-        span: Span,
-        passed: &mut BTreeSet<&'s str>,
-    ) -> bool {
-        let holds = self.holds.get(key).map_or(&[][..], Vec::as_slice);
-        let holds = holds.iter().filter_map(|hold| {
-            let span = common(span, hold.span)?;
-            Some((hold.owner, span))
-        });
-        for (owner, span) in holds {
-            if owner == caller && !passed.is_empty() {
-                return true;
-            }
-            if owner == caller || !passed.insert(owner) {
+    /// Whether a way leads from the lock to the caller at this moment.
+    fn closes_at(&self, call: &Call, moment: Moment) -> bool {
+        let holders = |key: &str| {
+            let holds = self.holds.get(key).into_iter().flatten();
+            let holds = holds.filter(|hold| hold.span.covers(moment, moment));
+            holds.map(|hold| hold.owner)
+        };
+        let others = holders(&call.key).filter(|owner| *owner != call.owner);
+        let mut owners: Vec<_> = others.collect();
+        let mut passed = BTreeSet::new();
+        while let Some(owner) = owners.pop() {
+            if !passed.insert(owner) {
                 continue;
             }
-            let waits = self.waits.get(owner).map_or(&[][..], Vec::as_slice);
-            let found = waits.iter().any(|wait| {
-                common(span, Span::of(wait))
-                    .is_some_and(|span| self.leads_back(caller, &wait.key, span, passed))
-            });
-            if found {
-                return true;
+            let waits = self.waits.get(owner).into_iter().flatten();
+            for wait in waits.filter(|wait| Span::of(wait).covers(moment, moment)) {
+                for holder in holders(&wait.key) {
+                    if holder == call.owner {
+                        return true;
+                    }
+                    owners.push(holder);
+                }
             }
-            passed.remove(owner);
         }
         false
     }
@@ -139,10 +140,4 @@ fn ends(call: &Call, owner: &str, known: Moment) -> bool {
         _ => false,
     };
     over && call.sent >= known
-}
-
-/// The moments in both.
-fn common(one: Span, other: Span) -> Option<Span> {
-    let (from, to) = (one.from.max(other.from), one.to.min(other.to));
-    (from <= to).then_some(Span { from, to })
 }

@@ -14,7 +14,8 @@ pub enum Mode {
     /// state. Tokens rise all the same.
     Lossy,
     /// In those spans two servers may both take themselves for the primary: no single order of all
-    /// calls need exist, and the rules over pairs of calls are all that is asked.
+    /// calls need exist, and the rules over pairs of calls are all that is asked. Also for histories that are too
+    /// long to search.
     Split,
 }
 

@@ -1,7 +1,7 @@
 //! The configurations: which servers, what is done to them, and what must hold.
 
-use super::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
-use super::fault::Fault;
+use super::deployment::{Alone, Deployment, Followed, Guarded, Loss, Pair, Sharded};
+use super::fault::{Fault, can_unblock};
 use super::stage::{Habits, Programs};
 use history::Mode;
 use rand::RngExt;
@@ -20,6 +20,9 @@ pub(crate) struct Setup {
     /// Whether grants must get lost, may, or must not.
     pub(crate) losses: Losses,
     pub(crate) habits: Habits,
+    pub(crate) clients: u32,
+    /// How many locks they use.
+    pub(crate) keys: usize,
     /// How long clients work in one run.
     pub(crate) length: Duration,
     /// The pause between two faults, about.
@@ -67,6 +70,7 @@ const START_SHARDED: Start = |_| Ok(Box::new(Sharded::start(1, |settings| settin
 /// All of them.
 pub(crate) fn all() -> Vec<Setup> {
     let mut all = alone();
+    all.push(storm());
     all.extend(replicated());
     all.extend(sharded());
     all
@@ -83,6 +87,8 @@ fn strict(name: &'static str, faults: Vec<Fault>, start: Start) -> Setup {
             raise: RAISE,
             ..Habits::default()
         },
+        clients: 8,
+        keys: 4,
         length: Duration::from_secs(5),
         calm: CALM,
         start,
@@ -201,6 +207,34 @@ fn with_programs(name: &'static str, faults: Vec<Fault>, programs: Programs) -> 
     }
 }
 
+/// Many clients in a hurry, on a primary that is compared with its replica and with its file. Only the rules are
+/// checked: a search would take too long.
+fn storm() -> Setup {
+    let mut faults = vec![Fault::AnyKill; 7];
+    faults.extend([Fault::Remove; 5]);
+    faults.extend([Fault::Unblock; 2]);
+    faults.extend([
+        Fault::ClientKill,
+        Fault::SessionEnd,
+        Fault::Expire,
+        Fault::Rename,
+        Fault::Overwrite,
+        Fault::Flush,
+        Fault::Pause,
+    ]);
+    Setup {
+        mode: Mode::Split,
+        habits: Habits {
+            hurry: true,
+            ..Habits::default()
+        },
+        clients: 200,
+        keys: 20,
+        calm: Duration::from_millis(2),
+        ..strict("storm", faults, |_| Ok(Box::new(Followed::start())))
+    }
+}
+
 /// A primary with replicas.
 fn replicated() -> Vec<Setup> {
     let failover = vec![
@@ -303,8 +337,7 @@ fn against_clients_and(more: &[Fault]) -> Vec<Fault> {
         Fault::Newcomer,
         Fault::Flush,
     ];
-    let version = Server::version();
-    if version.is_redis_from(7, 4) || version.is_valkey_from(8, 0) {
+    if can_unblock() {
         faults.push(Fault::Unblock);
     }
     faults.extend_from_slice(more);

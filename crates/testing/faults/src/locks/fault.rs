@@ -1,6 +1,7 @@
 //! The faults of this workload, for servers and clients.
 
 use super::deployment::Loss;
+use testbed::Server;
 
 /// Something that is done to the servers or to their clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +15,11 @@ pub(crate) enum Fault {
     Stop,
     /// `CLIENT KILL` of the first in line.
     ClientKill,
+    /// `CLIENT KILL` of any client.
+    AnyKill,
     /// `CLIENT KILL` of the first in line in the moment when it gets the lock.
     KillWhenGranted,
-    /// `CLIENT UNBLOCK … ERROR` of the first in line.
+    /// `CLIENT UNBLOCK` of the first in line.
     Unblock,
     /// A connection that is cut in the middle of a request.
     CutRequest,
@@ -30,10 +33,18 @@ pub(crate) enum Fault {
     Save,
     /// `BGREWRITEAOF`
     Rewrite,
-    /// `FLUSHALL`
+    /// `FLUSHDB` or `FLUSHALL`
     Flush,
-    /// `DEL` of a held lock.
+    /// `DEL` or `UNLINK` of a held lock.
     Remove,
+    /// `PEXPIRE` of one, to a millisecond.
+    Expire,
+    /// `RENAME` of one.
+    Rename,
+    /// `SET` in its place.
+    Overwrite,
+    /// `LOCK.SESSION KILL` or `CLOSE`.
+    SessionEnd,
     /// `DEL` of a lock that is waited for, and at once a newcomer's acquire.
     Newcomer,
     /// Memory full, with this `maxmemory-policy`.
@@ -59,6 +70,7 @@ impl Fault {
             Self::Crash { .. } => "kill -9",
             Self::Stop => "SIGSTOP",
             Self::ClientKill => "CLIENT KILL",
+            Self::AnyKill => "CLIENT KILL of any",
             Self::KillWhenGranted => "killed when granted",
             Self::Unblock => "CLIENT UNBLOCK",
             Self::CutRequest => "cut request",
@@ -69,6 +81,10 @@ impl Fault {
             Self::Rewrite => "BGREWRITEAOF",
             Self::Flush => "FLUSHALL",
             Self::Remove => "DEL",
+            Self::Expire => "PEXPIRE",
+            Self::Rename => "RENAME",
+            Self::Overwrite => "SET",
+            Self::SessionEnd => "SESSION KILL",
             Self::Newcomer => "newcomer",
             Self::Fill(policy) => policy,
             Self::ClockForward => "clock forward",
@@ -80,4 +96,10 @@ impl Fault {
             Self::MoveSlotWhole => "MIGRATESLOTS",
         }
     }
+}
+
+/// Whether the server unblocks a client that waits in a module's command.
+pub(crate) fn can_unblock() -> bool {
+    let version = Server::version();
+    version.is_redis_from(7, 4) || version.is_valkey_from(8, 0)
 }

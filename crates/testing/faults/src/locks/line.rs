@@ -4,8 +4,9 @@ use super::deployment::Node;
 use super::stage::{ConnectionId, Stage};
 use crate::connection::{connect, insist};
 use redis::{Cmd, Connection, ConnectionLike, Value};
-use testbed::Proxy;
-use testbed::Refusal;
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::{Proxy, Refusal, line};
 
 /// A connection that its server has a number for.
 pub(crate) struct Line {
@@ -32,10 +33,7 @@ impl Line {
         let server = &stage.deployment.nodes()[node];
         let life = server.life();
         let mut connection = connect(proxy.map_or(server.port(), Proxy::port)).ok()?;
-        let info: String = redis::cmd("CLIENT")
-            .arg("INFO")
-            .query(&mut connection)
-            .ok()?;
+        let info: String = line("CLIENT INFO").query(&mut connection).ok()?;
         let number = info
             .split(' ')
             .find_map(|field| field.strip_prefix("id="))?;
@@ -66,6 +64,21 @@ impl Line {
         }
     }
 
+    /// How its server numbers it.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Sends, and closes without reading the reply.
+    pub(crate) fn leave(mut self, stage: &Stage, command: &Cmd, after: Duration) {
+        // A connection that is closed already has left, too.
+        let _ = self
+            .connection
+            .send_packed_command(&command.get_packed_command());
+        sleep(after);
+        self.close(stage);
+    }
+
     /// Whether the server closed this line at our word, having written all that it had to say.
     pub(crate) fn was_killed(&self, stage: &Stage) -> bool {
         self.is_direct && stage.was_killed(self.id)
@@ -81,13 +94,8 @@ impl Line {
             if node.life() != life {
                 return Ok(()); // its process is dead
             }
-            let mut connection = node.connect()?;
-            let kill = redis::cmd("CLIENT")
-                .arg("KILL")
-                .arg("ID")
-                .arg(number)
-                .to_owned();
-            kill.query::<i64>(&mut connection).map(drop)
+            let kill = line(&format!("CLIENT KILL ID {number}"));
+            kill.query::<i64>(&mut node.connect()?).map(drop)
         });
     }
 }

@@ -15,18 +15,46 @@ use crate::run::{Findings, Run, names, with_clients};
 use crate::workload::{Configuration, Workload};
 use client::{Client, Record};
 use configuration::{Losses, Setup};
-use history::{History, Outcome, Register};
+use history::{Action, Call, History, Outcome, Refusal, Register};
 use nemesis::LocksNemesis;
-use program::{PROGRAMS, Program};
+use program::Program;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use stage::{Programs, Stage};
 use std::thread;
 
-const CLIENTS: u32 = 8;
-const KEYS: usize = 4;
+/// How many clients share a program.
+const CLIENTS_A_PROGRAM: u32 = 4;
+/// The number of the client that leaves locks and calls behind.
+const LAST_CLIENT: u32 = 1_003;
 /// Under which number the last look at each lock is recorded.
 const LAST_LOOK: u32 = 1_001;
+
+/// What must happen in a configuration where clients hurry, by the names under which it is counted.
+const HURRIED: [&str; 22] = [
+    "refused: held",
+    "timed out",
+    "waits called off",
+    "WRONGTYPE",
+    "partial releases",
+    "last releases",
+    "refused releases",
+    "renewals",
+    "shares",
+    "refused: not alone",
+    "deadlocks",
+    "closes while waiting",
+    "expired",
+    "comparisons",
+    "ended sessions",
+    "grants moved between sessions",
+    "queued grants",
+    "granted events",
+    "ended events",
+    "lost events",
+    "taken events",
+    "calls left behind",
+];
 
 /// The workload.
 #[must_use]
@@ -56,12 +84,16 @@ impl Configuration for Setup {
 
     fn run(&self, seed: u64) -> Result<Findings, String> {
         let deployment = (self.start)(&mut StdRng::seed_from_u64(seed))?;
-        let run = Run::new(seed, KEYS, self.length);
+        let run = Run::new(seed, self.keys, self.length);
         let stage = Stage::new(run, self.habits, deployment);
         let mut history = play(&stage, self);
         last_look(&stage, &mut history);
         check_servers(&stage);
         stage.run.check_register(&stage.sql);
+        for what in history.calls.iter().filter_map(event) {
+            stage.run.count(what, 1);
+        }
+        stage.deployment.check(&stage.run, &history.calls);
         let run = stage.end(&mut history.facts);
         let report = run.check(&history, self.mode);
         if self.losses == Losses::Never {
@@ -76,7 +108,12 @@ impl Configuration for Setup {
         let [script, stale_script] = names(Register::Script);
         let [sql, stale_sql] = names(Register::Sql);
         let mut wanted = vec!["grants", "hand-offs", "re-entries"];
-        wanted.extend([script, stale_script, sql, stale_sql]);
+        wanted.extend([script, stale_script]);
+        if self.habits.hurry {
+            wanted.extend(HURRIED);
+        } else {
+            wanted.extend([sql, stale_sql]);
+        }
         if !self.habits.wait {
             wanted.push("events of queued calls");
         }
@@ -109,12 +146,14 @@ impl Configuration for Setup {
 fn play(stage: &Stage, setup: &Setup) -> History {
     // Half of them come by the proxy, where connections are cut.
     let is_direct = |number: u32| !setup.cuts() || number.is_multiple_of(2);
-    let programs: Vec<_> = (0..PROGRAMS)
+    let count = setup.clients / CLIENTS_A_PROGRAM;
+    let programs: Vec<_> = (0..count)
         .map(|number| Program::new(stage, number, is_direct(number)))
         .collect();
     let client = |number: u32| {
         let mut client = Client::new(stage, number, is_direct(number));
-        client.run(&programs[(number / 2 % PROGRAMS) as usize]);
+        let program = |number: u32| &programs[(number / 2 % count) as usize];
+        client.run(program(number), program(number + 2));
         client.into_record()
     };
     let meanwhile = |_: &dyn Fn() -> bool| {
@@ -134,7 +173,13 @@ fn play(stage: &Stage, setup: &Setup) -> History {
             }
         }
         let _ending = Ending(&programs);
-        with_clients(CLIENTS, client, meanwhile)
+        let (mut records, history) = with_clients(setup.clients, client, meanwhile);
+        if setup.habits.hurry {
+            let mut last = Client::new(stage, LAST_CLIENT, true);
+            last.leave_behind(&programs);
+            records.push(last.into_record());
+        }
+        (records, history)
     });
     history.polls = programs.into_iter().flat_map(Program::into_polls).collect();
     for record in records {
@@ -152,6 +197,21 @@ impl Drop for Ending<'_, '_> {
     fn drop(&mut self) {
         self.0.iter().for_each(Program::end);
     }
+}
+
+/// What has happened by this call, of what the table counts.
+fn event(call: &Call) -> Option<&'static str> {
+    Some(match (&call.action, &call.outcome) {
+        (_, Outcome::Refused(Refusal::NotAlone)) => "refused: not alone",
+        (Action::Acquire { block: true, .. }, Outcome::Nil) => "timed out",
+        (Action::Acquire { .. }, Outcome::Nil) => "refused: held",
+        (Action::Acquire { limit: Some(_), .. }, Outcome::Grant { .. }) => "shares",
+        (Action::Renew { .. }, Outcome::Grant { .. }) => "renewals",
+        (Action::Release { .. }, Outcome::Left(0)) => "last releases",
+        (Action::Release { .. }, Outcome::Left(_)) => "partial releases",
+        (Action::Release { .. }, Outcome::Refused(_)) => "refused releases",
+        _ => return None,
+    })
 }
 
 /// Who holds what when all clients have ended: the history says whether anybody may.
@@ -180,9 +240,8 @@ fn check_servers(stage: &Stage) {
     for key in &stage.run.keys {
         let node = stage.deployment.home(key);
         let waiters = stage.deployment.nodes()[node].connect().and_then(|mut c| {
-            redis::cmd("LOCK.WAITERS")
-                .arg(key)
-                .query::<Vec<redis::Value>>(&mut c)
+            let waiters = testbed::line(&format!("LOCK.WAITERS {key}"));
+            waiters.query::<Vec<redis::Value>>(&mut c)
         });
         if waiters.is_ok_and(|waiters| !waiters.is_empty()) {
             stage

@@ -1,9 +1,10 @@
 //! What everybody in a run of this workload shares: the servers, and notes about what was done to them.
 
 use super::deployment::Deployment;
+use super::protocol;
 use crate::register::Sql;
 use crate::run::Run;
-use history::{ClockStep, Facts, Span};
+use history::{ClockStep, Facts, Moment, Span};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
@@ -37,6 +38,8 @@ pub(crate) struct Habits {
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
     pub(crate) programs: Programs,
+    /// Leases, waits and pauses last milliseconds. Clients leave while they wait, grants move between sessions.
+    pub(crate) hurry: bool,
 }
 
 /// Which owners queue their calls in sessions, and what the programs do that poll these.
@@ -69,6 +72,8 @@ struct Notes {
     clients: HashMap<ConnectionId, u32>,
     /// Connections that `CLIENT KILL` closed.
     killed: HashSet<ConnectionId>,
+    /// When `CLIENT UNBLOCK` last named a connection.
+    unblocked: HashMap<ConnectionId, Span>,
     facts: Facts,
 }
 
@@ -119,6 +124,34 @@ impl Stage {
             sleep(Duration::from_millis(2));
         }
         false
+    }
+
+    /// Notes that this connection is unblocked by `CLIENT UNBLOCK`.
+    pub(crate) fn unblocking<T>(&self, connection: ConnectionId, unblock: impl FnOnce() -> T) -> T {
+        let from = self.run.now();
+        let to = Moment::MAX;
+        let began = Span { from, to };
+        self.notes().unblocked.insert(connection, began);
+        let result = unblock();
+        let ended = self.run.since(from);
+        self.notes().unblocked.insert(connection, ended);
+        result
+    }
+
+    /// Whether the reply to a call that was sent then may be due to `CLIENT UNBLOCK`.
+    pub(crate) fn was_unblocked(&self, connection: ConnectionId, sent: Moment) -> bool {
+        let notes = self.notes();
+        let unblocked = notes.unblocked.get(&connection);
+        unblocked.is_some_and(|span| span.to >= sent)
+    }
+
+    /// Whether this error says nothing of a lock, and is no trouble here: nothing was changed.
+    pub(crate) fn is_passing(&self, code: &str) -> bool {
+        let is_of_faults = self.habits.hurry && matches!(code, "WRONGTYPE" | "NOSESSION");
+        if is_of_faults {
+            self.run.count(code, 1);
+        }
+        is_of_faults || protocol::is_passing(code)
     }
 
     /// Changes that were acknowledged just before or in this span may be lost.

@@ -3,7 +3,7 @@
 use super::Client;
 use crate::locks::line::{Answer, Line};
 use crate::locks::protocol;
-use history::{Action, Call, Moment, Outcome, Refusal, Register, Write, Written};
+use history::{Action, Call, InSession, Moment, Outcome, Refusal, Register, Write, Written};
 use redis::Cmd;
 use std::thread::sleep;
 use std::time::Duration;
@@ -51,17 +51,8 @@ impl Client<'_> {
         let heard = self.hear(key, command);
         if matches!(action, Action::Acquire { block: true, .. }) {
             // Others stood behind it until then.
-            for (sent, ended) in std::mem::take(&mut self.sent_on) {
-                self.calls.push(Call {
-                    client: self.number,
-                    key: key.to_owned(),
-                    owner: owner.to_owned(),
-                    action: action.clone(),
-                    sent,
-                    ended,
-                    outcome: Outcome::Untouched,
-                    session: None,
-                });
+            for span in std::mem::take(&mut self.sent_on) {
+                self.record(key, owner, action.clone(), span, Outcome::Untouched);
             }
         }
         let mut ended = heard.ended;
@@ -81,17 +72,35 @@ impl Client<'_> {
             }
             ended = self.stage.run.now();
         }
+        self.record(key, owner, action, (heard.sent, ended), outcome.clone());
+        outcome
+    }
+
+    /// Records a call that names no session.
+    pub(super) fn record(
+        &mut self,
+        key: &str,
+        owner: &str,
+        action: Action,
+        (sent, ended): (Moment, Moment),
+        outcome: Outcome,
+    ) {
         self.calls.push(Call {
             client: self.number,
             key: key.to_owned(),
             owner: owner.to_owned(),
             action,
-            sent: heard.sent,
+            sent,
             ended,
-            outcome: outcome.clone(),
+            outcome,
             session: None,
         });
-        outcome
+    }
+
+    /// The call that was recorded last names this session.
+    pub(super) fn names_session(&mut self, id: u64, queued: bool) {
+        let last = self.calls.last_mut().expect("a call");
+        last.session = Some(InSession { id, queued });
     }
 
     /// Writes to the register in the server, behind the token.
@@ -112,29 +121,17 @@ impl Client<'_> {
             What::Error(_) | What::Nothing => (Written::Untouched, Outcome::Untouched),
             What::Lost | What::GivenBack => (Written::Unknown, Outcome::Lost),
         };
-        self.record_write(
-            Register::Script,
-            key,
-            token,
-            (heard.sent, heard.ended),
-            written,
-        );
-        self.calls.push(Call {
-            client: self.number,
-            key: key.to_owned(),
-            owner: String::new(),
-            action: Action::Fence(token),
-            sent: heard.sent,
-            ended: heard.ended,
-            outcome,
-            session: None,
-        });
+        let span = (heard.sent, heard.ended);
+        self.record_write(Register::Script, key, token, span, written);
+        self.record(key, "", Action::Fence(token), span, outcome);
     }
 
     /// Writes to the register in the database.
     pub(super) fn write_by_sql(&mut self, key: &str, token: u64) {
         let sent = self.stage.run.now();
-        let written = self.sql.write(key, token);
+        let stage = self.stage;
+        let sql = self.sql.get_or_insert_with(|| stage.sql.connection());
+        let written = sql.write(key, token);
         let span = (sent, self.stage.run.now());
         self.record_write(Register::Sql, key, token, span, written);
     }
@@ -179,9 +176,16 @@ impl Client<'_> {
             let now = self.stage.run.now();
             match answer {
                 Answer::Value(value) => {
+                    let id = line.id();
                     self.lines.insert(node, line);
                     self.answered_by = node;
-                    return heard(What::Value(value), now);
+                    let is_nil = value == redis::Value::Nil;
+                    let what = if is_nil && self.stage.was_unblocked(id, sent) {
+                        What::GivenBack
+                    } else {
+                        What::Value(value)
+                    };
+                    return heard(what, now);
                 }
                 Answer::Error(error) => {
                     self.lines.insert(node, line);
@@ -236,7 +240,7 @@ impl Client<'_> {
             "UNBLOCKED" if error.text().contains("CLIENT UNBLOCK") => Outcome::GivenBack,
             "UNBLOCKED" => Outcome::Lost,
             _ => {
-                if !protocol::is_passing(code) && self.sent_to(error).is_none() {
+                if !self.stage.is_passing(code) && self.sent_to(error).is_none() {
                     self.stage
                         .run
                         .trouble(format!("client {}: {error}", self.number));
@@ -258,7 +262,7 @@ impl Client<'_> {
     }
 
     /// The connection to a node: the one that is open, or a new one.
-    fn line(&mut self, node: usize) -> Option<Line> {
+    pub(super) fn line(&mut self, node: usize) -> Option<Line> {
         let open = self.lines.remove(&node);
         open.or_else(|| Line::open(self.stage, node, self.number, self.is_direct))
     }
@@ -270,7 +274,7 @@ impl Client<'_> {
         let Some(line) = self.lines.get_mut(&home) else {
             return false;
         };
-        let wait = redis::cmd("WAIT").arg(replicas).arg(100).to_owned();
+        let wait = testbed::line(&format!("WAIT {replicas} 100"));
         matches!(line.ask(&wait), Answer::Value(redis::Value::Int(have_it))
             if usize::try_from(have_it) == Ok(replicas))
     }

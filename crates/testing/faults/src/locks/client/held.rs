@@ -21,6 +21,28 @@ pub(super) enum Step {
 }
 
 impl Held {
+    /// The grant that was the reply to a call of this owner, if it was one.
+    pub(super) fn of(key: &str, owner: &str, outcome: &Outcome) -> Option<Self> {
+        let Outcome::Grant {
+            token,
+            holds,
+            lease,
+            limit,
+            ..
+        } = *outcome
+        else {
+            return None;
+        };
+        Some(Self {
+            key: key.to_owned(),
+            owner: owner.to_owned(),
+            token,
+            holds,
+            lease,
+            limit: limit.or(Some(Limit::ONE)),
+        })
+    }
+
     pub(super) fn is_alone(&self) -> bool {
         self.limit == Some(Limit::ONE)
     }

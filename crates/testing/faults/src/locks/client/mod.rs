@@ -37,7 +37,8 @@ pub(crate) struct Client<'s> {
     lines: HashMap<usize, Line>,
     /// Which node has answered last.
     answered_by: usize,
-    sql: SqlRegister,
+    /// To the database, once it has written there.
+    sql: Option<SqlRegister>,
     tasks: u32,
     /// When servers had the last call that they sent on elsewhere.
     sent_on: Vec<(Moment, Moment)>,
@@ -56,7 +57,7 @@ impl<'s> Client<'s> {
             is_direct,
             lines: HashMap::new(),
             answered_by: 0,
-            sql: stage.sql.connection(),
+            sql: None,
             tasks: 0,
             sent_on: Vec::new(),
             calls: Vec::new(),

@@ -5,12 +5,13 @@ use super::ask::What as Answer;
 use super::held::Held;
 use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
-use history::{Action, Call, Down, InSession, Limit, Moment, Outcome, Refusal, Renewed};
+use history::{Action, Down, Limit, Moment, Outcome, Refusal, Renewed};
 use rand::RngExt;
 use redis::Value;
 use std::ops::Range;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use testbed::line;
 
 /// A lease that is renewed soon, in milliseconds.
 const LEASE: Range<u64> = 1_000..1_500;
@@ -18,6 +19,8 @@ const LEASE: Range<u64> = 1_000..1_500;
 const LENGTH: [Range<u64>; 2] = [0..60, 200..2_500];
 /// How long a call is in line at most.
 const WAIT: Range<u64> = 20..1_500;
+/// A lease that outlives the run.
+const LEFT_BEHIND: u64 = 60_000;
 /// How long a client waits for the event beyond that.
 const REPLY: Duration = Duration::from_secs(1);
 /// How long it rests before it asks again.
@@ -44,7 +47,7 @@ enum Asked {
 
 impl Client<'_> {
     /// Queues for a lock, works under it, lets go.
-    pub(super) fn queue(&mut self, program: &Program<'_>) {
+    pub(super) fn queue(&mut self, program: &Program<'_>, other: &Program<'_>) {
         let (key, owner, limit) = (self.key(), self.owner(), self.limit());
         let lease = self.random.random_range(LEASE);
         let wait = Duration::from_millis(self.random.random_range(WAIT));
@@ -57,6 +60,9 @@ impl Client<'_> {
             unanswered: Vec::new(),
         };
         if let Some((place, held)) = self.enter_by_queue(program, asks, wait) {
+            if self.stage.habits.hurry && self.random.random_ratio(1, 4) {
+                self.move_grant(other, place, &held);
+            }
             self.work_in_session(program, place, &held);
         }
         self.renewed.push(Renewed {
@@ -113,7 +119,15 @@ impl Client<'_> {
         let action = action(asks, false);
         let mut command = protocol::command(asks.key, asks.owner, &action, 0);
         let left = left.as_millis().max(1).to_string();
-        command.arg("QUEUE").arg(left);
+        // In a hurry some calls wait on this connection, or not at all.
+        let is_queued = !self.stage.habits.hurry || self.random.random_ratio(2, 3);
+        if is_queued {
+            let forever = self.stage.habits.hurry && self.random.random_ratio(1, 4);
+            let wait = if forever { "0" } else { &left };
+            command.arg("QUEUE").arg(wait);
+        } else if self.random.random() {
+            command.arg("BLOCK").arg(left);
+        }
         command.arg("SESSION").arg(place.session);
         let mut heard = self.hear(asks.key, &command);
         if matches!(heard.what, Answer::Value(Value::Int(_))) && self.random.random_ratio(1, 4) {
@@ -121,7 +135,8 @@ impl Client<'_> {
             asks.unanswered.push((heard.sent, place));
             heard = self.hear(asks.key, &command);
         }
-        match heard.what {
+        let span = (heard.sent, heard.ended);
+        let asked = match heard.what {
             Answer::Value(Value::Int(_)) => Asked::InLine,
             Answer::Value(value) => Asked::Over(heard.ended, protocol::outcome(&action, value)),
             Answer::Error(error) if error.code() == "NOSESSION" => {
@@ -133,11 +148,18 @@ impl Client<'_> {
                 _ => Asked::Again,
             },
             Answer::Lost | Answer::GivenBack => {
-                asks.unanswered.push((heard.sent, place));
+                if is_queued {
+                    asks.unanswered.push((heard.sent, place));
+                }
                 Asked::Again
             }
             Answer::Nothing => Asked::Again,
+        };
+        if !is_queued && matches!(asked, Asked::Again) {
+            // The next try waits at a place of its own.
+            self.record_queued(asks, span, place, Outcome::Lost);
         }
+        asked
     }
 
     /// The meaning of an event for a queued call.
@@ -160,7 +182,7 @@ impl Client<'_> {
                 match protocol::refusal(code) {
                     Some(refusal) => Outcome::Refused(refusal),
                     None if code == "timeout" => Outcome::Nil,
-                    None if protocol::is_passing(code) || matches!(code, "MOVED" | "ASK") => {
+                    None if self.stage.is_passing(code) || matches!(code, "MOVED" | "ASK") => {
                         Outcome::Untouched
                     }
                     None => {
@@ -186,30 +208,13 @@ impl Client<'_> {
         let tries = asks.unanswered.iter().filter(|(_, at)| *at == place);
         let first = tries.map(|(sent, _)| *sent).min().unwrap_or(sent);
         self.record_queued(asks, (first, ended), place, outcome.clone());
-        let Outcome::Grant {
-            token,
-            holds,
-            lease,
-            limit,
-            ..
-        } = *outcome
-        else {
-            if !asks.unanswered.is_empty() {
-                self.clean_up(asks.key, asks.owner);
-            }
-            self.record_unanswered(asks);
-            return None;
-        };
+        let held = Held::of(asks.key, asks.owner, outcome);
+        if held.is_none() && !asks.unanswered.is_empty() {
+            self.clean_up(asks.key, asks.owner);
+        }
         self.record_unanswered(asks);
+        let held = held?;
         self.stage.run.count("queued grants", 1);
-        let held = Held {
-            key: asks.key.to_owned(),
-            owner: asks.owner.to_owned(),
-            token,
-            holds,
-            lease,
-            limit: limit.or(Some(Limit::ONE)),
-        };
         Some((place, held))
     }
 
@@ -223,29 +228,23 @@ impl Client<'_> {
     fn record_queued(
         &mut self,
         asks: &Asks<'_>,
-        (sent, ended): (Moment, Moment),
+        span: (Moment, Moment),
         place: Place,
         outcome: Outcome,
     ) {
-        self.calls.push(Call {
-            client: self.number,
-            key: asks.key.to_owned(),
-            owner: asks.owner.to_owned(),
-            action: action(asks, true),
-            sent,
-            ended,
-            outcome,
-            session: Some(InSession {
-                id: place.session,
-                queued: true,
-            }),
-        });
+        self.record(asks.key, asks.owner, action(asks, true), span, outcome);
+        self.names_session(place.session, true);
     }
 
     /// Works until it is done or told of a loss; the server renews the lease.
     fn work_in_session(&mut self, program: &Program<'_>, place: Place, held: &Held) {
         let length = LENGTH[usize::from(self.random.random_ratio(1, 5))].clone();
         let length = Duration::from_millis(self.random.random_range(length));
+        let length = if self.stage.habits.hurry {
+            length / 10
+        } else {
+            length
+        };
         let is_gone = || program.is_gone(place, &held.key, &held.owner, held.token);
         let began = Instant::now();
         while began.elapsed() < length && !is_gone() {
@@ -281,11 +280,51 @@ impl Client<'_> {
         }
     }
 
+    /// Moves a grant into another program's session, or out of any.
+    fn move_grant(&mut self, other: &Program<'_>, place: Place, held: &Held) {
+        let session = other.session(place.node).filter(|_| self.random.random());
+        let action = Action::Renew {
+            limit: None,
+            lease: Some(session.map_or(20, |_| held.lease)),
+            token: Some(held.token),
+            raise: None,
+        };
+        let mut command = protocol::command(&held.key, &held.owner, &action, 0);
+        let id = session.unwrap_or(0);
+        command.arg("SESSION").arg(id);
+        let outcome = self.ask_so(&held.key, &held.owner, action, &command);
+        self.names_session(id, false);
+        if matches!(outcome, Outcome::Grant { .. }) {
+            self.stage.run.count("grants moved between sessions", 1);
+        }
+    }
+
+    /// Takes each lock for so long that nobody else gets it, and queues a call behind in each of these sessions: the calls
+    /// must end with their sessions.
+    pub(crate) fn leave_behind(&mut self, programs: &[Program<'_>]) {
+        for key in &self.stage.run.keys {
+            let owner = self.owner();
+            let outcome = self.acquire(key, &owner, None, LEFT_BEHIND, None);
+            if matches!(outcome, Outcome::Grant { .. }) {
+                let node = self.stage.deployment.home(key);
+                for session in programs.iter().filter_map(|program| program.session(node)) {
+                    self.tasks += 1;
+                    let call = format!("LOCK.ACQUIRE {key} {}", self.owner());
+                    let call = format!("{call} HOLDS 1 QUEUE 0 SESSION {session}");
+                    let heard = self.hear(key, &line(&call));
+                    let is_in_line = matches!(heard.what, Answer::Value(Value::Int(_)));
+                    let run = &self.stage.run;
+                    run.count("calls left behind", u64::from(is_in_line));
+                }
+            }
+            self.tasks += 1;
+        }
+    }
+
     /// Whether the server that has the key does not know the session. After a failover the old primary may answer the
     /// session's POLLs for a moment, and knows nothing of the loss.
     fn is_session_elsewhere(&mut self, key: &str, place: Place) -> bool {
-        let mut command = redis::cmd("LOCK.SESSION");
-        command.arg("GRANTS").arg(place.session);
+        let command = line(&format!("LOCK.SESSION GRANTS {}", place.session));
         loop {
             match self.hear(key, &command).what {
                 Answer::Value(_) => return false,

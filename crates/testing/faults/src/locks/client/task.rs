@@ -3,8 +3,10 @@
 use super::held::{Held, Step};
 use super::{Client, TWINS};
 use crate::locks::program::Program;
+use crate::locks::protocol;
 use history::{Action, Down, Limit, Outcome};
 use rand::RngExt;
+use rand::seq::IndexedRandom;
 use std::ops::Range;
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -16,12 +18,20 @@ const SHORT: Range<u64> = 40..250;
 /// How long a waiting call waits at most.
 const WAIT: Range<u64> = 20..900;
 
+/// A lease in a hurry.
+const HURRIED: Range<u64> = 2..60;
+/// One that a comparison of the servers looks at.
+const COMPARED: u64 = 30_000;
+/// How long a waiting call waits at most in a hurry; 0: until it is granted.
+const HURRIED_WAITS: [u64; 6] = [0, 3, 10, 30, 100, 300];
+
 /// How often an idle holder writes, every tenth of a second.
 const IDLE: usize = 30;
 
 impl Client<'_> {
-    /// One task after the other until the run is over.
-    pub(crate) fn run(&mut self, program: &Program<'_>) {
+    /// One task after the other until the run is over. Calls queue in the sessions of a program; grants may move to those
+    /// of another.
+    pub(crate) fn run(&mut self, program: &Program<'_>, other: &Program<'_>) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
             let queues = if self.stage.habits.programs.is_usual() {
@@ -32,8 +42,11 @@ impl Client<'_> {
             // The grant of an event was written by another client's call: WAIT does not cover it.
             let may_queue = !self.stage.habits.wait;
             if may_queue && self.random.random_ratio(1, queues) {
-                self.queue(program);
+                self.queue(program, other);
                 continue;
+            }
+            if self.stage.habits.hurry && self.random.random_ratio(1, 25) {
+                self.leave();
             }
             let twins = if self.stage.habits.twins { 1..4 } else { 1..2 };
             match self.random.random_range(0..7) {
@@ -50,7 +63,7 @@ impl Client<'_> {
     /// Takes the lock, works, lets go.
     fn work(&mut self) {
         let (key, owner) = (self.key(), self.owner());
-        let lease = self.random.random_range(LONG);
+        let lease = self.lease();
         let limit = self.limit();
         if let Some(mut held) = self.enter(&key, &owner, limit, lease) {
             if self.stage.holders_idle() {
@@ -66,7 +79,8 @@ impl Client<'_> {
     /// Takes a second lock under the first, in any order, or is told not to wait for it.
     fn work_under_two(&mut self) {
         let (key, second, owner) = (self.key(), self.key(), self.owner());
-        let lease = self.random.random_range(LONG);
+        // So long that it can close a cycle.
+        let lease = self.lease().max(1_000);
         let limits = [self.limit(), self.limit()];
         let Some(first) = self.enter(&key, &owner, limits[0], lease) else {
             return;
@@ -96,7 +110,7 @@ impl Client<'_> {
     /// Two calls of one owner, at the same time; either may die, and one may call off the other.
     fn work_with_twin(&mut self) {
         let (key, owner) = (self.key(), self.owner());
-        let lease = self.random.random_range(LONG);
+        let lease = self.lease();
         let calls_off = self.random.random_ratio(1, 3);
         let limits = [self.limit(), self.limit()];
         let mut twin = Client::new(self.stage, self.number + TWINS, true);
@@ -115,6 +129,9 @@ impl Client<'_> {
             (mine, other.join().expect("the twin"))
         });
         self.calls.append(&mut twin.calls);
+        if calls_off && others == Outcome::Left(0) && mine == Outcome::Nil {
+            self.stage.run.count("waits called off", 1);
+        }
         if !calls_off {
             // Each has its hold and gives it back.
             for outcome in [&mine, &others] {
@@ -131,6 +148,38 @@ impl Client<'_> {
             self.clean_up(&key, &owner);
         } else if calls_off && matches!(mine, Outcome::Grant { .. }) {
             self.release(&key, &owner, Down::All, None);
+        }
+    }
+
+    /// Closes its connection while it waits, or just when it is granted the lock.
+    fn leave(&mut self) {
+        let (key, owner) = (self.key(), self.owner());
+        let action = Action::Acquire {
+            limit: self.limit(),
+            lease: Some(self.random.random_range(HURRIED)),
+            block: true,
+            holds: None,
+            token: None,
+        };
+        let command = protocol::command(&key, &owner, &action, 0);
+        let home = self.stage.deployment.home(&key);
+        let Some(line) = self.line(home) else { return };
+        let after = Duration::from_micros(self.random.random_range(0..3_000));
+        let sent = self.stage.run.now();
+        line.leave(self.stage, &command, after);
+        self.stage.run.count("closes while waiting", 1);
+        let span = (sent, self.stage.run.now());
+        self.record(&key, &owner, action, span, Outcome::Lost);
+    }
+
+    /// How long a holder has the lock who is not disturbed.
+    fn lease(&mut self) -> u64 {
+        if !self.stage.habits.hurry {
+            self.random.random_range(LONG)
+        } else if self.random.random_ratio(1, 8) {
+            COMPARED
+        } else {
+            self.random.random_range(HURRIED)
         }
     }
 
@@ -194,27 +243,10 @@ impl Client<'_> {
                 outcome = again;
             }
         }
-        match outcome {
-            Outcome::Grant {
-                token,
-                holds,
-                lease,
-                limit,
-                ..
-            } => Some(Held {
-                key: key.to_owned(),
-                owner: owner.to_owned(),
-                token,
-                holds,
-                lease,
-                limit: limit.or(Some(Limit::ONE)),
-            }),
-            Outcome::Lost => {
-                self.clean_up(key, owner);
-                None
-            }
-            _ => None,
+        if outcome == Outcome::Lost {
+            self.clean_up(key, owner);
         }
+        Held::of(key, owner, &outcome)
     }
 
     fn hold(&mut self, held: &mut Held) -> Step {
@@ -272,7 +304,7 @@ impl Client<'_> {
         };
         let token = (raise.is_some() || self.random.random_ratio(1, 2)).then_some(held.token);
         let lease = self.random.random_ratio(1, 2);
-        let lease = lease.then(|| self.random.random_range(LONG));
+        let lease = lease.then(|| self.lease());
         // A wider one only where the server takes it.
         let sets = raise.is_none() && held.holds == 1 && self.random.random_ratio(1, 2);
         let limit = if sets { self.limit() } else { None };
@@ -338,7 +370,7 @@ impl Client<'_> {
         if !held.is_alone() || self.random.random_ratio(1, 2) {
             self.write_by_script(&held.key, held.token);
         }
-        if held.is_alone() {
+        if held.is_alone() && !self.stage.habits.hurry {
             self.write_by_sql(&held.key, held.token);
         }
     }
@@ -358,7 +390,11 @@ impl Client<'_> {
             holds,
             token: None,
         };
-        let wait_ms = self.random.random_range(WAIT);
+        let wait_ms = if self.stage.habits.hurry {
+            *HURRIED_WAITS.choose(&mut self.random).expect("waits")
+        } else {
+            self.random.random_range(WAIT)
+        };
         self.ask(key, owner, action, wait_ms)
     }
 

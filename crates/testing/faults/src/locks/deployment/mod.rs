@@ -1,17 +1,21 @@
 //! The servers of a run: one, a primary with replicas, or a cluster.
 
 mod alone;
+mod followed;
 mod guarded;
 mod node;
 mod pair;
 mod sharded;
 
 pub(crate) use alone::Alone;
+pub(crate) use followed::Followed;
 pub(crate) use guarded::Guarded;
 pub(crate) use node::Node;
 pub(crate) use pair::Pair;
 pub(crate) use sharded::Sharded;
 
+use crate::run::Run;
+use history::Call;
 use testbed::Proxy;
 use testbed::Server;
 
@@ -54,6 +58,14 @@ pub(crate) trait Deployment: Send + Sync {
     /// Takes the primary of a key away, and waits until another server is in its place and all are
     /// well again. `before` is called when what is granted from then on may be lost.
     fn lose_primary(&self, _key: &str, _how: Loss, _before: &dyn Fn()) {}
+
+    /// Demands that all servers hold the same; whether there are any that should.
+    fn compare(&self) -> bool {
+        false
+    }
+
+    /// Demands what must hold when all clients have ended, who made these calls.
+    fn check(&self, _run: &Run, _calls: &[Call]) {}
 
     /// Moves a key's slot to another node; whether it went.
     fn move_slot(&self, _key: &str, _how: Transfer) -> bool {

@@ -6,6 +6,7 @@ use rand::RngExt;
 use redis::{Connection, RedisResult, Value};
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::line;
 
 impl LocksNemesis<'_> {
     /// Fills the memory up to its limit, and keeps it full for a while.
@@ -19,16 +20,9 @@ impl LocksNemesis<'_> {
                 Ok(info.get(name).unwrap_or_default())
             };
             let evicted = field(&mut c, "stats", "evicted_keys")?;
-            let set = |c: &mut Connection, name: &str, value: &str| {
-                redis::cmd("CONFIG")
-                    .arg("SET")
-                    .arg(name)
-                    .arg(value)
-                    .query::<()>(c)
-            };
-            set(&mut c, "maxmemory-policy", policy)?;
+            line(&format!("CONFIG SET maxmemory-policy {policy}")).query::<()>(&mut c)?;
             let limit = field(&mut c, "memory", "used_memory")? + 600_000;
-            set(&mut c, "maxmemory", &limit.to_string())?;
+            line(&format!("CONFIG SET maxmemory {limit}")).query::<()>(&mut c)?;
             let until = self.stage.run.now() + self.random.random_range(200_000..500_000);
             while self.stage.run.now() < until {
                 for number in 0..BALLAST {
@@ -39,11 +33,9 @@ impl LocksNemesis<'_> {
                 }
                 sleep(Duration::from_millis(10));
             }
-            set(&mut c, "maxmemory", "0")?;
+            line("CONFIG SET maxmemory 0").query::<()>(&mut c)?;
             for number in 0..BALLAST {
-                redis::cmd("UNLINK")
-                    .arg(format!("ballast-{number}"))
-                    .query::<()>(&mut c)?;
+                line(&format!("UNLINK ballast-{number}")).query::<()>(&mut c)?;
             }
             Ok(field(&mut c, "stats", "evicted_keys")? - evicted)
         };

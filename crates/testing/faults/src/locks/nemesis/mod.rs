@@ -1,5 +1,6 @@
 //! The nemesis of this workload: what is done to the servers and to the locks while clients work.
 
+mod administrator;
 mod memory;
 mod waiters;
 
@@ -12,13 +13,15 @@ use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use redis::{FromRedisValue, RedisResult};
 use std::thread::sleep;
-use std::time::Duration;
-use testbed::Cut;
-use testbed::Server;
+use std::time::{Duration, Instant};
+use testbed::{Cut, Server, line};
 
 /// The number under which calls by the nemesis are recorded.
 const NUMBER: u32 = 1_000;
+/// How often servers are compared.
+const BETWEEN_COMPARISONS: Duration = Duration::from_millis(1_500);
 /// A clock that was set is an hour off.
 const AN_HOUR: i64 = 3_600;
 
@@ -28,6 +31,7 @@ pub(crate) struct LocksNemesis<'s> {
     random: StdRng,
     calls: Vec<Call>,
     sightings: Vec<Sighting>,
+    compared: Instant,
 }
 
 impl<'s> LocksNemesis<'s> {
@@ -37,6 +41,7 @@ impl<'s> LocksNemesis<'s> {
             random: stage.run.random(NUMBER),
             calls: Vec::new(),
             sightings: Vec::new(),
+            compared: Instant::now(),
         }
     }
 
@@ -59,6 +64,7 @@ impl<'s> LocksNemesis<'s> {
             Fault::Crash { loses } => self.crash(loses),
             Fault::Stop => self.stop(),
             Fault::ClientKill => self.kill_a_waiter(),
+            Fault::AnyKill => self.kill_a_client(),
             Fault::KillWhenGranted => self.kill_when_granted(),
             Fault::Unblock => self.unblock(),
             Fault::CutRequest => self.cut(Cut::Request),
@@ -69,6 +75,10 @@ impl<'s> LocksNemesis<'s> {
             Fault::Rewrite => self.start_in_background("BGREWRITEAOF"),
             Fault::Flush => self.flush(),
             Fault::Remove => self.remove(),
+            Fault::Expire => self.expire(),
+            Fault::Rename => self.rename(),
+            Fault::Overwrite => self.overwrite(),
+            Fault::SessionEnd => self.end_a_session(),
             Fault::Newcomer => self.let_a_newcomer_try(),
             Fault::Fill(policy) => self.fill(policy),
             Fault::ClockForward => self.step(AN_HOUR),
@@ -122,55 +132,36 @@ impl<'s> LocksNemesis<'s> {
     }
 
     fn pause(&mut self) -> bool {
-        let ms: u64 = self.random.random_range(50..300);
+        let hurries = self.stage.habits.hurry;
+        let ms: u64 = self
+            .random
+            .random_range(if hurries { 1..30 } else { 50..300 });
         let mode = ["WRITE", "ALL"].choose(&mut self.random).expect("modes");
         let port = self.primary_port();
-        let pause = redis::cmd("CLIENT")
-            .arg("PAUSE")
-            .arg(ms)
-            .arg(mode)
-            .to_owned();
+        let pause = line(&format!("CLIENT PAUSE {ms} {mode}"));
         insist("CLIENT PAUSE", || pause.query::<()>(&mut connect(port)?));
-        sleep(Duration::from_millis(ms));
+        if !hurries {
+            sleep(Duration::from_millis(ms));
+        }
         true
     }
 
     fn start_in_background(&mut self, command: &str) -> bool {
-        let port = self.primary_port();
         // Refused while another child is at work.
-        let started = connect(port).and_then(|mut c| redis::cmd(command).query::<String>(&mut c));
-        started.is_ok()
+        self.ask_primary::<String>(command).is_ok()
     }
 
     fn flush(&mut self) -> bool {
         let sent = self.stage.run.now();
+        let names = ["FLUSHDB", "FLUSHALL"];
+        let name = names.choose(&mut self.random).expect("names");
         let mode = ["SYNC", "ASYNC"].choose(&mut self.random).expect("modes");
-        let port = self.primary_port();
-        let flush = redis::cmd("FLUSHALL").arg(mode).to_owned();
-        let done = connect(port)
-            .and_then(|mut c| flush.query::<()>(&mut c))
-            .is_ok();
-        for key in self.stage.run.keys.clone() {
+        let done = self.ask_primary::<()>(&format!("{name} {mode}")).is_ok();
+        for key in &self.stage.run.keys {
             let outcome = if done { Outcome::Done } else { Outcome::Lost };
-            self.record_removal(&key, sent, outcome);
+            self.record_removal(key, sent, outcome);
         }
         done
-    }
-
-    fn remove(&mut self) -> bool {
-        let key = self.key();
-        let sent = self.stage.run.now();
-        let node = self.stage.deployment.home(&key);
-        let reply = self.stage.deployment.nodes()[node]
-            .connect()
-            .and_then(|mut c| redis::cmd("DEL").arg(&key).query::<i64>(&mut c));
-        let outcome = match &reply {
-            Ok(_) => Outcome::Done,
-            Err(e) if e.is_io_error() => Outcome::Lost,
-            Err(_) => Outcome::Untouched,
-        };
-        self.record_removal(&key, sent, outcome);
-        reply.is_ok_and(|removed| removed == 1)
     }
 
     /// A removal.
@@ -227,6 +218,11 @@ impl<'s> LocksNemesis<'s> {
         self.stage.deployment.move_slot(&key, how)
     }
 
+    /// Sends a command to the primary of some key.
+    fn ask_primary<T: FromRedisValue>(&mut self, words: &str) -> RedisResult<T> {
+        line(words).query(&mut connect(self.primary_port())?)
+    }
+
     fn primary_port(&mut self) -> u16 {
         let key = self.key();
         let deployment = &self.stage.deployment;
@@ -248,5 +244,13 @@ impl Nemesis for LocksNemesis<'_> {
             self.stage.run.count(fault.name(), 1);
         }
         is_injected
+    }
+
+    fn tick(&mut self) {
+        if self.compared.elapsed() > BETWEEN_COMPARISONS {
+            let compared = self.stage.deployment.compare();
+            self.stage.run.count("comparisons", u64::from(compared));
+            self.compared = Instant::now();
+        }
     }
 }

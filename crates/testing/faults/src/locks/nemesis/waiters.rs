@@ -1,13 +1,21 @@
 //! Faults of waiting clients.
 
 use super::LocksNemesis;
+use crate::locks::fault::can_unblock;
 use crate::locks::observer::{client_ids, clients};
 use crate::locks::protocol;
 use history::{Action, Down, Outcome, Sighting};
+use rand::seq::IndexedRandom;
 use redis::{Connection, RedisResult, Value};
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::Expect;
+use testbed::{Expect, line};
+
+/// Of all holds of an owner.
+const RELEASE: Action = Action::Release {
+    down: Down::All,
+    token: None,
+};
 
 impl LocksNemesis<'_> {
     /// Kills the first in line of some queue.
@@ -15,12 +23,8 @@ impl LocksNemesis<'_> {
         self.with_first_waiter(|this, connection, key, node, id| {
             // In one breath: the client may have gone on to its next call since it was seen.
             let (waiters, killed): (Value, i64) = redis::pipe()
-                .cmd("LOCK.WAITERS")
-                .arg(key)
-                .cmd("CLIENT")
-                .arg("KILL")
-                .arg("ID")
-                .arg(id)
+                .add_command(line(&format!("LOCK.WAITERS {key}")))
+                .add_command(line(&format!("CLIENT KILL ID {id}")))
                 .query(connection)?;
             if client_ids(waiters).contains(&id) {
                 this.note_killed(node, id, killed);
@@ -38,34 +42,26 @@ impl LocksNemesis<'_> {
                 return Ok(false);
             };
             let owner = holders.swap_remove(0).owner;
-            let release = Action::Release {
-                down: Down::All,
-                token: None,
-            };
             let mut both = redis::pipe();
             both.cmd("LOCK.WAITERS").arg(key);
-            both.add_command(protocol::command(key, &owner, &release, 0));
+            both.add_command(protocol::command(key, &owner, &RELEASE, 0));
             both.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
             let sent = this.stage.run.now();
             // The owner may have released it meanwhile: an error, and the kill is done all the same.
             let replies: Vec<Value> = both.ignore_errors().query(connection)?;
-            let mut replies = replies.into_iter().map(Expect::reply);
-            let waiters = replies.next().expect("three replies");
-            let released = replies.next().expect("three replies");
-            let killed = replies
-                .next()
-                .expect("three replies")
-                .is_ok_and(|n| n == Value::Int(1));
+            let replies = <[Value; 3]>::try_from(replies).expect("three replies");
+            let [waiters, released, killed] = replies.map(Expect::reply);
+            let killed = killed.is_ok_and(|n| n == Value::Int(1));
             if waiters.is_ok_and(|waiters| client_ids(waiters).contains(&id)) {
                 this.note_killed(node, id, i64::from(killed));
             }
             let outcome = match &released {
-                Ok(value) => protocol::outcome(&release, value.clone()),
+                Ok(value) => protocol::outcome(&RELEASE, value.clone()),
                 Err(error) => {
                     protocol::refusal(error.code()).map_or(Outcome::Untouched, Outcome::Refused)
                 }
             };
-            this.record_call(key, &owner, release, sent, outcome);
+            this.record_call(key, &owner, RELEASE, sent, outcome);
             Ok(killed && released.is_ok())
         })
     }
@@ -103,26 +99,29 @@ impl LocksNemesis<'_> {
             this.record_call(key, &owner, acquire, sent, outcome);
             if granted {
                 let sent = this.stage.run.now();
-                let release = Action::Release {
-                    down: Down::All,
-                    token: None,
-                };
-                let reply = protocol::command(key, &owner, &release, 0).query(connection)?;
-                let outcome = protocol::outcome(&release, reply);
-                this.record_call(key, &owner, release, sent, outcome);
+                let reply = protocol::command(key, &owner, &RELEASE, 0).query(connection)?;
+                let outcome = protocol::outcome(&RELEASE, reply);
+                this.record_call(key, &owner, RELEASE, sent, outcome);
             }
             Ok(removed == 1 && ids.first() == Some(&id))
         })
     }
 
+    /// Unblocks the first in line of some queue, as far as the server can.
     pub(super) fn unblock(&mut self) -> bool {
-        self.with_first_waiter(|_, connection, _key, _node, id| {
-            let unblock = redis::cmd("CLIENT")
-                .arg("UNBLOCK")
-                .arg(id)
-                .arg("ERROR")
-                .to_owned();
-            Ok(unblock.query::<i64>(connection)? == 1)
+        let modes = ["TIMEOUT", "ERROR"];
+        let mode = *modes.choose(&mut self.random).expect("two");
+        let is_able = can_unblock();
+        self.with_first_waiter(|this, connection, _key, node, id| {
+            if !is_able {
+                // To unblock a client that waits for the end of a pause crashes Redis 7.0, module or not.
+                line("CLIENT UNPAUSE").query::<()>(connection)?;
+            }
+            let life = this.stage.deployment.nodes()[node].life();
+            let unblock = line(&format!("CLIENT UNBLOCK {id} {mode}"));
+            let query = || unblock.query::<i64>(connection);
+            let unblocked = this.stage.unblocking((node, life, id), query)?;
+            Ok(unblocked == 1 || !is_able)
         })
     }
 
@@ -144,11 +143,8 @@ impl LocksNemesis<'_> {
             let done = self.stage.deployment.nodes()[node]
                 .connect()
                 .and_then(|mut connection| {
-                    let waiters: Value = redis::cmd("LOCK.WAITERS")
-                        .arg(&key)
-                        .arg("COUNT")
-                        .arg(1)
-                        .query(&mut connection)?;
+                    let first = line(&format!("LOCK.WAITERS {key} COUNT 1"));
+                    let waiters: Value = first.query(&mut connection)?;
                     match client_ids(waiters).first() {
                         Some(&id) => act(self, &mut connection, &key, node, id),
                         None => Ok(false),

@@ -14,9 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How many there are in a run; the clients are shared out among them.
-pub(super) const PROGRAMS: u32 = 2;
-
 /// A program, with a thread for each server.
 pub(crate) struct Program<'s> {
     stage: &'s Stage,
@@ -88,6 +85,11 @@ impl<'s> Program<'s> {
         let told = self.sites.into_iter().map(|site| site.told.into_inner());
         let polls = told.map(|told| told.expect("no client has panicked").polls);
         polls.flatten().collect()
+    }
+
+    /// Its session on this server, if there is one now.
+    pub(super) fn session(&self, node: usize) -> Option<u64> {
+        self.told(node).session
     }
 
     /// The session where this lock is, or until then will be.

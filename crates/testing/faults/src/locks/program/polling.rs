@@ -10,8 +10,7 @@ use redis::{Cmd, Connection, Value};
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::Proxy;
-use testbed::{Expect, Reply};
+use testbed::{Expect, Proxy, Reply, line};
 
 /// How long a POLL waits: a third of the shortest lease in a session.
 const BLOCK: u64 = 333;
@@ -63,6 +62,7 @@ impl<'p, 's> Polling<'p, 's> {
             if self.session.is_none() {
                 self.open();
             } else {
+                self.look();
                 self.poll();
             }
             if self.connection.is_none() {
@@ -82,10 +82,9 @@ impl<'p, 's> Polling<'p, 's> {
     }
 
     fn open(&mut self) {
-        let mut open = redis::cmd("LOCK.SESSION");
         let freezes = self.program.stage.habits.programs.freeze();
         let silence = if freezes { SHORT_SILENCE } else { SILENCE };
-        open.arg("OPEN").arg("TIMEOUT").arg(silence);
+        let open = line(&format!("LOCK.SESSION OPEN TIMEOUT {silence}"));
         let Some(heard) = self.ask(&open, REPLY, Duration::ZERO) else {
             return;
         };
@@ -97,6 +96,22 @@ impl<'p, 's> Polling<'p, 's> {
                 self.tell(heard.sent, heard.ended, -1, Vec::new());
             }
             Err(refusal) => self.refused(&refusal),
+        }
+    }
+
+    /// Has a look at the sessions, on the connection that polls.
+    fn look(&mut self) {
+        let Some(session) = self.session else { return };
+        if self.program.stage.habits.hurry && self.random.random_ratio(1, 20) {
+            for command in [
+                line("LOCK.SESSION LIST"),
+                session_command("GRANTS", session),
+            ] {
+                let heard = self.ask(&command, REPLY, Duration::ZERO);
+                if let Some(Err(refusal)) = heard.map(|heard| heard.reply) {
+                    self.refused(&refusal);
+                }
+            }
         }
     }
 
@@ -140,6 +155,8 @@ impl<'p, 's> Polling<'p, 's> {
                 continue;
             }
             self.seen = event.number;
+            let kind = format!("{} events", event.kind);
+            self.program.stage.run.count(&kind, 1);
             let name = (event.key, event.owner);
             told.events.entry(name).or_default().push(Event {
                 session,
@@ -214,7 +231,5 @@ impl<'p, 's> Polling<'p, 's> {
 }
 
 fn session_command(name: &str, session: u64) -> Cmd {
-    let mut command = redis::cmd("LOCK.SESSION");
-    command.arg(name).arg(session);
-    command
+    line(&format!("LOCK.SESSION {name} {session}"))
 }

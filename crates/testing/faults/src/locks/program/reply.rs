@@ -33,6 +33,7 @@ pub(super) struct Told {
     pub(super) number: i64,
     pub(super) key: String,
     pub(super) owner: String,
+    pub(super) kind: String,
     pub(super) what: What,
 }
 
@@ -65,6 +66,7 @@ fn event(event: Value) -> Told {
         number,
         key,
         owner,
+        kind,
         what,
     }
 }
