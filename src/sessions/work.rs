@@ -1,5 +1,6 @@
 //! The work of the timer: leases that end, sessions that are silent, renewals, releases, POLLs to answer.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use redis_lock_core::Set;
@@ -10,9 +11,9 @@ use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
 use super::timer;
-use super::upper::{end_waits, presence_changed, release};
+use super::upper::{end_waits, imports, presence_changed, release};
 use crate::locks::{Slice, check_write};
-use crate::server::{Context, OwnedText, WriteCheck};
+use crate::server::{Context, OwnedText, Text, WriteCheck};
 
 /// How often the server is asked which user and database a connection has.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -47,6 +48,8 @@ pub(super) fn work(context: Context<'_>) {
 struct Writes<'call> {
     context: Context<'call>,
     allowed: Option<bool>,
+    /// The output of `CLUSTER NODES`, asked for when it is needed.
+    nodes: OnceCell<Option<String>>,
     slice: Slice,
 }
 
@@ -56,6 +59,7 @@ impl<'call> Writes<'call> {
         Self {
             context,
             allowed: (paused || flags.loading() || flags.replica()).then_some(false),
+            nodes: OnceCell::new(),
             slice: Slice::begin(),
         }
     }
@@ -64,10 +68,10 @@ impl<'call> Writes<'call> {
     /// key.
     fn are_allowed(&mut self) -> bool {
         let context = self.context;
-        *self
-            .allowed
-            .get_or_insert_with(|| context.flags().cluster() || is_allowed(context, b""))
-            && !self.slice.is_over()
+        *self.allowed.get_or_insert_with(|| {
+            let name = OwnedText::new(b"");
+            context.flags().cluster() || check_write(context, name.text()) == WriteCheck::Allowed
+        }) && !self.slice.is_over()
     }
 
     /// The next part of the work begins.
@@ -80,14 +84,25 @@ impl<'call> Writes<'call> {
     }
 
     fn is_allowed(&self, grant: &SessionGrant) -> bool {
-        !self.context.flags().cluster()
-            || self.context.select_database(grant.lock_id.database)
-                && is_allowed(self.context, &grant.lock_id.key)
+        if !self.context.flags().cluster() {
+            return true;
+        }
+        let key = OwnedText::new(&grant.lock_id.key);
+        self.context.select_database(grant.lock_id.database)
+            && match check_write(self.context, key.text()) {
+                WriteCheck::Allowed => true,
+                WriteCheck::OtherNode => self.is_imported(key.text()),
+                WriteCheck::ClusterDown | WriteCheck::NotNow => false,
+            }
     }
-}
 
-fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
-    check_write(context, OwnedText::new(key).text()) == WriteCheck::Allowed
+    /// True when the slot is being imported: its keys that are here already are served here.
+    fn is_imported(&self, key: Text<'_>) -> bool {
+        let nodes = self.nodes.get_or_init(|| self.context.cluster_nodes());
+        let slot = self.context.cluster_slot(key);
+        let known = nodes.as_deref().zip(slot);
+        known.is_some_and(|(nodes, slot)| imports(nodes, slot))
+    }
 }
 
 /// Reports the grants of flushed databases.

@@ -89,7 +89,7 @@ pub(super) fn unserved() -> CString {
 
 /// True when this node imports `slot` key by key: it serves the keys that it has to clients that were
 /// redirected here.
-pub(super) fn imports(nodes: &str, slot: u16) -> bool {
+pub(crate) fn imports(nodes: &str, slot: u16) -> bool {
     let mut nodes = nodes.lines().filter_map(Node::parse);
     nodes.any(|node| node.myself && node.imports(slot))
 }

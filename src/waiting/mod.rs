@@ -37,6 +37,7 @@ use redis_lock_core::{Limit, Monotonic, Owner, OwnerBuf, Waiter, sessions::Sessi
 use crate::server::Context;
 use state::STATE;
 
+pub(crate) use cluster_nodes::imports;
 pub(crate) use events::lock_lost;
 pub(crate) use join::{WaitOptions, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};

@@ -51,6 +51,24 @@ fn grants_are_renewed_slot_by_slot() {
     assert_eq!(cmd!(session.connection, "EXISTS", KEY).int(), 1);
 }
 
+/// A slot may be imported for longer than a lease.
+#[test]
+fn grants_of_a_slot_that_is_imported_are_renewed() {
+    let cluster = Cluster::start(2, 0);
+    let mut c = cluster.node(1).connection();
+    let token = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", 1200).grant().token;
+    cmd!(c, "PERSIST", KEY).int(); // the move may take its time
+    cluster.begin_move(SLOT, 1, 0);
+    cluster.carry_keys(SLOT, 1, 0);
+    let mut session = Session::open(cluster.node(0));
+    let renew = format!("LOCK.RENEW {KEY} a TOKEN {token} PX 1200 SESSION ID");
+    cmd!(session.connection, "ASKING").okay();
+    session.run(&renew).grant();
+    await_renewals(cluster.node(0), 5);
+    cmd!(session.connection, "ASKING").okay();
+    assert_eq!(cmd!(session.connection, "LOCK.FENCE", KEY).int(), token);
+}
+
 /// The hand-over of an atomic migration removes the slot's keys at once.
 #[test]
 fn an_atomic_migration_is_told() {
