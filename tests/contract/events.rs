@@ -32,6 +32,17 @@ fn each_change_raises_its_events() {
     }
 }
 
+/// As of PEXPIRE: also where the end stays the same, because both come in one millisecond.
+#[test]
+fn each_renewal_raises_its_event() {
+    let (server, mut c) = started();
+    let mut events = Subscriber::to(&server, "EA");
+    let calls = ["LOCK.ACQUIRE k a", "LOCK.RENEW k a", "LOCK.RENEW k a"];
+    transaction(&mut c, &calls);
+    let expected = ["acquire", "renew", "renew"].map(|kind| format!("0 lock.{kind} k"));
+    assert_eq!(events.so_far(&mut c), expected);
+}
+
 #[test]
 fn the_event_is_of_the_database_of_the_lock() {
     let (server, mut c) = started();

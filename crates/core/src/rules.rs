@@ -230,7 +230,8 @@ pub fn renew<'a>(
     Ok(Granted {
         before: Some(held),
         holder,
-        change: holders.replace(&before, holder),
+        // As of PEXPIRE: also with the same end, in the same millisecond.
+        change: Holders::put(Some(holders), holder),
     })
 }
 
