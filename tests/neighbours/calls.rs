@@ -1,8 +1,11 @@
-//! The commands of locks, run by another module (`RM_Call`), with each form of call that a server has.
+//! The commands of locks, run by another module (`RM_Call`), with each form of call that a server has, and by a thread of
+//! its own.
 
 use crate::support::{beside, is_well, start};
-use redis::Value;
-use testbed::{Expect, Kind, Reply, Server, Talk, cmd, eventually, line, run, waiters};
+use redis::{Connection, Value};
+use testbed::{
+    Expect, Kind, Reply, Server, Session, Talk, cmd, eventually, line, run, wait_as, waiters,
+};
 
 /// Formats of calls; a server refuses those that it does not know.
 const FORMATS: [&str; 16] = [
@@ -149,6 +152,85 @@ fn a_call_while_a_file_is_loaded_is_judged() {
         run(&mut c, &format!("NEIGHBOUR.ON set 1 E {line}")).okay();
         run(&mut c, "DEBUG LOADAOF").okay();
         assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"a", "{line}");
+    }
+    is_well(&server);
+}
+
+/// Such a call has no connection that could poll.
+#[test]
+fn a_call_of_another_module_opens_and_polls_no_session() {
+    let (server, mut c) = start();
+    let session = run(&mut c, "LOCK.SESSION OPEN").int();
+    for format in ["", "E", "!E", "CE", "SE", "3E"] {
+        for words in [
+            "LOCK.SESSION OPEN".to_owned(),
+            format!("LOCK.SESSION POLL {session}"),
+            format!("LOCK.SESSION POLL {session} BLOCK 100"),
+        ] {
+            let mut call = redis::cmd("NEIGHBOUR.CALL");
+            call.arg(format).arg(testbed::words(&words));
+            let refused = c.send(&call).reply();
+            assert!(refused.is_err(), "{format} {words}: {refused:?}");
+        }
+    }
+    assert_eq!(server.count("sessions"), 1);
+    is_well(&server);
+}
+
+/// A listener takes the lock from a queued call whose grant it is told of.
+#[test]
+fn the_session_is_told_of_the_grant_before_its_loss() {
+    let (server, mut c) = start();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut session = Session::open(&server);
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+    run(&mut c, "NEIGHBOUR.ON lock.acquire 1 E DEL k").okay();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let events = session.poll().events;
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events[0].starts_with("1 granted k b "), "{events:?}");
+    assert!(events[1].starts_with("2 lost k b "), "{events:?}");
+    is_well(&server);
+}
+
+/// The reply to a command that the neighbour runs on a thread of its own.
+#[track_caller]
+fn on_a_thread(c: &mut Connection, words: &str) -> Value {
+    let reply = run(c, &format!("NEIGHBOUR.THREAD E {words}"));
+    assert_eq!(reply.text(), "LATER");
+    eventually(|| run(c, "NEIGHBOUR.CAME").int() == 1, words);
+    run(c, "NEIGHBOUR.REPLY").value()
+}
+
+#[test]
+fn a_lock_that_a_thread_takes_renews_and_gives_back_is_one_like_any() {
+    let (server, mut c) = start();
+    let grant = on_a_thread(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    assert_eq!(grant.owner, b"a");
+    run(&mut c, "LOCK.ACQUIRE k b").nil();
+    on_a_thread(&mut c, "LOCK.RENEW k a").grant();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    assert_eq!(on_a_thread(&mut c, "LOCK.RELEASE k a").int(), 0);
+    assert_eq!(waiter.granted().owner, b"b");
+    assert_eq!(server.count("forced_removals"), 0);
+    is_well(&server);
+}
+
+/// A flush frees values on another thread too, and is over some time.
+#[test]
+fn a_lock_that_a_thread_deletes_after_a_flush_counts_once() {
+    let (server, mut c) = start();
+    run(&mut c, "LOCK.ACQUIRE flushed a PX 600000").grant();
+    run(&mut c, "FLUSHALL ASYNC").okay();
+    eventually(
+        || server.count("forced_removals") == 1,
+        "the flush to be counted",
+    );
+    for (number, words) in [(2, "DEL k"), (3, "UNLINK k"), (4, "SET k v")] {
+        run(&mut c, "DEL k").int();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        on_a_thread(&mut c, words);
+        assert_eq!(server.count("forced_removals"), number, "{words}");
     }
     is_well(&server);
 }

@@ -1,8 +1,8 @@
-//! What is told of a lock that is shared: `LOCK.HOLDERS`, `LOCK.INFO`, `LOCK.WAITERS`, `INFO lock`.
+//! What is told of a lock that is shared: `LOCK.HOLDERS`, `LOCK.INFO`, `LOCK.WAITERS`, `LOCK.FENCE`, `INFO lock`.
 
 use crate::holders::{Holder, enter, holders, shared};
 use redis::Value;
-use testbed::{Expect, eventually, info, owners, run, started, wait};
+use testbed::{Expect, cmd, eventually, info, owners, run, started, wait};
 
 const FIELDS: [&str; 8] = [
     "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "limit", "session",
@@ -117,4 +117,23 @@ fn the_server_counts_grants_in_memory_of_all_locks() {
     assert_eq!(counted(), [2, 2]);
     run(&mut c, "FLUSHALL ASYNC").okay();
     eventually(|| counted() == [0, 0], "all to be freed");
+}
+
+#[test]
+fn every_current_grant_is_fenced_as_right_and_the_lowest_token_is_told() {
+    let (_server, mut c, [a, b, d]) = shared(["a", "b", "d"], "SHARED");
+    for grant in [&a, &b, &d] {
+        cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
+    }
+    for token in [a.token - 1, d.token + 1, 1] {
+        cmd!(c, "LOCK.FENCE", "k", token).refused("FENCED");
+    }
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), a.token);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    cmd!(c, "LOCK.FENCE", "k", a.token).refused("FENCED");
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), b.token);
+    run(&mut c, "LOCK.RELEASE k b").int();
+    run(&mut c, "LOCK.RELEASE k d").int();
+    run(&mut c, "LOCK.FENCE k").nil();
+    cmd!(c, "LOCK.FENCE", "k", d.token).refused("FENCED");
 }

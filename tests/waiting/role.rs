@@ -1,8 +1,10 @@
-//! Servers that become replicas or primaries.
+//! Servers that become replicas or primaries, end, or are to lose the module, while somebody waits.
 
 use redis::Value;
+use testbed::state::assert_same;
 use testbed::{
-    Expect, Server, Talk, cmd, info, nobody_waits, queue, run, started, wait_as, wait_on,
+    Expect, Server, Talk, cmd, held, info, line, nobody_waits, post_all, queue, run, started,
+    wait_as, wait_on,
 };
 
 #[test]
@@ -86,4 +88,69 @@ fn a_failover_sends_waiters_away_and_keeps_the_lock() {
     let [mut again] = wait_as(&replica, ["b"]);
     assert_eq!(run(&mut there, "LOCK.RELEASE k a").int(), 0);
     assert!(again.granted().token > grant.token);
+}
+
+#[track_caller]
+fn no_crash(server: &Server) {
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
+}
+
+#[test]
+fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let mut c = server.connection();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiters = wait_as(&server, ["b", "c"]);
+    let before = server.whole_state();
+    c.post(&line("SHUTDOWN"));
+    server.wait_for_exit();
+    for waiter in &mut waiters {
+        assert!(waiter.recv_response().is_err(), "the connection is closed");
+    }
+    no_crash(&server);
+    server.restart();
+    assert_same(&before, &server.whole_state(), "after the restart");
+    let mut c = server.connection();
+    assert_eq!(queue(&mut c), [""; 0], "who waited has to come again");
+    cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
+    nobody_waits(&server);
+    no_crash(&server);
+}
+
+#[test]
+fn a_shutdown_with_the_lock_just_freed_is_clean() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let _waiters = wait_as(&server, ["b", "c"]);
+    post_all(&mut c, ["DEL k", "SHUTDOWN"]);
+    server.wait_for_exit();
+    no_crash(&server);
+    server.restart();
+    no_crash(&server);
+}
+
+#[test]
+fn a_server_that_is_terminated_ends_cleanly() {
+    let (mut server, _c) = held();
+    let _waiters = wait_as(&server, ["b", "c"]);
+    server.stop();
+    no_crash(&server);
+}
+
+#[test]
+fn the_module_cannot_be_unloaded() {
+    let (server, mut c) = held();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    let modules = run(&mut c, "MODULE LIST").items();
+    let name = modules
+        .into_iter()
+        .map(|module| module.fields()["name"].clone().text())
+        .find(|name| name.contains("lock"))
+        .expect("the module's name");
+    cmd!(c, "MODULE", "UNLOAD", name).refused("ERR");
+    assert_eq!(queue(&mut c), ["b"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+    no_crash(&server);
 }
