@@ -14,10 +14,9 @@ fn owners(c: &mut impl Talk, key: &str, until: &str) -> Vec<String> {
 
 #[test]
 fn who_held_a_lock_is_found_later() {
-    let server = Server::builder()
+    let (server, mut c) = Server::builder()
         .config("notify-keyspace-events", "Edgxe")
-        .start();
-    let mut c = server.connection();
+        .started();
     for rule in testbed::users::rules("recorder") {
         run(&mut c, rule).okay();
     }

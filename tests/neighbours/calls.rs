@@ -137,11 +137,10 @@ fn a_user_whose_rights_are_taken_away_is_not_granted_by_a_neighbours_call() {
 /// What a file says was judged when it was written; what another module says meanwhile was not.
 #[test]
 fn a_call_while_a_file_is_loaded_is_judged() {
-    let server = beside("")
+    let (server, mut c) = beside("")
         .config("appendonly", "yes")
         .config("aof-use-rdb-preamble", "no")
-        .start();
-    let mut c = server.connection();
+        .started();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     run(&mut c, "SET text 1").okay();
     for line in [

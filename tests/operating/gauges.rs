@@ -83,9 +83,7 @@ fn a_replica_shows_its_locks_and_goes_on_as_a_primary() {
 
 #[test]
 fn a_restart_keeps_the_locks_and_begins_to_count_anew() {
-    let mut server = Server::builder().config("appendonly", "yes").start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (mut server, mut c) = Server::builder().config("appendonly", "yes").held();
     run(&mut c, "LOCK.ACQUIRE gone a PX 600000").grant();
     run(&mut c, "LOCK.RELEASE gone a").int();
     run(&mut c, "LOCK.ACQUIRE k b").nil();

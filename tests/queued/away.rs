@@ -1,23 +1,13 @@
 //! Calls of a session that is detached, or is polled no more for a second, are passed over: nobody waits for a program
 //! that is gone or frozen.
 
-use crate::support::{SILENCE, granted, has, hold};
+use crate::support::{SILENCE, granted, has, hold, two_in_line};
 use redis::{Connection, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::{
     Expect, Server, Session, Talk, Waiter, eventually, holders, line, run, started, wait, waiters,
 };
-
-/// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
-#[track_caller]
-fn two_in_line() -> (Server, Connection, Session, Waiter) {
-    let (server, mut c, mut session) = Session::held();
-    session.queue(&mut c, "k b");
-    let behind = wait(&server, "k c PX 600000 BLOCK 0");
-    session.stay(&server);
-    (server, c, session, behind)
-}
 
 #[test]
 fn the_lock_goes_to_the_next_in_line() {
@@ -51,13 +41,10 @@ fn a_connection_that_closed_unread_is_gone() {
                 session.stay(&server);
             }
             server.while_stopped(|| {
-                if close_first {
-                    drop(session);
-                    c.post(&line("LOCK.RELEASE k a"));
-                } else {
-                    c.post(&line("LOCK.RELEASE k a"));
-                    drop(session);
-                }
+                let mut session = Some(session);
+                session.take_if(|_| close_first);
+                c.post(&line("LOCK.RELEASE k a"));
+                drop(session);
             });
             assert_eq!(c.receive().int(), 0);
             assert_eq!(behind.granted().owner, b"c");
@@ -157,10 +144,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn while_a_poll_waits_it_is_not_passed_over() {
-    let (server, mut c, mut session) = Session::held();
-    session.queue(&mut c, "k b");
-    let _behind = wait(&server, "k c PX 600000 BLOCK 0");
-    session.stay(&server);
+    let (_server, mut c, mut session, _behind) = two_in_line();
     sleep(SILENCE + SECOND);
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);

@@ -1,6 +1,6 @@
 //! What becomes of queued calls when their session ends, or the server is primary no more.
 
-use crate::support::hold;
+use crate::support::{hold, released};
 use testbed::{
     Expect, Server, Session, at_once, cmd, eventually, held, run, started, transaction, wait,
     waiters,
@@ -33,9 +33,7 @@ fn its_grants_are_released_and_go_to_the_next_in_line() {
     session.queue(&mut c, "k b");
     session.queue(&mut c, "k d");
     let mut next = wait(&server, "k c PX 600000 BLOCK 0");
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    session.told();
+    released(&server, &mut c, &mut session);
     assert_eq!(run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int(), 1);
     // Its other call in the same line is gone by then.
     assert_eq!(next.granted().owner, b"c");

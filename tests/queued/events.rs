@@ -1,6 +1,6 @@
 //! The events of queued calls: what they say, why a call leaves the line, and that no connection loses one.
 
-use crate::support::{granted, has, hold};
+use crate::support::{granted, has, hold, released};
 use redis::Value;
 use std::time::{Duration, Instant};
 use testbed::{
@@ -76,9 +76,8 @@ fn the_limit_is_that_of_the_grant() {
     let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b SHARED");
     session.queue(&mut c, "k c LIMIT 3");
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let events = session.told_all(2);
+    let mut events = released(&server, &mut c, &mut session);
+    events.extend(session.events(2 - events.len()));
     for (event, (owner, limit)) in events.iter().zip([("b", "0"), ("c", "3")]) {
         let words: Vec<_> = event.split(' ').collect();
         assert_eq!((words[3], words[7]), (owner, limit), "{event}");
@@ -194,10 +193,8 @@ fn when_its_lease_is_too_short_by_then() {
     run(&mut c, &words).int();
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let event = session.told().remove(0);
-    assert!(event.starts_with("1 ended k b ERR "), "{event}");
+    let events = released(&server, &mut c, &mut session);
+    assert!(events[0].starts_with("1 ended k b ERR "), "{events:?}");
     behind.granted();
 }
 
@@ -212,9 +209,7 @@ fn events_of_all_kinds_are_numbered_together() {
     session.queue(&mut c, "j b");
     session.queue(&mut c, "busy b");
     let token = cmd!(c, "LOCK.FENCE", "mine").int();
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let mut events = session.told();
+    let mut events = released(&server, &mut c, &mut session);
     run(&mut c, "LOCK.RELEASE busy b ALL").int();
     run(&mut c, "DEL mine").int();
     run(&mut c, &other.line("LOCK.RENEW k b SESSION ID")).grant();
@@ -238,13 +233,11 @@ fn events_of_all_kinds_are_numbered_together() {
 fn a_grant_is_told_until_it_is_acknowledged() {
     let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    let event = granted(&mut c, 1, "k", "b");
-    assert_eq!(session.told(), std::slice::from_ref(&event));
+    let events = released(&server, &mut c, &mut session);
+    assert_eq!(events, [granted(&mut c, 1, "k", "b")]);
     // The reply is lost with its connection.
     let mut session = session.reconnect(&server);
-    assert_eq!(session.poll().events, [event]);
+    assert_eq!(session.poll().events, events);
     assert_eq!(session.number(&mut c, "events"), 1);
     assert_eq!(session.poll().events, Vec::<String>::new());
     assert_eq!(session.number(&mut c, "events"), 0);

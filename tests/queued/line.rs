@@ -1,21 +1,11 @@
 //! One line for queued and blocked calls: its order, how the lock comes to it, and what holds grants back.
 
-use crate::support::{granted, has, hold};
+use crate::support::{granted, has, hold, two_in_line};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::{
     Copies, Expect, Server, Session, at_once, cmd, eventually, held, run, wait, waiters,
 };
-
-/// Two sessions whose POLLs wait.
-#[track_caller]
-fn two(server: &Server) -> [Session; 2] {
-    [(); 2].map(|()| {
-        let mut session = Session::open(server);
-        session.stay(server);
-        session
-    })
-}
 
 /// A call of the session has been granted `k`, and its next POLL waits.
 #[track_caller]
@@ -30,7 +20,9 @@ fn has_k(session: &mut Session, server: &Server, owner: &str) {
 #[test]
 fn queued_and_blocked_calls_are_served_in_one_order() {
     let (server, mut c) = held();
-    let [mut one, mut other] = two(&server);
+    let [mut one, mut other] = [(); 2].map(|()| Session::open(&server));
+    one.stay(&server);
+    other.stay(&server);
     one.queue(&mut c, "k b");
     let mut first = wait(&server, "k c PX 600000 BLOCK 0");
     other.queue(&mut c, "k d");
@@ -69,10 +61,7 @@ fn what_a_blocked_call_gives_back_is_not_the_grant_of_a_queued_one() {
 #[test]
 fn by_the_end_of_its_lease() {
     for end in ["LOCK.RENEW k a PX 30", "PEXPIRE k 30"] {
-        let (server, mut c, mut session) = Session::held();
-        session.queue(&mut c, "k b");
-        let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-        session.stay(&server);
+        let (_server, mut c, mut session, mut behind) = two_in_line();
         run(&mut c, end).value();
         assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")], "{end}");
         assert_eq!(waiters(&mut c, "k"), ["c"], "{end}");
@@ -85,11 +74,8 @@ fn by_the_end_of_its_lease() {
 #[test]
 fn a_call_stays_with_its_database() {
     let (server, mut c) = held();
-    let mut there = server.connection();
-    run(&mut there, "SELECT 3").okay();
-    let mut third = Session::open_on(server.connection(), "");
-    run(&mut third, "SELECT 3").okay();
-    let mut third = Session::open_on(third.connection, "");
+    let mut there = server.connection_in(3);
+    let mut third = Session::open_on(server.connection_in(3), "");
     hold(&mut there, &["k x"]);
     let mut first = Session::open(&server);
     first.queue(&mut c, "k b");
@@ -129,10 +115,7 @@ fn replicas_and_the_aof_follow() {
 /// The lease of `k` ends in a pause, for which `b` has queued.
 #[test]
 fn a_pause_of_writes() {
-    let (server, mut c, mut session) = Session::held();
-    session.queue(&mut c, "k b");
-    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-    session.stay(&server);
+    let (server, mut c, mut session, mut behind) = two_in_line();
     // Long enough for the pause to come before its end.
     run(&mut c, "LOCK.RENEW k a PX 1000").grant();
     run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();

@@ -1,6 +1,6 @@
 //! What a queued call is answered: its place, the grant at once, or an error; and the same when it is repeated.
 
-use crate::support::{granted, has, hold};
+use crate::support::{granted, has, hold, released};
 use redis::Value;
 use testbed::{Expect, Session, cmd, run, transaction, wait, waiters};
 
@@ -54,9 +54,7 @@ fn it_never_blocks_its_connection() {
         assert_eq!(run(&mut session, "PING").text(), "PONG");
     }
     assert_eq!(server.count("queued"), 2);
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.told().len(), 1);
+    assert_eq!(released(&server, &mut c, &mut session).len(), 1);
 }
 
 #[test]
@@ -82,9 +80,7 @@ fn it_works_in_scripts_and_functions() {
     cmd!(c, "FUNCTION", "LOAD", library).text();
     assert_eq!(cmd!(c, "FCALL", "s", 1, "k", "c", session.id).int(), 1);
     cmd!(c, "FCALL", "s", 1, "free", "c", session.id).grant();
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.told().len(), 1);
+    assert_eq!(released(&server, &mut c, &mut session).len(), 1);
     has(&mut c, "k", &["b"]);
 }
 
@@ -127,7 +123,7 @@ fn a_very_long_name_cannot_be_queued_for() {
 
 #[test]
 fn the_first_of_the_order_wins() {
-    let (server, mut c, session) = Session::opened();
+    let (server, mut c, mut session) = Session::opened();
     run(&mut c, "SET string v").okay();
     hold(&mut c, &["k a", "mine b", "two a SHARED", "two b SHARED"]);
     // `a` waits for what `b` has, so `b` would close a cycle by waiting for `k`.
@@ -146,8 +142,7 @@ fn the_first_of_the_order_wins() {
         ("two b QUEUE 0 SESSION ID HOLDS 2", "NOTALONE"),
         ("k b QUEUE 0 SESSION ID HOLDS 1", "MAXWAITERS"),
     ] {
-        let words = session.line(&format!("LOCK.ACQUIRE {words}"));
-        run(&mut c, &words).refused(code);
+        session.run(&format!("LOCK.ACQUIRE {words}")).refused(code);
     }
     run(&mut c, "CONFIG SET lock.max-waiters 10").okay();
     run(&mut c, "CONFIG SET lock.max-queued 0").okay();
@@ -161,14 +156,11 @@ fn the_first_of_the_order_wins() {
 /// What depends on the lock's state comes last.
 #[test]
 fn a_default_lease_that_is_too_short_comes_last() {
-    let (_server, mut c, session) = Session::opened();
+    let (_server, mut c, mut session) = Session::opened();
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
-    for (words, code) in [
-        ("free b QUEUE 0 SESSION ID HOLDS 2", "NOTHELD"),
-        ("free b QUEUE 0 SESSION ID HOLDS 1", "ERR"),
-    ] {
-        let words = session.line(&format!("LOCK.ACQUIRE {words}"));
-        run(&mut c, &words).refused(code);
+    for (holds, code) in [(2, "NOTHELD"), (1, "ERR")] {
+        let words = format!("free b QUEUE 0 SESSION ID HOLDS {holds}");
+        session.run(&format!("LOCK.ACQUIRE {words}")).refused(code);
     }
     assert_eq!(run(&mut c, "EXISTS free").int(), 0);
 }
@@ -193,19 +185,15 @@ fn it_takes_no_second_place() {
 fn the_options_of_the_first_call_stay() {
     let (server, mut c, mut session) = Session::held();
     session.queue(&mut c, "k b");
-    for words in [
-        "LOCK.ACQUIRE k b PX 1000 QUEUE 1 SESSION ID HOLDS 1",
-        "LOCK.ACQUIRE k b SHARED QUEUE 1 SESSION ID HOLDS 1",
-        "LOCK.ACQUIRE k b LIMIT 5 QUEUE 1 SESSION ID HOLDS 1",
-    ] {
-        assert_eq!(run(&mut c, &session.line(words)).int(), 0, "{words}");
+    for option in ["PX 1000", "SHARED", "LIMIT 5"] {
+        let words = format!("LOCK.ACQUIRE k b {option} QUEUE 1 SESSION ID HOLDS 1");
+        assert_eq!(session.run(&words).int(), 0, "{words}");
     }
     let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
     assert_eq!(fields["left-ms"], Value::Int(-1));
     assert_eq!(fields["limit"], Value::Int(1));
-    session.stay(&server);
-    run(&mut c, "LOCK.RELEASE k a").int();
-    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+    let events = released(&server, &mut c, &mut session);
+    assert_eq!(events, [granted(&mut c, 1, "k", "b")]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
 use testbed::{
-    Copies, Expect, Talk, Waiter, at_once, cmd, info, queue, run, transaction, unblocks, wait_as,
-    wait_on,
+    Copies, Expect, Reply, Talk, Waiter, at_once, cmd, info, queue, run, transaction, unblocks,
+    wait_as, wait_on,
 };
 
 /// Far less than any lease here, and far more than a busy machine takes: a waiter that gets a lock so soon has
@@ -44,6 +44,15 @@ pub(crate) fn has_it_at_once(next: &mut Connection) {
         "granted after {:?}",
         start.elapsed()
     );
+}
+
+/// The reply is nil where there is no code of an error.
+#[track_caller]
+pub(crate) fn nil_or_refused(reply: Reply, code: &str) {
+    match code {
+        "" => reply.nil(),
+        code => drop(reply.refused(code)),
+    }
 }
 
 /// The connection ends without a reply.
@@ -148,25 +157,7 @@ fn unblocking_the_first_waiter_gives_the_lock_to_the_next_unless_it_is_told_of_i
     );
 }
 
-/// After the grant of `b` was lost on its way, in the same write: `command` finds the lock with
-/// `c`, who is next.
-#[track_caller]
-fn finds_the_next_owner(command: &str, code: &str) {
-    let (copies, mut c) = Copies::held();
-    let [mut first, mut next] = wait_as(&copies, ["b", "c"]);
-    let kill = format!("CLIENT KILL ID {}", first.id);
-    let reply = at_once(&mut c, &["LOCK.RELEASE k a", &kill, command]).remove(2);
-    if code.is_empty() {
-        reply.nil();
-    } else {
-        reply.refused(code);
-    }
-    has_it_at_once(&mut next);
-    is_closed(&mut first);
-    assert_eq!(info(&mut c).owner, b"c");
-    copies.agree();
-}
-
+/// After the grant of `b` was lost on its way, in the same write: each command finds the lock with `c`, who is next.
 #[test]
 fn each_command_finds_the_next_owner() {
     for (command, code) in [
@@ -177,7 +168,15 @@ fn each_command_finds_the_next_owner() {
         ("LOCK.FENCE k 1", "FENCED"),
     ] {
         println!("{command}");
-        finds_the_next_owner(command, code);
+        let (copies, mut c) = Copies::held();
+        let [mut first, mut next] = wait_as(&copies, ["b", "c"]);
+        let kill = format!("CLIENT KILL ID {}", first.id);
+        let reply = at_once(&mut c, &["LOCK.RELEASE k a", &kill, command]).remove(2);
+        nil_or_refused(reply, code);
+        has_it_at_once(&mut next);
+        is_closed(&mut first);
+        assert_eq!(info(&mut c).owner, b"c");
+        copies.agree();
     }
 }
 
@@ -185,8 +184,7 @@ fn each_command_finds_the_next_owner() {
 fn a_give_back_finds_its_lock_in_another_database() {
     let (copies, mut c) = Copies::started();
     let waiter_in = |database: i64, owner: &str| {
-        let mut connection = copies.connection();
-        cmd!(connection, "SELECT", database).okay();
+        let connection = copies.connection_in(database);
         wait_on(&copies, connection, &format!("k {owner} PX 600000 BLOCK 0"))
     };
     for database in [9, 0] {

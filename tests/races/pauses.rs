@@ -1,6 +1,6 @@
 //! Nothing is granted and nothing given back while writes are paused; afterwards all of it is.
 
-use crate::ends::{Together, has_it_at_once, is_closed};
+use crate::ends::{Together, has_it_at_once, is_closed, nil_or_refused};
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
 use testbed::{Copies, Expect, Talk, Waiter, held_and_waited_for, info, post, run, wait_as};
@@ -52,17 +52,17 @@ fn a_give_back_that_is_due_in_a_pause_comes_behind_it() {
 
 #[test]
 fn a_give_back_that_waited_for_a_pause_comes_before_the_commands_that_did() {
-    let (acquire, renew) = (("LOCK.ACQUIRE", ""), ("LOCK.RENEW", "NOTOWNER"));
-    for (command, code) in [acquire, renew, ("LOCK.RELEASE", "NOTOWNER")] {
+    for (command, code) in [
+        ("LOCK.ACQUIRE", ""),
+        ("LOCK.RENEW", "NOTOWNER"),
+        ("LOCK.RELEASE", "NOTOWNER"),
+    ] {
         let (copies, mut c) = Copies::held();
         let [first, mut second] = wait_as(&copies, ["b", "c"]);
         let mut late = copies.connection();
         let began = owe_a_give_back(&mut c, &first, "WRITE", Together::Pipeline);
         post!(late, command, "k", "b");
-        match code {
-            "" => late.receive().nil(),
-            code => drop(late.receive().refused(code)),
-        }
+        nil_or_refused(late.receive(), code);
         assert!(began.elapsed() >= LEAST);
         has_it_at_once(&mut second);
         assert_eq!(info(&mut c).owner, b"c");

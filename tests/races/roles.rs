@@ -41,9 +41,7 @@ fn a_grant_on_its_way_is_given_back_when_it_is_a_primary_again_at_once() {
 /// The lock is another server's to free from then on. Here its lease brings it to its end.
 #[test]
 fn a_grant_on_its_way_ends_with_its_lease_when_the_server_stayed_a_replica() {
-    let server = Server::builder().config("appendonly", "yes").start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = Server::builder().config("appendonly", "yes").held();
     let mut first = wait(&server, "k b PX 1500 BLOCK 0");
     at_once(&mut c, &["LOCK.RELEASE k a", ASTRAY]);
     is_sent_away(&mut first);

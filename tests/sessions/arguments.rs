@@ -2,7 +2,7 @@
 //! arguments, `NOSESSION`, then as without a session, and last what depends on the lock's state.
 
 use redis::Value;
-use testbed::{Expect, Server, Session, at_once, cmd, run, started};
+use testbed::{Expect, Session, at_once, cmd, run, started};
 
 #[test]
 fn an_id_is_a_random_integer() {
@@ -58,8 +58,7 @@ fn open_takes_a_timeout_and_a_name() {
 /// A lock in a session is looked at often, and each look takes as long as its name is.
 #[test]
 fn a_lock_with_a_very_long_name_is_in_no_session() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
+    let (_server, _c, mut session) = Session::opened();
     let (longest, longer) = ("k".repeat(8192), "k".repeat(8193));
     session.acquire(&format!("{longest} a"));
     run(&mut session, &format!("LOCK.ACQUIRE {longer} a")).grant();

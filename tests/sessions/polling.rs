@@ -23,12 +23,13 @@ fn a_waiting_poll_is_answered_at_once() {
 fn a_wait_ends_by_its_own_time() {
     let server = Server::start();
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1200");
-    for (ms, least, most) in [
+    let waits = [
         (50, 50, 500),
         (300, 300, 590),
         (60_000, 595, 1500),
         (0, 595, 1500),
-    ] {
+    ];
+    for (ms, least, most) in waits {
         let (took, polled) = timed(|| session.poll_for(ms));
         assert_eq!(polled.events, Vec::<String>::new());
         let took = took.as_millis();
@@ -108,10 +109,8 @@ fn a_client_that_goes_while_it_waits_leaves_the_session_detached() {
 
 #[test]
 fn the_older_connections_waiting_poll_is_ended() {
-    let server = Server::start();
-    let mut older = Session::open(&server);
+    let (server, mut c, mut older) = Session::opened();
     let mut newer = Session::again(older.id, &server);
-    let mut c = server.connection();
     older.stay(&server);
     newer.poll();
     older.connection.receive().refused("UNBLOCKED");

@@ -36,8 +36,7 @@ fn after_a_stall_what_is_still_held_is_renewed() {
     let (server, mut c, mut session) = Session::opened();
     let mut lost = Session::open(&server);
     for n in 0..200 {
-        let words = format!("LOCK.ACQUIRE k{n} a PX {} SESSION ID", 2600 + (n % 7) * 300);
-        session.run(&words).grant();
+        session.acquire(&format!("k{n} a PX {}", 2600 + (n % 7) * 300));
     }
     lost.acquire("lost a PX 1000");
     let mut thief = server.connection();

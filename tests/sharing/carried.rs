@@ -3,7 +3,7 @@
 use crate::holders::{Holder, holders, holders_of, shared};
 use redis::Connection;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, cmd, dump, owners, run, started, wait, wait_to_share};
+use testbed::{Expect, Server, all_granted, cmd, dump, owners, run, started, wait, wait_to_share};
 
 /// Three holders with leases, hold counts and limits of their own.
 fn company(c: &mut Connection) -> Vec<Holder> {
@@ -124,9 +124,7 @@ fn rename_move_and_swapdb_take_them_and_leave_the_line() {
         let at = unix_ms();
         let mut waiters = wait_to_share(&server, ["x", "y"]);
         run(&mut c, command).value();
-        for waiter in &mut waiters {
-            waiter.granted();
-        }
+        all_granted(&mut waiters);
         assert_eq!(owners(&mut c), ["x", "y"], "{command}");
         cmd!(c, "SELECT", database).okay();
         is_the_same(&before, at, &holders_of(&mut c, key), unix_ms());

@@ -158,8 +158,7 @@ fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
 
 #[test]
 fn nobody_has_room_beyond_it() {
-    let server = Server::builder().config("lock.max-holders", "2").start();
-    let mut c = server.connection();
+    let (server, mut c) = Server::builder().config("lock.max-holders", "2").started();
     for owner in ["a", "b"] {
         enter(&mut c, &format!("{owner} SHARED"));
     }

@@ -37,11 +37,10 @@ fn fill(c: &mut Connection, count: usize) {
 #[test]
 fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
     const READERS: usize = 10_000;
-    let server = Server::builder()
+    let (server, mut c) = Server::builder()
         .config("maxclients", &(READERS * 4 / 3 + 100).to_string())
         .config("client-output-buffer-limit", "normal 0 0 0")
-        .start();
-    let mut c = server.connection();
+        .started();
     enter(&mut c, "writer");
     let call = |n| line(&format!("LOCK.ACQUIRE k r{n} SHARED PX 600000 BLOCK 0"));
     let mut readers: Vec<_> = (0..READERS).map(|_| server.connection()).collect();

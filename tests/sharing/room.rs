@@ -4,8 +4,8 @@
 use crate::holders::{enter, shared};
 use std::time::Duration;
 use testbed::{
-    Copies, Expect, Server, Talk, held_and_waited_for, owners, queue, run, started, transaction,
-    wait, wait_to_share,
+    Copies, Expect, Server, Talk, all_granted, held_and_waited_for, owners, queue, run, started,
+    transaction, wait, wait_to_share,
 };
 
 #[test]
@@ -19,9 +19,7 @@ fn a_waiting_writer_holds_back_the_readers_behind_it() {
     writer.granted();
     held_and_waited_for(&mut c, &["writer"], &["b", "d"]);
     assert_eq!(run(&mut c, "LOCK.RELEASE k writer").int(), 0);
-    for reader in &mut readers {
-        reader.granted();
-    }
+    all_granted(&mut readers);
     assert_eq!(owners(&mut c), ["b", "d"]);
 }
 
@@ -37,9 +35,7 @@ fn a_lock_that_is_free_with_calls_in_line_goes_to_those_at_the_front_first() {
     );
     assert_eq!(exec[1].clone().grant().limit, Some(0));
     exec[2].clone().nil();
-    for reader in &mut front {
-        reader.granted();
-    }
+    all_granted(&mut front);
     assert_eq!(owners(&mut c), ["b", "d", "e"]);
 }
 
@@ -71,9 +67,7 @@ fn by_a_renewal_with_a_wider_limit() {
     let reader = exec[0].clone().grant();
     assert_eq!((reader.token, reader.limit), (writer.token, Some(0)));
     assert!(exec[1].clone().lock_info().holders >= 2);
-    for reader in &mut readers {
-        reader.granted();
-    }
+    all_granted(&mut readers);
     held_and_waited_for(&mut c, &["writer", "b", "d"], &["e"]);
 }
 
@@ -112,8 +106,7 @@ fn by_the_end_of_a_share_s_lease() {
 
 #[test]
 fn by_a_higher_bound_of_holders() {
-    let server = Server::builder().config("lock.max-holders", "2").start();
-    let mut c = server.connection();
+    let (server, mut c) = Server::builder().config("lock.max-holders", "2").started();
     for owner in ["a", "b"] {
         enter(&mut c, &format!("{owner} SHARED"));
     }
@@ -147,9 +140,7 @@ fn by_a_front_call_that_is_called_off() {
         "inside the command"
     );
     writer.receive().nil();
-    for reader in &mut readers {
-        reader.granted();
-    }
+    all_granted(&mut readers);
     assert_eq!(owners(&mut c), ["a", "b", "d"]);
     assert_eq!(queue(&mut c), [""; 0]);
 }

@@ -71,11 +71,10 @@ fn told(c: &mut Connection) -> Vec<(String, Vec<Lasting>)> {
 fn every_kind_is_loaded_from_every_kind_of_file() {
     for preamble in PREAMBLES {
         for rewrite in [false, true] {
-            let mut server = Server::builder()
+            let (mut server, mut c) = Server::builder()
                 .config("appendonly", "yes")
                 .config("aof-use-rdb-preamble", preamble)
-                .start();
-            let mut c = server.connection();
+                .started();
             zoo(&mut c);
             if rewrite {
                 run(&mut c, "BGREWRITEAOF").value();
@@ -91,8 +90,7 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
             assert_eq!(server.last_token(), seen);
         }
     }
-    let mut server = Server::builder().config("save", "3600 1").start();
-    let mut c = server.connection();
+    let (mut server, mut c) = Server::builder().config("save", "3600 1").started();
     zoo(&mut c);
     let before = (server.whole_state(), told(&mut c));
     run(&mut c, "DEBUG RELOAD").okay();
@@ -105,8 +103,7 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
 /// The effect of a change tells of one holder, however many there are; of an end that they ended.
 #[test]
 fn a_change_costs_the_same_on_the_stream_with_many_holders() {
-    let server = append_only().start();
-    let mut c = server.connection();
+    let (server, mut c) = append_only().started();
     let lengths = |server: &Server| -> Vec<usize> {
         let applied = server.aof();
         let ours = applied
@@ -135,8 +132,7 @@ fn a_change_costs_the_same_on_the_stream_with_many_holders() {
 /// A lock that one holder has alone is as without sharing, in files and on the stream.
 #[test]
 fn a_lock_of_limit_1_is_stored_and_replicated_as_before() {
-    let server = append_only().start();
-    let mut c = server.connection();
+    let (server, mut c) = append_only().started();
     let end = testbed::state::unix_ms() + 600_000;
     let token = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 500000")
         .grant()

@@ -81,10 +81,9 @@ fn locks_that_are_deleted_together_hold_up_nobody() {
 fn among_many_locks_a_lease_that_its_owner_cuts_is_handed_over_in_time() {
     const ROUNDS: usize = 5;
     const CUT: usize = 20;
-    let server = Server::builder()
+    let (server, mut c) = Server::builder()
         .config("maxclients", &(2 * LOCKS + 100).to_string())
-        .start();
-    let mut c = server.connection();
+        .started();
     let mut waiters = wait_for_all(&server, &mut c);
     let late: Vec<i64> = (0..ROUNDS)
         .map(|round| {
@@ -126,26 +125,18 @@ fn what_a_crowd_of_waiters_took_is_given_back() {
     /// The tables of the calls that wait took some ten times as much.
     const LEFT: i64 = 16 * 1024;
     const MANY: usize = 1000;
-    let server = Server::builder().config("maxclients", "2000").start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, _c) = Server::builder().config("maxclients", "2000").held();
     // What is kept after any clients that waited, few or many.
     let call = |n| line(&format!("LOCK.ACQUIRE k owner-{n} BLOCK 0"));
     crowd(&server, MANY, |_| line("BLPOP list 0"));
     crowd(&server, 50, call);
-    let mut before = i64::MAX;
-    for _ in 0..20 {
-        before = before.min(server.number("memory", "used_memory"));
+    let used = || server.number("memory", "used_memory");
+    let samples = (0..20).map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+        used()
+    });
+    let before = samples.min().expect("samples");
     crowd(&server, MANY, call);
-    let mut after = i64::MAX;
-    eventually(
-        || {
-            after = after.min(server.number("memory", "used_memory"));
-            after <= before + LEFT
-        },
-        &format!("the memory to be back: {before} bytes before"),
-    );
-    println!("{before} bytes before, {after} after");
+    let what = format!("the memory to be back: {before} bytes before");
+    eventually(|| used() <= before + LEFT, &what);
 }

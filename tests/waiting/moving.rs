@@ -66,11 +66,9 @@ fn a_lock_renamed_away_and_back_in_one_write_keeps_its_waiters() {
 #[test]
 fn a_lock_moved_to_where_somebody_waits_is_waited_for_there() {
     let (copies, mut c) = Copies::started();
-    let mut seven = copies.connection();
-    run(&mut seven, "SELECT 7").okay();
+    let mut seven = copies.connection_in(7);
     run(&mut seven, "LOCK.ACQUIRE k z PX 600000").grant();
-    let mut waiting = copies.connection();
-    run(&mut waiting, "SELECT 7").okay();
+    let waiting = copies.connection_in(7);
     let mut waiter = wait_on(&copies, waiting, "k b PX 600000 BLOCK 0");
     let came = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     // In one write: a move onto a key is refused, and a free lock would be the waiter's.
@@ -137,8 +135,7 @@ fn a_lock_that_was_overwritten_for_a_moment_keeps_its_place_in_line() {
 fn a_flush_of_another_database_frees_nothing() {
     let (server, mut c) = held();
     let [first] = wait_as(&server, ["b"]);
-    let mut other = server.connection();
-    run(&mut other, "SELECT 3").okay();
+    let mut other = server.connection_in(3);
     run(&mut other, "FLUSHDB").okay();
     assert_eq!(owner(&mut c), "a");
     assert!(first.is_blocked(&mut c));
@@ -148,14 +145,12 @@ fn a_flush_of_another_database_frees_nothing() {
 #[test]
 fn a_swap_brings_the_locks_of_the_other_database_before_the_waiters() {
     let (copies, mut c) = Copies::started();
-    let mut nine = copies.connection();
-    run(&mut nine, "SELECT 9").okay();
+    let mut nine = copies.connection_in(9);
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     run(&mut nine, "LOCK.ACQUIRE k z PX 600000").grant();
     run(&mut nine, "LOCK.ACQUIRE j z PX 600000").grant();
     let [first, mut of_z] = wait_as(&copies, ["b", "z"]);
-    let mut in_nine = copies.connection();
-    run(&mut in_nine, "SELECT 9").okay();
+    let in_nine = copies.connection_in(9);
     let mut in_nine = wait_on(&copies, in_nine, "j b PX 600000 BLOCK 0");
 
     run(&mut c, "SWAPDB 0 9").okay();

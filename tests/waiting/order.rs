@@ -102,22 +102,7 @@ fn of_a_hundred_waiters_those_who_stay_are_granted_in_order() {
 
 const NEWCOMER: &str = "LOCK.ACQUIRE k newcomer PX 600000";
 
-/// Has `a` hold `k` and `b` wait, sends this by another client, and demands that the newcomer in it
-/// gets nil and `b` the lock.
-#[track_caller]
-fn newcomer_stays_out(lines: &[&str]) {
-    let (server, mut c) = held();
-    let [mut first, second] = wait_as(&server, ["b", "c"]);
-    let mut last = at_once(&mut c, lines).pop().expect("a reply").value();
-    if lines[0] == "MULTI" {
-        last = last.items().pop().expect("a reply");
-    }
-    assert_eq!(last, Value::Nil, "{lines:?}");
-    assert_eq!(first.granted().owner, b"b");
-    held_and_waited_for(&mut c, &["b"], &["c"]);
-    assert!(second.is_blocked(&mut c));
-}
-
+/// The newcomer gets nil, and `b`, who waits, the lock.
 #[test]
 fn not_in_the_write_or_the_transaction_that_frees_the_lock() {
     for lines in [
@@ -135,7 +120,16 @@ fn not_in_the_write_or_the_transaction_that_frees_the_lock() {
             "EXEC",
         ],
     ] {
-        newcomer_stays_out(lines);
+        let (server, mut c) = held();
+        let [mut first, second] = wait_as(&server, ["b", "c"]);
+        let mut last = at_once(&mut c, lines).pop().expect("a reply").value();
+        if lines[0] == "MULTI" {
+            last = last.items().pop().expect("a reply");
+        }
+        assert_eq!(last, Value::Nil, "{lines:?}");
+        assert_eq!(first.granted().owner, b"b");
+        held_and_waited_for(&mut c, &["b"], &["c"]);
+        assert!(second.is_blocked(&mut c));
     }
 }
 

@@ -9,9 +9,8 @@ use testbed::{
 
 #[test]
 fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
-    let (server, other) = (Server::start(), Server::start());
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
+    let other = Server::start();
     let mut waiters = wait_as(&server, ["b", "c"]);
     cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
     for waiter in &mut waiters {
@@ -37,9 +36,8 @@ fn waiters_that_can_be_redirected_are_told_too() {
         println!("skipped: this server knows no CLIENT CAPA");
         return;
     }
-    let (server, other) = (Server::start(), Server::start());
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
+    let other = Server::start();
     let mut connection = server.connection();
     cmd!(connection, "CLIENT", "CAPA", "redirect").okay();
     let mut waiter = wait_on(&server, connection, "k b BLOCK 0");
@@ -55,15 +53,15 @@ fn a_replica_never_grants() {
     let mut there = replica.connection();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     server.wait_for_sync(&replica);
-    for words in [
-        "k b BLOCK 0",
-        "k b BLOCK 50",
-        "k a BLOCK 0",
-        "free b BLOCK 0",
+    for call in [
+        "LOCK.ACQUIRE k b BLOCK 0",
+        "LOCK.ACQUIRE k b BLOCK 50",
+        "LOCK.ACQUIRE k a BLOCK 0",
+        "LOCK.ACQUIRE free b BLOCK 0",
+        "LOCK.RELEASE k b ALL",
     ] {
-        run(&mut there, &format!("LOCK.ACQUIRE {words}")).refused("READONLY");
+        run(&mut there, call).refused("READONLY");
     }
-    run(&mut there, "LOCK.RELEASE k b ALL").refused("READONLY");
     assert_eq!(info(&mut there).token, grant.token);
     // Nobody can wait there, and what becomes free there stays free.
     run(&mut there, "DEL k").int();
@@ -97,8 +95,7 @@ fn no_crash(server: &Server) {
 
 #[test]
 fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
-    let mut server = Server::builder().config("appendonly", "yes").start();
-    let mut c = server.connection();
+    let (mut server, mut c) = Server::builder().config("appendonly", "yes").started();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiters = wait_as(&server, ["b", "c"]);
     let before = server.whole_state();
@@ -119,9 +116,7 @@ fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
 
 #[test]
 fn a_shutdown_with_the_lock_just_freed_is_clean() {
-    let mut server = Server::builder().config("appendonly", "yes").start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (mut server, mut c) = Server::builder().config("appendonly", "yes").held();
     let _waiters = wait_as(&server, ["b", "c"]);
     post_all(&mut c, ["DEL k", "SHUTDOWN"]);
     server.wait_for_exit();
