@@ -1,25 +1,38 @@
 //! Every link to a file of the repository leads to one, and to a heading where it names one. Every file that a document
 //! names is there, and every make target.
 
-use crate::markdown::{Page, pages, quoted, root};
+use crate::markdown::{Page, pages, quoted};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use testbed::module::root;
 
-#[test]
-fn every_link_leads_somewhere() {
-    let mut broken = Vec::new();
+/// Demands that of what `find` finds in each page, with the number of its line, `wrong` finds nothing wrong, and that
+/// there is enough of it.
+fn all_are_right<'a, T: Display>(
+    pages: &'a [Page],
+    least: usize,
+    find: impl Fn(&'a Page) -> Vec<(usize, T)>,
+    wrong: impl Fn(&Page, &T) -> Option<&'static str>,
+) {
+    let mut found = Vec::new();
     let mut checked = 0;
-    for page in pages() {
-        for (line, target) in links(&page) {
+    for page in pages {
+        for (line, name) in find(page) {
             checked += 1;
-            if let Err(why) = follow(&page, &target) {
-                broken.push(format!("{}:{line}: {target}: {why}", page.path.display()));
+            if let Some(why) = wrong(page, &name) {
+                found.push(format!("{}:{line}: {name}: {why}", page.path.display()));
             }
         }
     }
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
-    assert!(checked > 100, "only {checked} links were found");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(checked > least, "only {checked} were found");
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    all_are_right(&pages(), 100, links, |page, target| follow(page, target));
 }
 
 /// The targets of the links of a page that lead into the repository.
@@ -42,7 +55,8 @@ fn links(page: &Page) -> Vec<(usize, String)> {
     found
 }
 
-fn follow(page: &Page, target: &str) -> Result<(), String> {
+/// What is wrong with the target of a link of the page.
+fn follow(page: &Page, target: &str) -> Option<&'static str> {
     let (path, anchor) = match target.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor)),
         None => (target, None),
@@ -51,24 +65,23 @@ fn follow(page: &Page, target: &str) -> Result<(), String> {
         page.path.clone()
     } else {
         let folder = page.path.parent().expect("a folder");
-        resolve(&folder.join(path)).ok_or("it leads out of the repository")?
+        match resolve(&folder.join(path)) {
+            Some(file) => file,
+            None => return Some("it leads out of the repository"),
+        }
     };
     if !root().join(&file).exists() || file.starts_with("target") {
-        return Err("no such file".to_owned());
+        return Some("no such file");
     }
-    let Some(anchor) = anchor else { return Ok(()) };
+    let anchor = anchor?;
     if file.extension().is_none_or(|extension| extension != "md") {
-        return Err("a heading of what is no document".to_owned());
+        return Some("a heading of what is no document");
     }
-    if Page::read(&file)
+    let is_there = Page::read(&file)
         .anchors()
         .iter()
-        .any(|name| name == anchor)
-    {
-        Ok(())
-    } else {
-        Err("no such heading".to_owned())
-    }
+        .any(|name| name == anchor);
+    (!is_there).then_some("no such heading")
 }
 
 /// The path without `..`; none where that leads out.
@@ -76,11 +89,7 @@ fn resolve(path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => {
-                if !resolved.pop() {
-                    return None;
-                }
-            }
+            Component::ParentDir => resolved.pop().then_some(())?,
             Component::CurDir => {}
             part => resolved.push(part),
         }
@@ -106,22 +115,17 @@ const FOLDERS: &[&str] = &[
 
 #[test]
 fn every_file_that_is_named_is_there() {
-    let mut missing = Vec::new();
-    let mut checked = 0;
-    for page in pages() {
-        for (line, text) in code(&page) {
-            for name in text.split_whitespace().map(trimmed) {
-                if is_path(name) || is_document(name) {
-                    checked += 1;
-                    if !is_there(&page, name) {
-                        missing.push(format!("{}:{line}: {name}", page.path.display()));
-                    }
-                }
-            }
-        }
+    fn names((line, text): (usize, &str)) -> impl Iterator<Item = (usize, &str)> {
+        let names = text.split_whitespace().map(trimmed);
+        let names = names.filter(|name| is_path(name) || is_document(name));
+        names.map(move |name| (line, name))
     }
-    assert!(missing.is_empty(), "{}", missing.join("\n"));
-    assert!(checked > 30, "only {checked} names were found");
+    all_are_right(
+        &pages(),
+        30,
+        |page| code(page).into_iter().flat_map(names).collect(),
+        |page, name| (!is_there(page, name)).then_some("no such file"),
+    );
 }
 
 /// What stands in backticks, and the lines of the blocks of code, each with the number of its line.
@@ -156,20 +160,16 @@ fn is_there(page: &Page, name: &str) -> bool {
 #[test]
 fn every_make_target_that_is_named_is_there() {
     let targets = targets();
-    let mut missing = Vec::new();
-    let mut checked = 0;
-    for page in pages() {
-        for (line, text) in code(&page) {
-            for target in made(text) {
-                checked += 1;
-                if !targets.contains(target) {
-                    missing.push(format!("{}:{line}: make {target}", page.path.display()));
-                }
-            }
-        }
-    }
-    assert!(missing.is_empty(), "{}", missing.join("\n"));
-    assert!(checked > 20, "only {checked} targets were found");
+    all_are_right(
+        &pages(),
+        20,
+        |page| {
+            let all = code(page).into_iter();
+            all.flat_map(|(line, text)| made(text).into_iter().map(move |target| (line, target)))
+                .collect()
+        },
+        |_, target| (!targets.contains(*target)).then_some("no such target"),
+    );
 }
 
 /// The targets that a command line makes.

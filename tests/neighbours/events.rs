@@ -1,7 +1,7 @@
 //! Another module acts inside an event: of a key that has expired, before the command that opened it continues; of a
 //! grant, before whoever is granted it has been answered.
 
-use crate::support::{is_well, start};
+use crate::support::{held, is_well, start};
 use redis::Connection;
 use testbed::state::unix_ms;
 use testbed::{Expect, Server, Talk, at_once, eventually, owner, run, wait_as, waiters};
@@ -59,16 +59,15 @@ fn what_another_module_puts_there_is_not_overwritten() {
 
 #[test]
 fn each_command_is_judged_by_what_is_there_then() {
-    let calls = [
-        ("LOCK.RELEASE k b", "NOTOWNER"),
-        ("LOCK.RENEW k b", "NOTOWNER"),
-        ("LOCK.ACQUIRE k b HOLDS 2", "NOTOWNER"),
-    ];
-    for (call, error) in calls {
+    for call in [
+        "LOCK.RELEASE k b",
+        "LOCK.RENEW k b",
+        "LOCK.ACQUIRE k b HOLDS 2",
+    ] {
         let (server, mut c) = lazy();
         run(&mut c, BY_THE_NEIGHBOUR).okay();
         let_expire(&mut c, "LOCK.ACQUIRE k b PX 5");
-        run(&mut c, call).refused(error);
+        run(&mut c, call).refused("NOTOWNER");
         assert_eq!(owner(&mut c), "other", "{call}");
         is_well(&server);
     }
@@ -111,8 +110,7 @@ const ENDS: [&str; 3] = ["LOCK.RELEASE k a", "DEL k", "PEXPIRE k 1"];
 #[test]
 fn a_lock_that_is_granted_to_a_client_killed_meanwhile_goes_to_the_next() {
     for end in ENDS {
-        let (server, mut c) = start();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (server, mut c) = held();
         let [killed, mut next] = wait_as(&server, ["b", "c"]);
         let kill = format!("CLIENT KILL ID {}", killed.id);
         run(&mut c, &format!("NEIGHBOUR.ON lock.acquire 1 E {kill}")).okay();
@@ -127,19 +125,15 @@ fn a_lock_that_is_granted_to_a_client_killed_meanwhile_goes_to_the_next() {
 #[test]
 fn a_grant_inside_the_event_of_another_is_told_to_the_right_one() {
     for end in ENDS {
-        let (server, mut c) = start();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (server, mut c) = held();
         let [mut first, mut second] = wait_as(&server, ["b", "c"]);
         run(&mut c, "NEIGHBOUR.ON lock.acquire 1 E LOCK.RELEASE k b").okay();
         run(&mut c, end).value();
-        let (first, second) = (first.receive().grant(), second.receive().grant());
-        assert_eq!(
-            (&first.owner[..], &second.owner[..]),
-            (&b"b"[..], &b"c"[..]),
-            "{end}"
-        );
+        let (first, second) = (first.granted(), second.granted());
+        let owners = [&first.owner[..], &second.owner];
+        assert_eq!(owners, [b"b", b"c"], "{end}");
         assert!(first.token < second.token, "{end}");
-        assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"c", "{end}");
+        assert_eq!(owner(&mut c), "c", "{end}");
         is_well(&server);
     }
 }
@@ -153,8 +147,7 @@ fn a_call_that_is_answered_is_not_taken_for_one_that_waited() {
         "LOCK.RELEASE k a HOLDS 1",
     ];
     for call in calls {
-        let (server, mut c) = start();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (server, mut c) = held();
         run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
         let [waiter, mut next] = wait_as(&server, ["b", "c"]);
         let event = call.split(' ').next().expect("a command").to_lowercase();

@@ -2,7 +2,7 @@
 
 use crate::support::{COUNTERS, GAUGES, moves, section};
 use std::collections::BTreeSet;
-use testbed::{Expect, Talk, at_once, cmd, held, run, started, unblocks, wait};
+use testbed::{Expect, all_granted, at_once, cmd, held, run, started, unblocks, wait};
 
 #[test]
 fn the_section_has_these_fields_and_no_others() {
@@ -100,28 +100,19 @@ fn a_wait_that_begins_counts_nothing() {
     let _waiter = moves(&mut c, &[], "a wait", |_| wait(&server, "k b BLOCK 0"));
 }
 
+/// The calls of one owner are one grant and re-entries.
 #[test]
 fn a_release_hands_the_lock_on() {
-    let (server, mut c) = held();
-    let mut waiter = wait(&server, "k b BLOCK 0");
-    let counters = &["releases", "grants", "hand_offs"];
-    moves(&mut c, counters, "a release", |c| {
-        run(c, "LOCK.RELEASE k a").int();
-        waiter.receive().grant();
-    });
-}
-
-#[test]
-fn the_calls_of_one_owner_are_one_grant_and_re_entries() {
-    let (server, mut c) = held();
-    let mut waiters = [(); 3].map(|()| wait(&server, "k b BLOCK 0"));
-    let counters = &["releases", "grants", "hand_offs", "reentries", "reentries"];
-    moves(&mut c, counters, "a release", |c| {
-        run(c, "LOCK.RELEASE k a").int();
-        for waiter in &mut waiters {
-            waiter.receive().grant();
-        }
-    });
+    for calls in [1, 3] {
+        let (server, mut c) = held();
+        let mut waiters: Vec<_> = (0..calls).map(|_| wait(&server, "k b BLOCK 0")).collect();
+        let mut counters = vec!["releases", "grants", "hand_offs"];
+        counters.resize(2 + calls, "reentries");
+        moves(&mut c, &counters, "a release", |c| {
+            run(c, "LOCK.RELEASE k a").int();
+            all_granted(&mut waiters);
+        });
+    }
 }
 
 #[test]

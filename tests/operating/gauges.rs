@@ -62,10 +62,8 @@ fn a_replica_shows_its_locks_and_goes_on_as_a_primary() {
     run(&mut there, "LOCK.RELEASE k a").int();
     waiter_there.receive().grant();
     let told = section(&mut there);
-    assert_eq!(
-        ["releases", "grants", "hand_offs"].map(|name| told[name]),
-        [1; 3]
-    );
+    let moved = ["releases", "grants", "hand_offs"].map(|name| told[name]);
+    assert_eq!(moved, [1; 3]);
 
     // The old primary follows the new one: its waits end, and what it held is not taken by force.
     let before = section(&mut c);
@@ -109,11 +107,8 @@ fn times(c: &mut Connection, what: &str) -> [i64; 3] {
 /// Waits until the grant has stood so long.
 #[track_caller]
 fn hold(c: &mut Connection, key: &str, ms: i64) {
-    let info = format!("LOCK.INFO {key}");
-    eventually(
-        || run(c, &info).lock_info().held_ms >= ms,
-        "some time to pass",
-    );
+    let mut held_ms = || cmd!(*c, "LOCK.INFO", key).lock_info().held_ms;
+    eventually(|| held_ms() >= ms, "some time to pass");
 }
 
 #[test]
@@ -141,9 +136,13 @@ fn a_hold_is_recorded_when_the_grant_ends() {
 
 #[test]
 fn a_wait_is_recorded_however_it_ends() {
-    for end in ["granted", "time-out", "given up"] {
+    for (end, line) in [
+        ("granted", "LOCK.RELEASE k a"),
+        ("given up", "LOCK.RELEASE k b ALL"),
+        ("time-out", ""),
+    ] {
         let (server, mut c) = held();
-        if end == "time-out" {
+        if line.is_empty() {
             let mut waiter = server.connection();
             run(&mut waiter, "LOCK.ACQUIRE k b BLOCK 30").nil();
         } else {
@@ -154,11 +153,6 @@ fn a_wait_is_recorded_however_it_ends() {
             };
             eventually(|| so_far(&mut c) >= 30, "a long wait");
             assert_eq!(times(&mut c, "wait"), [0; 3], "it continues");
-            let line = if end == "granted" {
-                "LOCK.RELEASE k a"
-            } else {
-                "LOCK.RELEASE k b ALL"
-            };
             run(&mut c, line).int();
             waiter.receive().value();
         }

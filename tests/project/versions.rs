@@ -16,16 +16,11 @@ fn every_crate_inherits_the_version() {
     for path in manifests {
         let manifest = text(&path);
         let package = manifest.split("[package]\n").nth(1).unwrap_or_default();
-        let own = package
-            .split("\n[")
-            .next()
-            .and_then(|package| package.lines().find(|line| line.starts_with("version")));
+        let package = package.split("\n[").next().unwrap_or_default();
+        let own = package.lines().find(|line| line.starts_with("version"));
         // The fuzz targets are outside the workspace, and need none.
-        assert!(
-            matches!(own, None | Some("version.workspace = true")),
-            "{}: {own:?}",
-            path.display()
-        );
+        let inherits = matches!(own, None | Some("version.workspace = true"));
+        assert!(inherits, "{}: {own:?}", path.display());
     }
 }
 
@@ -77,12 +72,12 @@ fn every_package_is_among_them() {
 #[test]
 fn the_changelog_goes_on() {
     let changelog = text("CHANGELOG.md");
-    let first = changelog.lines().find(|line| line.starts_with("## "));
-    let released = format!("## [{VERSION}] - ");
-    assert!(
-        first.is_some_and(|first| first == "## [Unreleased]" || first.starts_with(&released)),
-        "{first:?}"
-    );
+    let mut lines = changelog.lines();
+    let first = lines
+        .find(|line| line.starts_with("## "))
+        .expect("a heading");
+    let released = first.starts_with(&format!("## [{VERSION}] - "));
+    assert!(released || first == "## [Unreleased]", "{first}");
 }
 
 #[test]
@@ -91,11 +86,8 @@ fn a_release_needs_its_tag_its_version_and_its_notes() {
     let path = folder.path().join("CHANGELOG.md");
     let changelog = |text: &str| fs::write(&path, text).expect("a file");
     let release = |step: &str, tag: &str| {
-        let output = script(
-            &format!("release/{step}.sh"),
-            &[tag],
-            &[("CHANGELOG", &path)],
-        );
+        let settings = [("CHANGELOG", &*path)];
+        let output = script(&format!("release/{step}.sh"), &[tag], &settings);
         (output.status.success(), told(&output))
     };
     let tag = format!("v{VERSION}");

@@ -22,10 +22,8 @@ fn the_only_reader_becomes_the_writer_by_a_plain_acquire() {
     let (_server, mut c, [before]) = shared(["a"], "SHARED");
     let plain = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant();
     let writer = enter(&mut c, "a");
-    assert_eq!(
-        (writer.token, writer.holds, writer.limit),
-        (before.token, 2, None)
-    );
+    let found = (writer.token, writer.holds, writer.limit);
+    assert_eq!(found, (before.token, 2, None));
     run(&mut c, "LOCK.ACQUIRE k b SHARED").nil();
     // From then on it is stored as any lock of one holder.
     run(&mut c, "LOCK.RELEASE k a").int();
@@ -62,10 +60,10 @@ fn a_renewal_is_judged_after_those_who_have_room_since_a_lease_ended() {
     let (server, mut c, _) = shared(["a"], "LIMIT 2");
     run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 300").grant();
     let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
-    server.signal("STOP");
-    c.post(&line("LOCK.RENEW k a LIMIT 1"));
-    std::thread::sleep(std::time::Duration::from_millis(350));
-    server.signal("CONT");
+    server.while_stopped(|| {
+        c.post(&line("LOCK.RENEW k a LIMIT 1"));
+        std::thread::sleep(std::time::Duration::from_millis(350));
+    });
     c.receive().refused("NOTALONE");
     next.granted();
     assert_eq!(owners(&mut c), ["a", "d"]);
@@ -106,10 +104,8 @@ fn the_grant_has_a_fifth_part_where_the_call_asked_for_a_limit() {
     ] {
         assert_eq!(run(&mut c, words).grant().limit, limit, "{words}");
     }
-    let (mut asked, mut plain) = (
-        wait(&server, "l b SHARED BLOCK 0"),
-        wait(&server, "l d BLOCK 0"),
-    );
+    let [mut asked, mut plain] =
+        ["l b SHARED BLOCK 0", "l d BLOCK 0"].map(|words| wait(&server, words));
     run(&mut c, "LOCK.RELEASE l a ALL").int();
     assert_eq!(asked.granted().limit, Some(0));
     run(&mut c, "LOCK.RELEASE l b").int();
@@ -119,17 +115,15 @@ fn the_grant_has_a_fifth_part_where_the_call_asked_for_a_limit() {
 #[test]
 fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
     let (_server, mut c, _) = shared(["a"], "LIMIT 2");
-    let exec = transaction(
-        &mut c,
-        &[
-            "LOCK.ACQUIRE k b LIMIT 2 BLOCK 0",
-            "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
-            "LOCK.RELEASE k a",
-            "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
-            "LOCK.RENEW k d LIMIT 1",
-            "LOCK.HOLDERS k",
-        ],
-    );
+    let lines = [
+        "LOCK.ACQUIRE k b LIMIT 2 BLOCK 0",
+        "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
+        "LOCK.RELEASE k a",
+        "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
+        "LOCK.RENEW k d LIMIT 1",
+        "LOCK.HOLDERS k",
+    ];
+    let exec = transaction(&mut c, &lines);
     assert_eq!(exec[0].clone().grant().limit, Some(2));
     exec[1].clone().nil();
     assert_eq!(exec[3].clone().grant().limit, Some(2));
@@ -142,10 +136,8 @@ fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
         local alone = redis.pcall('LOCK.ACQUIRE', KEYS[1], 'e')
         return {tostring(full), grant[5], alone.err, #call('LOCK.HOLDERS', KEYS[1])}";
     let reply = cmd!(c, "EVAL", script, 1, "k").items();
-    assert_eq!(
-        (reply[0].clone().text(), reply[1].clone().int()),
-        ("false".to_owned(), 0)
-    );
+    assert_eq!(reply[0].clone().text(), "false");
+    assert_eq!(reply[1].clone().int(), 0);
     assert!(reply[2].clone().text().starts_with("NOTALONE "));
     assert_eq!(reply[3].clone().int(), 2);
     let function = "#!lua name=f\nredis.register_function('share', function(keys)

@@ -29,10 +29,8 @@ fn a_lock_that_is_free_with_calls_in_line_goes_to_those_at_the_front_first() {
     enter(&mut c, "a");
     let mut front = wait_to_share(&server, ["b", "d"]);
     // In one transaction, so that no tick comes between.
-    let exec = transaction(
-        &mut c,
-        &["DEL k", "LOCK.ACQUIRE k e SHARED", "LOCK.ACQUIRE k f"],
-    );
+    let lines = ["DEL k", "LOCK.ACQUIRE k e SHARED", "LOCK.ACQUIRE k f"];
+    let exec = transaction(&mut c, &lines);
     assert_eq!(exec[1].clone().grant().limit, Some(0));
     exec[2].clone().nil();
     all_granted(&mut front);
@@ -46,10 +44,8 @@ fn by_a_release() {
     let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
     let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
     let _behind = wait(&server, "k e LIMIT 2 PX 600000 BLOCK 0");
-    let exec = transaction(
-        &mut c,
-        &["LOCK.RELEASE k a", "LOCK.INFO k", "LOCK.WAITERS k"],
-    );
+    let lines = ["LOCK.RELEASE k a", "LOCK.INFO k", "LOCK.WAITERS k"];
+    let exec = transaction(&mut c, &lines);
     exec[0].clone().value();
     assert_eq!(exec[1].clone().lock_info().holders, 2);
     assert_eq!(exec[2].clone().items().len(), 1);
@@ -79,10 +75,8 @@ const SOON: Duration = Duration::from_millis(10);
 #[track_caller]
 fn soon(mut delay: impl FnMut() -> Duration) {
     let shortest = (0..TRIES).map(|_| delay()).min().expect("tries");
-    assert!(
-        shortest <= testbed::patience(SOON),
-        "the shortest delay was {shortest:?}"
-    );
+    let soon = shortest <= testbed::patience(SOON);
+    assert!(soon, "the shortest delay was {shortest:?}");
 }
 
 #[test]
@@ -94,10 +88,8 @@ fn by_the_end_of_a_share_s_lease() {
         let end = testbed::state::unix_ms() + 40;
         run(&mut c, "LOCK.RENEW k b PX 40").grant();
         let token = next.granted().token;
-        assert!(
-            token / 1000 >= end - 1,
-            "granted at {token}, before the end at {end}"
-        );
+        let ended = token / 1000 >= end - 1;
+        assert!(ended, "granted at {token}, before the end at {end}");
         assert_eq!(owners(&mut c), ["a", "d"]);
         assert_eq!(run(&mut c, "LOCK.RELEASE k d").int(), 0);
         Duration::from_micros(u64::try_from(token - end * 1000).unwrap_or_default())
@@ -135,10 +127,8 @@ fn by_a_front_call_that_is_called_off() {
     let mut readers = wait_to_share(&server, ["b", "d"]);
     let exec = transaction(&mut c, &["LOCK.RELEASE k writer ALL", "LOCK.INFO k"]);
     assert_eq!(exec[0].clone().int(), 0);
-    assert!(
-        exec[1].clone().lock_info().holders >= 2,
-        "inside the command"
-    );
+    // Inside the command.
+    assert!(exec[1].clone().lock_info().holders >= 2);
     writer.receive().nil();
     all_granted(&mut readers);
     assert_eq!(owners(&mut c), ["a", "b", "d"]);
@@ -153,10 +143,7 @@ fn some_of_them_are_gone() {
     let mut readers = wait_to_share(&copies, ["b", "d", "e", "f", "g"]);
     let _writer = wait(&copies, "k writer PX 600000 BLOCK 0");
     let kills = [0, 2, 4].map(|gone: usize| format!("CLIENT KILL ID {}", readers[gone].id));
-    let lines: Vec<_> = ["LOCK.RELEASE k a".to_owned()]
-        .into_iter()
-        .chain(kills)
-        .collect();
+    let lines = [&["LOCK.RELEASE k a".to_owned()], &kills[..]].concat();
     assert_eq!(transaction(&mut c, &lines).len(), 4);
     for stays in [1, 3] {
         readers[stays].granted();
