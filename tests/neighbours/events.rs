@@ -67,6 +67,7 @@ fn each_command_is_judged_by_what_is_there_then() {
         let (server, mut c) = lazy();
         run(&mut c, BY_THE_NEIGHBOUR).okay();
         let_expire(&mut c, "LOCK.ACQUIRE k b PX 5");
+        println!("{call}");
         run(&mut c, call).refused("NOTOWNER");
         assert_eq!(owner(&mut c), "other", "{call}");
         is_well(&server);

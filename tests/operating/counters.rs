@@ -108,7 +108,8 @@ fn a_release_hands_the_lock_on() {
         let mut waiters: Vec<_> = (0..calls).map(|_| wait(&server, "k b BLOCK 0")).collect();
         let mut counters = vec!["releases", "grants", "hand_offs"];
         counters.resize(2 + calls, "reentries");
-        moves(&mut c, &counters, "a release", |c| {
+        let what = format!("a release to {calls}");
+        moves(&mut c, &counters, &what, |c| {
             run(c, "LOCK.RELEASE k a").int();
             all_granted(&mut waiters);
         });

@@ -121,6 +121,7 @@ fn count_says_how_many_and_ten_is_usual() {
     assert_eq!(names(&mut c, "LOCK.HOTKEYS COUNT 1"), ["k7"]);
     assert_eq!(names(&mut c, "LOCK.HOTKEYS count 100").len(), 12);
     for words in ["5", "COUNT", "COUNT 0", "COUNT x", "COUNT 1 COUNT 1"] {
+        println!("{words}");
         run(&mut c, &format!("LOCK.HOTKEYS {words}")).refused("ERR");
     }
 }

@@ -41,10 +41,13 @@ fn a_connection_that_closed_unread_is_gone() {
                 session.stay(&server);
             }
             server.while_stopped(|| {
-                let mut session = Some(session);
-                session.take_if(|_| close_first);
-                c.post(&line("LOCK.RELEASE k a"));
-                drop(session);
+                if close_first {
+                    drop(session);
+                    c.post(&line("LOCK.RELEASE k a"));
+                } else {
+                    c.post(&line("LOCK.RELEASE k a"));
+                    drop(session);
+                }
             });
             assert_eq!(c.receive().int(), 0);
             assert_eq!(behind.granted().owner, b"c");

@@ -142,6 +142,7 @@ fn the_first_of_the_order_wins() {
         ("two b QUEUE 0 SESSION ID HOLDS 2", "NOTALONE"),
         ("k b QUEUE 0 SESSION ID HOLDS 1", "MAXWAITERS"),
     ] {
+        println!("{words}");
         session.run(&format!("LOCK.ACQUIRE {words}")).refused(code);
     }
     run(&mut c, "CONFIG SET lock.max-waiters 10").okay();
@@ -160,6 +161,7 @@ fn a_default_lease_that_is_too_short_comes_last() {
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
     for (holds, code) in [(2, "NOTHELD"), (1, "ERR")] {
         let words = format!("free b QUEUE 0 SESSION ID HOLDS {holds}");
+        println!("{words}");
         session.run(&format!("LOCK.ACQUIRE {words}")).refused(code);
     }
     assert_eq!(run(&mut c, "EXISTS free").int(), 0);

@@ -162,6 +162,7 @@ fn an_expiry_in_a_stall_goes_to_the_first() {
 #[test]
 fn a_stall_or_a_pause_is_no_silence() {
     for kind in ["stall", "ALL", "WRITE"] {
+        println!("{kind}");
         loop {
             let mut stage = Stage::new();
             let since = stage.poll();
@@ -172,7 +173,6 @@ fn a_stall_or_a_pause_is_no_silence() {
             let elapsed = since.elapsed();
             assert!(elapsed > SILENCE, "{kind}: {elapsed:?}");
             if elapsed < STALL + RECENT {
-                println!("{kind}");
                 stage.each_is_held("b", ["c", "d"]);
                 stage.programs[0].post_poll(60_000);
                 stage.goes_to_the_first();

@@ -28,10 +28,8 @@ fn a_grant_on_its_way_is_given_back_when_it_is_a_primary_again_at_once() {
         let mut waiters = wait_as(&copies, ["b", "c"]);
         together.send(&mut c, &["LOCK.RELEASE k a", ASTRAY, "REPLICAOF NO ONE"]);
         waiters.iter_mut().for_each(is_sent_away);
-        eventually(
-            || run(&mut c, "LOCK.INFO k").value() == Value::Nil,
-            "the lock to be free",
-        );
+        let mut is_free = || run(&mut c, "LOCK.INFO k").value() == Value::Nil;
+        eventually(&mut is_free, "the lock to be free");
         nobody_waits(&copies);
     }
     run(&mut c, "LOCK.ACQUIRE k d").grant();
@@ -78,9 +76,6 @@ fn a_give_back_that_is_due_in_a_failover_comes_when_that_is_aborted() {
     assert_eq!(info(&mut c).owner, b"c");
     replica.signal("CONT");
     primary.wait_for_sync(&replica);
-    assert_same(
-        &primary.whole_state(),
-        &replica.whole_state(),
-        "on the replica",
-    );
+    let (ours, copied) = (primary.whole_state(), replica.whole_state());
+    assert_same(&ours, &copied, "on the replica");
 }

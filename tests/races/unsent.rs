@@ -95,19 +95,12 @@ fn a_grant_that_was_read_stays_whatever_is_unsent_behind_it() {
             waiter.post(&line(command));
         }
         let id = waiter.id;
-        eventually(
-            || {
-                let line = cmd!(c, "CLIENT", "LIST", "ID", id).text();
-                let name = last[last.len() - 1].split(' ').next().unwrap_or_default();
-                line.contains(&format!(" cmd={} ", name.to_lowercase()))
-            },
-            "it to have sent all",
-        );
+        let mut listed = || cmd!(c, "CLIENT", "LIST", "ID", id).text();
+        let name = last[last.len() - 1].split(' ').next().unwrap_or_default();
+        let name = format!(" cmd={} ", name.to_lowercase());
+        eventually(|| listed().contains(&name), "it to have sent all");
         drop(waiter);
-        eventually(
-            || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty(),
-            "it to be gone",
-        );
+        eventually(|| listed().is_empty(), "it to be gone");
         run(&mut c, "CLIENT UNPAUSE").okay();
         for _ in 0..50 {
             run(&mut c, "PING").value();

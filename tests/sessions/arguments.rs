@@ -118,6 +118,7 @@ fn the_first_of_the_order_wins() {
         ("LOCK.RENEW short a SESSION ID", "ERR"),
         ("LOCK.ACQUIRE short a SESSION ID", "ERR"),
     ] {
+        println!("{words}");
         session.run(words).refused(code);
     }
     // NOTALONE and AHEAD come before the lease.

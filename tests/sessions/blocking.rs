@@ -65,6 +65,7 @@ fn on_the_connection_that_polls_it_is_an_error() {
         ("k a BLOCK 10 SESSION 7", "NOSESSION"),
         ("string a BLOCK 10 SESSION ID", "ERR"),
     ] {
+        println!("{words}");
         session.run(&format!("LOCK.ACQUIRE {words}")).refused(code);
     }
     // In a transaction and in a script too.

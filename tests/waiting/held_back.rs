@@ -47,6 +47,7 @@ fn a_failed_save_stops_renewals_until_a_save_succeeds() {
         "LOCK.RELEASE k a",
         "LOCK.FENCE k",
     ] {
+        println!("{call}");
         run(&mut c, call).refused("MISCONF");
     }
     // What only looks is answered.

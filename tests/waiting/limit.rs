@@ -14,8 +14,7 @@ fn with_limit(limit: u32) -> (Server, Connection) {
 }
 
 fn with(setting: &str, limit: u32) -> (Server, Connection) {
-    let (server, c) = Server::builder().config(setting, &limit.to_string()).held();
-    (server, c)
+    Server::builder().config(setting, &limit.to_string()).held()
 }
 
 #[test]
@@ -134,8 +133,9 @@ fn a_refusal_for_lack_of_room_is_the_last_that_is_judged() {
         ("text b BLOCK 0", "WRONGTYPE"),
         ("k late BLOCK 0", "MAXWAITERS"),
     ] {
+        println!("{words}");
         let errors = run(&mut c, "INFO errorstats").text();
-        assert!(!errors.contains("MAXWAITERS"), "before {words}: {errors}");
+        assert!(!errors.contains("MAXWAITERS"), "{errors}");
         run(&mut c, &format!("LOCK.ACQUIRE {words}")).refused(code);
     }
     let errors = run(&mut c, "INFO errorstats").text();

@@ -60,6 +60,7 @@ fn a_replica_never_grants() {
         "LOCK.ACQUIRE free b BLOCK 0",
         "LOCK.RELEASE k b ALL",
     ] {
+        println!("{call}");
         run(&mut there, call).refused("READONLY");
     }
     assert_eq!(info(&mut there).token, grant.token);
