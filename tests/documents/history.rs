@@ -1,7 +1,7 @@
 //! The recorder of `docs/operations/lock-history.sh`.
 
-use crate::markdown::root;
 use std::process::{Command, Stdio};
+use testbed::module::root;
 use testbed::{Expect, Server, Talk, cmd, eventually, run};
 
 /// The owners in a history, newest first. An empty one: nobody held the lock.
@@ -14,22 +14,15 @@ fn owners(c: &mut impl Talk, key: &str, until: &str) -> Vec<String> {
 
 #[test]
 fn who_held_a_lock_is_found_later() {
-    let server = Server::builder()
+    let (server, mut c) = Server::builder()
         .config("notify-keyspace-events", "Edgxe")
-        .start();
-    let mut c = server.connection();
+        .started();
     for rule in testbed::users::rules("recorder") {
         run(&mut c, rule).okay();
     }
     let mut recorder = Command::new(root().join("docs/operations/lock-history.sh"))
-        .args(["-p", &server.port().to_string()])
-        .args([
-            "--user",
-            "recorder",
-            "--pass",
-            "secret",
-            "--no-auth-warning",
-        ])
+        .args(["-p", &server.port().to_string(), "--no-auth-warning"])
+        .args(["--user", "recorder", "--pass", "secret"])
         .stdout(Stdio::null())
         .spawn()
         .expect("the recorder starts");

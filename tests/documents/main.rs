@@ -2,7 +2,6 @@
 //! them and answered. That the pages of the commands say what `COMMAND DOCS` says is in `tests/contract`.
 
 mod history;
-mod links;
 mod markdown;
 mod names;
 mod sessions;

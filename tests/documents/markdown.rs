@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use testbed::module::root;
 
 /// Folders that are built or fetched.
 const NOT_OURS: &[&str] = &["target", "node_modules", ".git", ".servers", ".run", "dist"];
@@ -19,11 +20,6 @@ pub(crate) struct Block<'page> {
     /// The number of its first line, from 1.
     pub(crate) line: usize,
     pub(crate) lines: Vec<&'page str>,
-}
-
-/// The root of the repository.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Every document.

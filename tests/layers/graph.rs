@@ -43,8 +43,5 @@ fn a_cycle_is_found_and_named() {
     let tree = uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])]);
     assert_eq!(cycle(&tree), None);
     let ring = uses(&[("a", &["b"]), ("b", &["c"]), ("c", &["b", "d"]), ("d", &[])]);
-    assert_eq!(
-        cycle(&ring).as_deref(),
-        Some(&["b", "c", "b"].map(String::from)[..])
-    );
+    assert_eq!(cycle(&ring), Some(["b", "c", "b"].map(String::from).into()));
 }

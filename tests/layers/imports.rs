@@ -67,13 +67,9 @@ pub(crate) fn between_files(
 ) -> BTreeMap<String, BTreeSet<String>> {
     let name_of = |file: &Path| -> String {
         let inside = file.strip_prefix(folder).expect("a file of the folder");
-        let first = inside.components().next().expect("a name");
-        let first = Path::new(first.as_os_str());
-        first
-            .file_stem()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned()
+        let first = inside.iter().next().expect("a name");
+        let stem = Path::new(first).file_stem().expect("a name");
+        stem.to_string_lossy().into_owned()
     };
     let is_own = |name: &str| name == "mod" || name == "lib";
     let names: BTreeSet<_> = files.iter().map(|file| name_of(file)).collect();

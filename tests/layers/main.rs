@@ -9,12 +9,9 @@ use std::path::{Path, PathBuf};
 
 use graph::cycle;
 use imports::Imports;
+use testbed::module::root;
 
 type Names = BTreeSet<String>;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The layers and what each may use, from the table in `docs/design.md`.
 fn documented_layers() -> BTreeMap<String, Names> {
@@ -105,7 +102,7 @@ fn the_files_of_a_layer_have_no_cycle() {
 /// But for what the primary has judged: effects, and a release from the stream.
 #[test]
 fn only_the_waiting_layer_changes_a_lock() {
-    const WAYS: [&str; 4] = [
+    let ways = [
         "LockKey",
         "locks::apply(",
         "locks::apply_release(",
@@ -115,7 +112,7 @@ fn only_the_waiting_layer_changes_a_lock() {
     for file in sources(&root().join("src/commands")) {
         let text = fs::read_to_string(&file).expect("a source file");
         let name = file.file_name().expect("a name").to_string_lossy();
-        let ways = WAYS.iter().filter(|way| text.contains(**way));
+        let ways = ways.iter().filter(|way| text.contains(**way));
         found.extend(ways.map(|way| format!("{name}: {way}")));
     }
     found.sort();

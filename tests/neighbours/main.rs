@@ -5,8 +5,5 @@ mod support;
 
 mod calls;
 mod clocks;
-mod expired;
-mod killed;
+mod events;
 mod refused;
-mod sessions;
-mod threads;

@@ -37,9 +37,13 @@ pub(crate) fn beside(commands: &str) -> Builder {
 /// A server with both modules.
 #[track_caller]
 pub(crate) fn start() -> (Server, Connection) {
-    let server = beside("").start();
-    let c = server.connection();
-    (server, c)
+    beside("").started()
+}
+
+/// The same, where `a` holds `k`.
+#[track_caller]
+pub(crate) fn held() -> (Server, Connection) {
+    beside("").held()
 }
 
 /// Demands that the server is well.

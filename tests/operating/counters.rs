@@ -2,7 +2,7 @@
 
 use crate::support::{COUNTERS, GAUGES, moves, section};
 use std::collections::BTreeSet;
-use testbed::{Expect, cmd, run, started};
+use testbed::{Expect, all_granted, at_once, cmd, held, run, started, unblocks, wait};
 
 #[test]
 fn the_section_has_these_fields_and_no_others() {
@@ -91,5 +91,77 @@ fn a_call_that_may_not_wait_is_refused_at_once() {
     moves(&mut c, &["refusals"], "a script", |c| {
         let call = "return redis.call('LOCK.ACQUIRE', 'k', 'b', 'BLOCK', 0)";
         cmd!(*c, "EVAL", call, 0).nil();
+    });
+}
+
+#[test]
+fn a_wait_that_begins_counts_nothing() {
+    let (server, mut c) = held();
+    let _waiter = moves(&mut c, &[], "a wait", |_| wait(&server, "k b BLOCK 0"));
+}
+
+/// The calls of one owner are one grant and re-entries.
+#[test]
+fn a_release_hands_the_lock_on() {
+    for calls in [1, 3] {
+        let (server, mut c) = held();
+        let mut waiters: Vec<_> = (0..calls).map(|_| wait(&server, "k b BLOCK 0")).collect();
+        let mut counters = vec!["releases", "grants", "hand_offs"];
+        counters.resize(2 + calls, "reentries");
+        let what = format!("a release to {calls}");
+        moves(&mut c, &counters, &what, |c| {
+            run(c, "LOCK.RELEASE k a").int();
+            all_granted(&mut waiters);
+        });
+    }
+}
+
+#[test]
+fn a_wait_ends_by_its_time() {
+    let (server, mut c) = held();
+    let mut waiter = server.connection();
+    moves(&mut c, &["wait_timeouts"], "a wait", |_| {
+        run(&mut waiter, "LOCK.ACQUIRE k b BLOCK 5").nil();
+    });
+}
+
+#[test]
+fn a_wait_is_given_up() {
+    let (server, mut c) = held();
+    for how in ["call off", "close", "CLIENT KILL ID", "CLIENT UNBLOCK"] {
+        if how == "CLIENT UNBLOCK" && !unblocks() {
+            continue;
+        }
+        let waiter = wait(&server, "k b BLOCK 0");
+        moves(&mut c, &["waits_given_up"], how, |c| match how {
+            "call off" => assert_eq!(run(c, "LOCK.RELEASE k b ALL").int(), 0),
+            "close" => drop(waiter),
+            command => {
+                run(c, &format!("{command} {}", waiter.id)).value();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_caller_that_is_gone_gives_its_grant_back() {
+    let (server, mut c) = held();
+    let gone = wait(&server, "k b BLOCK 0");
+    let kill = format!("CLIENT KILL ID {}", gone.id);
+    let counters = &["releases", "grants", "hand_offs", "releases"];
+    moves(&mut c, counters, "a release to a client that dies", |c| {
+        let replies = at_once(c, &["LOCK.RELEASE k a", &kill]);
+        let replies: Vec<_> = replies.into_iter().map(Expect::int).collect();
+        assert_eq!(replies, [0, 1]);
+    });
+}
+
+#[test]
+fn a_full_queue_rejects() {
+    let (server, mut c) = held();
+    run(&mut c, "CONFIG SET lock.max-waiters 1").okay();
+    let _waiter = wait(&server, "k b BLOCK 0");
+    moves(&mut c, &["max_waiters_rejections"], "one too many", |c| {
+        run(c, "LOCK.ACQUIRE k c BLOCK 0").refused("MAXWAITERS");
     });
 }

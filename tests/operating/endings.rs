@@ -1,6 +1,7 @@
 //! How grants end that nobody gives back: their lease is over, or they are taken away.
 
 use crate::support::{COUNTERS, field, moves, section};
+use redis::Connection;
 use testbed::{Expect, Server, cmd, eventually, held, run, started};
 
 #[test]
@@ -81,10 +82,8 @@ fn a_flush_counts_every_lock_and_no_other_key() {
         }
         let before = field(&mut c, "forced_removals");
         run(&mut c, flush).okay();
-        eventually(
-            || field(&mut c, "forced_removals") - before == 300,
-            "all of them to be counted",
-        );
+        let mut counted = || field(&mut c, "forced_removals") - before;
+        eventually(|| counted() == 300, "all of them to be counted");
         assert_eq!(field(&mut c, "held"), 0);
     }
     moves(&mut c, &[], "a flush of other keys", |c| {
@@ -99,13 +98,11 @@ fn an_eviction_is_forced() {
     run(&mut c, "CONFIG SET maxmemory-policy allkeys-lru").okay();
     moves(&mut c, &["forced_removals"], "an eviction", |c| {
         run(c, "CONFIG SET maxmemory 1").okay();
-        eventually(
-            || {
-                let _ = run(c, "SET text v");
-                field(c, "held") == 0
-            },
-            "the lock to be evicted",
-        );
+        let mut is_evicted = || {
+            let _ = run(c, "SET text v");
+            field(c, "held") == 0
+        };
+        eventually(&mut is_evicted, "the lock to be evicted");
     });
 }
 
@@ -125,17 +122,19 @@ fn a_replica_and_a_file_that_is_loaded_count_nothing() {
     let mut there = replica.connection();
     // Another thread frees what is flushed.
     eventually(|| replica.count("held") == 1, "one lock to be held there");
-    let told = section(&mut there);
-    for counter in COUNTERS {
-        assert_eq!(told[counter], 0, "{counter} on a replica");
-    }
+    counts_nothing(&mut there);
     drop(c);
     server.kill9();
     server.restart();
     let mut c = server.connection();
     eventually(|| field(&mut c, "held") == 1, "one lock to be held");
-    let told = section(&mut c);
+    counts_nothing(&mut c);
+}
+
+#[track_caller]
+fn counts_nothing(c: &mut Connection) {
+    let counts = section(c);
     for counter in COUNTERS {
-        assert_eq!(told[counter], 0, "{counter} after a restart");
+        assert_eq!(counts[counter], 0, "{counter}");
     }
 }

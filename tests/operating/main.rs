@@ -9,6 +9,4 @@ mod endings;
 mod events;
 mod gauges;
 mod hot_keys;
-mod times;
 mod users;
-mod waits;

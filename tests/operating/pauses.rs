@@ -50,8 +50,8 @@ impl Paused {
     }
 
     fn failover_state(&self) -> String {
-        self.server
-            .info_field("replication", "master_failover_state")
+        let server = &self.server;
+        server.info_field("replication", "master_failover_state")
     }
 }
 
@@ -83,10 +83,8 @@ fn a_failover_that_hangs_is_found_and_ended() {
     run(&mut it.c, "FAILOVER").okay();
     let trial = it.trial();
     assert_eq!(it.failover_state(), "waiting-for-sync");
-    assert_eq!(
-        it.clients("paused_reason"),
-        on_valkey("failover_in_progress")
-    );
+    let reason = it.clients("paused_reason");
+    assert_eq!(reason, on_valkey("failover_in_progress"));
     run(&mut it.c, "CLIENT UNPAUSE").okay();
     let other = it.trial(); // and the pause is still there
     run(&mut it.c, "FAILOVER ABORT").okay();

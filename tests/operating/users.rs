@@ -7,7 +7,7 @@ use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
 use testbed::{
-    Expect, Sentinels, Server, Talk, cmd, eventually, line, run, started, users, within,
+    Expect, Sentinels, Server, Talk, cmd, eventually, line, run, started, users, waiters, within,
 };
 
 /// The first `ACL SETUSER` line of this user in the manual. What a second one adds is told there.
@@ -90,15 +90,9 @@ fn an_application_waits_and_an_administrator_frees() {
     let mut administrator = user(&server, "administrator");
     run(&mut application, "LOCK.ACQUIRE lock:k a PX 600000").grant();
     let mut waiting = server.connection_as("application", "secret");
-    testbed::post!(waiting, "LOCK.ACQUIRE", "lock:k", "b", "BLOCK", 0);
-    eventually(
-        || {
-            !run(&mut administrator, "LOCK.WAITERS lock:k")
-                .items()
-                .is_empty()
-        },
-        "the call to wait",
-    );
+    waiting.post(&line("LOCK.ACQUIRE lock:k b BLOCK 0"));
+    let mut waits = || waiters(&mut administrator, "lock:k") == ["b"];
+    eventually(&mut waits, "the call to wait");
     assert_eq!(run(&mut administrator, "DEL lock:k").int(), 1);
     assert_eq!(waiting.receive().grant().owner, b"b");
 }

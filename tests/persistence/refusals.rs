@@ -142,8 +142,7 @@ fn refused() -> Vec<(Vec<u8>, String)> {
 
 #[test]
 fn of_a_payload_that_is_restored() {
-    let server = Server::builder().config("loglevel", "verbose").start();
-    let mut c = server.connection();
+    let (server, mut c) = Server::builder().config("loglevel", "verbose").started();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
     let start = &value[..ID_END];

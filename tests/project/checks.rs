@@ -57,10 +57,8 @@ fn targets() -> BTreeSet<String> {
 /// The targets that a workflow makes: words of `make`, and values of a matrix `target`.
 fn made_in(workflow: &str) -> BTreeSet<String> {
     let mut made = BTreeSet::new();
-    let steps = workflow
-        .lines()
-        .filter(|line| !line.trim().starts_with('#'));
-    for line in steps {
+    let lines = workflow.lines();
+    for line in lines.filter(|line| !line.trim().starts_with('#')) {
         if let Some(values) = line.trim().strip_prefix("target: [") {
             made.extend(values.trim_end_matches(']').split(", ").map(str::to_owned));
         } else if let Some((_, words)) = line.split_once("make ") {

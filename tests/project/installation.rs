@@ -50,16 +50,11 @@ fn run(program: &str, words: &[&str], folder: &Path, settings: &[(&str, &Path)])
 #[test]
 fn what_was_built_is_copied_and_the_line_to_load_it_is_told() {
     let folder = checkout();
-    put(&folder.path().join("target/release"), LIBRARY, "built");
+    let release = folder.path().join("target/release");
+    put(&release, LIBRARY, "built");
     let stage = folder.path().join("stage");
-    let install = || {
-        run(
-            "make",
-            &["install", "PREFIX=/usr"],
-            folder.path(),
-            &[("DESTDIR", &stage)],
-        )
-    };
+    let words = ["install", "PREFIX=/usr"];
+    let install = || run("make", &words, folder.path(), &[("DESTDIR", &stage)]);
 
     let copy = stage.join("usr/lib/redis/modules").join(LIBRARY);
     let (passed, said) = install();
@@ -72,11 +67,7 @@ fn what_was_built_is_copied_and_the_line_to_load_it_is_told() {
 
     // A later build takes the place of the file, and does not write into it: a server may have it mapped.
     let old = fs::File::open(&copy).expect("a copy");
-    put(
-        &folder.path().join("target/release"),
-        LIBRARY,
-        "built again",
-    );
+    put(&release, LIBRARY, "built again");
     let (passed, said) = install();
     assert!(passed, "{said}");
     assert_eq!(fs::read_to_string(&copy).expect("a copy"), "built again");
@@ -104,10 +95,8 @@ fn an_unpacked_archive_installs_itself_with_the_live_view() {
     };
 
     let (passed, said) = install();
-    assert!(
-        !passed && said.contains("unpack the whole archive"),
-        "{said}"
-    );
+    let refused = !passed && said.contains("unpack the whole archive");
+    assert!(refused, "{said}");
 
     put(folder.path(), LIBRARY, "the module");
     put(folder.path(), "redis-lock-top", "the view");
@@ -125,16 +114,10 @@ fn where_it_may_not_write_it_says_what_to_do() {
     // A file where a folder must be: root is kept from it too.
     put(folder.path(), "prefix", "");
     let prefix = folder.path().join("prefix");
-    let (passed, said) = run(
-        "scripts/install.sh",
-        &[],
-        folder.path(),
-        &[("PREFIX", &prefix)],
-    );
-    assert!(
-        !passed && said.contains("cannot write to") && said.contains("sudo"),
-        "{said}"
-    );
+    let settings = [("PREFIX", &*prefix)];
+    let (passed, said) = run("scripts/install.sh", &[], folder.path(), &settings);
+    let tells = said.contains("cannot write to") && said.contains("sudo");
+    assert!(!passed && tells, "{said}");
 }
 
 #[test]

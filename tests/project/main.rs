@@ -3,7 +3,6 @@
 
 mod checks;
 mod installation;
-mod scripts;
 mod site;
 mod tasks;
 mod versions;

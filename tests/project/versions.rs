@@ -1,6 +1,9 @@
-//! The version stands in `[workspace.package]`; all else inherits it, is made of it or fits it.
+//! The version stands in `[workspace.package]`; all else inherits it, is made of it or fits it. Scripts that judge
+//! releases say no where they must.
 
 use super::{named, script, text, told};
+use std::fs;
+use tempfile::TempDir;
 use testbed::module::root;
 use testbed::{Expect, Server, run};
 
@@ -13,16 +16,11 @@ fn every_crate_inherits_the_version() {
     for path in manifests {
         let manifest = text(&path);
         let package = manifest.split("[package]\n").nth(1).unwrap_or_default();
-        let own = package
-            .split("\n[")
-            .next()
-            .and_then(|package| package.lines().find(|line| line.starts_with("version")));
+        let package = package.split("\n[").next().unwrap_or_default();
+        let own = package.lines().find(|line| line.starts_with("version"));
         // The fuzz targets are outside the workspace, and need none.
-        assert!(
-            matches!(own, None | Some("version.workspace = true")),
-            "{}: {own:?}",
-            path.display()
-        );
+        let inherits = matches!(own, None | Some("version.workspace = true"));
+        assert!(inherits, "{}: {own:?}", path.display());
     }
 }
 
@@ -74,10 +72,38 @@ fn every_package_is_among_them() {
 #[test]
 fn the_changelog_goes_on() {
     let changelog = text("CHANGELOG.md");
-    let first = changelog.lines().find(|line| line.starts_with("## "));
-    let released = format!("## [{VERSION}] - ");
-    assert!(
-        first.is_some_and(|first| first == "## [Unreleased]" || first.starts_with(&released)),
-        "{first:?}"
-    );
+    let mut lines = changelog.lines();
+    let first = lines
+        .find(|line| line.starts_with("## "))
+        .expect("a heading");
+    let released = first.starts_with(&format!("## [{VERSION}] - "));
+    assert!(released || first == "## [Unreleased]", "{first}");
+}
+
+#[test]
+fn a_release_needs_its_tag_its_version_and_its_notes() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("CHANGELOG.md");
+    let changelog = |text: &str| fs::write(&path, text).expect("a file");
+    let release = |step: &str, tag: &str| {
+        let settings = [("CHANGELOG", &*path)];
+        let output = script(&format!("release/{step}.sh"), &[tag], &settings);
+        (output.status.success(), told(&output))
+    };
+    let tag = format!("v{VERSION}");
+
+    changelog("# Changelog\n\n## [Unreleased]\n\n- something\n");
+    let (passed, said) = release("check", &tag);
+    assert!(!passed && said.contains("no section"), "{said}");
+
+    changelog(&format!(
+        "# Changelog\n\n## [Unreleased]\n\n## [{VERSION}] - 2026-01-02\n\n### Added\n\n\
+         - [this](docs/this.md), [that](https://a.example/that)\n\n## [0.0.1] - 2025-01-02\n\n- that\n"
+    ));
+    assert_eq!(release("check", &tag), (true, String::new()));
+    let link = format!("https://github.com/redis-lock/redis-lock/blob/{tag}/docs/this.md");
+    let notes = format!("### Added\n\n- [this]({link}), [that](https://a.example/that)\n");
+    assert_eq!(release("notes", &tag), (true, notes));
+    let (passed, said) = release("check", "v99.0.0");
+    assert!(!passed && said.contains(VERSION), "{said}");
 }

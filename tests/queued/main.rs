@@ -4,24 +4,14 @@
 
 mod support;
 
-mod arguments;
 mod away;
-mod closing;
-mod coming_back;
-mod counted;
-mod delivery;
-mod ended;
-mod freed;
-mod granted;
-mod held_back;
+mod ends;
+mod events;
 mod limits;
+mod line;
 mod look;
 mod many;
-mod mixed;
-mod precedence;
-mod repeated;
+mod passed_over;
 mod replies;
 mod rights;
-mod roles;
-mod silent;
 mod stalls;

@@ -100,8 +100,7 @@ fn a_user_who_lost_the_database_is_treated_as_by_a_blocked_call() {
         session.stay(&server);
         session
     });
-    let mut behind = server.connection();
-    cmd!(behind, "SELECT", 2).okay();
+    let behind = server.connection_in(2);
     let mut behind = wait_on(&server, behind, "k c PX 600000 BLOCK 0");
     run(&mut c, "ACL SETUSER ann resetdbs db=0").okay();
     run(&mut c, "LOCK.RELEASE k a").int();

@@ -61,12 +61,26 @@ impl Stage {
         since
     }
 
-    /// Each program sends a POLL that waits.
+    /// In a stall the releases reach the server, and then what these do.
     #[track_caller]
-    fn post_polls(&mut self) {
-        for program in &mut self.programs {
-            program.post_poll(60_000);
-        }
+    fn stall(&mut self, late: impl FnOnce(&Server, &mut [Session; 2])) {
+        let (server, holder) = (&self.server, &mut self.holder);
+        server.while_stopped(|| {
+            post_all(holder, releases());
+            sleep(STALL);
+            late(server, &mut self.programs);
+        });
+        self.receive_releases();
+    }
+
+    /// The releases are sent in a pause of this kind, and so is what these do behind them.
+    #[track_caller]
+    fn pause(&mut self, kind: &str, late: impl FnOnce(&mut [Session; 2])) {
+        let pause = format!("CLIENT PAUSE {} {kind}", STALL.as_millis());
+        run(&mut self.server.connection(), &pause).okay();
+        post_all(&mut self.holder, releases());
+        late(&mut self.programs);
+        self.receive_releases();
     }
 
     #[track_caller]
@@ -76,42 +90,32 @@ impl Stage {
         }
     }
 
-    /// Demands that the first program has all locks, and that the others have their places.
+    /// Demands that `owner` has all locks, and that these have their places.
     #[track_caller]
-    fn goes_to_the_first(&mut self) {
+    fn each_is_held(&self, owner: &str, waiting: [&str; 2]) {
         let mut c = self.server.connection();
         for key in keys() {
             eventually(|| waiters(&mut c, &key).len() == 2, "a hand-off");
-            has(&mut c, &key, &["b"]);
-            assert_eq!(waiters(&mut c, &key), ["c", "d"], "{key}");
+            has(&mut c, &key, &[owner]);
+            assert_eq!(waiters(&mut c, &key), waiting, "{key}");
         }
-        assert_eq!(self.programs[1].number(&mut c, "events"), 0);
     }
 
-    /// In a stall the releases reach the server, then a POLL of each program, which does something `first`.
+    /// Demands that the first program has all locks and is told of them by the POLL that waits, and that the others have
+    /// their places.
     #[track_caller]
-    fn polls_count_that_came_in_a_stall(&mut self, first: impl Fn(&Server, &mut Session)) {
-        let server = &self.server;
-        let (holder, programs) = (&mut self.holder, &mut self.programs);
-        server.while_stopped(|| {
-            post_all(holder, releases());
-            sleep(STALL);
-            for program in programs {
-                first(server, program);
-                program.post_poll(60_000);
-            }
-        });
-        self.receive_releases();
-        self.goes_to_the_first();
-        self.first_is_told();
+    fn goes_to_the_first(&mut self) {
+        self.each_is_held("b", ["c", "d"]);
+        let [first, second] = &mut self.programs;
+        assert_eq!(second.number(&mut self.server.connection(), "events"), 0);
+        assert_eq!(first.told_all(LOCKS).len(), LOCKS);
     }
+}
 
-    /// The first program is told of all locks, by the POLL that waits.
-    #[track_caller]
-    fn first_is_told(&mut self) {
-        let first = &mut self.programs[0];
-        let told = first.told_all(LOCKS);
-        assert_eq!(told.len(), LOCKS);
+/// Each program sends a POLL that waits.
+fn post_polls(programs: &mut [Session; 2]) {
+    for program in programs {
+        program.post_poll(60_000);
     }
 }
 
@@ -120,17 +124,22 @@ impl Stage {
 fn a_poll_that_came_in_a_stall_counts() {
     let mut stage = Stage::new();
     stage.poll();
-    stage.polls_count_that_came_in_a_stall(|_, _| ());
+    stage.stall(|_, programs| post_polls(programs));
+    stage.goes_to_the_first();
 }
 
 /// Connections that the server has not accepted yet.
 #[test]
 fn a_reconnect_in_a_stall_counts() {
     let mut stage = Stage::new();
-    stage.post_polls();
-    stage.polls_count_that_came_in_a_stall(|server, program| {
-        program.connection = server.connection();
+    post_polls(&mut stage.programs);
+    stage.stall(|server, programs| {
+        for program in &mut *programs {
+            program.connection = server.connection();
+        }
+        post_polls(programs);
     });
+    stage.goes_to_the_first();
 }
 
 /// The lease ends in the stall.
@@ -144,50 +153,29 @@ fn an_expiry_in_a_stall_goes_to_the_first() {
     let (server, programs) = (&stage.server, &mut stage.programs);
     server.while_stopped(|| {
         sleep(STALL);
-        for program in programs {
-            program.post_poll(60_000);
-        }
+        post_polls(programs);
     });
     stage.goes_to_the_first();
-    stage.first_is_told();
 }
 
-/// The time of a stall does not make a reply older.
+/// The time of a stall does not make a reply older, nor does that of a pause of either kind.
 #[test]
-fn a_stall_is_no_silence() {
-    loop {
-        let mut stage = Stage::new();
-        let since = stage.poll();
-        let (server, holder) = (&stage.server, &mut stage.holder);
-        server.while_stopped(|| {
-            post_all(holder, releases());
-            sleep(STALL);
-        });
-        stage.receive_releases();
-        if since.elapsed() < STALL + RECENT {
-            stage.goes_to_the_first();
-            assert_eq!(stage.programs[0].events(LOCKS).len(), LOCKS);
-            return;
-        }
-    }
-}
-
-/// Nor does that of a pause of either kind.
-#[test]
-fn a_pause_is_no_silence() {
-    for kind in ["ALL", "WRITE"] {
+fn a_stall_or_a_pause_is_no_silence() {
+    for kind in ["stall", "ALL", "WRITE"] {
+        println!("{kind}");
         loop {
             let mut stage = Stage::new();
             let since = stage.poll();
-            let pause = format!("CLIENT PAUSE {} {kind}", STALL.as_millis());
-            run(&mut stage.server.connection(), &pause).okay();
-            post_all(&mut stage.holder, releases());
-            stage.receive_releases();
+            match kind {
+                "stall" => stage.stall(|_, _| ()),
+                kind => stage.pause(kind, |_| ()),
+            }
             let elapsed = since.elapsed();
-            assert!(elapsed > SILENCE, "{elapsed:?}");
+            assert!(elapsed > SILENCE, "{kind}: {elapsed:?}");
             if elapsed < STALL + RECENT {
+                stage.each_is_held("b", ["c", "d"]);
+                stage.programs[0].post_poll(60_000);
                 stage.goes_to_the_first();
-                assert_eq!(stage.programs[0].events(LOCKS).len(), LOCKS);
                 break;
             }
         }
@@ -199,13 +187,8 @@ fn a_pause_is_no_silence() {
 fn a_poll_that_came_in_a_pause_counts() {
     let mut stage = Stage::new();
     stage.poll();
-    let pause = format!("CLIENT PAUSE {} ALL", STALL.as_millis());
-    run(&mut stage.server.connection(), &pause).okay();
-    post_all(&mut stage.holder, releases());
-    stage.post_polls();
-    stage.receive_releases();
+    stage.pause("ALL", post_polls);
     stage.goes_to_the_first();
-    stage.first_is_told();
 }
 
 /// A program that was frozen before is back, if its POLL came in the stall.
@@ -215,16 +198,8 @@ fn a_stall_may_bring_a_frozen_program_back() {
     stage.programs[1].post_poll(60_000);
     stage.programs[0].poll();
     sleep(SILENCE);
-    let server = &stage.server;
-    let (holder, programs) = (&mut stage.holder, &mut stage.programs);
-    server.while_stopped(|| {
-        post_all(holder, releases());
-        sleep(STALL);
-        programs[0].post_poll(60_000);
-    });
-    stage.receive_releases();
+    stage.stall(|_, programs| programs[0].post_poll(60_000));
     stage.goes_to_the_first();
-    stage.first_is_told();
 }
 
 /// Otherwise it is passed over after the stall as before.
@@ -234,19 +209,10 @@ fn a_stall_brings_nobody_back_who_does_not_poll() {
     stage.programs[1].stay(&stage.server);
     stage.programs[0].poll();
     sleep(SILENCE);
-    let (server, holder) = (&stage.server, &mut stage.holder);
-    server.while_stopped(|| {
-        post_all(holder, releases());
-        sleep(STALL);
-    });
-    stage.receive_releases();
-    let second = &mut stage.programs[1];
-    second.told_all(LOCKS);
+    stage.stall(|_, _| ());
+    stage.programs[1].told_all(LOCKS);
+    stage.each_is_held("c", ["b", "d"]);
     let mut c = stage.server.connection();
-    for key in keys() {
-        has(&mut c, &key, &["c"]);
-        assert_eq!(waiters(&mut c, &key), ["b", "d"], "{key}");
-    }
     assert!(stage.blocked.iter().all(|waiter| waiter.is_blocked(&mut c)));
 }
 
@@ -260,13 +226,12 @@ fn newcomers_stand_behind_what_came_in_a_stall() {
     run(&mut c, &stage.programs[1].line("LOCK.SESSION CLOSE ID")).int();
     eventually(|| waiters(&mut c, "k0") == ["b"], "the others to leave");
     sleep(SILENCE);
-    let server = &stage.server;
-    let (holder, programs) = (&mut stage.holder, &mut stage.programs);
+    let (server, holder) = (&stage.server, &mut stage.holder);
     server.while_stopped(|| {
         let newcomers = keys().map(|key| format!("LOCK.ACQUIRE {key} x"));
         post_all(holder, releases().chain(newcomers));
         sleep(STALL);
-        programs[0].post_poll(60_000);
+        stage.programs[0].post_poll(60_000);
     });
     stage.receive_releases();
     for _ in 0..LOCKS {
@@ -276,5 +241,5 @@ fn newcomers_stand_behind_what_came_in_a_stall() {
         eventually(|| !holders(&mut c, &key).is_empty(), "a holder");
         has(&mut c, &key, &["b"]);
     }
-    stage.first_is_told();
+    assert_eq!(stage.programs[0].told_all(LOCKS).len(), LOCKS);
 }

@@ -44,10 +44,8 @@ fn a_step_of_the_clock_neither_ends_nor_stalls_a_wait() {
             let waited = began.elapsed();
             let least = Duration::from_millis(wait_ms);
             let allowed = least..least + LATE + load.so_far();
-            assert!(
-                allowed.contains(&(waited + EARLY)),
-                "waited {waited:?} of {least:?} with a step of {seconds} s"
-            );
+            let what = format!("{waited:?} of {least:?} with a step of {seconds} s");
+            assert!(allowed.contains(&(waited + EARLY)), "{what}");
             run(&mut c, "LOCK.RELEASE k a").value();
         });
     }
@@ -67,10 +65,8 @@ fn a_step_of_the_clock_does_not_stall_a_hand_off() {
             run(&mut c, free).value();
             first.granted();
             let took = began.elapsed();
-            assert!(
-                took < LATE + load.so_far(),
-                "{free}: {took:?} with a step of {seconds} s"
-            );
+            let what = format!("{free}: {took:?} with a step of {seconds} s");
+            assert!(took < LATE + load.so_far(), "{what}");
             run(&mut c, "LOCK.RELEASE k b").value();
         });
     }

@@ -2,34 +2,19 @@
 
 use crate::ends::has_it_at_once;
 use redis::Connection;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use testbed::{
-    Copies, Expect, Server, Talk, cmd, eventually, info, nobody_waits, post, run, wait_as,
-    with_threads,
+    Copies, Expect, Server, Talk, eventually, info, nobody_waits, post, queue, run, stream,
+    wait_as, with_threads,
 };
 
 const TIMES: usize = 40;
 
-/// A client that waits as `b`, and can be closed for good at a moment of our choice: a connection
-/// that is dropped lives on in whatever process is being started just then.
+/// A client that waits as `b`, and can be closed for good at a moment of our choice.
 fn waits_as_b(server: &Server, c: &mut Connection, lease: &str) -> TcpStream {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server");
-    let acquire = format!("LOCK.ACQUIRE k b PX {lease} BLOCK 0\r\n");
-    stream.write_all(b"CLIENT ID\r\n").expect("sent");
-    let mut id = String::new();
-    let mut reader = BufReader::new(&stream);
-    reader.read_line(&mut id).expect("an id");
-    stream.write_all(acquire.as_bytes()).expect("sent");
-    let id = id.trim_start_matches(':').trim_end();
-    let flags = |list: &str| {
-        list.split(' ')
-            .any(|field| field.starts_with("flags=") && field.contains('b'))
-    };
-    eventually(
-        || flags(&cmd!(*c, "CLIENT", "LIST", "ID", id).text()),
-        "a call to wait",
-    );
+    let acquire = format!("LOCK.ACQUIRE k b PX {lease} BLOCK 0");
+    let stream = stream(server, &[&acquire]);
+    eventually(|| queue(c) == ["b"], "a call to wait");
     stream
 }
 

@@ -1,6 +1,6 @@
 //! Nothing is granted and nothing given back while writes are paused; afterwards all of it is.
 
-use crate::ends::{Together, has_it_at_once, is_closed};
+use crate::ends::{Together, has_it_at_once, is_closed, nil_or_refused};
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
 use testbed::{Copies, Expect, Talk, Waiter, held_and_waited_for, info, post, run, wait_as};
@@ -19,10 +19,8 @@ const SOON: Duration = Duration::from_secs(10);
 fn is_granted_after(began: Instant, waiter: &mut Waiter) {
     waiter.granted();
     let after = began.elapsed();
-    assert!(
-        (LEAST..PAUSE + SOON).contains(&after),
-        "granted after {after:?}"
-    );
+    let in_time = (LEAST..PAUSE + SOON).contains(&after);
+    assert!(in_time, "granted after {after:?}");
 }
 
 /// Grants `b` the lock, loses that grant on its way and pauses, all in one write.
@@ -52,17 +50,17 @@ fn a_give_back_that_is_due_in_a_pause_comes_behind_it() {
 
 #[test]
 fn a_give_back_that_waited_for_a_pause_comes_before_the_commands_that_did() {
-    let (acquire, renew) = (("LOCK.ACQUIRE", ""), ("LOCK.RENEW", "NOTOWNER"));
-    for (command, code) in [acquire, renew, ("LOCK.RELEASE", "NOTOWNER")] {
+    for (command, code) in [
+        ("LOCK.ACQUIRE", ""),
+        ("LOCK.RENEW", "NOTOWNER"),
+        ("LOCK.RELEASE", "NOTOWNER"),
+    ] {
         let (copies, mut c) = Copies::held();
         let [first, mut second] = wait_as(&copies, ["b", "c"]);
         let mut late = copies.connection();
         let began = owe_a_give_back(&mut c, &first, "WRITE", Together::Pipeline);
         post!(late, command, "k", "b");
-        match code {
-            "" => late.receive().nil(),
-            code => drop(late.receive().refused(code)),
-        }
+        nil_or_refused(late.receive(), code);
         assert!(began.elapsed() >= LEAST);
         has_it_at_once(&mut second);
         assert_eq!(info(&mut c).owner, b"c");
@@ -83,11 +81,12 @@ fn owners(reply: Value) -> Vec<String> {
 
 #[test]
 fn a_give_back_that_waited_for_a_pause_comes_before_a_look() {
-    for (look, seen) in [
+    let looks = [
         ("LOCK.INFO k", &["c"][..]),
         ("LOCK.HOLDERS k", &["c"]),
         ("LOCK.WAITERS k", &[]),
-    ] {
+    ];
+    for (look, seen) in looks {
         for together in Together::ALL {
             let (copies, mut c) = Copies::held();
             let [mut first, mut second] = wait_as(&copies, ["b", "c"]);

@@ -3,13 +3,13 @@
 
 use redis::Connection;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::{
     Expect, Server, Talk, at_once, cmd, eventually, line, nobody_waits, owner, post_all, questions,
-    queue, run, started, wait, wait_as, waiters, with_threads,
+    queue, run, started, stream, wait, wait_as, waiters, with_threads,
 };
 
 /// Locks that are released behind one stall.
@@ -24,6 +24,11 @@ fn key(number: usize) -> String {
 /// A server that runs commands in one thread, and one that reads and writes with others.
 pub(crate) fn servers() -> [Server; 2] {
     [Server::start(), with_threads()]
+}
+
+/// A client that waits for this lock as `b` and then holds it for ten minutes.
+fn call(key: &str) -> String {
+    format!("LOCK.ACQUIRE {key} b PX 600000 BLOCK 0")
 }
 
 /// How a client that waits comes to its end.
@@ -45,19 +50,11 @@ enum Mortal {
 impl Mortal {
     /// A client that waits for `key` as `b`; none where its program is not installed.
     fn waits(server: &Server, c: &mut Connection, key: &str, death: Death) -> Option<Self> {
-        let call = format!("LOCK.ACQUIRE {key} b PX 600000 BLOCK 0");
+        let call = call(key);
         let mortal = match death {
             Death::Killed => Self::Process(redis_cli(server, &call)?),
-            Death::Closed | Death::Reset => {
-                let mut stream = connect(server);
-                if matches!(death, Death::Reset) {
-                    stream.write_all(b"PING\r\n").expect("sent");
-                }
-                stream
-                    .write_all(format!("{call}\r\n").as_bytes())
-                    .expect("sent");
-                Self::Stream(stream)
-            }
+            Death::Closed => Self::Stream(stream(server, &[&call])),
+            Death::Reset => Self::Stream(stream(server, &["PING", &call])),
         };
         eventually(|| waiters(c, key) == ["b"], "the first to wait");
         Some(mortal)
@@ -75,10 +72,6 @@ impl Mortal {
             }
         }
     }
-}
-
-pub(crate) fn connect(server: &Server) -> TcpStream {
-    TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server")
 }
 
 /// The server's own client, running one command; none where it is not installed.
@@ -108,21 +101,15 @@ fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
             dying.push(Mortal::waits(server, &mut c, &key, death)?);
             next.push(wait(server, &format!("{key} c PX 600000 BLOCK 0")));
         }
-        let sleeps = format!("DEBUG SLEEP {}", stall.as_secs_f64());
-        let releases = (0..LOCKS).map(|n| format!("LOCK.RELEASE {} a", key(n)));
         let began = Instant::now();
-        post_all(&mut holder, [sleeps].into_iter().chain(releases));
+        release_behind_a_stall(&mut holder, stall, LOCKS);
         sleep(stall / 5);
         dying.into_iter().for_each(Mortal::die);
         let in_time = began.elapsed() < stall;
         holder.receive().okay();
         for (number, next) in next.iter_mut().enumerate() {
             assert_eq!(holder.receive().int(), 0);
-            let owner = || {
-                let info = cmd!(c, "LOCK.INFO", key(number)).lock_info();
-                String::from_utf8(info.owner).expect("text")
-            };
-            survived += usize::from(in_time && goes_to_the_next(owner));
+            survived += usize::from(in_time && goes_to_the_next(&mut c, &key(number)));
             cmd!(c, "LOCK.RELEASE", key(number), "c", "ALL").value();
             cmd!(c, "DEL", key(number)).value();
             next.receive().value();
@@ -139,10 +126,17 @@ pub(crate) fn clients(server: &Server) -> i64 {
     server.number("clients", "connected_clients")
 }
 
+/// Has the server sleep for so long, and so many locks released behind that.
+fn release_behind_a_stall(holder: &mut Connection, stall: Duration, locks: usize) {
+    let sleeps = format!("DEBUG SLEEP {}", stall.as_secs_f64());
+    let releases = (0..locks).map(|n| format!("LOCK.RELEASE {} a", key(n)));
+    post_all(holder, [sleeps].into_iter().chain(releases));
+}
+
 /// Whether the lock is `c`'s by and by; a client that was told of its grant would keep it.
-fn goes_to_the_next(mut owner: impl FnMut() -> String) -> bool {
+fn goes_to_the_next(c: &mut Connection, key: &str) -> bool {
     let since = Instant::now();
-    while owner() != "c" {
+    while cmd!(*c, "LOCK.INFO", key).lock_info().owner != b"c" {
         if since.elapsed() > Duration::from_secs(10) {
             return false;
         }
@@ -150,57 +144,39 @@ fn goes_to_the_next(mut owner: impl FnMut() -> String) -> bool {
     true
 }
 
-#[track_caller]
-fn the_dead_lose_the_lock(death: Death) {
-    for server in servers() {
-        for millis in [50, 500] {
-            let stall = Duration::from_millis(millis);
-            match survivors(&server, stall, death) {
-                Some(survived) => {
-                    println!("{death:?}, {millis} ms: {survived} of {}", LOCKS * STALLS);
-                    assert!(survived + 1 >= LOCKS * STALLS, "{death:?}, {millis} ms");
+#[test]
+fn who_dies_in_a_stall_loses_the_lock_to_the_next() {
+    for death in [Death::Killed, Death::Closed, Death::Reset] {
+        for server in servers() {
+            for millis in [50, 500] {
+                let what = format!("{death:?}, {millis} ms");
+                match survivors(&server, Duration::from_millis(millis), death) {
+                    Some(survived) => {
+                        println!("{what}: {survived} of {}", LOCKS * STALLS);
+                        assert!(survived + 1 >= LOCKS * STALLS, "{what}");
+                    }
+                    None => println!("{what}: left out, for want of redis-cli"),
                 }
-                None => println!("{death:?}: left out, for want of redis-cli"),
             }
         }
     }
 }
 
-#[test]
-fn who_was_killed_in_a_stall_loses_the_lock_to_the_next() {
-    the_dead_lose_the_lock(Death::Killed);
-}
-
-#[test]
-fn who_closed_in_a_stall_loses_the_lock_to_the_next() {
-    the_dead_lose_the_lock(Death::Closed);
-}
-
-#[test]
-fn who_was_reset_in_a_stall_loses_the_lock_to_the_next() {
-    the_dead_lose_the_lock(Death::Reset);
-}
-
 /// A client that waits for `k` as `b`, and closes as soon as it has read its grant.
 fn runs_once(server: &Server, c: &mut Connection) -> std::thread::JoinHandle<String> {
-    let call = "LOCK.ACQUIRE k b PX 600000 BLOCK 0";
-    let one_shot: Box<dyn FnOnce() -> String + Send> = if let Some(child) = redis_cli(server, call)
-    {
-        Box::new(|| {
+    let client = if let Some(child) = redis_cli(server, &call("k")) {
+        std::thread::spawn(|| {
             let output = child.wait_with_output().expect("its output");
             String::from_utf8(output.stdout).expect("text")
         })
     } else {
-        let mut stream = connect(server);
-        Box::new(move || {
-            let call = format!("{call}\r\n");
-            stream.write_all(call.as_bytes()).expect("sent");
+        let mut stream = stream(server, &[&call("k")]);
+        std::thread::spawn(move || {
             let mut reply = [0; 256];
             let length = stream.read(&mut reply).expect("a reply");
             String::from_utf8_lossy(&reply[..length]).into_owned()
         })
     };
-    let client = std::thread::spawn(one_shot);
     eventually(|| queue(c) == ["b"], "a client to wait");
     client
 }
@@ -267,10 +243,7 @@ fn who_has_closed_its_sending_side_alone_is_not_told_of_a_lock_that_it_does_not_
         let (mut c, mut holder) = (server.connection(), server.connection());
         for _ in 0..STALLS {
             run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
-            let mut stream = connect(&server);
-            stream
-                .write_all(b"LOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
-                .expect("sent");
+            let mut stream = stream(&server, &[&call("k")]);
             eventually(|| queue(&mut c) == ["b"], "it to wait");
             let [mut next] = wait_as(&server, ["c"]);
             // The grant is made before it closes, and its reply is written after that.
@@ -302,16 +275,13 @@ fn who_waited_and_closed_within_one_stall_loses_the_lock() {
         run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
         // Nobody waits, nor did of late: the module does not follow the ticks of the loop.
         sleep(Duration::from_millis(50));
-        let mut stream = connect(&server);
-        stream.write_all(b"PING\r\n").expect("sent");
+        let mut stream = stream(&server, &["PING"]);
         let mut pong = [0; 7];
         stream.read_exact(&mut pong).expect("a reply");
         let began = Instant::now();
         slow.post(&line("DEBUG SLEEP 0.5"));
         sleep(Duration::from_millis(100));
-        stream
-            .write_all(b"LOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
-            .expect("sent");
+        write!(stream, "{}\r\n", call("k")).expect("sent");
         sleep(Duration::from_millis(20));
         stream.shutdown(Shutdown::Both).expect("closed");
         sleep(Duration::from_millis(20));
@@ -342,9 +312,7 @@ fn a_question_is_about_many_where_many_are_handed_a_lock() {
             .collect();
         eventually(|| server.count("waiting") == 300, "all to wait");
         let before = questions(&server);
-        let releases = (0..MANY).map(|n| format!("LOCK.RELEASE {} a", key(n)));
-        let sleeps = "DEBUG SLEEP 0.1".to_owned();
-        post_all(&mut holder, [sleeps].into_iter().chain(releases));
+        release_behind_a_stall(&mut holder, Duration::from_millis(100), MANY);
         for next in &mut next {
             assert_eq!(next.receive().grant().owner, b"c");
         }

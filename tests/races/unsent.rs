@@ -1,15 +1,14 @@
 //! Grants whose reply lies unsent behind other output of a client that closes, and those that only
 //! look so.
 
-use crate::stalls::{clients, connect, servers};
+use crate::stalls::{clients, servers};
 use redis::Connection;
-use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::{
     Expect, Server, Talk, cmd, eventually, held, info, line, nobody_waits, owner, queue, run,
-    wait_as, waiters,
+    stream, wait_as, waiters,
 };
 
 /// Makes a value that is more than the system takes for a client that does not read.
@@ -19,9 +18,7 @@ fn much(c: &mut Connection) {
 
 /// A client that reads nothing, and has much to read before the answer to its wait for `k` as `b`.
 fn slow(server: &Server, c: &mut Connection) -> TcpStream {
-    let mut slow = connect(server);
-    slow.write_all(b"GET much\r\nLOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
-        .expect("sent");
+    let slow = stream(server, &["GET much", "LOCK.ACQUIRE k b PX 600000 BLOCK 0"]);
     eventually(|| queue(c) == ["b"], "it to wait");
     slow
 }
@@ -98,19 +95,12 @@ fn a_grant_that_was_read_stays_whatever_is_unsent_behind_it() {
             waiter.post(&line(command));
         }
         let id = waiter.id;
-        eventually(
-            || {
-                let line = cmd!(c, "CLIENT", "LIST", "ID", id).text();
-                let name = last[last.len() - 1].split(' ').next().unwrap_or_default();
-                line.contains(&format!(" cmd={} ", name.to_lowercase()))
-            },
-            "it to have sent all",
-        );
+        let mut listed = || cmd!(c, "CLIENT", "LIST", "ID", id).text();
+        let name = last[last.len() - 1].split(' ').next().unwrap_or_default();
+        let name = format!(" cmd={} ", name.to_lowercase());
+        eventually(|| listed().contains(&name), "it to have sent all");
         drop(waiter);
-        eventually(
-            || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty(),
-            "it to be gone",
-        );
+        eventually(|| listed().is_empty(), "it to be gone");
         run(&mut c, "CLIENT UNPAUSE").okay();
         for _ in 0..50 {
             run(&mut c, "PING").value();

@@ -1,18 +1,16 @@
 //! `BLOCK` with `SESSION`: the call waits on its own connection, and its grant belongs to the session.
 
 use redis::Connection;
-use std::io::Write;
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::Shutdown;
 use testbed::{
-    Expect, Server, Session, Talk, Waiter, await_renewals, cmd, eventually, line, run, sessions_of,
-    started, wait, waiters,
+    Expect, Server, Session, Talk, Waiter, await_renewals, blocked_clients, cmd, eventually, line,
+    run, sessions_of, stream, wait, waiters,
 };
 
 /// `k` is held by `b`, and a call of a session waits for it.
 fn waits(words: &str) -> (Server, Connection, Session, Waiter) {
-    let (server, mut c) = started();
+    let (server, mut c, session) = Session::opened();
     run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
-    let session = Session::open(&server);
     let waiting = wait(&server, &session.line(&format!("k a {words} SESSION ID")));
     (server, c, session, waiting)
 }
@@ -62,13 +60,14 @@ fn on_the_connection_that_polls_it_is_an_error() {
     let words = "LOCK.ACQUIRE k a BLOCK 10 SESSION ID";
     let text = session.run(words).refused("ERR");
     assert!(text.contains("polls the session"), "{text}");
-    session
-        .run("LOCK.ACQUIRE k a BLOCK 10 SESSION 7")
-        .refused("NOSESSION");
     run(&mut session, "SET string v").okay();
-    session
-        .run("LOCK.ACQUIRE string a BLOCK 10 SESSION ID")
-        .refused("ERR");
+    for (words, code) in [
+        ("k a BLOCK 10 SESSION 7", "NOSESSION"),
+        ("string a BLOCK 10 SESSION ID", "ERR"),
+    ] {
+        println!("{words}");
+        session.run(&format!("LOCK.ACQUIRE {words}")).refused(code);
+    }
     // In a transaction and in a script too.
     run(&mut session, "MULTI").okay();
     session.run(words).text();
@@ -88,14 +87,7 @@ fn on_the_connection_that_polls_it_is_an_error() {
     let mut other = Session::open(&server);
     other.post(&line("BLPOP nothing 0"));
     let script = script.replace(&session.id.to_string(), &other.id.to_string());
-    eventually(
-        || {
-            run(&mut c, "INFO clients")
-                .text()
-                .contains("blocked_clients:2")
-        },
-        "both to wait",
-    );
+    eventually(|| blocked_clients(&server) == 2, "both to wait");
     cmd!(c, "EVAL", script, 1, "j").grant();
 }
 
@@ -134,15 +126,11 @@ fn its_lease_is_judged_when_its_turn_comes() {
 #[test]
 fn a_grant_that_was_never_sent_is_given_back_though_it_was_renewed() {
     for limit in ["LIMIT 1", "LIMIT 2"] {
-        let (server, mut c) = started();
+        let (server, mut c, mut session) = Session::held();
         // More than the system takes for a client that does not read.
         cmd!(c, "SETRANGE", "much", 19_999_999, "x").int();
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-        let mut session = Session::open(&server);
-        let mut slow = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server");
         let call = format!("LOCK.ACQUIRE k b {limit} PX 1000 BLOCK 0 SESSION ID");
-        let commands = format!("GET much\r\n{}\r\n", session.line(&call));
-        slow.write_all(commands.as_bytes()).expect("sent");
+        let slow = stream(&server, &["GET much", &session.line(&call)]);
         eventually(|| waiters(&mut c, "k") == ["b"], "it to wait");
         session.stay(&server);
         let mut next = wait(&server, "k c PX 600000 BLOCK 0");

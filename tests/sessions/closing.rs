@@ -1,7 +1,7 @@
 //! CLOSE and KILL.
 
 use std::time::Duration;
-use testbed::{Expect, Server, Session, Talk, at_once, eventually, run, wait, within};
+use testbed::{Copies, Expect, Session, Talk, at_once, eventually, run, wait, within};
 
 #[test]
 fn all_grants_are_released_with_all_holds() {
@@ -21,14 +21,17 @@ fn all_grants_are_released_with_all_holds() {
         assert_eq!(run(&mut c, "LOCK.HOLDERS s").items().len(), 1);
         run(&mut c, &words).refused("NOSESSION");
         session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
-        for field in [
+        let fields = [
             "sessions",
             "session_grants",
             "session_losses",
             "sessions_silent",
-        ] {
-            assert_eq!(server.count(field), 0, "{field}");
-        }
+        ];
+        assert_eq!(
+            fields.map(|field| server.count(field)),
+            [0; 4],
+            "{fields:?}"
+        );
     }
 }
 
@@ -44,10 +47,8 @@ fn a_waiting_poll_is_answered() {
 /// The grants of an earlier session that are still to be released do not count among those.
 #[test]
 fn each_close_releases_its_own_grants_before_its_reply() {
-    let server = Server::start();
-    let many = Session::open(&server);
+    let (server, mut c, many) = Session::opened();
     let one = Session::open(&server);
-    let mut c = server.connection();
     many.acquire_all(&mut c, (0..5000).map(|n| format!("k{n} a")));
     one.acquire_all(&mut c, ["one a".to_owned()]);
     let [first, second] = [&many, &one].map(|session| session.line("LOCK.SESSION CLOSE ID"));
@@ -101,19 +102,12 @@ fn a_pause_delays_the_rest() {
 /// The releases reach replicas and the append-only file.
 #[test]
 fn replicas_and_the_aof_follow() {
-    let mut server = Server::builder().config("appendonly", "yes").start();
-    let replica = server.replica();
-    let mut session = Session::open(&server);
-    let mut c = server.connection();
+    let (copies, mut c) = Copies::started();
+    let mut session = Session::open(&copies);
     session.acquire_all(&mut c, (0..300).map(|n| format!("k{n} a PX 600000")));
-    let mut next = wait(&server, "k7 next PX 600000 BLOCK 0");
+    let mut next = wait(&copies, "k7 next PX 600000 BLOCK 0");
     session.run("LOCK.SESSION CLOSE ID").int();
     next.receive().grant();
     eventually(|| run(&mut c, "DBSIZE").int() == 1, "the releases");
-    let mut r = replica.connection();
-    eventually(|| run(&mut r, "DBSIZE").int() == 1, "the replica to follow");
-    assert_eq!(replica.whole_state(), server.whole_state());
-    let before = server.whole_state();
-    server.restart();
-    assert_eq!(server.whole_state(), before);
+    copies.agree();
 }

@@ -1,8 +1,8 @@
-//! How long a session lives.
+//! How long a session lives; replicas, failovers and nodes that are primary no more.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Session, at_once, cmd, eventually, run, started};
+use testbed::{Expect, Server, Session, at_once, cmd, eventually, run, sessions_of, started};
 
 /// Waits for the end of a session that is silent from now on, and demands that it comes in time.
 #[track_caller]
@@ -22,15 +22,16 @@ fn a_silent_session_ends_after_its_timeout() {
     let since = Instant::now();
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
     ends_after(&server, since, 1000);
-    session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
-    session
-        .run("LOCK.ACQUIRE k a SESSION ID")
-        .refused("NOSESSION");
-    session.run("LOCK.SESSION CLOSE ID").refused("NOSESSION");
-    // These know the sessions of all users: none has the id.
-    for words in ["LOCK.SESSION GRANTS ID", "LOCK.SESSION KILL ID"] {
+    // Two know the sessions of all users: none has the id.
+    for (words, knows_all) in [
+        ("LOCK.SESSION POLL ID", false),
+        ("LOCK.ACQUIRE k a SESSION ID", false),
+        ("LOCK.SESSION CLOSE ID", false),
+        ("LOCK.SESSION GRANTS ID", true),
+        ("LOCK.SESSION KILL ID", true),
+    ] {
         let text = session.run(words).refused("NOSESSION");
-        assert!(!text.contains("user"), "{words}: {text}");
+        assert!(!(knows_all && text.contains("user")), "{words}: {text}");
     }
 }
 
@@ -144,4 +145,67 @@ fn nothing_is_left_of_sessions_that_ended() {
     eventually(|| server.count("sessions") == 0, "their end");
     assert_eq!(server.count("sessions_silent"), 300);
     assert_eq!(run(&mut c, "LOCK.SESSION LIST").items().len(), 0);
+}
+
+#[test]
+fn a_replica_lists_and_helps_and_no_more() {
+    let (server, _c, mut session) = Session::opened();
+    session.acquire("k a");
+    let replica = server.replica();
+    let mut r = replica.connection();
+    for writable in ["yes", "no"] {
+        run(&mut r, &format!("CONFIG SET replica-read-only {writable}")).okay();
+        for words in [
+            "LOCK.SESSION OPEN",
+            "LOCK.SESSION POLL ID",
+            "LOCK.SESSION GRANTS ID",
+            "LOCK.SESSION CLOSE ID",
+            "LOCK.SESSION KILL ID",
+        ] {
+            run(&mut r, &session.line(words)).refused("READONLY");
+        }
+        assert_eq!(run(&mut r, "LOCK.SESSION LIST").items().len(), 0);
+        assert!(!run(&mut r, "LOCK.SESSION HELP").items().is_empty());
+    }
+    server.wait_for_sync(&replica);
+    assert_eq!(run(&mut r, "EXISTS k").int(), 1);
+    assert_eq!(sessions_of(&mut r, "k"), [0]);
+}
+
+#[test]
+fn sessions_end_when_the_server_stops_being_primary() {
+    let (server, mut c, mut session) = Session::opened();
+    let other = Server::start();
+    let mut quiet = Session::open(&server);
+    session.acquire("k a PX 600000");
+    session.stay(&server);
+    let primary = format!("REPLICAOF 127.0.0.1 {}", other.port());
+    run(&mut c, &primary).okay();
+    // Some servers close the connection then.
+    if let Ok(value) = session.connection.recv_response() {
+        value.refused("UNBLOCKED");
+    }
+    run(&mut quiet, "PING").text();
+    quiet.run("LOCK.SESSION POLL ID").refused("READONLY");
+    assert_eq!(server.count("sessions"), 0);
+    run(&mut c, "REPLICAOF NO ONE").okay();
+    quiet.run("LOCK.SESSION POLL ID").refused("NOSESSION");
+    let words = session.line("LOCK.SESSION POLL ID");
+    run(&mut c, &words).refused("NOSESSION");
+}
+
+/// A program opens a new session on the new primary, and moves its grants there.
+#[test]
+fn after_a_failover_the_grants_move_to_a_new_session() {
+    let (server, mut c, mut session) = Session::opened();
+    let replica = server.replica();
+    let token = session.acquire("k a PX 600000").token;
+    cmd!(c, "WAIT", 1, 0).int();
+    let mut r = replica.connection();
+    run(&mut r, "REPLICAOF NO ONE").okay();
+    let words = format!("LOCK.RENEW k a TOKEN {token} SESSION ID");
+    run(&mut r, &session.line(&words)).refused("NOSESSION");
+    let mut again = Session::open_on(r, "");
+    assert_eq!(again.run(&words).grant().token, token);
+    assert_eq!(again.poll().grants, 1);
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::{Expect, Session, cmd, eventually, run, started, timed, wait};
+use testbed::{Expect, Session, eventually, held, run, started, timed, wait};
 
 #[test]
 fn list_has_the_oldest_first() {
@@ -11,16 +11,15 @@ fn list_has_the_oldest_first() {
     let mut sessions: Vec<_> = (0..4)
         .map(|n| Session::open_on(server.connection(), &format!("NAME s{n}")))
         .collect();
-    let names = |c: &mut redis::Connection, words: &str| -> Vec<String> {
-        let list = run(c, words).items().into_iter();
+    let mut names = |words: &str| -> Vec<String> {
+        let list = run(&mut c, words).items().into_iter();
         list.map(|session| session.fields()["name"].clone().text())
             .collect()
     };
-    assert_eq!(names(&mut c, "LOCK.SESSION LIST"), ["s0", "s1", "s2", "s3"]);
-    assert_eq!(names(&mut c, "LOCK.SESSION LIST COUNT 2"), ["s0", "s1"]);
-    let second = sessions.remove(1);
-    run(&mut c, &second.line("LOCK.SESSION CLOSE ID")).int();
-    assert_eq!(names(&mut c, "LOCK.SESSION LIST"), ["s0", "s2", "s3"]);
+    assert_eq!(names("LOCK.SESSION LIST"), ["s0", "s1", "s2", "s3"]);
+    assert_eq!(names("LOCK.SESSION LIST COUNT 2"), ["s0", "s1"]);
+    sessions.remove(1).run("LOCK.SESSION CLOSE ID").int();
+    assert_eq!(names("LOCK.SESSION LIST"), ["s0", "s2", "s3"]);
     let fields = sessions[0].listed(&mut c);
     let names: Vec<_> = fields.keys().map(String::as_str).collect();
     let wanted = "age-ms client-id db events grants id idle-ms name timeout-ms user waiting";
@@ -46,18 +45,19 @@ fn grants_has_what_a_session_has() {
     session.run("LOCK.ACQUIRE k a").grant();
     session.acquire("s a SHARED PX 600000");
     run(&mut c, "LOCK.ACQUIRE s b SHARED PX 600000").grant();
-    let grants = run(&mut c, &words).items();
-    assert_eq!(grants.len(), 2);
-    let mut grants: Vec<_> = grants.into_iter().map(Expect::fields).collect();
+    let grants = run(&mut c, &words).items().into_iter();
+    let mut grants: Vec<_> = grants.map(Expect::fields).collect();
     grants.sort_by_key(|fields| fields["key"].clone().text());
-    assert_eq!(grants[0].len(), 5);
-    assert_eq!(grants[0]["key"].clone().text(), "k");
-    assert_eq!(grants[0]["owner"].clone().text(), "a");
-    assert_eq!(grants[0]["token"], Value::Int(token));
-    assert_eq!(grants[0]["holds"], Value::Int(2));
-    let left = grants[0]["ttl-ms"].clone().int();
+    let [k, s] = <[_; 2]>::try_from(grants).expect("two grants");
+    assert_eq!(k.len(), 5);
+    let texts = [&k["key"], &k["owner"], &s["key"]].map(|text| text.clone().text());
+    assert_eq!(texts, ["k", "a", "s"]);
+    assert_eq!(
+        (&k["token"], &k["holds"]),
+        (&Value::Int(token), &Value::Int(2))
+    );
+    let left = k["ttl-ms"].clone().int();
     assert!((50_000..=60_000).contains(&left), "{left}");
-    assert_eq!(grants[1]["key"].clone().text(), "s");
     assert_eq!(run(&mut c, &format!("{words} COUNT 1")).items().len(), 1);
     run(&mut c, "PERSIST k").int();
     let grants = run(&mut c, &words).items().into_iter();
@@ -120,12 +120,11 @@ fn info_counts() {
 
 #[test]
 fn holders_and_waiters_have_a_session_field() {
-    let (server, mut c) = started();
-    run(&mut c, "LOCK.ACQUIRE k a").grant();
-    let fields = run(&mut c, "LOCK.HOLDERS k").items().remove(0).fields();
-    assert_eq!(fields["session"], Value::Int(0));
+    let (server, mut c) = held();
     let _waiting = wait(&server, "k b BLOCK 0");
-    let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
-    assert_eq!(fields["session"], Value::Int(0));
-    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "a").int(), 0);
+    for look in ["LOCK.HOLDERS k", "LOCK.WAITERS k"] {
+        let fields = run(&mut c, look).items().remove(0).fields();
+        assert_eq!(fields["session"], Value::Int(0), "{look}");
+    }
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
 }

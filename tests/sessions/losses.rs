@@ -175,14 +175,15 @@ fn after_a_stall_no_reply_is_silent_about_a_loss() {
         let (server, mut c, mut session) = Session::opened();
         session.acquire("k a PX 1000");
         let mut thief = server.connection();
+        let acquire = line("LOCK.ACQUIRE k thief PX 60000");
         server.while_stopped(|| {
             sleep(Duration::from_millis(1300));
-            if first == "poll" {
-                session.post_poll(1);
-            }
-            thief.post(&line("LOCK.ACQUIRE k thief PX 60000"));
             if first == "thief" {
-                session.post_poll(1);
+                thief.post(&acquire);
+            }
+            session.post_poll(1);
+            if first == "poll" {
+                thief.post(&acquire);
             }
         });
         let polled = session.polled();

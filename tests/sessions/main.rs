@@ -5,17 +5,12 @@
 mod arguments;
 mod blocking;
 mod callers;
-mod clocks;
 mod closing;
-mod flushing;
 mod life;
 mod look;
 mod losses;
 mod many;
 mod membership;
 mod polling;
-mod precedence;
 mod renewing;
-mod roles;
 mod stalls;
-mod takeover;

@@ -1,6 +1,6 @@
 //! To which session a grant belongs: `SESSION` in ACQUIRE, RENEW and RELEASE.
 
-use testbed::{Expect, Server, Session, await_renewals, cmd, run, sessions_of};
+use testbed::{Expect, Session, await_renewals, cmd, run, sessions_of};
 
 #[test]
 fn acquire_and_renew_put_a_grant_into_a_session() {
@@ -36,10 +36,8 @@ fn a_call_without_session_leaves_it_where_it_is() {
 
 #[test]
 fn a_grant_that_is_taken_is_told() {
-    let server = Server::start();
-    let mut first = Session::open(&server);
+    let (server, mut c, mut first) = Session::opened();
     let mut second = Session::open(&server);
-    let mut c = server.connection();
     let token = first.acquire("k a").token;
     second.run("LOCK.RENEW k a SESSION ID").grant();
     let event = format!("1 taken k a {token} {}", second.id);
@@ -64,27 +62,22 @@ fn a_grant_that_is_taken_is_told() {
 
 #[test]
 fn a_release_that_names_the_session_is_no_event() {
-    let server = Server::start();
-    let mut session = Session::open(&server);
+    let (server, mut c, mut session) = Session::opened();
     let mut other = Session::open(&server);
-    let mut c = server.connection();
-    let acquire = |session: &mut Session| session.acquire("k a").token;
-    let token = acquire(&mut session);
+    let token = session.acquire("k a").token;
     let words = session.line(&format!("LOCK.RELEASE k a TOKEN {token} SESSION ID"));
     assert_eq!(run(&mut c, &words).int(), 0);
     let polled = session.poll();
     assert_eq!((polled.grants, polled.events), (0, vec![]));
     for (number, words) in (1..).zip([
-        "LOCK.RELEASE k a TOKEN TOK".to_owned(),
+        "LOCK.RELEASE k a TOKEN #".to_owned(),
         "LOCK.RELEASE k a ALL".to_owned(),
-        other.line("LOCK.RELEASE k a TOKEN TOK SESSION ID"),
+        other.line("LOCK.RELEASE k a TOKEN # SESSION ID"),
         // It is not checked.
-        "LOCK.RELEASE k a HOLDS 0 TOKEN TOK SESSION 12345".to_owned(),
+        "LOCK.RELEASE k a HOLDS 0 TOKEN # SESSION 12345".to_owned(),
     ]) {
-        let token = acquire(&mut session);
-        let words = words
-            .replace("TOK", &token.to_string())
-            .replace(&format!("{token}EN"), "TOKEN");
+        let token = session.acquire("k a").token;
+        let words = words.replace('#', &token.to_string());
         assert_eq!(run(&mut c, &words).int(), 0, "{words}");
         let lost = format!("{number} lost k a {token} released");
         assert_eq!(session.poll().events, [lost], "{words}");

@@ -1,7 +1,9 @@
-//! POLL: what is answered, what is acknowledged, and when a wait ends.
+//! POLL: what is answered, what is acknowledged, when a wait ends, and how a newer connection takes over.
 
 use std::time::Duration;
-use testbed::{Expect, Server, Session, Talk, cmd, is_blocked, line, polled, run, timed, unblocks};
+use testbed::{
+    Expect, Server, Session, Talk, cmd, is_blocked, line, polled, run, started, timed, unblocks,
+};
 
 #[test]
 fn a_waiting_poll_is_answered_at_once() {
@@ -21,12 +23,13 @@ fn a_waiting_poll_is_answered_at_once() {
 fn a_wait_ends_by_its_own_time() {
     let server = Server::start();
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1200");
-    for (ms, least, most) in [
+    let waits = [
         (50, 50, 500),
         (300, 300, 590),
         (60_000, 595, 1500),
         (0, 595, 1500),
-    ] {
+    ];
+    for (ms, least, most) in waits {
         let (took, polled) = timed(|| session.poll_for(ms));
         assert_eq!(polled.events, Vec::<String>::new());
         let took = took.as_millis();
@@ -102,4 +105,37 @@ fn a_client_that_goes_while_it_waits_leaves_the_session_detached() {
     assert_eq!(server.count("sessions_detached"), 0);
     again.connection.post(&line("PING"));
     assert_eq!(again.connection.receive().text(), "PONG");
+}
+
+#[test]
+fn the_older_connections_waiting_poll_is_ended() {
+    let (server, mut c, mut older) = Session::opened();
+    let mut newer = Session::again(older.id, &server);
+    older.stay(&server);
+    newer.poll();
+    older.connection.receive().refused("UNBLOCKED");
+    older.run("LOCK.SESSION POLL ID").refused("UNBLOCKED");
+    newer.stay(&server);
+    let mut third = Session::again(older.id, &server);
+    third.stay(&server);
+    newer.connection.receive().refused("UNBLOCKED");
+    older.acquire("k a");
+    run(&mut c, "DEL k").int();
+    assert_eq!(third.polled().events.len(), 1);
+}
+
+#[test]
+fn the_connection_that_opens_polls_at_first() {
+    let (server, mut c) = started();
+    let mut opener = server.connection();
+    let opener_id = cmd!(opener, "CLIENT", "ID").int();
+    let session = Session::open_on(opener, "");
+    assert_eq!(session.client_id(&mut c), opener_id);
+    // An older one must not take over.
+    let words = session.line("LOCK.SESSION POLL ID");
+    run(&mut c, &words).refused("UNBLOCKED");
+    let id = session.leave(&server);
+    run(&mut c, &words).refused("UNBLOCKED");
+    let mut newer = Session::again(id, &server);
+    newer.poll();
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::{deadline, unix_ms};
 use testbed::{
-    Expect, Server, Session, Talk, await_renewals, eventually, line, owners, run, started, timed,
+    Expect, Server, Session, Talk, await_renewals, eventually, line, owners, run, timed,
     transaction,
 };
 
@@ -58,8 +58,7 @@ fn while_it_is_detached_nothing_is_renewed() {
 /// Not even while grants of other sessions are due.
 #[test]
 fn no_command_renews_a_grant_of_a_detached_session() {
-    let (server, mut c) = started();
-    let mut attached = Session::open(&server);
+    let (server, mut c, mut attached) = Session::opened();
     attached.acquire("j a PX 6000");
     let mut session = Session::open(&server);
     session.acquire("k a PX 6000");
@@ -139,10 +138,8 @@ fn replicas_and_the_aof_get_renewals() {
     session.acquire("s b SHARED PX 4000");
     await_renewals(&server, 6);
     for key in ["k", "s"] {
-        eventually(
-            || deadline(&mut c, key) == deadline(&mut r, key),
-            "the replica to follow",
-        );
+        let mut follows = || deadline(&mut c, key) == deadline(&mut r, key);
+        eventually(&mut follows, "the replica to follow");
     }
     let fields = run(&mut r, "LOCK.HOLDERS k").items().remove(0).fields();
     assert_eq!(fields["session"].clone().int(), 0);
@@ -151,10 +148,8 @@ fn replicas_and_the_aof_get_renewals() {
 
 #[test]
 fn the_shares_of_a_lock_are_renewed_each_by_itself() {
-    let server = Server::start();
-    let mut first = Session::open(&server);
+    let (server, mut c, mut first) = Session::opened();
     let mut second = Session::open(&server);
-    let mut c = server.connection();
     first.acquire("k a SHARED PX 1000");
     second.acquire("k b SHARED PX 1500");
     run(&mut c, "LOCK.ACQUIRE k c SHARED PX 1200").grant();

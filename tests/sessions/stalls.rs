@@ -1,9 +1,14 @@
-//! While nothing may be written nothing is renewed, and after that, or a stall, at once.
+//! While nothing may be written nothing is renewed, and after that, or a stall, at once. Steps of the wall clock, by
+//! libfaketime, where it is.
 
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::clock::SteppedClock;
 use testbed::state::{deadline, unix_ms};
-use testbed::{Expect, Load, Server, Session, Talk, at_once, eventually, line, run, transaction};
+use testbed::{
+    Expect, Load, Server, Session, Talk, at_once, await_renewals, eventually, line, run,
+    transaction,
+};
 
 /// A renewal that was due in a pause comes at once afterwards.
 #[test]
@@ -31,8 +36,7 @@ fn after_a_stall_what_is_still_held_is_renewed() {
     let (server, mut c, mut session) = Session::opened();
     let mut lost = Session::open(&server);
     for n in 0..200 {
-        let words = format!("LOCK.ACQUIRE k{n} a PX {} SESSION ID", 2600 + (n % 7) * 300);
-        session.run(&words).grant();
+        session.acquire(&format!("k{n} a PX {}", 2600 + (n % 7) * 300));
     }
     lost.acquire("lost a PX 1000");
     let mut thief = server.connection();
@@ -104,4 +108,60 @@ fn a_lease_that_ends_in_a_pause_is_told() {
     run(&mut c, "CLIENT UNPAUSE").okay();
     eventually(|| run(&mut c, "EXISTS k").int() == 0, "the key to go");
     assert_eq!(session.poll().events, Vec::<String>::new());
+}
+
+const AN_HOUR: i64 = 3600;
+
+/// A server whose clock can be set; says so where it cannot.
+fn stepped() -> Option<SteppedClock> {
+    SteppedClock::start(Server::builder())
+        .map_err(|reason| println!("skipped: {reason}"))
+        .ok()
+}
+
+#[test]
+fn a_step_forward_ends_leases_and_the_next_reply_tells() {
+    let Some(clock) = stepped() else { return };
+    let mut c = clock.server.connection();
+    let mut session = Session::open(&clock.server);
+    for hours in 1..=20 {
+        session.acquire(&format!("k a{hours} PX 1000"));
+        clock.step(AN_HOUR * hours);
+        // Nothing is sure of a lease that has ended, whether the reply tells of it already or not.
+        let mut polled = session.poll();
+        while polled.events.is_empty() {
+            assert_eq!(polled.sure_ms, 0, "{polled:?}");
+            polled = session.poll_for(1000);
+        }
+        let told = polled.events.last().expect("a loss");
+        assert!(told.contains("lost"), "{told}");
+        run(&mut c, &format!("LOCK.RENEW k a{hours}")).refused("NOTHELD");
+    }
+}
+
+/// The lease ends later by the clock, until it is renewed.
+#[test]
+fn a_step_back_ends_nothing() {
+    let Some(clock) = stepped() else { return };
+    let mut c = clock.server.connection();
+    let mut session = Session::open(&clock.server);
+    let token = session.acquire("k a PX 1000").token;
+    clock.step(-AN_HOUR);
+    await_renewals(&clock.server, 2);
+    assert_eq!(session.poll().grants, 1);
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), token);
+    let left = run(&mut c, "PTTL k").int();
+    assert!(left <= 1000, "{left}");
+}
+
+#[test]
+fn a_step_is_no_silence() {
+    let Some(clock) = stepped() else { return };
+    let mut session = Session::open_on(clock.server.connection(), "TIMEOUT 60000");
+    session.acquire("k a PX 600000000");
+    for seconds in [AN_HOUR, 0, -AN_HOUR, 0, 2 * AN_HOUR, -2 * AN_HOUR] {
+        clock.step(seconds);
+        assert_eq!(session.poll().grants, 1);
+    }
+    assert_eq!(clock.server.count("sessions_silent"), 0);
 }

@@ -1,9 +1,9 @@
 //! `DUMP`, `RESTORE`, `MIGRATE`, `RENAME`, `MOVE`: shares carried as they are.
 
-use crate::holders::{Holder, holders, holders_of, shared};
+use crate::holders::{Holder, holders, holders_of, lasting, shared};
 use redis::Connection;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, cmd, dump, owners, run, started, wait, wait_to_share};
+use testbed::{Expect, Server, all_granted, cmd, dump, owners, run, started, wait, wait_to_share};
 
 /// Three holders with leases, hold counts and limits of their own.
 fn company(c: &mut Connection) -> Vec<Holder> {
@@ -14,12 +14,6 @@ fn company(c: &mut Connection) -> Vec<Holder> {
     holders(c)
 }
 
-/// What does not change with time.
-fn lasting(holders: &[Holder]) -> Vec<(Vec<u8>, i64, i64, i64, i64)> {
-    let lasting = |h: &Holder| (h.owner.clone(), h.token, h.holds, h.lease_ms, h.limit);
-    holders.iter().map(lasting).collect()
-}
-
 /// The same company, and the same ends.
 #[track_caller]
 fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
@@ -27,10 +21,8 @@ fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
     for (before, after) in before.iter().zip(after) {
         let (was, is) = (at + before.ttl_ms, now + after.ttl_ms);
         // The times are read beside the replies.
-        assert!(
-            (was - is).abs() < 20_000,
-            "{before:?} at {at}, {after:?} at {now}"
-        );
+        let near = (was - is).abs() < 20_000;
+        assert!(near, "{before:?} at {at}, {after:?} at {now}");
     }
 }
 
@@ -50,11 +42,8 @@ fn a_payload_carries_all_of_them_with_their_ends() {
     }
     // A shorter TTL is a cut like any.
     cmd!(c, "RESTORE", "r", 50_000, payload, "REPLACE").okay();
-    assert!(
-        holders_of(&mut c, "r")
-            .iter()
-            .all(|holder| holder.ttl_ms <= 50_000)
-    );
+    let mut cut = holders_of(&mut c, "r").into_iter();
+    assert!(cut.all(|holder| holder.ttl_ms <= 50_000));
     run(&mut c, "PERSIST r").int();
     is_the_same(&before, at, &holders_of(&mut c, "r"), unix_ms());
     run(&mut c, "RESTORE new 0 x").refused("ERR");
@@ -71,20 +60,15 @@ fn a_company_that_cannot_be_is_refused() {
     let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
     // The mark, the form, three shares; the limit of the first.
     let head = b"\x02\x00\x02\x01\x02\x03\x02\x03";
-    let at = value
-        .windows(head.len())
-        .position(|bytes| bytes == head)
-        .expect("the head");
-    let mut narrow = value.clone();
-    narrow[at + 7] = 2;
-    let mut twice = value.clone();
     // Its lease (600000), then its name; the name alone can be in a token or in an end.
     let second = b"\x02\x80\x00\x09\x27\xc0\x05\x02a2";
-    let at = value
-        .windows(second.len())
-        .position(|bytes| bytes == second)
-        .expect("an owner");
-    twice[at + second.len() - 1] = b'1';
+    let behind = |part: &[u8]| {
+        let at = value.windows(part.len()).position(|bytes| bytes == part);
+        at.expect("the part") + part.len()
+    };
+    let [mut narrow, mut twice] = [value.clone(), value.clone()];
+    narrow[behind(head) - 1] = 2;
+    twice[behind(second) - 1] = b'1';
     for bad in [narrow, twice] {
         let payload = dump::reseal(&bad, version);
         cmd!(c, "RESTORE", "r", 0, payload).refused("ERR");
@@ -102,11 +86,8 @@ fn migrate_takes_them_to_another_server() {
     let before = company(&mut c);
     let at = unix_ms();
     let mut waiter = wait(&one, "k x PX 600000 BLOCK 0");
-    run(
-        &mut c,
-        &format!("MIGRATE 127.0.0.1 {} k 0 5000", other.port()),
-    )
-    .okay();
+    let migrate = format!("MIGRATE 127.0.0.1 {} k 0 5000", other.port());
+    run(&mut c, &migrate).okay();
     is_the_same(&before, at, &holders(&mut d), unix_ms());
     waiter.granted();
     assert_eq!(owners(&mut c), ["x"]);
@@ -124,9 +105,7 @@ fn rename_move_and_swapdb_take_them_and_leave_the_line() {
         let at = unix_ms();
         let mut waiters = wait_to_share(&server, ["x", "y"]);
         run(&mut c, command).value();
-        for waiter in &mut waiters {
-            waiter.granted();
-        }
+        all_granted(&mut waiters);
         assert_eq!(owners(&mut c), ["x", "y"], "{command}");
         cmd!(c, "SELECT", database).okay();
         is_the_same(&before, at, &holders_of(&mut c, key), unix_ms());

@@ -1,6 +1,6 @@
 //! The key's TTL, and what an administrator does to it.
 
-use crate::holders::{Holder, enter, holder, holders, shared};
+use crate::holders::{enter, holder, holders, shared};
 use redis::Connection;
 use testbed::{Expect, eventually, owners, run, started, transaction, wait};
 
@@ -11,12 +11,10 @@ fn expiry(c: &mut Connection) -> i64 {
 
 /// What is left of this lease lies here, give or take what a busy machine takes.
 #[track_caller]
-fn left(c: &mut Connection, owner: &str, about: i64) {
-    let Holder { ttl_ms, .. } = holder(c, owner);
-    assert!(
-        (about - 20_000..=about).contains(&ttl_ms),
-        "{owner} has {ttl_ms} of {about} left"
-    );
+fn has_left(c: &mut Connection, owner: &str, about: i64) {
+    let left = holder(c, owner).ttl_ms;
+    let fits = (about - 20_000..=about).contains(&left);
+    assert!(fits, "{owner} has {left} of {about} left");
 }
 
 #[test]
@@ -28,13 +26,13 @@ fn it_is_the_latest_end() {
     assert_eq!(expiry(&mut c), first);
     run(&mut c, "LOCK.ACQUIRE k d SHARED PX 500000").grant();
     assert!(expiry(&mut c) >= first + 200_000);
-    left(&mut c, "a", 300_000);
-    left(&mut c, "b", 100_000);
+    has_left(&mut c, "a", 300_000);
+    has_left(&mut c, "b", 100_000);
     run(&mut c, "LOCK.RELEASE k d").int();
     assert_eq!(expiry(&mut c), first);
     run(&mut c, "LOCK.RENEW k a PX 50000").grant();
     assert!(expiry(&mut c) < first - 100_000);
-    left(&mut c, "b", 100_000);
+    has_left(&mut c, "b", 100_000);
 }
 
 #[test]
@@ -45,17 +43,12 @@ fn persist_and_a_later_pexpire_lengthen_no_share() {
         let mut lines: Vec<_> = owners_of_k.iter().map(acquire).collect();
         lines.push("PERSIST k".to_owned());
         transaction(&mut c, &lines);
-        assert!(
-            holders(&mut c)
-                .iter()
-                .all(|holder| (0..=150).contains(&holder.ttl_ms))
-        );
+        let mut left = holders(&mut c).into_iter().map(|holder| holder.ttl_ms);
+        assert!(left.all(|left| (0..=150).contains(&left)));
         eventually(|| owners(&mut c).is_empty(), "the leases to end");
         // The key outlives its shares; every command takes the lock as free.
-        assert_eq!(
-            (run(&mut c, "EXISTS k").int(), run(&mut c, "PTTL k").int()),
-            (1, -1)
-        );
+        assert_eq!(run(&mut c, "EXISTS k").int(), 1);
+        assert_eq!(run(&mut c, "PTTL k").int(), -1);
         run(&mut c, "LOCK.INFO k").nil();
         run(&mut c, "LOCK.FENCE k").nil();
         run(&mut c, "LOCK.FENCE k 5").refused("FENCED");
@@ -64,12 +57,12 @@ fn persist_and_a_later_pexpire_lengthen_no_share() {
         run(&mut c, "LOCK.ACQUIRE k a SHARED HOLDS 2").refused("NOTHELD");
         let grant = enter(&mut c, "a");
         assert_eq!((grant.holds, owners(&mut c)), (1, vec!["a".to_owned()]));
-        left(&mut c, "a", 600_000);
+        has_left(&mut c, "a", 600_000);
     }
     let (_server, mut c, _) = shared(["a", "b"], "SHARED");
     run(&mut c, "PEXPIRE k 900000").int();
     for owner in ["a", "b"] {
-        left(&mut c, owner, 600_000);
+        has_left(&mut c, owner, 600_000);
     }
 }
 
@@ -90,28 +83,26 @@ fn a_cut_is_for_all_and_the_next_change_makes_it_lasting() {
     let replica = server.replica();
     run(&mut c, "PEXPIRE k 100000").int();
     for owner in ["a", "b"] {
-        left(&mut c, owner, 100_000);
+        has_left(&mut c, owner, 100_000);
     }
     // No change has made it lasting: it can be taken back.
     run(&mut c, "PEXPIRE k 300000").int();
-    left(&mut c, "a", 300_000);
+    has_left(&mut c, "a", 300_000);
     run(&mut c, "PERSIST k").int();
-    left(&mut c, "a", 600_000);
+    has_left(&mut c, "a", 600_000);
     run(&mut c, "PEXPIRE k 100000").int();
     run(&mut c, "LOCK.RENEW k b PX 200000").grant();
     // The TTL is the latest end again; the cut of the other stays, whatever comes.
-    left(&mut c, "b", 200_000);
-    left(&mut c, "a", 100_000);
+    has_left(&mut c, "b", 200_000);
+    has_left(&mut c, "a", 100_000);
     let ttl = run(&mut c, "PTTL k").int();
     assert!((180_000..=200_000).contains(&ttl), "{ttl}");
     for words in ["PEXPIRE k 900000", "PERSIST k", "LOCK.RENEW k b"] {
         run(&mut c, words).value();
-        left(&mut c, "a", 100_000);
+        has_left(&mut c, "a", 100_000);
     }
-    assert!(
-        run(&mut c, "PTTL k").int() > 0,
-        "the next change has set it"
-    );
+    // The next change has set it.
+    assert!(run(&mut c, "PTTL k").int() > 0);
     server.wait_for_sync(&replica);
     assert_eq!(server.whole_state(), replica.whole_state());
 }

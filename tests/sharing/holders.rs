@@ -16,12 +16,6 @@ pub(crate) struct Holder {
     pub(crate) limit: i64,
 }
 
-impl Holder {
-    pub(crate) fn name(&self) -> &str {
-        str::from_utf8(&self.owner).expect("text")
-    }
-}
-
 /// Who holds this lock, by `LOCK.HOLDERS`.
 #[track_caller]
 pub(crate) fn holders_of(c: &mut Connection, key: &str) -> Vec<Holder> {
@@ -45,6 +39,15 @@ pub(crate) fn holders_of(c: &mut Connection, key: &str) -> Vec<Holder> {
     holders.into_iter().map(holder).collect()
 }
 
+/// Owner, token, hold count, lease and limit.
+pub(crate) type Lasting = (Vec<u8>, i64, i64, i64, i64);
+
+/// What does not change with time.
+pub(crate) fn lasting(holders: &[Holder]) -> Vec<Lasting> {
+    let lasting = |h: &Holder| (h.owner.clone(), h.token, h.holds, h.lease_ms, h.limit);
+    holders.iter().map(lasting).collect()
+}
+
 /// Who holds `k`.
 #[track_caller]
 pub(crate) fn holders(c: &mut Connection) -> Vec<Holder> {
@@ -54,11 +57,9 @@ pub(crate) fn holders(c: &mut Connection) -> Vec<Holder> {
 /// This owner's entry of `k`.
 #[track_caller]
 pub(crate) fn holder(c: &mut Connection, owner: &str) -> Holder {
-    let holders = holders(c);
-    let found = holders.iter().find(|holder| holder.name() == owner);
-    found
-        .unwrap_or_else(|| panic!("no {owner}: {holders:?}"))
-        .clone()
+    let mut holders = holders(c).into_iter();
+    let found = holders.find(|holder| holder.owner == owner.as_bytes());
+    found.unwrap_or_else(|| panic!("no {owner}"))
 }
 
 /// A share of `k` for ten minutes, by `LOCK.ACQUIRE k` and these words.

@@ -2,19 +2,12 @@
 //!
 //! Each module is one part of what the contract says of locks with several holders.
 
-mod announced;
-mod bounds;
 mod carried;
 mod ends;
-mod entering;
 mod expiry;
-mod fencing;
-mod gone;
 mod holders;
+mod limits;
 mod look;
 mod many;
-mod order;
-mod own_limit;
 mod room;
-mod room_comes;
 mod stored;

@@ -1,12 +1,10 @@
 //! Shares in files: AOF, RDB, rewrites, and a process that is killed.
 
-use crate::holders::{Holder, enter, holders_of};
+use crate::holders::{Lasting, enter, holders_of, lasting};
 use redis::Connection;
+use std::collections::BTreeMap;
 use testbed::state::assert_same;
-use testbed::{Builder, Expect, Server, aof, cmd, eventually, run};
-
-/// Both forms in which an append-only file is rewritten.
-pub(crate) const PREAMBLES: [&str; 2] = ["yes", "no"];
+use testbed::{Builder, Expect, Server, cmd, eventually, run};
 
 fn append_only() -> Builder {
     Server::builder().config("appendonly", "yes")
@@ -49,33 +47,19 @@ fn zoo(c: &mut Connection) {
     eventually(|| holders_of(c, "ended").len() == 2, "one to end");
 }
 
-/// Owner, token, hold count, lease and limit.
-type Lasting = (Vec<u8>, i64, i64, i64, i64);
-
 /// All that lasts of the holders of all locks.
-fn told(c: &mut Connection) -> Vec<(String, Vec<Lasting>)> {
-    let mut keys: Vec<_> = run(c, "KEYS *")
-        .items()
-        .into_iter()
-        .map(Expect::text)
-        .collect();
-    keys.sort();
-    let lasting = |h: Holder| (h.owner, h.token, h.holds, h.lease_ms, h.limit);
-    let of = |c: &mut Connection, key: &str| holders_of(c, key).into_iter().map(lasting).collect();
-    keys.into_iter()
-        .map(|key| (key.clone(), of(c, &key)))
+fn told(c: &mut Connection) -> BTreeMap<String, Vec<Lasting>> {
+    let keys = run(c, "KEYS *").items().into_iter().map(Expect::text);
+    keys.map(|key| (key.clone(), lasting(&holders_of(c, &key))))
         .collect()
 }
 
 #[test]
 fn every_kind_is_loaded_from_every_kind_of_file() {
-    for preamble in PREAMBLES {
+    for preamble in ["yes", "no"] {
         for rewrite in [false, true] {
-            let mut server = Server::builder()
-                .config("appendonly", "yes")
-                .config("aof-use-rdb-preamble", preamble)
-                .start();
-            let mut c = server.connection();
+            let builder = append_only().config("aof-use-rdb-preamble", preamble);
+            let (mut server, mut c) = builder.started();
             zoo(&mut c);
             if rewrite {
                 run(&mut c, "BGREWRITEAOF").value();
@@ -91,8 +75,7 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
             assert_eq!(server.last_token(), seen);
         }
     }
-    let mut server = Server::builder().config("save", "3600 1").start();
-    let mut c = server.connection();
+    let (mut server, mut c) = Server::builder().config("save", "3600 1").started();
     zoo(&mut c);
     let before = (server.whole_state(), told(&mut c));
     run(&mut c, "DEBUG RELOAD").okay();
@@ -102,55 +85,45 @@ fn every_kind_is_loaded_from_every_kind_of_file() {
     assert_eq!(before.1, told(&mut server.connection()));
 }
 
+/// The effects in the append-only file.
+fn effects(server: &Server) -> impl Iterator<Item = Vec<u8>> {
+    let commands = server.aof().into_iter();
+    let ours = commands.filter(|words| words[0].eq_ignore_ascii_case(b"lock._apply"));
+    ours.map(|mut words| words.remove(2))
+}
+
 /// The effect of a change tells of one holder, however many there are; of an end that they ended.
 #[test]
 fn a_change_costs_the_same_on_the_stream_with_many_holders() {
-    let server = append_only().start();
-    let mut c = server.connection();
-    let lengths = |server: &Server| -> Vec<usize> {
-        let applied = server.aof();
-        let ours = applied
-            .iter()
-            .filter(|command| command[0].eq_ignore_ascii_case(b"lock._apply"));
-        ours.map(|command: &aof::Command| command[2].len())
-            .collect()
-    };
+    let (server, mut c) = append_only().started();
+    let lengths = || -> Vec<usize> { effects(&server).map(|effect| effect.len()).collect() };
     for n in 0..300 {
         enter(&mut c, &format!("o{n:03} SHARED"));
         run(&mut c, &format!("LOCK.RENEW k o{n:03} PX 600001")).grant();
     }
-    let all = lengths(&server);
+    let all = lengths();
     assert_eq!(all.len(), 600, "one for each change");
     assert!(all.iter().all(|length| *length == all[0]), "{all:?}");
     for n in 0..299 {
         run(&mut c, &format!("LOCK.RELEASE k o{n:03}")).int();
     }
-    let released = &lengths(&server)[600..];
-    assert!(
-        released.iter().all(|length| *length < all[0]),
-        "{released:?}"
-    );
+    let released = lengths().split_off(600);
+    let shorter = released.iter().all(|length| *length < all[0]);
+    assert!(shorter, "{released:?}");
 }
 
 /// A lock that one holder has alone is as without sharing, in files and on the stream.
 #[test]
 fn a_lock_of_limit_1_is_stored_and_replicated_as_before() {
-    let server = append_only().start();
-    let mut c = server.connection();
+    let (server, mut c) = append_only().started();
     let end = testbed::state::unix_ms() + 600_000;
-    let token = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 500000")
-        .grant()
-        .token;
+    let shared = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 500000").grant();
+    let token = shared.token;
     run(&mut c, "LOCK.ACQUIRE k a LIMIT 1 HOLDS 1 PX 600000").grant();
-    let applied = server
-        .aof()
-        .into_iter()
-        .rfind(|command| command[0].eq_ignore_ascii_case(b"lock._apply"));
-    let said = testbed::effect::read(&applied.expect("an effect")[2]).expect("a lock of limit 1");
-    assert_eq!(
-        (said.owner, said.token, said.holds, said.lease_ms),
-        (b"a".to_vec(), token, 1, 600_000)
-    );
+    let last = effects(&server).last().expect("an effect");
+    let said = testbed::effect::read(&last).expect("a lock of limit 1");
+    let found = (&said.owner[..], said.token, said.holds, said.lease_ms);
+    assert_eq!(found, (&b"a"[..], token, 1, 600_000));
     assert!((end..end + 10_000).contains(&said.deadline));
     let payload = cmd!(c, "DUMP", "k").bytes();
     run(&mut c, &format!("LOCK._APPLY l a {token} 1 600000 {end}")).okay();

@@ -27,9 +27,7 @@ fn by_cluster_failover() {
 
 /// The node that a `MOVED` names.
 fn redirected(nodes: &Cluster, refusal: Option<&Refusal>) -> Option<usize> {
-    let refusal = refusal
-        .as_ref()
-        .filter(|refusal| refusal.code() == "MOVED")?;
+    let refusal = refusal.filter(|refusal| refusal.code() == "MOVED")?;
     let address = refusal.text().split(' ').nth(2)?;
     (0..nodes.nodes().len()).find(|node| nodes.address(*node) == address)
 }

@@ -1,9 +1,9 @@
 //! What docs/operations/switching.md tells an operator to type.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use testbed::Server;
+use testbed::module::root;
 
 const DOCUMENT: &str = "docs/operations/switching.md";
 /// What comes first, whatever the servers: who is who, and how to speak to them.
@@ -46,8 +46,7 @@ pub(crate) fn name(server: &Server) -> String {
 /// The blocks of commands that stand under a heading, up to the next one.
 #[track_caller]
 fn blocks(heading: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCUMENT);
-    let text = fs::read_to_string(path).expect(DOCUMENT);
+    let text = fs::read_to_string(root().join(DOCUMENT)).expect(DOCUMENT);
     let mut lines = text.lines().skip_while(|line| *line != heading);
     assert!(lines.next().is_some(), "{DOCUMENT} has no {heading:?}");
     let mut blocks = Vec::new();

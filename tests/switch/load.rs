@@ -94,19 +94,11 @@ impl<'a> Load<'a> {
             let began = Instant::now();
             switch();
             self.wait_for_grants(Instant::now());
-            let [any, guided] = self
-                .ledger
-                .longest_gaps_since(began)
-                .map(|gap| gap.as_millis());
+            let [any, guided] = self.ledger.longest_gaps_since(began);
             println!(
-                "{what}: no server granted anything for {any} ms, clients got nothing for {guided} ms"
+                "{what}: no server granted anything for {any:?}, clients got nothing for {guided:?}"
             );
         });
-    }
-
-    /// What must not have happened, and has.
-    pub(crate) fn violations(&self) -> Vec<String> {
-        self.ledger.violations()
     }
 
     fn wait_for_grants(&self, since: Instant) {
@@ -121,23 +113,18 @@ impl<'a> Load<'a> {
     /// has all grants that were not given back.
     #[track_caller]
     pub(crate) fn assert_sound(&self, primary: &Server) {
-        let violations = self.violations();
+        let violations = self.ledger.violations();
         assert!(violations.is_empty(), "{violations:#?}");
         let kept = self.ledger.kept();
         assert!(!kept.is_empty(), "no grant was to be kept");
         let mut c = primary.connection();
         for (key, grant) in &kept {
             let now = cmd!(c, "LOCK.INFO", key).lock_info();
-            assert_eq!(
-                (&now.owner, now.token),
-                (&grant.owner, grant.token),
-                "{key}"
-            );
+            let kept = (&grant.owner, grant.token);
+            assert_eq!((&now.owner, now.token), kept, "{key}");
         }
-        println!(
-            "all of {} grants that were not given back stand",
-            kept.len()
-        );
+        let count = kept.len();
+        println!("all of {count} grants that were not given back stand");
     }
 }
 

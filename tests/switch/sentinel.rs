@@ -3,7 +3,7 @@
 use crate::document::{follow, name};
 use crate::load::{Load, assert_follows, assert_restarts_as_replica, line_up};
 use std::time::Duration;
-use testbed::{Expect, Refusal, Sentinels, Server, Talk, cmd, sentinels};
+use testbed::{Expect, Refusal, Sentinels, Server, Talk, cmd, run, sentinels};
 
 fn start() -> Sentinels {
     // More than twice what FAILOVER is given.
@@ -37,12 +37,8 @@ fn by_failover_and_then_the_sentinels() {
     load.assert_sound(all.server(1));
     for replica in [0, 2] {
         assert_follows(all.server(replica), all.server(1));
-        let priority = cmd!(
-            all.server(replica).connection(),
-            "CONFIG",
-            "GET",
-            "replica-priority"
-        );
+        let mut c = all.server(replica).connection();
+        let priority = run(&mut c, "CONFIG GET replica-priority");
         assert_eq!(priority.fields()["replica-priority"].clone().text(), "100");
     }
     assert_restarts_as_replica(all.server_mut(0));

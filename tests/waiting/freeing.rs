@@ -2,8 +2,8 @@
 
 use redis::Connection;
 use testbed::{
-    Copies, Expect, at_once, cmd, eventually, held, info, owner, queue, run, transaction, wait,
-    wait_as,
+    Copies, Expect, all_granted, at_once, cmd, eventually, held, info, owner, queue, run,
+    transaction, wait, wait_as,
 };
 
 /// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
@@ -43,9 +43,7 @@ fn by_one_command() {
         "MOVE k 7",
     ] {
         println!("{command}");
-        frees(|c| {
-            run(c, command).value();
-        });
+        frees(|c| drop(run(c, command).value()));
     }
 }
 
@@ -63,9 +61,7 @@ fn by_the_last_release() {
 
 #[test]
 fn by_a_transaction_that_deletes() {
-    frees(|c| {
-        transaction(c, &["DEL k"]);
-    });
+    frees(|c| drop(transaction(c, &["DEL k"])));
 }
 
 /// A limit that nothing fits in is set, one command comes upon it, and it is lifted in the same write: the next
@@ -105,11 +101,8 @@ fn a_lease_that_was_lengthened_is_waited_for_to_its_new_end() {
     run(&mut c, "LOCK.RENEW k a PX 1500").grant();
     let lines = ["LOCK.RENEW k a PX 1700", "PEXPIRE k 2000", "PEXPIRETIME k"];
     let end = transaction(&mut c, &lines).remove(2).int();
-    let grant = first.granted();
-    assert!(
-        grant.token > end * 1000,
-        "{grant:?}, but the lease ended at {end}"
-    );
+    let token = first.granted().token;
+    assert!(token > end * 1000, "{token}, but the lease ended at {end}");
 }
 
 #[test]
@@ -125,9 +118,7 @@ fn free_locks_of_many_keys_are_all_handed_over() {
     assert_eq!(cmd!(c, "DEL", some).int(), 50);
     let script = "for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 30) end";
     cmd!(c, "EVAL", script, others.len(), others).nil();
-    for waiter in &mut waiters {
-        waiter.granted();
-    }
+    all_granted(&mut waiters);
     eventually(|| queue(&mut c).is_empty(), "nobody to wait");
     copies.agree();
 }

@@ -14,12 +14,7 @@ fn with_limit(limit: u32) -> (Server, Connection) {
 }
 
 fn with(setting: &str, limit: u32) -> (Server, Connection) {
-    let server = Server::builder()
-        .config(setting, &limit.to_string())
-        .start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    (server, c)
+    Server::builder().config(setting, &limit.to_string()).held()
 }
 
 #[test]
@@ -86,16 +81,14 @@ fn a_limit_set_while_some_wait_holds_for_those_who_come() {
 #[test]
 fn the_total_limit_is_one_for_all_keys_and_databases() {
     let (server, mut c) = with("lock.max-waiters-total", 3);
-    let mut elsewhere = server.connection();
-    run(&mut elsewhere, "SELECT 4").okay();
+    let mut elsewhere = server.connection_in(4);
     for c in [&mut c, &mut elsewhere] {
         run(c, "LOCK.ACQUIRE j a PX 600000").grant();
     }
     let mut of_k = wait(&server, "k b BLOCK 0");
     let of_j = wait(&server, "j b BLOCK 0");
     let call = line("LOCK.ACQUIRE j b BLOCK 0");
-    let mut other = server.connection();
-    run(&mut other, "SELECT 4").okay();
+    let other = server.connection_in(4);
     let mut of_other = Waiter::on(&server, other, &call);
     let full = |c: &mut Connection| {
         for call in [JOIN, "LOCK.ACQUIRE j late BLOCK 0"] {
@@ -132,14 +125,19 @@ fn the_total_limit_is_one_for_all_keys_and_databases() {
 #[test]
 fn a_refusal_for_lack_of_room_is_the_last_that_is_judged() {
     let (_server, mut c) = with_limit(0);
-    run(&mut c, "LOCK.ACQUIRE k b BLOCK 0 HOLDS 2").refused("NOTOWNER");
-    run(&mut c, "LOCK.ACQUIRE k b BLOCK 0 TOKEN 1").refused("NOTOWNER");
-    run(&mut c, "LOCK.ACQUIRE k b BLOCK -1").refused("ERR");
     run(&mut c, "SET text value").okay();
-    run(&mut c, "LOCK.ACQUIRE text b BLOCK 0").refused("WRONGTYPE");
-    let errors = run(&mut c, "INFO errorstats").text();
-    assert!(!errors.contains("MAXWAITERS"), "{errors}");
-    run(&mut c, JOIN).refused("MAXWAITERS");
+    for (words, code) in [
+        ("k b BLOCK 0 HOLDS 2", "NOTOWNER"),
+        ("k b BLOCK 0 TOKEN 1", "NOTOWNER"),
+        ("k b BLOCK -1", "ERR"),
+        ("text b BLOCK 0", "WRONGTYPE"),
+        ("k late BLOCK 0", "MAXWAITERS"),
+    ] {
+        println!("{words}");
+        let errors = run(&mut c, "INFO errorstats").text();
+        assert!(!errors.contains("MAXWAITERS"), "{errors}");
+        run(&mut c, &format!("LOCK.ACQUIRE {words}")).refused(code);
+    }
     let errors = run(&mut c, "INFO errorstats").text();
     assert!(errors.contains("errorstat_MAXWAITERS:count=1"), "{errors}");
 }
@@ -190,12 +188,10 @@ fn when_no_token_is_left_nobody_who_waits_is_granted_one() {
 /// A server without a connection to spare would answer nobody: not those who want to release either.
 #[test]
 fn those_who_wait_leave_a_quarter_of_the_connections_to_others() {
-    let server = Server::builder()
+    let (server, mut c) = Server::builder()
         .config("maxclients", "10")
         .config("lock.max-waiters-total", "1000000")
-        .start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        .held();
     assert_eq!(server.count("max_waiting"), 7);
     let _waiters: Vec<_> = (0..7)
         .map(|n| wait(&server, &format!("k w{n} BLOCK 0")))

@@ -18,13 +18,11 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
         wait(&server, "k c BLOCK 0"),
     ];
     // Time that must show: in both numbers of the first, in one of the second.
-    eventually(
-        || {
-            let first = cmd!(c, "LOCK.WAITERS", "k").items().remove(0).fields();
-            number(&first, "waited-ms") > 30
-        },
-        "the waits to be told",
-    );
+    let mut waited = || {
+        let first = cmd!(c, "LOCK.WAITERS", "k").items().remove(0).fields();
+        number(&first, "waited-ms") > 30
+    };
+    eventually(&mut waited, "the waits to be told");
     let waiters = cmd!(c, "LOCK.WAITERS", "k").items();
     assert_eq!(waiters.len(), 2);
     for (n, waiter) in waiters.into_iter().enumerate() {
@@ -46,30 +44,22 @@ fn waiters_are_flat_arrays_in_resp2_and_maps_in_resp3() {
     let (server, mut c) = held();
     let [_waiter] = wait_as(&server, ["b"]);
     let two = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
-    assert!(
-        matches!(&two, Value::Array(flat) if flat.len() == 12),
-        "{two:?}"
-    );
+    let is_flat = matches!(&two, Value::Array(flat) if flat.len() == 12);
+    assert!(is_flat, "{two:?}");
     let mut c = server.connection_resp3();
     let three = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
-    assert!(
-        matches!(&three, Value::Map(pairs) if pairs.len() == 6),
-        "{three:?}"
-    );
+    let is_map = matches!(&three, Value::Map(pairs) if pairs.len() == 6);
+    assert!(is_map, "{three:?}");
 }
 
 #[test]
 fn count_cuts_the_list_short() {
     let (server, mut c) = held();
     let _waiters = wait_as(&server, ["b", "c", "d"]);
-    let mut count = |words: &str| {
-        let words = format!("LOCK.WAITERS k {words}");
-        run(&mut c, &words).items().len()
-    };
-    assert_eq!(count(""), 3);
-    assert_eq!(count("COUNT 2"), 2);
-    assert_eq!(count("count 1"), 1);
-    assert_eq!(count("COUNT 99"), 3);
+    for (words, count) in [("", 3), ("COUNT 2", 2), ("count 1", 1), ("COUNT 99", 3)] {
+        let listed = run(&mut c, &format!("LOCK.WAITERS k {words}")).items();
+        assert_eq!(listed.len(), count, "{words}");
+    }
 }
 
 #[test]

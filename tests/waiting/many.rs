@@ -1,11 +1,10 @@
-//! Many locks that are due at once: others are served meanwhile.
+//! Many locks that are due at once, and many waiters that have gone.
 
+use redis::Connection;
 use std::collections::BTreeSet;
 use testbed::{
     Expect, Load, Server, Talk, blocked_clients, cmd, eventually, line, run, transaction,
 };
-
-use redis::Connection;
 
 const LOCKS: usize = 1000;
 const LISTENERS: usize = 30;
@@ -82,10 +81,9 @@ fn locks_that_are_deleted_together_hold_up_nobody() {
 fn among_many_locks_a_lease_that_its_owner_cuts_is_handed_over_in_time() {
     const ROUNDS: usize = 5;
     const CUT: usize = 20;
-    let server = Server::builder()
+    let (server, mut c) = Server::builder()
         .config("maxclients", &(2 * LOCKS + 100).to_string())
-        .start();
-    let mut c = server.connection();
+        .started();
     let mut waiters = wait_for_all(&server, &mut c);
     let late: Vec<i64> = (0..ROUNDS)
         .map(|round| {
@@ -105,4 +103,40 @@ fn among_many_locks_a_lease_that_its_owner_cuts_is_handed_over_in_time() {
         .collect();
     println!("the latest of {CUT} hand-offs, in us: {late:?}");
     assert!(late.iter().any(|late| *late < 10_000), "{late:?}");
+}
+
+/// Makes so many connections wait by this command; then they are gone.
+fn crowd(server: &Server, size: usize, call: impl Fn(usize) -> redis::Cmd) {
+    let mut crowd: Vec<_> = (0..size).map(|_| server.connection()).collect();
+    for (number, waiter) in crowd.iter_mut().enumerate() {
+        waiter.post(&call(number));
+    }
+    let all = i64::try_from(size).expect("small");
+    eventually(|| blocked_clients(server) == all, "all to wait");
+    drop(crowd);
+    eventually(
+        || blocked_clients(server) == 0 && server.info_field("clients", "connected_clients") == "2",
+        "all to be gone",
+    );
+}
+
+#[test]
+fn what_a_crowd_of_waiters_took_is_given_back() {
+    /// The tables of the calls that wait took some ten times as much.
+    const LEFT: i64 = 16 * 1024;
+    const MANY: usize = 1000;
+    let (server, _c) = Server::builder().config("maxclients", "2000").held();
+    // What is kept after any clients that waited, few or many.
+    let call = |n| line(&format!("LOCK.ACQUIRE k owner-{n} BLOCK 0"));
+    crowd(&server, MANY, |_| line("BLPOP list 0"));
+    crowd(&server, 50, call);
+    let used = || server.number("memory", "used_memory");
+    let samples = (0..20).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        used()
+    });
+    let before = samples.min().expect("samples");
+    crowd(&server, MANY, call);
+    let what = format!("the memory to be back: {before} bytes before");
+    eventually(|| used() <= before + LEFT, &what);
 }

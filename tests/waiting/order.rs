@@ -1,12 +1,14 @@
-//! First come, first served.
+//! First come, first served: nobody slips past the queue.
 
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
-use redis::Connection;
+use redis::{Connection, Value};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use testbed::{
-    Expect, Talk, Waiter, cmd, eventually, nobody_waits, queue, run, started, traffic, unblocks,
-    wait,
+    Expect, Talk, Waiter, at_once, cmd, eventually, held, held_and_waited_for, info, nobody_waits,
+    post_all, queue, run, started, traffic, unblocks, wait, wait_as,
 };
 
 const WAITERS: usize = 100;
@@ -96,4 +98,107 @@ fn of_a_hundred_waiters_those_who_stay_are_granted_in_order() {
         (last, before) = (grant.token, owner.clone());
     }
     nobody_waits(&server);
+}
+
+const NEWCOMER: &str = "LOCK.ACQUIRE k newcomer PX 600000";
+
+/// The newcomer gets nil, and `b`, who waits, the lock.
+#[test]
+fn not_in_the_write_or_the_transaction_that_frees_the_lock() {
+    for lines in [
+        &["LOCK.RELEASE k a", NEWCOMER][..],
+        // Not even the one who had it.
+        &["LOCK.RELEASE k a", "LOCK.ACQUIRE k a"],
+        &["DEL k", NEWCOMER],
+        &["FLUSHALL", NEWCOMER],
+        &["MULTI", "LOCK.RELEASE k a", NEWCOMER, "EXEC"],
+        &["MULTI", "DEL k", NEWCOMER, "EXEC"],
+        &[
+            "MULTI",
+            "UNLINK k",
+            "LOCK.ACQUIRE k newcomer BLOCK 0",
+            "EXEC",
+        ],
+    ] {
+        let (server, mut c) = held();
+        let [mut first, second] = wait_as(&server, ["b", "c"]);
+        let mut last = at_once(&mut c, lines).pop().expect("a reply").value();
+        if lines[0] == "MULTI" {
+            last = last.items().pop().expect("a reply");
+        }
+        assert_eq!(last, Value::Nil, "{lines:?}");
+        assert_eq!(first.granted().owner, b"b");
+        held_and_waited_for(&mut c, &["b"], &["c"]);
+        assert!(second.is_blocked(&mut c));
+    }
+}
+
+#[test]
+fn not_by_a_deletion_in_the_same_script() {
+    let (server, mut c) = held();
+    let [mut first] = wait_as(&server, ["b"]);
+    let script = "
+        redis.call('DEL', KEYS[1])
+        return {redis.call('LOCK.ACQUIRE', KEYS[1], 'newcomer', 'PX', 600000),
+            redis.call('LOCK.ACQUIRE', KEYS[1], 'b', 'PX', 600000)[3]}";
+    let replies = cmd!(c, "EVAL", script, 1, "k").items();
+    assert_eq!(replies[0], Value::Nil);
+    // It saw the waiter's grant, and entered it again.
+    assert_eq!(replies[1].clone().int(), 2);
+    assert_eq!(first.granted().owner, b"b");
+    assert_eq!(info(&mut c).holds, 2);
+}
+
+/// It joins at the end.
+#[test]
+fn not_by_a_call_that_waits_in_the_same_write() {
+    let (server, mut c) = held();
+    let [mut first] = wait_as(&server, ["b"]);
+    let lines = ["DEL k", "LOCK.ACQUIRE k newcomer PX 600000 BLOCK 0"];
+    let mut admin = server.connection();
+    post_all(&mut c, lines);
+    assert_eq!(c.receive().int(), 1);
+    assert_eq!(first.granted().owner, b"b");
+    assert_eq!(queue(&mut admin), ["newcomer"]);
+    run(&mut admin, "LOCK.RELEASE k b").int();
+    assert_eq!(c.receive().grant().owner, b"newcomer");
+}
+
+/// Asks for the lock until it is told to stop; gives the number of tries that got it.
+fn poll(mut c: Connection, stop: &AtomicBool) -> usize {
+    let mut granted = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let reply = run(&mut c, "LOCK.ACQUIRE k poller PX 600000").value();
+        granted += usize::from(reply != Value::Nil);
+    }
+    granted
+}
+
+#[test]
+fn not_by_a_poller_when_a_lease_ends() {
+    let (server, mut c) = held();
+    let mut waiters: Vec<_> = (0..20)
+        .map(|n| wait(&server, &format!("k w{n} PX 20 BLOCK 0")))
+        .collect();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let pollers: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| poll(server.connection(), &stop)))
+            .collect();
+        run(&mut c, "LOCK.RENEW k a PX 20").grant();
+        let mut last = 0;
+        for (n, waiter) in waiters.iter_mut().enumerate() {
+            let grant = waiter.granted();
+            assert_eq!(grant.owner, format!("w{n}").into_bytes());
+            // The server keeps the end of a lease in whole milliseconds.
+            assert!(grant.token >= last + 19_000, "before the lease had ended");
+            last = grant.token;
+            if n + 2 == 20 {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        for poller in pollers {
+            assert_eq!(poller.join().expect("a poller"), 0);
+        }
+    });
 }

@@ -1,6 +1,5 @@
 //! Several waiting calls of one owner.
 
-use redis::{Connection, Value};
 use testbed::{
     Copies, Expect, Talk, cmd, held, info, nobody_waits, queue, run, transaction, wait, wait_as,
 };
@@ -16,10 +15,8 @@ fn the_waiting_calls_of_the_new_owner_are_granted_together() {
     }
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
     let held = info(&mut c);
-    assert_eq!(
-        (&held.owner[..], held.holds, held.waiters),
-        (&b"b"[..], 3, 3)
-    );
+    let found = (&held.owner[..], held.holds, held.waiters);
+    assert_eq!(found, (&b"b"[..], 3, 3));
     assert_eq!(held.lease_ms, 300_000, "the longest that was asked for");
     for (n, call) in ours.iter_mut().enumerate() {
         let (grant, n) = (call.granted(), i64::try_from(n).expect("small"));
@@ -83,8 +80,9 @@ fn release_all_by_a_holder_who_also_waits_calls_off_the_wait() {
             let words = format!("k b{limit} PX 600000 BLOCK 0");
             let mut ours = [(); 2].map(|()| wait(&copies, &words));
             let mut next = behind.then(|| wait(&copies, "k c PX 600000 BLOCK 0"));
-            let mut replies = replace_and(&mut c, "LOCK.RELEASE k b ALL");
-            assert_eq!(replies.pop().expect("a reply").int(), 0);
+            // Puts the lock `other` in the place of `k`.
+            let lines = ["DEL k", "RENAME other k", "LOCK.RELEASE k b ALL"];
+            assert_eq!(transaction(&mut c, &lines).remove(2).int(), 0);
             for call in &mut ours {
                 call.receive().nil();
             }
@@ -96,12 +94,4 @@ fn release_all_by_a_holder_who_also_waits_calls_off_the_wait() {
             copies.agree();
         }
     }
-}
-
-/// Puts the lock `other` in the place of `k`, and does this, in one transaction.
-#[track_caller]
-fn replace_and(c: &mut Connection, command: &str) -> Vec<Value> {
-    let lines = ["MULTI", "DEL k", "RENAME other k", command, "EXEC"];
-    let exec = testbed::at_once(c, &lines).pop().expect("replies");
-    exec.items()
 }

@@ -1,15 +1,16 @@
-//! Servers that become replicas or primaries.
+//! Servers that become replicas or primaries, end, or are to lose the module, while somebody waits.
 
 use redis::Value;
+use testbed::state::assert_same;
 use testbed::{
-    Expect, Server, Talk, cmd, info, nobody_waits, queue, run, started, wait_as, wait_on,
+    Expect, Server, Talk, cmd, held, info, line, nobody_waits, post_all, queue, run, started,
+    wait_as, wait_on,
 };
 
 #[test]
 fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
-    let (server, other) = (Server::start(), Server::start());
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
+    let other = Server::start();
     let mut waiters = wait_as(&server, ["b", "c"]);
     cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
     for waiter in &mut waiters {
@@ -35,9 +36,8 @@ fn waiters_that_can_be_redirected_are_told_too() {
         println!("skipped: this server knows no CLIENT CAPA");
         return;
     }
-    let (server, other) = (Server::start(), Server::start());
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let (server, mut c) = held();
+    let other = Server::start();
     let mut connection = server.connection();
     cmd!(connection, "CLIENT", "CAPA", "redirect").okay();
     let mut waiter = wait_on(&server, connection, "k b BLOCK 0");
@@ -53,15 +53,16 @@ fn a_replica_never_grants() {
     let mut there = replica.connection();
     let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     server.wait_for_sync(&replica);
-    for words in [
-        "k b BLOCK 0",
-        "k b BLOCK 50",
-        "k a BLOCK 0",
-        "free b BLOCK 0",
+    for call in [
+        "LOCK.ACQUIRE k b BLOCK 0",
+        "LOCK.ACQUIRE k b BLOCK 50",
+        "LOCK.ACQUIRE k a BLOCK 0",
+        "LOCK.ACQUIRE free b BLOCK 0",
+        "LOCK.RELEASE k b ALL",
     ] {
-        run(&mut there, &format!("LOCK.ACQUIRE {words}")).refused("READONLY");
+        println!("{call}");
+        run(&mut there, call).refused("READONLY");
     }
-    run(&mut there, "LOCK.RELEASE k b ALL").refused("READONLY");
     assert_eq!(info(&mut there).token, grant.token);
     // Nobody can wait there, and what becomes free there stays free.
     run(&mut there, "DEL k").int();
@@ -86,4 +87,66 @@ fn a_failover_sends_waiters_away_and_keeps_the_lock() {
     let [mut again] = wait_as(&replica, ["b"]);
     assert_eq!(run(&mut there, "LOCK.RELEASE k a").int(), 0);
     assert!(again.granted().token > grant.token);
+}
+
+#[track_caller]
+fn no_crash(server: &Server) {
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
+}
+
+#[test]
+fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
+    let (mut server, mut c) = Server::builder().config("appendonly", "yes").started();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiters = wait_as(&server, ["b", "c"]);
+    let before = server.whole_state();
+    c.post(&line("SHUTDOWN"));
+    server.wait_for_exit();
+    for waiter in &mut waiters {
+        assert!(waiter.recv_response().is_err(), "the connection is closed");
+    }
+    no_crash(&server);
+    server.restart();
+    assert_same(&before, &server.whole_state(), "after the restart");
+    let mut c = server.connection();
+    assert_eq!(queue(&mut c), [""; 0], "who waited has to come again");
+    cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
+    nobody_waits(&server);
+    no_crash(&server);
+}
+
+#[test]
+fn a_shutdown_with_the_lock_just_freed_is_clean() {
+    let (mut server, mut c) = Server::builder().config("appendonly", "yes").held();
+    let _waiters = wait_as(&server, ["b", "c"]);
+    post_all(&mut c, ["DEL k", "SHUTDOWN"]);
+    server.wait_for_exit();
+    no_crash(&server);
+    server.restart();
+    no_crash(&server);
+}
+
+#[test]
+fn a_server_that_is_terminated_ends_cleanly() {
+    let (mut server, _c) = held();
+    let _waiters = wait_as(&server, ["b", "c"]);
+    server.stop();
+    no_crash(&server);
+}
+
+#[test]
+fn the_module_cannot_be_unloaded() {
+    let (server, mut c) = held();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    let modules = run(&mut c, "MODULE LIST").items();
+    let name = modules
+        .into_iter()
+        .map(|module| module.fields()["name"].clone().text())
+        .find(|name| name.contains("lock"))
+        .expect("the module's name");
+    cmd!(c, "MODULE", "UNLOAD", name).refused("ERR");
+    assert_eq!(queue(&mut c), ["b"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+    no_crash(&server);
 }

@@ -22,9 +22,8 @@ impl Copies {
     /// Both, and a connection to the primary.
     #[track_caller]
     pub fn started() -> (Self, Connection) {
-        let primary = Server::builder().config("appendonly", "yes").start();
+        let (primary, c) = Server::builder().config("appendonly", "yes").started();
         let replica = primary.replica();
-        let c = primary.connection();
         (Self { primary, replica }, c)
     }
 

@@ -60,6 +60,7 @@ pub use talk::{
     waiters, words,
 };
 pub use waiting::{
-    Waiter, blocked_clients, held_and_waited_for, holders, info, nobody_waits, owner, owners,
-    questions, queue, unblocks, wait, wait_as, wait_on, wait_to_share, with_threads,
+    Waiter, all_granted, blocked_clients, held_and_waited_for, holders, info, nobody_waits, owner,
+    owners, questions, queue, stream, unblocks, wait, wait_as, wait_on, wait_to_share,
+    with_threads,
 };

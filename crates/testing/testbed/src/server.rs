@@ -213,6 +213,12 @@ impl Server {
         self.connect(RedisConnectionInfo::default())
     }
 
+    /// A connection to this database.
+    #[track_caller]
+    pub fn connection_in(&self, database: i64) -> Connection {
+        self.connect(RedisConnectionInfo::default().set_db(database))
+    }
+
     /// A connection that speaks RESP3.
     #[track_caller]
     pub fn connection_resp3(&self) -> Connection {

@@ -80,17 +80,13 @@ pub fn transaction(c: &mut Connection, lines: &[impl AsRef<str>]) -> Vec<Value> 
 /// A server, and a connection to it.
 #[track_caller]
 pub fn started() -> (Server, Connection) {
-    let server = Server::start();
-    let c = server.connection();
-    (server, c)
+    Server::builder().started()
 }
 
 /// A server on which `a` holds `k`.
 #[track_caller]
 pub fn held() -> (Server, Connection) {
-    let (server, mut c) = started();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    (server, c)
+    Server::builder().held()
 }
 
 /// The owners in line for a lock, the first one first.

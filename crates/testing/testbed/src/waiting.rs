@@ -2,6 +2,8 @@
 
 use crate::{Expect, Grant, Kind, LockInfo, Server, Talk, cmd, eventually, line, run, waiters};
 use redis::{Cmd, Connection};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpStream};
 use std::ops::{Deref, DerefMut};
 
 /// A connection whose call waits for a lock.
@@ -75,6 +77,25 @@ pub fn wait_as<const N: usize>(server: &Server, owners: [&str; N]) -> [Waiter; N
 #[track_caller]
 pub fn wait_to_share<const N: usize>(server: &Server, owners: [&str; N]) -> [Waiter; N] {
     owners.map(|owner| wait(server, &format!("k {owner} SHARED PX 600000 BLOCK 0")))
+}
+
+/// Demands that each of these gets its grant.
+#[track_caller]
+pub fn all_granted(waiters: &mut [Waiter]) {
+    for waiter in waiters {
+        waiter.granted();
+    }
+}
+
+/// A client of our own making that has sent these lines: it can be closed for good at any moment, where a connection
+/// that is dropped lives on in a process that is being started just then.
+#[track_caller]
+pub fn stream(server: &Server, lines: &[&str]) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server");
+    for line in lines {
+        write!(stream, "{line}\r\n").expect("sent");
+    }
+    stream
 }
 
 /// The owners in the queue of `k`, by `LOCK.WAITERS`.

@@ -2,6 +2,8 @@
 
 use super::Server;
 use crate::module::{self, server_program};
+use crate::{Expect, run};
+use redis::Connection;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -94,6 +96,22 @@ impl Builder {
     pub fn start(self) -> Server {
         self.try_start()
             .unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// As [`Self::start`], and a connection to the server.
+    #[track_caller]
+    pub fn started(self) -> (Server, Connection) {
+        let server = self.start();
+        let c = server.connection();
+        (server, c)
+    }
+
+    /// The same, where `a` holds `k`.
+    #[track_caller]
+    pub fn held(self) -> (Server, Connection) {
+        let (server, mut c) = self.started();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        (server, c)
     }
 
     /// As [`Self::start`]; the log when the server refuses to start.
