@@ -20,6 +20,7 @@
 )]
 
 pub mod aof;
+pub mod child;
 pub mod clock;
 pub mod cluster;
 mod copies;
@@ -45,6 +46,7 @@ mod waiting;
 /// The client library, for the macros.
 pub use redis;
 
+pub use child::{Child, Signal};
 pub use cluster::{Cluster, Failover};
 pub use copies::Copies;
 pub use effect::effect;
