@@ -51,7 +51,9 @@ pub use cluster::{Cluster, Failover};
 pub use copies::Copies;
 pub use effect::effect;
 pub use events::Subscriber;
-pub use probe::{Load, eventually, patience, server_cpu, timed, within, without_watchdog};
+pub use probe::{
+    Load, eventually, message_of, patience, server_cpu, timed, within, without_watchdog,
+};
 pub use proxy::{Cut, Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
