@@ -3,11 +3,11 @@
 
 use crate::support::{KEY, LONG_MS, SLOT, answer, ask};
 use redis::Connection;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
 use testbed::server::Port;
-use testbed::{Builder, Cluster, Expect, Server, cmd, eventually, tls};
+use testbed::{Builder, Child, Cluster, Expect, Server, cmd, eventually, tls};
 
 /// What any command on the key is told there.
 fn any_command(c: &mut Connection) -> String {
@@ -99,8 +99,10 @@ fn by_the_port_for_the_clients_kind_of_connection() {
         cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
         let mut plain = here.server.connection();
         waits(&here.server, &mut plain, "plain");
-        let mut secure = Secure::connect(here.tls_port.number());
-        secure.send(&format!("LOCK.ACQUIRE {KEY} secure BLOCK 0"));
+        let (secure, lines) = secure(here.tls_port.number());
+        let send = |line: String| secure.write(&line).expect("a connection to write to");
+        let line = || lines.recv().expect("a line");
+        send(format!("LOCK.ACQUIRE {KEY} secure BLOCK 0"));
         eventually(
             || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2,
             "both to wait",
@@ -114,9 +116,9 @@ fn by_the_port_for_the_clients_kind_of_connection() {
             told.ends_with(&format!(":{}", there.server.port())),
             "{told}"
         );
-        let told = secure.line();
-        secure.send(&format!("GET {KEY}"));
-        assert_eq!(told, secure.line(), "tls-cluster {tls_cluster}");
+        let told = line();
+        send(format!("GET {KEY}"));
+        assert_eq!(told, line(), "tls-cluster {tls_cluster}");
     }
 }
 
@@ -180,45 +182,11 @@ fn meet(here: &Node, there: &Node) {
 }
 
 /// A connection by TLS; what is sent and received are lines.
-struct Secure {
-    process: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
-
-impl Secure {
-    fn connect(port: u16) -> Self {
-        let mut process = Command::new("openssl")
-            .args([
-                "s_client",
-                "-quiet",
-                "-connect",
-                &format!("127.0.0.1:{port}"),
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("openssl");
-        let to = process.stdin.take().expect("its input");
-        let from = BufReader::new(process.stdout.take().expect("its output"));
-        Self { process, to, from }
-    }
-
-    fn send(&mut self, line: &str) {
-        write!(self.to, "{line}\r\n").expect("a connection to write to");
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.from.read_line(&mut line).expect("a line");
-        line
-    }
-}
-
-impl Drop for Secure {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn secure(port: u16) -> (Child, Receiver<String>) {
+    let mut command = Command::new("openssl");
+    command
+        .args(["s_client", "-quiet", "-connect"])
+        .arg(format!("127.0.0.1:{port}"))
+        .stderr(Stdio::null());
+    Child::start(&mut command).expect("openssl")
 }

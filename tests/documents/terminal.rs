@@ -1,11 +1,9 @@
 //! A redis-cli in which what a document shows is typed.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::process::Command;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
-use testbed::{Server, patience};
+use testbed::{Child, Server, patience};
 
 /// A line that redis-cli does not send, and what it says to it at once: so a reply ends here.
 const END: &str = "\"";
@@ -16,34 +14,22 @@ const LONGEST_REPLY: Duration = Duration::from_secs(10);
 
 pub(crate) struct Terminal {
     cli: Child,
-    keys: ChildStdin,
     screen: Receiver<String>,
 }
 
 impl Terminal {
     pub(crate) fn open(server: &Server, options: &[&str]) -> Self {
-        let mut cli = Command::new("redis-cli")
+        let mut command = Command::new("redis-cli");
+        command
             .args(["-p", &server.port().to_string(), "--no-raw"])
-            .args(options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("redis-cli starts");
-        let keys = cli.stdin.take().expect("its input");
-        let output = BufReader::new(cli.stdout.take().expect("its output"));
-        let (lines, screen) = channel();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                if lines.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { cli, keys, screen }
+            .args(options);
+        let (cli, screen) = Child::start(&mut command).expect("redis-cli starts");
+        Self { cli, screen }
     }
 
     pub(crate) fn enter(&mut self, line: &str) {
-        writeln!(self.keys, "{line}\n{END}").expect("redis-cli reads");
+        let written = self.cli.write(&format!("{line}\n{END}"));
+        written.expect("redis-cli reads");
     }
 
     /// What is answered to the oldest line whose reply was not read yet.
@@ -66,12 +52,4 @@ fn is_duration(line: &str) -> bool {
         .strip_prefix('(')
         .and_then(|line| line.strip_suffix("s)"));
     seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.cli.kill();
-        let _ = self.cli.wait();
-    }
 }

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::Server;
 use testbed::module::root;
+use testbed::{Server, Signal};
 
 use crate::facts::{output, target_folder};
 use crate::ways::LEASE_MS;
@@ -150,13 +150,12 @@ impl Team {
     }
 
     /// Lets a turn begin.
-    pub(crate) fn begin(&mut self, seconds: f64) -> Result<(), String> {
+    pub(crate) fn begin(&self, seconds: f64) -> Result<(), String> {
         self.tell(&seconds.to_string())
     }
 
-    pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
-        let mut processes = self.0.iter_mut();
-        processes.try_for_each(|process| process.send(line))
+    pub(crate) fn tell(&self, line: &str) -> Result<(), String> {
+        self.0.iter().try_for_each(|process| process.send(line))
     }
 
     /// The turn that has begun, when it has ended.
@@ -176,17 +175,15 @@ impl Team {
             .collect()
     }
 
-    /// Sends the processes a signal, such as `STOP`.
-    pub(crate) fn signal(&self, name: &str) -> Result<(), String> {
-        let ids: Vec<String> = self.ids().map(|id| id.to_string()).collect();
-        let kill = format!("kill -{name} {}", ids.join(" "));
-        let sent = Command::new("sh").args(["-c", &kill]).status();
-        let sent = sent.is_ok_and(|status| status.success());
-        sent.then_some(()).ok_or(kill)
+    /// Sends the processes a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        for process in &self.0 {
+            process.child.signal(signal);
+        }
     }
 
     /// The ids of the processes.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().map(Process::id)
+        self.0.iter().map(|process| process.child.id())
     }
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, Signal, cmd};
 
 use super::{WAYS, servers};
 use crate::contenders::{Languages, Task, Team};
@@ -70,7 +70,7 @@ fn stall(first: &mut Team, next: &mut Team, register: &Server) -> Result<bool, S
     let of = |team: &Team| team.ids().next().map(|id| id.to_string());
     first.begin(0.0)?;
     first.expect("held")?;
-    first.signal("STOP")?;
+    first.signal(Signal::STOP);
     // It reads this when it is continued.
     first.tell("write")?;
     thread::sleep(LEASE);
@@ -79,7 +79,7 @@ fn stall(first: &mut Team, next: &mut Team, register: &Server) -> Result<bool, S
     next.tell("write")?;
     next.end(0.0)?;
     let before = Some(written());
-    first.signal("CONT")?;
+    first.signal(Signal::CONT);
     first.end(0.0)?;
     if before != of(next) {
         return Err(format!("{before:?} has written, not the next holder"));

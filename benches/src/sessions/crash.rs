@@ -103,7 +103,7 @@ fn all(
 }
 
 /// The seconds from the kill until another can have the lock.
-fn crash(server: &Server, key: &str, mut holder: Team, held_for: f64) -> Result<f64, String> {
+fn crash(server: &Server, key: &str, holder: Team, held_for: f64) -> Result<f64, String> {
     holder.begin(HOUR.as_secs_f64())?;
     let mut other = server.connection();
     let held = || cmd!(other, "EXISTS", key).int() == 1;

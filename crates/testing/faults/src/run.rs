@@ -110,15 +110,7 @@ impl Run {
         let report = history::check(history, mode);
         let mut findings = self.findings();
         let counts = &report.counts;
-        for (what, times) in [
-            ("operations", counts.operations),
-            ("grants", counts.grants),
-            ("hand-offs", counts.hand_offs),
-            ("re-entries", counts.re_entries),
-            ("deadlocks", counts.deadlocks),
-            ("promises", counts.promises),
-            ("lost grants", counts.lost_grants),
-        ] {
+        for (what, times) in counts.named() {
             findings.tally.add_count(what, times);
         }
         for (register, writes) in &counts.writes {

@@ -93,6 +93,22 @@ pub struct Counts {
     pub writes: BTreeMap<Register, Writes>,
 }
 
+impl Counts {
+    /// All but the writes, each by its name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, usize); 7] {
+        [
+            ("operations", self.operations),
+            ("grants", self.grants),
+            ("hand-offs", self.hand_offs),
+            ("re-entries", self.re_entries),
+            ("deadlocks", self.deadlocks),
+            ("promises", self.promises),
+            ("lost grants", self.lost_grants),
+        ]
+    }
+}
+
 impl std::ops::AddAssign<&Counts> for Counts {
     fn add_assign(&mut self, more: &Counts) {
         self.operations += more.operations;
@@ -135,17 +151,11 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = &self.counts;
-        let mut lines = vec![
-            ("operations".to_owned(), counts.operations),
-            ("grants".to_owned(), counts.grants),
-            ("hand-offs".to_owned(), counts.hand_offs),
-            ("re-entries".to_owned(), counts.re_entries),
-            ("deadlocks".to_owned(), counts.deadlocks),
-            ("promises".to_owned(), counts.promises),
-            ("lost grants".to_owned(), counts.lost_grants),
-        ];
-        for (register, writes) in &counts.writes {
+        let counts = self.counts.named().into_iter();
+        let mut lines: Vec<_> = counts
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect();
+        for (register, writes) in &self.counts.writes {
             lines.push((format!("{register:?} writes taken"), writes.taken));
             lines.push((
                 format!("{register:?} stale writes refused"),

@@ -39,7 +39,7 @@ pub(crate) fn search(
     threads: usize,
     limit: Duration,
 ) -> Outcome {
-    let model = Quorum::new(setting.clone(), rules);
+    let model = Quorum::new(*setting, rules);
     let counts = Arc::clone(&model.counts);
     let properties = model.properties();
     let started = Instant::now();

@@ -1,7 +1,7 @@
 //! The setting of a search: how many take part, what may go wrong, and which rule is broken.
 
 /// One way to set the model up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) servers: usize,
     pub(crate) clients: usize,
@@ -39,6 +39,16 @@ pub(crate) enum Memory {
         /// Does it answer nothing until the leases that it had given have ended?
         stays_away: bool,
     },
+}
+
+impl Memory {
+    /// It is lost, and the time has passed these tokens when the server is back at once.
+    pub(crate) const fn lost(passed: Passed) -> Self {
+        Self::Lost {
+            passed,
+            stays_away: false,
+        }
+    }
 }
 
 /// Which of its former tokens a server's time has passed, for certain, when it returns with
@@ -97,6 +107,39 @@ impl Setting {
             unheard: None,
             weakening: None,
         }
+    }
+
+    /// Messages arrive once each.
+    pub(crate) const fn reliable(mut self) -> Self {
+        self.network = Network::Reliable;
+        self
+    }
+
+    /// Leases end after the holder's trust.
+    pub(crate) const fn trusted(mut self) -> Self {
+        self.leases = Leases::AfterTrust;
+        self
+    }
+
+    pub(crate) const fn memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    pub(crate) const fn with_register(mut self) -> Self {
+        self.register = true;
+        self
+    }
+
+    /// So many requests may be taken unheard.
+    pub(crate) const fn unheard(mut self, most: u8) -> Self {
+        self.unheard = Some(most);
+        self
+    }
+
+    pub(crate) const fn weakened(mut self, weakening: Weakening) -> Self {
+        self.weakening = Some(weakening);
+        self
     }
 
     pub(crate) const fn all_attempts(&self) -> usize {

@@ -31,17 +31,10 @@ const WEAKENINGS: [Option<Weakening>; 8] = [
 
 const MEMORIES: [Memory; 4] = [
     Memory::Kept,
-    lost(Passed::Raised),
-    lost(Passed::Granted),
-    lost(Passed::Nothing),
+    Memory::lost(Passed::Raised),
+    Memory::lost(Passed::Granted),
+    Memory::lost(Passed::Nothing),
 ];
-
-const fn lost(passed: Passed) -> Memory {
-    Memory::Lost {
-        passed,
-        stays_away: false,
-    }
-}
 
 fn broken(setting: &Setting) -> BTreeSet<&'static str> {
     let outcome = search(setting, &[], None, 2, LONG);
@@ -69,7 +62,10 @@ fn a_rule_that_is_broken_is_an_error_unless_it_should_be() {
 #[test]
 fn leaving_out_messages_that_make_nothing_worse_changes_no_verdict() {
     let weakened = WEAKENINGS.map(|weakening| (Memory::Kept, weakening));
-    let forgetful = [(lost(Passed::Raised), None), (lost(Passed::Nothing), None)];
+    let forgetful = [
+        (Memory::lost(Passed::Raised), None),
+        (Memory::lost(Passed::Nothing), None),
+    ];
     let mut some_broken = 0;
     for (memory, weakening) in weakened.into_iter().chain(forgetful) {
         let full = Setting {
@@ -77,10 +73,7 @@ fn leaving_out_messages_that_make_nothing_worse_changes_no_verdict() {
             weakening,
             ..Setting::new(2, 2, 1)
         };
-        let lean = Setting {
-            unheard: Some(0),
-            ..full.clone()
-        };
+        let lean = full.unheard(0);
         let found = broken(&full);
         some_broken += usize::from(!found.is_empty());
         assert_eq!(found, broken(&lean), "{full:?}");
@@ -90,16 +83,9 @@ fn leaving_out_messages_that_make_nothing_worse_changes_no_verdict() {
 
 #[test]
 fn the_same_where_leases_are_trusted() {
-    for memory in [Memory::Kept, lost(Passed::Raised)] {
-        let full = Setting {
-            memory,
-            leases: Leases::AfterTrust,
-            ..Setting::new(2, 2, 1)
-        };
-        let lean = Setting {
-            unheard: Some(0),
-            ..full.clone()
-        };
+    for memory in [Memory::Kept, Memory::lost(Passed::Raised)] {
+        let full = Setting::new(2, 2, 1).memory(memory).trusted();
+        let lean = full.unheard(0);
         assert_eq!(broken(&full), broken(&lean), "{full:?}");
     }
 }
@@ -126,7 +112,7 @@ proptest! {
             register: !trusted,
             ..Setting::new(3, 2, attempts)
         };
-        let model = Quorum::new(setting.clone(), &[]);
+        let model = Quorum::new(setting, &[]);
         let mut state = State::default();
         for choice in choices {
             let mut actions = Vec::new();

@@ -20,6 +20,7 @@
 )]
 
 pub mod aof;
+pub mod child;
 pub mod clock;
 pub mod cluster;
 mod copies;
@@ -45,11 +46,14 @@ mod waiting;
 /// The client library, for the macros.
 pub use redis;
 
+pub use child::{Child, Signal};
 pub use cluster::{Cluster, Failover};
 pub use copies::Copies;
 pub use effect::effect;
 pub use events::Subscriber;
-pub use probe::{Load, eventually, patience, server_cpu, timed, within, without_watchdog};
+pub use probe::{
+    Load, eventually, message_of, patience, server_cpu, timed, within, without_watchdog,
+};
 pub use proxy::{Cut, Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;

@@ -1,6 +1,7 @@
 //! Looking at something until it is so, and at what a process has used.
 
 use super::Server;
+use std::any::Any;
 use std::env;
 use std::fs;
 use std::process;
@@ -40,6 +41,13 @@ pub fn eventually(mut condition: impl FnMut() -> bool, what: &str) {
 pub fn within(limit: Duration, mut condition: impl FnMut() -> bool, what: &str) {
     let met = poll(limit, || condition().then_some(()));
     assert!(met.is_some(), "waited in vain for {what}");
+}
+
+/// What a panic says: the test bed says by panics what is not as it should be.
+pub fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it has panicked").to_owned()
 }
 
 /// How long this takes, and what it gives.

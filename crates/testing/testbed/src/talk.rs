@@ -215,6 +215,14 @@ pub trait Expect: Sized {
         }
     }
 
+    /// An integer that this type can hold: one of no sign, or a small one.
+    #[track_caller]
+    fn number<T: TryFrom<i64>>(self) -> T {
+        let number = self.int();
+        let fits = T::try_from(number).ok();
+        fits.unwrap_or_else(|| panic!("{number} is out of range"))
+    }
+
     /// A bulk string's bytes.
     #[track_caller]
     fn bytes(self) -> Vec<u8> {

@@ -15,6 +15,15 @@ pub(crate) enum Failure {
     Unsupported(String),
 }
 
+/// As it is printed.
+pub(crate) fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Ok(()) => "passed",
+        Err(Failure::Wrong(_)) => "FAILED",
+        Err(Failure::Unsupported(_)) => "unsupported",
+    }
+}
+
 impl Failure {
     /// With what it is about in front.
     pub(crate) fn of(self, what: &str) -> Self {
@@ -26,9 +35,7 @@ impl Failure {
 
     /// The test bed's message in a panic.
     pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Self::Wrong(text.unwrap_or("it has panicked").to_owned())
+        Self::Wrong(testbed::message_of(panic))
     }
 }
 

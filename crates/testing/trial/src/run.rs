@@ -1,6 +1,6 @@
 //! Runs scenarios, those that only wait beside each other.
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{Failure, Verdict, word};
 use crate::languages::Language;
 use crate::scenarios::Scenario;
 use crate::site::Site;
@@ -35,12 +35,7 @@ pub(crate) fn all(
         let played = || one(language, scenarios[row], &sound, settings);
         let verdict = prepared.clone().and_then(|()| played());
         let name = scenarios[row].name;
-        let word = match &verdict {
-            Ok(()) => "passed",
-            Err(Failure::Wrong(_)) => "FAILED",
-            Err(Failure::Unsupported(_)) => "unsupported",
-        };
-        println!("{}, {name}: {word}", language.name);
+        println!("{}, {name}: {}", language.name, word(&verdict));
         let mut table = table.lock().expect("the table");
         table.enter(row, column, verdict, begun.elapsed());
     };

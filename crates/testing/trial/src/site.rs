@@ -41,7 +41,7 @@ impl Site {
 
     /// A server with settings of its own.
     pub(crate) fn start_with(change: impl Fn(Builder) -> Builder) -> Self {
-        Self::one(change(own_group(Server::builder())).start())
+        Self::one(change(Server::builder().own_process_group()).start())
     }
 
     fn one(server: Server) -> Self {
@@ -281,9 +281,4 @@ impl fmt::Display for Seen {
             (None, None) => f.write_str("is free"),
         }
     }
-}
-
-/// The Ctrl-C of a terminal is not for the servers: this program ends them.
-pub(crate) fn own_group(settings: Builder) -> Builder {
-    settings.own_process_group()
 }

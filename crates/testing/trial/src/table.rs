@@ -1,6 +1,6 @@
 //! The table of results: a line for each scenario, a column for each language.
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{Failure, Verdict, word};
 use std::time::Duration;
 
 /// The table, as it fills.
@@ -73,11 +73,10 @@ impl Table {
 
 impl Cell {
     fn word(&self) -> String {
-        let word = match self.verdict {
-            Ok(()) => "passed",
-            Err(Failure::Wrong(_)) => "FAILED",
-            Err(Failure::Unsupported(_)) => return "unsupported".to_owned(),
-        };
+        let word = word(&self.verdict);
+        if let Err(Failure::Unsupported(_)) = self.verdict {
+            return word.to_owned();
+        }
         format!("{word} {:4.1}s", self.took.as_secs_f32())
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
+use testbed::Signal;
 
 /// How long a worker may take to start, its runtime included.
 const START: Duration = Duration::from_secs(20);
@@ -292,19 +293,19 @@ impl Worker {
     }
 
     /// Sends the process a signal, as from a terminal.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         self.desk.expect_end();
         self.process.signal(signal);
     }
 
     /// Freezes the process until it is thawed.
     pub(crate) fn freeze(&self) {
-        self.process.signal(rustix::process::Signal::STOP);
+        self.process.signal(Signal::STOP);
     }
 
     /// It continues.
     pub(crate) fn thaw(&self) {
-        self.process.signal(rustix::process::Signal::CONT);
+        self.process.signal(Signal::CONT);
     }
 
     /// Waits until the process has gone.
@@ -323,7 +324,7 @@ impl Worker {
 
     /// Kills the process without a warning.
     pub(crate) fn kill(&self) -> Verdict {
-        self.signal(rustix::process::Signal::KILL);
+        self.signal(Signal::KILL);
         self.ended(ms(2000), "it was killed")
     }
 

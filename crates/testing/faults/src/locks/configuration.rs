@@ -1,7 +1,7 @@
 //! The configurations: which servers, what is done to them, and what must hold.
 
 use super::deployment::{Alone, Deployment, Followed, Guarded, Loss, Pair, Sharded};
-use super::fault::{Fault, can_unblock};
+use super::fault::Fault;
 use super::stage::{Habits, Programs};
 use history::Mode;
 use rand::RngExt;
@@ -337,7 +337,7 @@ fn against_clients_and(more: &[Fault]) -> Vec<Fault> {
         Fault::Newcomer,
         Fault::Flush,
     ];
-    if can_unblock() {
+    if testbed::unblocks() {
         faults.push(Fault::Unblock);
     }
     faults.extend_from_slice(more);

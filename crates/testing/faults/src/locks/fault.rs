@@ -1,7 +1,6 @@
 //! The faults of this workload, for servers and clients.
 
 use super::deployment::Loss;
-use testbed::Server;
 
 /// Something that is done to the servers or to their clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +95,4 @@ impl Fault {
             Self::MoveSlotWhole => "MIGRATESLOTS",
         }
     }
-}
-
-/// Whether the server unblocks a client that waits in a module's command.
-pub(crate) fn can_unblock() -> bool {
-    let version = Server::version();
-    version.is_redis_from(7, 4) || version.is_valkey_from(8, 0)
 }

@@ -95,7 +95,15 @@ pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
         (_, Value::Nil) => Outcome::Nil,
         (Action::Acquire { .. } | Action::Renew { .. }, value) => {
             let grant = Grant::try_from(value).unwrap_or_else(|e| panic!("{action:?}: {e}"));
-            granted(grant)
+            Outcome::Grant {
+                token: Value::Int(grant.token).number(),
+                owner: String::from_utf8(grant.owner).expect("our owners are text"),
+                holds: Value::Int(grant.holds).number(),
+                lease: Value::Int(grant.lease).number(),
+                limit: grant
+                    .limit
+                    .map(|limit| Limit::new(Value::Int(limit).number())),
+            }
         }
         (Action::Look, value) => {
             let holders: Vec<_> = value.items().into_iter().map(holder).collect();
@@ -105,20 +113,8 @@ pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
                 Outcome::Holders(holders)
             }
         }
-        (Action::Release { .. }, value) => {
-            Outcome::Left(u32::try_from(value.int()).expect("a hold count"))
-        }
+        (Action::Release { .. }, value) => Outcome::Left(value.number()),
         (Action::Fence(_) | Action::Remove, _) => Outcome::Done,
-    }
-}
-
-fn granted(grant: Grant) -> Outcome {
-    Outcome::Grant {
-        token: token(grant.token),
-        owner: text(grant.owner),
-        holds: count(grant.holds),
-        lease: lease(grant.lease),
-        limit: grant.limit.map(limit),
     }
 }
 
@@ -126,32 +122,12 @@ fn holder(value: Value) -> Holder {
     let mut fields = value.fields();
     let mut take = |name: &str| fields.remove(name).expect("a field of a holder");
     Holder {
-        owner: text(take("owner").bytes()),
-        token: token(take("token").int()),
-        holds: count(take("holds").int()),
-        lease: lease(take("lease-ms").int()),
-        limit: limit(take("limit").int()),
+        owner: take("owner").text(),
+        token: take("token").number(),
+        holds: take("holds").number(),
+        lease: take("lease-ms").number(),
+        limit: Limit::new(take("limit").number()),
     }
-}
-
-fn token(number: i64) -> u64 {
-    u64::try_from(number).expect("a token is positive")
-}
-
-fn text(owner: Vec<u8>) -> String {
-    String::from_utf8(owner).expect("our owners are text")
-}
-
-fn count(number: i64) -> u32 {
-    u32::try_from(number).expect("a hold count")
-}
-
-fn lease(number: i64) -> u64 {
-    u64::try_from(number).expect("a lease is positive")
-}
-
-fn limit(number: i64) -> Limit {
-    Limit::new(u32::try_from(number).expect("a limit"))
 }
 
 /// The meaning of an error for the lock; none if the error is not about it.

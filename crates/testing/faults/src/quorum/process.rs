@@ -3,24 +3,21 @@
 use super::event::{Event, Orders, contender_of};
 use crate::clock;
 use history::{Action, Call, Moment, Outcome, Write, Written};
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use testbed::{Child, Signal};
 
 /// A contender. It is killed with its guard.
 pub(crate) struct Process {
     pub(crate) number: u32,
+    /// It works until its input is closed.
     child: Child,
-    /// It works until this is closed.
-    input: Option<ChildStdin>,
-    events: Arc<Mutex<Vec<Event>>>,
     origin: Moment,
-    reader: Option<JoinHandle<()>>,
+    reader: JoinHandle<Vec<Event>>,
     stops: Vec<(Moment, Moment)>,
     was_killed: bool,
 }
@@ -55,39 +52,29 @@ impl Process {
     pub(crate) fn start(orders: &Orders, board: &Board) -> Self {
         let program = std::env::current_exe().expect("this program has a path");
         let orders_text = serde_json::to_string(orders).expect("orders are text");
-        let mut child = Command::new(program)
-            .args(["contend", &orders_text])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0) // with the processes that it starts
-            .spawn()
-            .expect("this program starts");
-        let output = child.stdout.take().expect("a pipe");
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let reader = {
-            let (events, board, number) = (Arc::clone(&events), Arc::clone(board), orders.number);
-            std::thread::spawn(move || listen(output, number, &events, &board))
-        };
+        let mut command = Command::new(program);
+        let command = command.args(["contend", &orders_text]);
+        // With the processes that it starts.
+        let (child, output) = Child::start_group(command).expect("this program starts");
+        let (board, number) = (Arc::clone(board), orders.number);
         Self {
-            number: orders.number,
-            input: child.stdin.take(),
+            number,
             child,
-            events,
             origin: orders.origin,
-            reader: Some(reader),
+            reader: std::thread::spawn(move || listen(output, number, &board)),
             stops: Vec::new(),
             was_killed: false,
         }
     }
 
     pub(crate) fn stop(&mut self) {
-        self.signal(Signal::STOP);
+        self.child.signal(Signal::STOP);
         self.stops.push((self.now(), Moment::MAX));
     }
 
     /// Lets it go on.
     pub(crate) fn go_on(&mut self) {
-        self.signal(Signal::CONT);
+        self.child.signal(Signal::CONT);
         let now = self.now();
         if let Some(stop) = self.stops.last_mut() {
             stop.1 = now;
@@ -96,32 +83,27 @@ impl Process {
 
     pub(crate) fn kill(&mut self) {
         self.was_killed = true;
-        self.signal(Signal::KILL);
+        self.child.signal(Signal::KILL);
     }
 
     /// Tells it to end when it has done what it is at.
     pub(crate) fn close(&mut self) {
-        self.input = None;
+        self.child.close();
     }
 
     /// Waits until it has ended, and gives what it has told.
-    pub(crate) fn finish(mut self, patience: Duration) -> Record {
+    pub(crate) fn finish(self, patience: Duration) -> Record {
         let until = Instant::now() + patience;
         let mut status = None;
         while status.is_none() && Instant::now() < until {
-            status = self.child.try_wait().expect("a child's state");
+            status = self.child.status();
             std::thread::sleep(Duration::from_millis(5));
         }
-        if status.is_none() {
-            self.signal(Signal::KILL);
-        }
-        if let Some(reader) = self.reader.take() {
-            reader.join().expect("who listens");
-        }
+        self.child.kill();
         Record {
             number: self.number,
-            events: std::mem::take(&mut *self.events.lock().expect("events")),
-            stops: std::mem::take(&mut self.stops),
+            events: self.reader.join().expect("who listens"),
+            stops: self.stops,
             was_killed: self.was_killed,
             has_ended_well: status.is_some_and(|status| status.success()),
         }
@@ -130,31 +112,19 @@ impl Process {
     fn now(&self) -> Moment {
         clock::now() - self.origin
     }
-
-    fn signal(&self, signal: Signal) {
-        // One that has ended by itself is found out in the end.
-        let _ = kill_process_group(Pid::from_child(&self.child), signal);
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.signal(Signal::KILL);
-        }
-        let _ = self.child.wait();
-    }
 }
 
 /// Takes what a contender tells until it has ended. A line that its death has cut is none.
-fn listen(output: ChildStdout, number: u32, events: &Mutex<Vec<Event>>, board: &Board) {
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
+fn listen(output: Receiver<String>, number: u32, board: &Board) -> Vec<Event> {
+    let mut events = Vec::new();
+    for line in output {
         if let Ok(event) = serde_json::from_str::<Event>(&line) {
             progress(board).take(&event);
-            events.lock().expect("events").push(event);
+            events.push(event);
         }
     }
     progress(board).forget(number);
+    events
 }
 
 /// The present knowledge.

@@ -1,16 +1,28 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Holder, InSession, Limit, Outcome, Poll, Refusal, Register,
-    Renewed, Sighting, Span, Trust, Write, Written,
+    Action, Down, History, Holder, InSession, Kind, Limit, Mode, Outcome, Poll, Refusal, Register,
+    Renewed, Report, Sighting, Span, Trust, Write, Written, check,
 };
 
 /// The lease that calls ask for unless they say otherwise.
 pub(crate) const LEASE: u64 = 1000;
 
+/// A call, described word by word.
+#[derive(Clone)]
+pub(crate) struct Call(history::Call);
+
+/// A history with what is wrong in it, told record by record.
+pub(crate) struct Example {
+    pub(crate) name: &'static str,
+    mode: Mode,
+    history: History,
+    pub(crate) kinds: Vec<Kind>,
+}
+
 /// A call by this owner, or by nobody, with no outcome yet.
 fn call(owner: &str, action: Action) -> Call {
-    Call {
+    Call(history::Call {
         client: owner.bytes().map(u32::from).sum(),
         key: "lock".to_owned(),
         owner: owner.to_owned(),
@@ -19,7 +31,7 @@ fn call(owner: &str, action: Action) -> Call {
         ended: 0,
         outcome: Outcome::Lost,
         session: None,
-    }
+    })
 }
 
 pub(crate) fn acquire(owner: &str) -> Call {
@@ -63,75 +75,50 @@ pub(crate) fn remove() -> Call {
     call("", Action::Remove)
 }
 
-/// The description of a call, word by word.
-pub(crate) trait Words: Sized {
-    fn at(self, sent: u64, ended: u64) -> Self;
-    fn by_client(self, client: u32) -> Self;
+impl Call {
+    pub(crate) fn at(mut self, sent: u64, ended: u64) -> Self {
+        (self.0.sent, self.0.ended) = (sent * 1000, ended * 1000);
+        self
+    }
+
     /// Of another lock.
-    fn of(self, key: &str) -> Self;
-    fn px(self, ms: u64) -> Self;
-    fn block(self) -> Self;
-    fn limit(self, holders: u32) -> Self;
-    fn shared(self) -> Self {
-        self.limit(0)
-    }
-    fn holds(self, count: u32) -> Self;
-    fn token(self, number: u64) -> Self;
-    fn all(self) -> Self;
-    fn raise(self, number: u64) -> Self;
-    fn is(self, outcome: Outcome) -> Self;
-    /// A grant to the caller, with the lease that it asked for.
-    fn granted(self, token: u64, holds: u32) -> Self;
-    /// A grant with the lease of a call that asks for none.
-    fn shows(self, owner: &str, token: u64, holds: u32) -> Self;
-    /// One more holder of this limit is shown.
-    fn and(self, owner: &str, token: u64, limit: u32) -> Self;
-    fn refused(self, refusal: Refusal) -> Self;
-    /// It names this session.
-    fn session(self, id: u64) -> Self;
-    /// It waits in line in this session, and an event told how it ended.
-    fn queue(self, id: u64) -> Self;
-}
-
-impl Words for Call {
-    fn at(mut self, sent: u64, ended: u64) -> Self {
-        (self.sent, self.ended) = (sent * 1000, ended * 1000);
+    pub(crate) fn of(mut self, key: &str) -> Self {
+        key.clone_into(&mut self.0.key);
         self
     }
 
-    fn of(mut self, key: &str) -> Self {
-        key.clone_into(&mut self.key);
+    pub(crate) fn by_client(mut self, number: u32) -> Self {
+        self.0.client = number;
         self
     }
 
-    fn by_client(mut self, number: u32) -> Self {
-        self.client = number;
-        self
-    }
-
-    fn px(mut self, ms: u64) -> Self {
-        if let Action::Acquire { lease, .. } | Action::Renew { lease, .. } = &mut self.action {
+    pub(crate) fn px(mut self, ms: u64) -> Self {
+        if let Action::Acquire { lease, .. } | Action::Renew { lease, .. } = &mut self.0.action {
             *lease = Some(ms);
         }
         self
     }
 
-    fn block(mut self) -> Self {
-        if let Action::Acquire { block, .. } = &mut self.action {
+    pub(crate) fn block(mut self) -> Self {
+        if let Action::Acquire { block, .. } = &mut self.0.action {
             *block = true;
         }
         self
     }
 
-    fn limit(mut self, holders: u32) -> Self {
-        if let Action::Acquire { limit, .. } | Action::Renew { limit, .. } = &mut self.action {
+    pub(crate) fn limit(mut self, holders: u32) -> Self {
+        if let Action::Acquire { limit, .. } | Action::Renew { limit, .. } = &mut self.0.action {
             *limit = Some(Limit::new(holders));
         }
         self
     }
 
-    fn holds(mut self, count: u32) -> Self {
-        match &mut self.action {
+    pub(crate) fn shared(self) -> Self {
+        self.limit(0)
+    }
+
+    pub(crate) fn holds(mut self, count: u32) -> Self {
+        match &mut self.0.action {
             Action::Acquire { holds, .. } => *holds = Some(count),
             Action::Release { down, .. } => *down = Down::To(count),
             _ => {}
@@ -139,43 +126,45 @@ impl Words for Call {
         self
     }
 
-    fn token(mut self, number: u64) -> Self {
+    pub(crate) fn token(mut self, number: u64) -> Self {
         if let Action::Acquire { token, .. }
         | Action::Release { token, .. }
-        | Action::Renew { token, .. } = &mut self.action
+        | Action::Renew { token, .. } = &mut self.0.action
         {
             *token = Some(number);
         }
         self
     }
 
-    fn all(mut self) -> Self {
-        if let Action::Release { down, .. } = &mut self.action {
+    pub(crate) fn all(mut self) -> Self {
+        if let Action::Release { down, .. } = &mut self.0.action {
             *down = Down::All;
         }
         self
     }
 
-    fn raise(mut self, number: u64) -> Self {
-        if let Action::Renew { raise, .. } = &mut self.action {
+    pub(crate) fn raise(mut self, number: u64) -> Self {
+        if let Action::Renew { raise, .. } = &mut self.0.action {
             *raise = Some(number);
         }
         self
     }
 
-    fn is(mut self, outcome: Outcome) -> Self {
-        self.outcome = outcome;
+    pub(crate) fn is(mut self, outcome: Outcome) -> Self {
+        self.0.outcome = outcome;
         self
     }
 
-    fn granted(self, token: u64, holds: u32) -> Self {
-        let owner = self.owner.clone();
+    /// A grant to the caller, with the lease that it asked for.
+    pub(crate) fn granted(self, token: u64, holds: u32) -> Self {
+        let owner = self.0.owner.clone();
         self.shows(&owner, token, holds)
     }
 
-    fn shows(self, owner: &str, token: u64, holds: u32) -> Self {
+    /// A grant with the lease of a call that asks for none.
+    pub(crate) fn shows(self, owner: &str, token: u64, holds: u32) -> Self {
         let (Action::Acquire { limit, lease, .. } | Action::Renew { limit, lease, .. }) =
-            self.action
+            self.0.action
         else {
             let holder = holder(owner, token, holds, Limit::ONE);
             return self.is(Outcome::Holders(vec![holder]));
@@ -189,27 +178,44 @@ impl Words for Call {
         })
     }
 
-    fn and(mut self, owner: &str, token: u64, limit: u32) -> Self {
+    /// One more holder of this limit is shown.
+    pub(crate) fn and(mut self, owner: &str, token: u64, limit: u32) -> Self {
         let holder = holder(owner, token, 1, Limit::new(limit));
-        match &mut self.outcome {
+        match &mut self.0.outcome {
             Outcome::Holders(holders) => holders.push(holder),
             outcome => *outcome = Outcome::Holders(vec![holder]),
         }
         self
     }
 
-    fn refused(self, refusal: Refusal) -> Self {
+    pub(crate) fn nil(self) -> Self {
+        self.is(Outcome::Nil)
+    }
+
+    /// It is done.
+    pub(crate) fn done(self) -> Self {
+        self.is(Outcome::Done)
+    }
+
+    /// A release that leaves so many holds.
+    pub(crate) fn left(self, holds: u32) -> Self {
+        self.is(Outcome::Left(holds))
+    }
+
+    pub(crate) fn refused(self, refusal: Refusal) -> Self {
         self.is(Outcome::Refused(refusal))
     }
 
-    fn session(mut self, id: u64) -> Self {
-        self.session = Some(InSession { id, queued: false });
+    /// It names this session.
+    pub(crate) fn session(mut self, id: u64) -> Self {
+        self.0.session = Some(InSession { id, queued: false });
         self
     }
 
-    fn queue(self, id: u64) -> Self {
+    /// It waits in line in this session, and an event told how it ended.
+    pub(crate) fn queue(self, id: u64) -> Self {
         let mut call = self.block().holds(1);
-        call.session = Some(InSession { id, queued: true });
+        call.0.session = Some(InSession { id, queued: true });
         call
     }
 }
@@ -224,32 +230,46 @@ fn holder(owner: &str, token: u64, holds: u32, limit: Limit) -> Holder {
     }
 }
 
-pub(crate) fn calls<const COUNT: usize>(calls: [Call; COUNT]) -> History {
-    History {
-        calls: Vec::from(calls),
-        ..History::default()
+/// An example of these errors, judged strictly.
+pub(crate) fn wrong<const COUNT: usize>(name: &'static str, kinds: [Kind; COUNT]) -> Example {
+    Example {
+        name,
+        mode: Mode::Strict,
+        history: History::default(),
+        kinds: kinds.to_vec(),
     }
 }
 
-/// The other records.
-pub(crate) trait Besides: Sized {
-    fn writes(self, register: Register, token: u64, sent: u64, written: Written) -> Self;
-    fn trusts(self, token: u64, from: u64, to: u64) -> Self;
-    fn sees(self, at: u64, clients: &[u32]) -> Self;
-    /// From this moment to that one a session may have renewed the owner's grant.
-    fn renews(self, owner: &str, from: u64, to: u64) -> Self;
-    /// A POLL of session 1 on this connection is answered with `sure-ms`.
-    fn polls(self, connection: u64, sent: u64, ended: u64, sure: i64) -> Self;
-    /// The last reply told that this grant is lost or in another session.
-    fn gone(self, token: u64) -> Self;
-    fn loses(self, from: u64, to: u64) -> Self;
-    fn evicts(self, from: u64, to: u64) -> Self;
-    fn steps(self, at: u64, ahead_ms: i64) -> Self;
+/// An example without an error.
+pub(crate) fn right(name: &'static str) -> Example {
+    wrong(name, [])
 }
 
-impl Besides for History {
-    fn writes(mut self, register: Register, token: u64, sent: u64, written: Written) -> Self {
-        self.writes.push(Write {
+impl Example {
+    pub(crate) fn check(&self) -> Report {
+        check(&self.history, self.mode)
+    }
+
+    pub(crate) fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    pub(crate) fn calls(mut self, calls: impl IntoIterator<Item = Call>) -> Self {
+        self.history
+            .calls
+            .extend(calls.into_iter().map(|call| call.0));
+        self
+    }
+
+    pub(crate) fn writes(
+        mut self,
+        register: Register,
+        token: u64,
+        sent: u64,
+        written: Written,
+    ) -> Self {
+        self.history.writes.push(Write {
             register,
             key: "lock".to_owned(),
             token,
@@ -260,8 +280,8 @@ impl Besides for History {
         self
     }
 
-    fn trusts(mut self, token: u64, from: u64, to: u64) -> Self {
-        self.trusts.push(Trust {
+    pub(crate) fn trusts(mut self, token: u64, from: u64, to: u64) -> Self {
+        self.history.trusts.push(Trust {
             key: "lock".to_owned(),
             token,
             span: span(from, to),
@@ -269,8 +289,8 @@ impl Besides for History {
         self
     }
 
-    fn sees(mut self, at: u64, clients: &[u32]) -> Self {
-        self.sightings.push(Sighting {
+    pub(crate) fn sees(mut self, at: u64, clients: &[u32]) -> Self {
+        self.history.sightings.push(Sighting {
             key: "lock".to_owned(),
             sent: at * 1000,
             ended: at * 1000 + 1000,
@@ -279,8 +299,9 @@ impl Besides for History {
         self
     }
 
-    fn renews(mut self, owner: &str, from: u64, to: u64) -> Self {
-        self.renewed.push(Renewed {
+    /// From this moment to that one a session may have renewed the owner's grant.
+    pub(crate) fn renews(mut self, owner: &str, from: u64, to: u64) -> Self {
+        self.history.renewed.push(Renewed {
             key: "lock".to_owned(),
             owner: owner.to_owned(),
             span: span(from, to),
@@ -288,8 +309,9 @@ impl Besides for History {
         self
     }
 
-    fn polls(mut self, connection: u64, sent: u64, ended: u64, sure: i64) -> Self {
-        self.polls.push(Poll {
+    /// A POLL of session 1 on this connection is answered with `sure-ms`.
+    pub(crate) fn polls(mut self, connection: u64, sent: u64, ended: u64, sure: i64) -> Self {
+        self.history.polls.push(Poll {
             session: 1,
             connection,
             sent: sent * 1000,
@@ -300,24 +322,25 @@ impl Besides for History {
         self
     }
 
-    fn gone(mut self, token: u64) -> Self {
-        let last = self.polls.last_mut().expect("a POLL");
+    /// The last reply told that this grant is lost or in another session.
+    pub(crate) fn gone(mut self, token: u64) -> Self {
+        let last = self.history.polls.last_mut().expect("a POLL");
         last.gone.push(("lock".to_owned(), token));
         self
     }
 
-    fn loses(mut self, from: u64, to: u64) -> Self {
-        self.facts.losses.push(span(from, to));
+    pub(crate) fn loses(mut self, from: u64, to: u64) -> Self {
+        self.history.facts.losses.push(span(from, to));
         self
     }
 
-    fn evicts(mut self, from: u64, to: u64) -> Self {
-        self.facts.evictions.push(span(from, to));
+    pub(crate) fn evicts(mut self, from: u64, to: u64) -> Self {
+        self.history.facts.evictions.push(span(from, to));
         self
     }
 
-    fn steps(mut self, at: u64, ahead_ms: i64) -> Self {
-        self.facts.steps.push(history::ClockStep {
+    pub(crate) fn steps(mut self, at: u64, ahead_ms: i64) -> Self {
+        self.history.facts.steps.push(history::ClockStep {
             at: span(at, at + 1),
             ahead: ahead_ms * 1000,
         });

@@ -10,16 +10,24 @@ mod wrong_besides;
 
 use std::collections::BTreeSet;
 
-use history::{History, Kind, Mode, check};
+use calls::{Example, acquire, look, release, right, wrong};
+use history::Kind::NoOrder;
+use history::{Mode, Outcome, Refusal, Register, Written};
 
-/// The subject of a history, how it is judged, the history, and its errors.
-pub(crate) type Example = (&'static str, Mode, History, Vec<Kind>);
-
-fn judge(examples: Vec<Example>) {
+/// What the server did wrong is found in each example, and nothing else.
+#[test]
+fn what_no_lock_may_do() {
+    let examples = wrong::examples()
+        .chain(wrong_besides::examples())
+        .chain(several_servers::examples())
+        .chain(shares::examples())
+        .chain(deadlocks::examples())
+        .chain(sessions::examples());
     let mut misjudged = Vec::new();
-    for (name, mode, history, kinds) in examples {
-        let report = check(&history, mode);
-        let expected: BTreeSet<_> = kinds.into_iter().collect();
+    for example in examples {
+        let Example { name, kinds, .. } = &example;
+        let report = example.check();
+        let expected: BTreeSet<_> = kinds.iter().copied().collect();
         let found: BTreeSet<_> = report.violations.iter().map(|found| found.kind).collect();
         if found != expected || !report.undecided.is_empty() {
             misjudged.push(format!("{name}: expected {expected:?}, but\n{report}"));
@@ -29,29 +37,18 @@ fn judge(examples: Vec<Example>) {
 }
 
 #[test]
-fn what_no_lock_may_do() {
-    judge(wrong::examples());
-    judge(wrong_besides::examples());
-    judge(several_servers::examples());
-    judge(shares::examples());
-    judge(deadlocks::examples());
-    judge(sessions::examples());
-}
-
-#[test]
 fn counts() {
-    use calls::{Besides, Words, acquire, calls, release};
-    use history::{Outcome, Register, Written};
-    let history = calls([
-        acquire("ann").at(0, 1).granted(10, 1),
-        acquire("bob").block().at(2, 21).granted(30, 1),
-        acquire("ann").at(5, 6).granted(10, 2),
-        release("ann").all().at(19, 20).is(Outcome::Left(0)),
-    ])
-    .writes(Register::Sql, 10, 7, Written::Taken)
-    .writes(Register::Sql, 30, 22, Written::Taken)
-    .writes(Register::Sql, 10, 24, Written::Refused);
-    let report = check(&history, Mode::Strict);
+    let example = right("a hand-off, a re-entry and three writes")
+        .calls([
+            acquire("ann").at(0, 1).granted(10, 1),
+            acquire("bob").block().at(2, 21).granted(30, 1),
+            acquire("ann").at(5, 6).granted(10, 2),
+            release("ann").all().at(19, 20).left(0),
+        ])
+        .writes(Register::Sql, 10, 7, Written::Taken)
+        .writes(Register::Sql, 30, 22, Written::Taken)
+        .writes(Register::Sql, 10, 24, Written::Refused);
+    let report = example.check();
     assert!(report.passed(), "{report}");
     let counts = &report.counts;
     assert_eq!(counts.operations, 4);
@@ -65,38 +62,36 @@ fn counts() {
 
 #[test]
 fn who_lost_a_grant() {
-    use calls::{Besides, Words, acquire, calls, look, release};
-    use history::Outcome;
-    let acquired = || acquire("ann").at(0, 1).granted(10, 1);
-    let released = || release("ann").at(2, 3).is(Outcome::Left(0));
+    let acquired = acquire("ann").at(0, 1).granted(10, 1);
+    let released = release("ann").at(2, 3).left(0);
+    let back = look().at(20, 21).shows("ann", 10, 1);
     let cases = [
         (
-            calls([acquired(), acquire("bob").at(20, 21).granted(20, 1)]),
+            vec![acquire("bob").at(20, 21).granted(20, 1)],
             &["by ann"][..],
         ),
         // A grant that is back because its release was lost has not been taken from anybody.
         (
-            calls([
-                acquired(),
-                released(),
+            vec![
+                released.clone(),
                 acquire("bob").at(4, 5).granted(20, 1),
-                look().at(20, 21).shows("ann", 10, 1),
-            ]),
+                back.clone(),
+            ],
             &["by bob"],
         ),
         (
-            calls([
-                acquired(),
-                released(),
+            vec![
+                released,
                 acquire("bob").at(4, 30).is(Outcome::Lost),
                 look().at(5, 6).shows("bob", 20, 1),
-                look().at(20, 21).shows("ann", 10, 1),
-            ]),
+                back,
+            ],
             &[],
         ),
     ];
-    for (history, losers) in cases {
-        let report = check(&history.loses(7, 9), Mode::Lossy);
+    for (calls, losers) in cases {
+        let example = right("a loss").calls([acquired.clone()]).calls(calls);
+        let report = example.loses(7, 9).mode(Mode::Lossy).check();
         assert!(report.passed(), "{report}");
         let losses = &report.losses;
         assert_eq!(report.counts.lost_grants, losers.len(), "{losses:?}");
@@ -110,17 +105,14 @@ fn who_lost_a_grant() {
 
 #[test]
 fn an_explanation_tells_the_shortest_history_that_is_wrong() {
-    use calls::{Words, acquire, calls, release};
-    use history::{Outcome, Refusal};
-    let history = calls([
+    let example = wrong("NOTHELD while held", [NoOrder]).calls([
         acquire("ann").at(0, 1).granted(10, 1),
         release("ann").at(2, 3).refused(Refusal::NotHeld),
-        acquire("bob").at(4, 5).is(Outcome::Nil),
+        acquire("bob").at(4, 5).nil(),
     ]);
-    let report = check(&history, Mode::Strict);
-    let text = &report.violations[0].text;
-    let wrong = "nothing explains [0.002000 0.003000 client 317: RELEASE by ann -> NotHeld]";
-    assert!(text.contains(wrong), "{text}");
+    let text = &example.check().violations[0].text;
+    let unexplained = "nothing explains [0.002000 0.003000 client 317: RELEASE by ann -> NotHeld]";
+    assert!(text.contains(unexplained), "{text}");
     assert!(
         text.contains("held by ann with holds 1, token 10"),
         "{text}"

@@ -2,70 +2,58 @@
 //! that is asked, and the clients know how long they may trust what they hold.
 
 use history::Kind::{Exclusion, RegisterRefused, RegisterWentBack, TokenOrder, TokenShared};
-use history::{History, Kind, Mode, Outcome, Register, Written};
+use history::Mode;
+use history::Register::Sql;
+use history::Written::{Refused, Taken};
 
-use crate::Example;
-use crate::calls::{Besides, Words, acquire, calls, release};
+use crate::calls::{Example, acquire, release, wrong};
 
-fn example<const COUNT: usize>(
-    name: &'static str,
-    history: History,
-    kinds: [Kind; COUNT],
-) -> Example {
-    (name, Mode::Split, history, kinds.to_vec())
-}
-
-pub(crate) fn examples() -> Vec<Example> {
-    vec![
-        example(
+pub(crate) fn examples() -> impl Iterator<Item = Example> {
+    let examples = [
+        wrong(
             "two who trust their holds at once, both long after they had asked",
-            calls([
-                acquire("ann").px(100).at(0, 500).granted(10, 1),
-                acquire("bob").px(100).at(0, 550).granted(20, 1),
-            ])
-            .trusts(10, 500, 580)
-            .trusts(20, 550, 620),
             [Exclusion],
-        ),
+        )
+        .calls([
+            acquire("ann").px(100).at(0, 500).granted(10, 1),
+            acquire("bob").px(100).at(0, 550).granted(20, 1),
+        ])
+        .trusts(10, 500, 580)
+        .trusts(20, 550, 620),
         // Ann had servers 1, 2 and 3, of which 3 is ahead of time; Bob has 3, 4 and 5 no more,
         // because 3 is down, and nobody has told the others of Ann's token.
-        example(
+        wrong(
             "a token that was not raised on a majority",
-            calls([
-                acquire("ann").at(0, 5).granted(3000, 1),
-                release("ann").at(6, 8).is(Outcome::Left(0)),
-                acquire("bob").at(10, 15).granted(12, 1),
-            ])
-            .writes(Register::Sql, 3000, 5, Written::Taken)
-            .trusts(12, 15, 900)
-            .writes(Register::Sql, 12, 16, Written::Refused),
             [TokenOrder, RegisterRefused],
-        ),
-        example(
-            "a register that takes whatever comes",
-            calls([
+        )
+        .calls([
+            acquire("ann").at(0, 5).granted(3000, 1),
+            release("ann").at(6, 8).left(0),
+            acquire("bob").at(10, 15).granted(12, 1),
+        ])
+        .writes(Sql, 3000, 5, Taken)
+        .trusts(12, 15, 900)
+        .writes(Sql, 12, 16, Refused),
+        wrong("a register that takes whatever comes", [RegisterWentBack])
+            .calls([
                 acquire("ann").px(100).at(0, 5).granted(10, 1),
                 acquire("bob").px(100).at(200, 205).granted(20, 1),
             ])
-            .writes(Register::Sql, 20, 206, Written::Taken)
-            .writes(Register::Sql, 10, 208, Written::Taken),
-            [RegisterWentBack],
-        ),
-        example(
-            "two grants with one token",
-            calls([
-                acquire("ann").at(0, 5).granted(10, 1),
-                release("ann").at(6, 8).is(Outcome::Left(0)),
-                acquire("bob").at(1, 15).granted(10, 1),
-            ]),
-            [TokenShared],
-        ),
-        example(
+            .writes(Sql, 20, 206, Taken)
+            .writes(Sql, 10, 208, Taken),
+        wrong("two grants with one token", [TokenShared]).calls([
+            acquire("ann").at(0, 5).granted(10, 1),
+            release("ann").at(6, 8).left(0),
+            acquire("bob").at(1, 15).granted(10, 1),
+        ]),
+        wrong(
             "a write that was refused while the writer could trust its hold",
-            calls([acquire("ann").px(100).at(0, 500).granted(10, 1)])
-                .trusts(10, 500, 580)
-                .writes(Register::Sql, 10, 520, Written::Refused),
             [RegisterRefused],
-        ),
-    ]
+        )
+        .calls([acquire("ann").px(100).at(0, 500).granted(10, 1)])
+        .trusts(10, 500, 580)
+        .writes(Sql, 10, 520, Refused),
+    ];
+    let examples = examples.into_iter();
+    examples.map(|example| example.mode(Mode::Split))
 }

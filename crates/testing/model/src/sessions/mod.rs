@@ -78,11 +78,12 @@ const OMISSIONS: [Omission; 9] = [
 ];
 
 /// The violation in a play.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Faults {
     /// Programs are frozen; the network and the server are sound.
     Freezes,
     /// Those, and requests, replies and closes get lost or late, the server stalls or refuses renewals, and DEL.
+    #[default]
     All,
 }
 
@@ -196,6 +197,7 @@ enum What {
 }
 
 /// Random numbers by a seed (splitmix64).
+#[derive(Default)]
 struct Random(u64);
 
 impl Random {

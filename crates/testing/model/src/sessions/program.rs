@@ -62,13 +62,10 @@ enum Purpose {
         owner: u64,
         session: u64,
     },
+    /// Into this session; none: out of any.
     Move {
         owner: u64,
-        session: u64,
-        token: u64,
-    },
-    TakeOut {
-        owner: u64,
+        session: Option<u64>,
         token: u64,
     },
     Finish(Unfinished),
@@ -216,13 +213,8 @@ impl Program {
         let claim = self.claims.get_mut(&owner).expect("a claim");
         if claim.stage == Stage::Held && claim.is_fixed() && !is_called {
             let token = claim.token;
-            let request = Request::Renew {
-                owner,
-                session: 0,
-                token,
-            };
-            let purpose = Purpose::TakeOut { owner, token };
-            return self.send(outbox, now, (purpose, request), (None, REPLY));
+            let moved = moved(owner, None, token);
+            return self.send(outbox, now, moved, (None, REPLY));
         }
         let is_due = claim.stage == Stage::Asked && !claim.is_asking;
         if is_due && claim.no_session != Some(session) {
@@ -287,6 +279,21 @@ impl Program {
     }
 }
 
+/// A grant is to go into this session, or out of any.
+fn moved(owner: u64, session: Option<u64>, token: u64) -> (Purpose, Request) {
+    let request = Request::Renew {
+        owner,
+        session: session.unwrap_or(0),
+        token,
+    };
+    let purpose = Purpose::Move {
+        owner,
+        session,
+        token,
+    };
+    (purpose, request)
+}
+
 impl Claim {
     fn ask(&mut self, owner: u64, session: u64, now: u64) -> Request {
         self.is_asking = true;
@@ -310,7 +317,6 @@ impl Call {
         match self.purpose {
             Purpose::Ask { owner, .. }
             | Purpose::Move { owner, .. }
-            | Purpose::TakeOut { owner, .. }
             | Purpose::Release {
                 release: (owner, _, _),
                 ..

@@ -1,6 +1,6 @@
 //! A task of a program: it takes the lock, works, and gives it back, again and again.
 
-use super::program::{Claim, Outbox, Program, Stage};
+use super::program::{Claim, Outbox, Program, Stage, Unfinished};
 use super::{FIXED_LEASE, LEASE, REPLY, Random, Rule};
 
 #[derive(Default)]
@@ -18,13 +18,15 @@ enum Doing {
     Asking(u64),
     /// Until then.
     Holding(u64, u64),
-    Releasing {
-        owner: u64,
-        token: u64,
-        session: Option<u64>,
-        until: u64,
-        is_unanswered: bool,
-    },
+    Releasing(Releasing),
+}
+
+/// A release, and until when it is repeated.
+#[derive(Clone, Copy)]
+struct Releasing {
+    release: Unfinished,
+    until: u64,
+    is_unanswered: bool,
 }
 
 impl Task {
@@ -116,51 +118,41 @@ impl Task {
                         self.doing = Doing::Idle;
                         return 0;
                     }
-                    self.doing = Doing::Releasing {
-                        owner,
-                        token,
-                        session,
+                    self.doing = Doing::Releasing(Releasing {
+                        release,
                         until: now + 2 * REPLY,
                         is_unanswered: false,
-                    };
+                    });
                 }
             }
-            Doing::Releasing { .. } => self.releasing(program, outbox, (now, keeps)),
+            Doing::Releasing(it) => self.releasing(program, outbox, it, (now, keeps)),
         }
         0
     }
 
-    fn releasing(&mut self, program: &mut Program, outbox: &mut Outbox, it: (u64, bool)) {
-        let (now, keeps) = it;
-        let Doing::Releasing {
-            owner,
-            token,
-            session,
-            until,
-            is_unanswered,
-        } = self.doing
-        else {
+    fn releasing(
+        &mut self,
+        program: &mut Program,
+        outbox: &mut Outbox,
+        it: Releasing,
+        (now, keeps): (u64, bool),
+    ) {
+        let Some(is_answered) = program.release_answers.remove(&it.release.0) else {
             return;
         };
-        let Some(is_answered) = program.release_answers.remove(&owner) else {
-            return;
-        };
-        if (is_unanswered || !is_answered) && !keeps {
+        if (it.is_unanswered || !is_answered) && !keeps {
             self.owner = None;
         }
-        if !is_answered && now < until {
-            program.release(outbox, now, (owner, Some(token), session), true);
-            self.doing = Doing::Releasing {
-                owner,
-                token,
-                session,
-                until,
+        if !is_answered && now < it.until {
+            program.release(outbox, now, it.release, true);
+            self.doing = Doing::Releasing(Releasing {
                 is_unanswered: true,
-            };
+                ..it
+            });
             return;
         }
         if !is_answered {
-            program.unfinished.insert((owner, Some(token), session));
+            program.unfinished.insert(it.release);
         }
         self.doing = Doing::Idle;
     }

@@ -31,6 +31,7 @@ struct Side {
     inbox: Vec<(u64, Reply)>,
 }
 
+#[derive(Default)]
 struct World {
     random: Random,
     faults: Faults,
@@ -64,20 +65,7 @@ pub(crate) fn play(seed: u64, faults: Faults, left_out: &[Rule]) -> Result<usize
         random: Random(seed),
         faults,
         time: 1,
-        server: Server::default(),
-        stalled_until: 0,
-        stalled_since: None,
-        refuses_until: 0,
-        sides: <[Side; 2]>::default(),
-        messages: BTreeMap::new(),
-        last_message: 0,
-        arrivals: BTreeMap::new(),
-        replies: BTreeMap::new(),
-        side_of: BTreeMap::new(),
-        last_owner: 0,
-        forced: BTreeSet::new(),
-        last_token: 0,
-        grants: 0,
+        ..World::default()
     };
     for side in &mut world.sides {
         side.program.left_out = left_out.to_vec();

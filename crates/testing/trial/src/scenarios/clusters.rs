@@ -2,16 +2,16 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
-use crate::site::{Site, own_group};
+use crate::site::Site;
 use crate::stage::{LEASE, Stage, silence};
 use std::thread;
 use std::time::{Duration, Instant};
-use testbed::{Cluster, Expect, Sentinels, cluster, cmd};
+use testbed::{Builder, Cluster, Expect, Sentinels, cluster, cmd};
 
 /// The primary is killed, and what it held is with its successor.
 pub(super) fn failover(stage: &Stage) -> Verdict {
     let setup = Sentinels::builder(1, 1).down_after(ms(1000));
-    let site = Site::sentinels(setup.start_with(own_group));
+    let site = Site::sentinels(setup.start_with(Builder::own_process_group));
     let worker = stage.worker(&site)?;
     let lease = ms(15_000);
     let held = worker.acquire("held").lease(lease).granted()?;
@@ -39,7 +39,10 @@ pub(super) fn failover(stage: &Stage) -> Verdict {
 }
 
 fn three_nodes() -> Site {
-    let settings = |it| own_group(it).config("cluster-require-full-coverage", "no");
+    let settings = |it: Builder| {
+        it.own_process_group()
+            .config("cluster-require-full-coverage", "no")
+    };
     Site::cluster(Cluster::start_with(3, 0, settings))
 }
 

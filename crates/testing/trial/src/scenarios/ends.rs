@@ -4,11 +4,11 @@ use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, lateness, ms, wait_for};
 use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage, random};
-use rustix::process::Signal;
+
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
-use testbed::{Expect, cmd};
+use testbed::{Expect, Signal, cmd};
 
 /// `kill -9`: the lock is free a lease later, not before and not much after.
 pub(super) fn killed_worker(stage: &Stage) -> Verdict {

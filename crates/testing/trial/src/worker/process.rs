@@ -1,24 +1,21 @@
 //! The process of a worker, with all that its start script has started.
 
 use super::call::Desk;
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::io;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use testbed::{Child, Signal};
 
 /// How many lines of standard error are kept.
 const LAST_LINES: usize = 12;
 
 pub(super) struct Process {
-    child: Mutex<Child>,
-    input: Mutex<Option<ChildStdin>>,
+    child: Child,
     last: Arc<Mutex<VecDeque<String>>>,
-    group: Pid,
 }
 
 /// The resources that a process has taken.
@@ -31,19 +28,13 @@ pub(crate) struct Usage {
 impl Process {
     /// Starts the script in a process group of its own. What it writes goes to the desk.
     pub(super) fn start(program: &Path, desk: &Arc<Desk>) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let group = Pid::from_child(&child);
-        let input = child.stdin.take();
-        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let mut command = Command::new(program);
+        let (child, output) = Child::start_group(command.stderr(Stdio::piped()))?;
+        let errors = child.errors();
         let last = Arc::new(Mutex::new(VecDeque::new()));
         let words = Arc::clone(&last);
         thread::spawn(move || {
-            for line in lines(errors) {
+            for line in errors {
                 let mut words = words.lock().expect("lines");
                 words.push_back(line);
                 if words.len() > LAST_LINES {
@@ -53,42 +44,35 @@ impl Process {
         });
         let (desk, words) = (Arc::clone(desk), Arc::clone(&last));
         thread::spawn(move || {
-            for line in lines(output) {
+            for line in output {
                 desk.take(&line);
             }
             desk.end(&tail(&words));
         });
-        Ok(Self {
-            child: Mutex::new(child),
-            input: Mutex::new(input),
-            last,
-            group,
-        })
+        Ok(Self { child, last })
     }
 
     /// Writes a line. That it cannot be read any more is told by the end of the output.
     pub(super) fn write(&self, line: &str) {
-        if let Some(input) = &mut *self.input.lock().expect("the input") {
-            let _ = input.write_all(format!("{line}\n").as_bytes());
-        }
+        let _ = self.child.write(line);
     }
 
     pub(super) fn close_input(&self) {
-        *self.input.lock().expect("the input") = None;
+        self.child.close();
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        let _ = kill_process_group(self.group, signal);
+        self.child.signal(signal);
     }
 
     /// A number that no other process has.
-    pub(super) fn number(&self) -> i32 {
-        self.group.as_raw_nonzero().get()
+    pub(super) fn number(&self) -> u32 {
+        self.child.id()
     }
 
     /// Whether anything of it is left.
     pub(super) fn is_alive(&self) -> bool {
-        let _ = self.child.lock().expect("the process").try_wait();
+        self.child.status();
         !self.members().is_empty()
     }
 
@@ -133,20 +117,6 @@ fn stat_of(pid: u32) -> String {
     stat.rsplit_once(") ")
         .map(|(_, rest)| rest.to_owned())
         .unwrap_or_default()
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-        let _ = self.child.lock().expect("the process").wait();
-    }
-}
-
-fn lines(pipe: Option<impl io::Read>) -> impl Iterator<Item = String> {
-    let reader = pipe.map(BufReader::new);
-    reader
-        .into_iter()
-        .flat_map(|reader| reader.lines().map_while(Result::ok))
 }
 
 fn tail(last: &Mutex<VecDeque<String>>) -> String {

@@ -1,7 +1,6 @@
 //! Faults of waiting clients.
 
 use super::LocksNemesis;
-use crate::locks::fault::can_unblock;
 use crate::locks::observer::{client_ids, clients};
 use crate::locks::protocol;
 use history::{Action, Down, Outcome, Sighting};
@@ -111,7 +110,7 @@ impl LocksNemesis<'_> {
     pub(super) fn unblock(&mut self) -> bool {
         let modes = ["TIMEOUT", "ERROR"];
         let mode = *modes.choose(&mut self.random).expect("two");
-        let is_able = can_unblock();
+        let is_able = testbed::unblocks();
         self.with_first_waiter(|this, connection, _key, node, id| {
             if !is_able {
                 // To unblock a client that waits for the end of a pause crashes Redis 7.0, module or not.

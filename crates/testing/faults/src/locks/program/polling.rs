@@ -90,7 +90,7 @@ impl<'p, 's> Polling<'p, 's> {
         };
         match heard.reply {
             Ok(id) => {
-                let session = u64::try_from(id.int()).expect("a session's id");
+                let session = id.number();
                 (self.session, self.seen) = (Some(session), 0);
                 self.program.stage.run.count("sessions", 1);
                 self.tell(heard.sent, heard.ended, -1, Vec::new());

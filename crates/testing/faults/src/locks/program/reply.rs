@@ -50,16 +50,15 @@ fn event(event: Value) -> Told {
     let mut next = || parts.next().expect("a part of an event");
     let (number, kind) = (next().int(), next().text());
     let (key, owner) = (next().text(), next().text());
-    let mut integer = || number_of(&next());
     let what = match kind.as_str() {
         "granted" => What::Granted {
-            token: integer(),
-            holds: small(integer()),
-            lease: integer(),
-            limit: Limit::new(small(integer())),
+            token: next().number(),
+            holds: next().number(),
+            lease: next().number(),
+            limit: Limit::new(next().number()),
         },
         "ended" => What::Ended(next().text()),
-        "lost" | "taken" => What::Gone(integer()),
+        "lost" | "taken" => What::Gone(next().number()),
         other => panic!("an event of an unknown kind: {other}"),
     };
     Told {
@@ -69,15 +68,4 @@ fn event(event: Value) -> Told {
         kind,
         what,
     }
-}
-
-fn number_of(value: &Value) -> u64 {
-    match value {
-        Value::Int(number) => u64::try_from(*number).expect("a positive number"),
-        other => panic!("an integer expected, not {other:?}"),
-    }
-}
-
-fn small(number: u64) -> u32 {
-    u32::try_from(number).expect("a small number")
 }

@@ -5,11 +5,12 @@ use history::{Outcome, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use testbed::Child;
 use tokio::sync::oneshot;
 
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>;
@@ -27,8 +28,8 @@ struct Answer {
 
 /// The process.
 pub(super) struct Go {
-    child: Mutex<Child>,
-    input: Mutex<(ChildStdin, u64)>,
+    child: Child,
+    last_id: AtomicU64,
     waiting: Waiting,
 }
 
@@ -50,20 +51,17 @@ pub(crate) fn start_script() -> PathBuf {
 impl Go {
     pub(super) fn open(orders: &Orders) -> Result<Arc<Self>, String> {
         let addresses = orders.ports.iter().map(|port| format!("127.0.0.1:{port}"));
-        let mut child = Command::new(start_script())
+        let mut command = Command::new(start_script());
+        command
             .arg(orders.leases.0.to_string())
             .args(addresses)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null()) // each connection that is cut
-            .spawn()
-            .map_err(|e| format!("the Go client: {e}"))?;
-        let input = child.stdin.take().ok_or("no pipe")?;
-        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
+            .stderr(Stdio::null()); // each connection that is cut
+        let (child, output) =
+            Child::start(&mut command).map_err(|e| format!("the Go client: {e}"))?;
         let waiting = Waiting::default();
         let answered = Arc::clone(&waiting);
         std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
+            for line in output {
                 let answer: Answer = serde_json::from_str(&line).expect("an answer");
                 let sender = answered.lock().expect("the table").remove(&answer.id);
                 let _ = sender.map(|sender| sender.send(answer));
@@ -71,22 +69,21 @@ impl Go {
             answered.lock().expect("the table").clear();
         });
         Ok(Arc::new(Self {
-            child: Mutex::new(child),
-            input: Mutex::new((input, 0)),
+            child,
+            last_id: AtomicU64::new(0),
             waiting,
         }))
     }
 
     fn new_id(&self) -> u64 {
-        let mut input = self.input.lock().expect("the pipe");
-        input.1 += 1;
-        input.1
+        self.last_id.fetch_add(1, SeqCst) + 1
     }
 
     async fn ask(&self, id: u64, order: Value) -> Result<Answer, String> {
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().expect("the table").insert(id, sender);
-        writeln!(self.input.lock().expect("the pipe").0, "{order}").map_err(|e| e.to_string())?;
+        let written = self.child.write(&order.to_string());
+        written.map_err(|e| e.to_string())?;
         receiver
             .await
             .map_err(|_| "the Go client has ended".to_owned())
@@ -117,9 +114,7 @@ impl Go {
     pub(super) async fn close(&self) {
         let id = self.new_id();
         let _ = self.ask(id, json!({"id": id, "do": "close"})).await;
-        let mut child = self.child.lock().expect("the process");
-        let _ = child.kill();
-        let _ = child.wait();
+        self.child.kill();
     }
 }
 

@@ -38,23 +38,11 @@ impl Program {
                 let claim = self.claims.get_mut(&owner);
                 match (reply, claim.filter(|it| it.token == token)) {
                     (Reply::Grant(_), Some(claim)) => {
-                        claim.session = Some(session);
+                        claim.session = session;
                         claim.sure = claim.sure.max(sent + claim.lease);
                     }
                     (Reply::Gone, Some(_)) => self.lose(owner, false),
                     (Reply::NoSession, _) => self.session = None,
-                    _ => {}
-                }
-            }
-            Purpose::TakeOut { owner, token } => {
-                let (owner, token) = (*owner, *token);
-                let claim = self.claims.get_mut(&owner);
-                match (reply, claim.filter(|it| it.token == token)) {
-                    (Reply::Grant(_), Some(claim)) => {
-                        claim.session = None;
-                        claim.sure = claim.sure.max(sent + claim.lease);
-                    }
-                    (Reply::Gone, Some(_)) => self.lose(owner, false),
                     _ => {}
                 }
             }

@@ -1,7 +1,7 @@
 //! The loop: what is due, the POLL, and calls whose reply does not come.
 
 use super::super::{LEASE, REPLY, Request, Rule};
-use super::{Call, Outbox, Program, Purpose, Stage};
+use super::{Call, Outbox, Program, Purpose, Stage, moved};
 
 impl Program {
     /// Calls without a reply are given up, and the loop continues.
@@ -72,18 +72,9 @@ impl Program {
         for (owner, claim) in &mut self.claims {
             let (owner, token) = (*owner, claim.token);
             match claim.stage {
-                Stage::Held if claim.session.is_some_and(|it| it != session) => due.push((
-                    Purpose::Move {
-                        owner,
-                        session,
-                        token,
-                    },
-                    Request::Renew {
-                        owner,
-                        session,
-                        token,
-                    },
-                )),
+                Stage::Held if claim.session.is_some_and(|it| it != session) => {
+                    due.push(moved(owner, Some(session), token));
+                }
                 Stage::InLine
                     if claim.session != Some(session) && claim.end() > now && !claim.is_asking =>
                 {

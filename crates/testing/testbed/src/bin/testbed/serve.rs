@@ -30,14 +30,15 @@
 use crate::Event;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender};
 use std::{io, thread};
 use testbed::sentinels::NAME;
-use testbed::{Builder, Cluster, Expect, Failover, Fault, Proxy, Sentinels, Server, run, users};
+use testbed::{
+    Builder, Cluster, Expect, Failover, Fault, Proxy, Sentinels, Server, message_of, run, users,
+};
 
 /// Carries out what standard input says, until that ends or a signal comes.
 pub(crate) fn serve(send: Sender<Event>, events: &Receiver<Event>) {
@@ -158,7 +159,7 @@ impl Bed {
         match catch_unwind(AssertUnwindSafe(carry_out)) {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => json!({ "error": format!("{line}: {error}") }),
-            Err(panic) => json!({ "error": message(panic.as_ref()) }),
+            Err(panic) => json!({ "error": message_of(panic.as_ref()) }),
         }
     }
 
@@ -169,7 +170,7 @@ impl Bed {
                 primaries,
                 replicas,
             } => {
-                let cluster = Cluster::start_with(primaries, replicas, own_group);
+                let cluster = Cluster::start_with(primaries, replicas, Builder::own_process_group);
                 return self.keep(Thing::Cluster(cluster));
             }
             Order::Sentinels {
@@ -177,7 +178,9 @@ impl Bed {
                 sentinels,
             } => {
                 let setup = Sentinels::builder(replicas, sentinels);
-                return self.keep(Thing::Sentinels(setup.start_with(own_group)));
+                return self.keep(Thing::Sentinels(
+                    setup.start_with(Builder::own_process_group),
+                ));
             }
             Order::Proxy(At { port }) => {
                 let proxy = Proxy::start(self.server(port).port());
@@ -263,13 +266,8 @@ fn nothing_at<T>(port: u16) -> T {
     panic!("there is no such thing at port {port}")
 }
 
-/// The program that started it stops it, and not the Ctrl-C of a terminal.
-fn own_group(settings: Builder) -> Builder {
-    settings.own_process_group()
-}
-
 fn start_server(config: &BTreeMap<String, String>) -> Server {
-    let settings = own_group(Server::builder());
+    let settings = Server::builder().own_process_group();
     let with = |settings: Builder, (name, value): (&String, &String)| settings.config(name, value);
     config.iter().fold(settings, with).start()
 }
@@ -286,10 +284,4 @@ fn described(server: &Server) -> Value {
 
 fn all(servers: &[Server]) -> Value {
     servers.iter().map(described).collect()
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it has failed").to_owned()
 }
