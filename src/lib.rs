@@ -52,7 +52,6 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
             ended: waiting::session_ended,
             presence_changed: waiting::session_presence_changed,
             renewed: waiting::grant_renewed,
-            imports: waiting::imports,
         },
     );
     waiting::load(context);

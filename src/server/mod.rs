@@ -13,6 +13,7 @@ mod call;
 mod caller;
 mod client;
 mod cluster;
+pub(crate) mod cluster_nodes;
 mod command;
 mod config;
 mod context;

@@ -20,8 +20,6 @@ pub(crate) struct Upper {
     pub(crate) presence_changed: fn(Context<'_>, SessionId),
     /// The lease of a grant is renewed: its end before and afterwards.
     pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
-    /// True when this node of a cluster imports a slot, by its `CLUSTER NODES`.
-    pub(crate) imports: fn(&str, u16) -> bool,
 }
 
 static UPPER: OnceLock<Upper> = OnceLock::new();
@@ -56,11 +54,4 @@ pub(super) fn end_waits(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
         (upper.ended)(context, id);
     }
-}
-
-/// True when this node of a cluster imports a slot, by its `CLUSTER NODES`.
-pub(super) fn imports(nodes: &str, slot: u16) -> bool {
-    UPPER
-        .get()
-        .is_some_and(|upper| (upper.imports)(nodes, slot))
 }

@@ -1,6 +1,5 @@
 //! The work of the timer: leases that end, sessions that are silent, renewals, releases, POLLs to answer.
 
-use std::cell::OnceCell;
 use std::time::Duration;
 
 use redis_lock_core::Set;
@@ -11,9 +10,10 @@ use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
 use super::timer;
-use super::upper::{end_waits, imports, presence_changed, release};
+use super::upper::{end_waits, presence_changed, release};
 use crate::locks::{Slice, check_write};
-use crate::server::{Context, OwnedText, Text, WriteCheck};
+use crate::server::cluster_nodes::NodesCache;
+use crate::server::{Context, OwnedText, WriteCheck};
 
 /// How often the server is asked which user and database a connection has.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -48,8 +48,7 @@ pub(super) fn work(context: Context<'_>) {
 struct Writes<'call> {
     context: Context<'call>,
     allowed: Option<bool>,
-    /// The output of `CLUSTER NODES`, asked for when it is needed.
-    nodes: OnceCell<Option<String>>,
+    nodes: NodesCache,
     slice: Slice,
 }
 
@@ -59,7 +58,7 @@ impl<'call> Writes<'call> {
         Self {
             context,
             allowed: (paused || flags.loading() || flags.replica()).then_some(false),
-            nodes: OnceCell::new(),
+            nodes: NodesCache::default(),
             slice: Slice::begin(),
         }
     }
@@ -91,17 +90,10 @@ impl<'call> Writes<'call> {
         self.context.select_database(grant.lock_id.database)
             && match check_write(self.context, key.text()) {
                 WriteCheck::Allowed => true,
-                WriteCheck::OtherNode => self.is_imported(key.text()),
+                // Its keys that are here already are served here.
+                WriteCheck::OtherNode => self.nodes.imports(self.context, key.text()),
                 WriteCheck::ClusterDown | WriteCheck::NotNow => false,
             }
-    }
-
-    /// True when the slot is being imported: its keys that are here already are served here.
-    fn is_imported(&self, key: Text<'_>) -> bool {
-        let nodes = self.nodes.get_or_init(|| self.context.cluster_nodes());
-        let slot = self.context.cluster_slot(key);
-        let known = nodes.as_deref().zip(slot);
-        known.is_some_and(|(nodes, slot)| imports(nodes, slot))
     }
 }
 

@@ -1,24 +1,13 @@
 //! Redirections of waiting calls whose lock this node of a cluster no longer serves.
 
-use std::cell::OnceCell;
 use std::ffi::CString;
 use std::time::Duration;
 
 use redis_lock_core::Monotonic;
 
-use super::cluster_nodes::{self, Endpoint, ForClient, Target};
 use crate::locks::{LockView, check_write, monotonic, now};
+use crate::server::cluster_nodes::{self, Endpoint, ForClient, NodesCache, Target};
 use crate::server::{Context, Ports, Text, WriteCheck, can_dry_run};
-
-/// The output of `CLUSTER NODES`, asked for at most once: it may be long.
-#[derive(Default)]
-pub(super) struct NodesCache(OnceCell<Option<String>>);
-
-impl NodesCache {
-    fn get(&self, context: Context<'_>) -> Option<&str> {
-        self.0.get_or_init(|| context.cluster_nodes()).as_deref()
-    }
-}
 
 /// The shortest time between two checks of a lock, on a server that runs and counts the check as a command.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -130,10 +119,7 @@ pub(super) fn redirection(
 /// True when the slot is being imported and the lock is here already: calls of clients that were redirected here
 /// continue to wait.
 fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool {
-    let (Some(nodes), Some(slot)) = (nodes.get(context), context.cluster_slot(name)) else {
-        return false;
-    };
-    cluster_nodes::imports(nodes, slot)
+    nodes.imports(context, name)
         && matches!(
             LockView::open(context, name).holders(now(context)),
             Ok(Some(_))

@@ -6,7 +6,6 @@
 //! disconnects before that, the grant is given back.
 
 mod answer;
-mod cluster_nodes;
 mod cluster_redirect;
 mod deadlock;
 mod disconnect_check;
@@ -37,7 +36,6 @@ use redis_lock_core::{Limit, Monotonic, Owner, OwnerBuf, Waiter, sessions::Sessi
 use crate::server::Context;
 use state::STATE;
 
-pub(crate) use cluster_nodes::imports;
 pub(crate) use events::lock_lost;
 pub(crate) use join::{WaitOptions, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};

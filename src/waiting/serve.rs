@@ -5,7 +5,7 @@ use redis_lock_core::{
 };
 
 use super::answer::Answer;
-use super::cluster_redirect::{NodesCache, redirection};
+use super::cluster_redirect::redirection;
 use super::ended::end_leases;
 use super::judge::{admit, confirm};
 use super::line::stands_in_line;
@@ -16,6 +16,7 @@ use super::turn::{Next, Turn, count_grant, grant, may_acquire, next_call};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, SLICE, check_write, max_holders, released,
 };
+use crate::server::cluster_nodes::NodesCache;
 use crate::server::{Context, Text, WriteCheck};
 use crate::sessions::{self, Membership};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis_lock_core::LockId;
 
 use super::answer::Answer;
-use super::cluster_redirect::{NodesCache, check_served};
+use super::cluster_redirect::check_served;
 use super::give_back::apply_give_backs;
 use super::pass_over::update_calls;
 use super::refuse::refuse_all;
@@ -18,6 +18,7 @@ use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
 use super::{deadlock, events, timer};
 use crate::locks::{Slice, monotonic, now};
+use crate::server::cluster_nodes::NodesCache;
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
 

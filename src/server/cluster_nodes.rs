@@ -1,10 +1,30 @@
 //! Slots in the output of `CLUSTER NODES`: which node serves a slot, and the redirection to it.
 
+use std::cell::OnceCell;
 use std::ffi::CString;
+
+use super::{Context, Text};
+
+/// The output of `CLUSTER NODES`, asked for at most once: it may be long.
+#[derive(Default)]
+pub(crate) struct NodesCache(OnceCell<Option<String>>);
+
+impl NodesCache {
+    pub(crate) fn get(&self, context: Context<'_>) -> Option<&str> {
+        self.0.get_or_init(|| context.cluster_nodes()).as_deref()
+    }
+
+    /// True when this node imports the slot of this key, key by key: it serves the keys that it has to clients that were
+    /// redirected here.
+    pub(crate) fn imports(&self, context: Context<'_>, name: Text<'_>) -> bool {
+        let known = self.get(context).zip(context.cluster_slot(name));
+        known.is_some_and(|(nodes, slot)| imports(nodes, slot))
+    }
+}
 
 /// How redirections name a node: the setting `cluster-preferred-endpoint-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(crate) enum Endpoint {
     /// By its address.
     Ip,
     /// By its host name.
@@ -14,7 +34,7 @@ pub(super) enum Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn of_setting(value: &str) -> Self {
+    pub(crate) fn of_setting(value: &str) -> Self {
         match value {
             "hostname" => Self::Hostname,
             "unknown-endpoint" => Self::Unknown,
@@ -25,11 +45,11 @@ impl Endpoint {
 
 /// The node that a command on an absent key is redirected to, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// `MOVED`, or `ASK` while the slot migrates.
     kind: &'static str,
     slot: u16,
-    pub(super) id: String,
+    pub(crate) id: String,
     ip: String,
     port: String,
     hostname: String,
@@ -37,9 +57,9 @@ pub(super) struct Target {
 
 /// The address of a node for one client, where it differs from what this node sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ForClient {
-    pub(super) ip: Option<String>,
-    pub(super) port: Option<u16>,
+pub(crate) struct ForClient {
+    pub(crate) ip: Option<String>,
+    pub(crate) port: Option<u16>,
 }
 
 impl Target {
@@ -55,7 +75,7 @@ impl Target {
     }
 
     /// The error for a client.
-    pub(super) fn error(&self, endpoint: Endpoint, client: &ForClient) -> CString {
+    pub(crate) fn error(&self, endpoint: Endpoint, client: &ForClient) -> CString {
         let host = match endpoint {
             Endpoint::Ip => client.ip.as_deref().unwrap_or(&self.ip),
             Endpoint::Hostname if self.hostname.is_empty() => "?",
@@ -70,7 +90,7 @@ impl Target {
 }
 
 /// The redirection of a command on an absent key of `slot`, by this node's `CLUSTER NODES`.
-pub(super) fn target(nodes: &str, slot: u16) -> Option<Target> {
+pub(crate) fn target(nodes: &str, slot: u16) -> Option<Target> {
     let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
     let owner = nodes.iter().find(|node| node.serves(slot))?;
     if owner.myself {
@@ -83,19 +103,18 @@ pub(super) fn target(nodes: &str, slot: u16) -> Option<Target> {
 }
 
 /// The error for a slot that no node serves.
-pub(super) fn unserved() -> CString {
+pub(crate) fn unserved() -> CString {
     c"CLUSTERDOWN Hash slot not served".to_owned()
 }
 
-/// True when this node imports `slot` key by key: it serves the keys that it has to clients that were
-/// redirected here.
-pub(crate) fn imports(nodes: &str, slot: u16) -> bool {
+/// True when this node imports `slot` key by key.
+fn imports(nodes: &str, slot: u16) -> bool {
     let mut nodes = nodes.lines().filter_map(Node::parse);
     nodes.any(|node| node.myself && node.imports(slot))
 }
 
 /// The error while the whole cluster is down.
-pub(super) fn down() -> CString {
+pub(crate) fn down() -> CString {
     c"CLUSTERDOWN The cluster is down".to_owned()
 }
 
