@@ -95,18 +95,19 @@ impl System {
             return false;
         };
         let change = holders.expire(self.now);
-        self.commit(key, &change);
+        self.commit(key, &change, false);
         change != LockChange::Keep
     }
 
     /// Applies a change here and, by its effect alone, twice on the replica.
-    fn commit(&mut self, key: Key, change: &LockChange<'_>) {
+    fn commit(&mut self, key: Key, change: &LockChange<'_>, is_renewal: bool) {
         let before = self.locks.0.get(&key).cloned();
         self.locks.change(key, change);
         let is_same = self.locks.0.get(&key) == before.as_ref();
-        assert!(
-            is_same || *change != LockChange::Keep,
-            "what changes is written"
+        assert_eq!(
+            is_same && !is_renewal,
+            *change == LockChange::Keep,
+            "what changes nothing is not written, but for a renewal"
         );
         let mut buffer = EffectBuffer::new();
         let effect = match change {
@@ -212,7 +213,7 @@ impl System {
                 return Ok(Reply::Ok);
             }
         };
-        self.commit(key, &change);
+        self.commit(key, &change, matches!(verb, Verb::Renew { .. }));
         Ok(reply)
     }
 
