@@ -43,7 +43,7 @@ pub fn within(limit: Duration, mut condition: impl FnMut() -> bool, what: &str) 
     assert!(met.is_some(), "waited in vain for {what}");
 }
 
-/// What a panic says: the test bed says by panics what is not as it should be.
+/// The text of a panic. The test bed panics when something is wrong.
 pub fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -233,7 +233,7 @@ impl Session {
         format!("LOCK.ACQUIRE {words} PX 600000 QUEUE 0 SESSION {id} HOLDS 1")
     }
 
-    /// What the server replies to such a call. It goes over a connection of its own, because a POLL may wait on
+    /// The reply to such a call. The call goes over a connection of its own, because a POLL may wait on
     /// that of the session.
     #[track_caller]
     pub fn ask(&self, c: &mut Connection, words: &str) -> Reply {

@@ -30,7 +30,7 @@ const LAST_CLIENT: u32 = 1_003;
 /// Under which number the last look at each lock is recorded.
 const LAST_LOOK: u32 = 1_001;
 
-/// What must happen in a configuration where clients hurry, by the names under which it is counted.
+/// The counters that must rise in a configuration where clients hurry.
 const HURRIED: [&str; 22] = [
     "refused: held",
     "timed out",
@@ -199,7 +199,7 @@ impl Drop for Ending<'_, '_> {
     }
 }
 
-/// What has happened by this call, of what the table counts.
+/// The counter in the table for this call, if there is one.
 fn event(call: &Call) -> Option<&'static str> {
     Some(match (&call.action, &call.outcome) {
         (_, Outcome::Refused(Refusal::NotAlone)) => "refused: not alone",

@@ -14,7 +14,7 @@ use calls::{Example, acquire, look, release, right, wrong};
 use history::Kind::NoOrder;
 use history::{Mode, Outcome, Refusal, Register, Written};
 
-/// What the server did wrong is found in each example, and nothing else.
+/// The checker finds in each example what the server did wrong, and nothing else.
 #[test]
 fn what_no_lock_may_do() {
     let examples = wrong::examples()

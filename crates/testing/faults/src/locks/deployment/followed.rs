@@ -17,7 +17,7 @@ const MEMORY_LEFT: i64 = 3 << 19;
 pub(crate) struct Followed {
     node: [Node; 1],
     servers: Mutex<[Server; 2]>,
-    /// What the primary used at first.
+    /// The memory of the primary at its start.
     memory: i64,
 }
 
