@@ -1,7 +1,7 @@
 //! The facts about the servers: plain data, which [`crate::judge`] judges.
 
 use crate::files::Files;
-use crate::finding::{Seen, Unseen, only};
+use crate::finding::{Seen, Unseen, fact, only};
 use redis_lock_tool::{Names, Program, pairs, server_version};
 use std::collections::BTreeSet;
 
@@ -104,8 +104,8 @@ pub(crate) struct Watched {
 
 /// A value of a reply; absent where this server does not have it.
 pub(crate) fn value<'a>(names: &'a Seen<Names>, name: &str) -> Seen<&'a str> {
-    let names = names.as_ref().map_err(Clone::clone)?;
-    names.get(name).map(String::as_str).ok_or(Unseen::Absent)
+    let value = fact(names)?.get(name).map(String::as_str);
+    value.ok_or(Unseen::Absent)
 }
 
 impl Node {
@@ -134,8 +134,8 @@ impl Node {
 
     /// The settings of the lock module.
     pub(crate) fn settings_of_module(&self) -> Seen<impl Iterator<Item = (&String, &String)>> {
-        let config = self.config.as_ref().map_err(Clone::clone)?;
-        Ok(config.iter().filter(|(name, _)| name.starts_with("lock.")))
+        let config = fact(&self.config)?.iter();
+        Ok(config.filter(|(name, _)| name.starts_with("lock.")))
     }
 
     /// Whether it is a replica.
@@ -150,15 +150,14 @@ impl Node {
 
     /// The lock module; absent where it is not loaded.
     pub(crate) fn module(&self) -> Seen<&Module> {
-        let mut modules = self.modules.as_ref().map_err(Clone::clone)?.iter();
+        let mut modules = fact(&self.modules)?.iter();
         let lock = modules.find(|module| module.name == "lock");
         lock.ok_or(Unseen::Absent)
     }
 
     /// Which server it is, and its version.
     pub(crate) fn server(&self) -> Seen<(&'static str, &str)> {
-        let info = self.info.as_ref().map_err(Clone::clone)?;
-        server_version(info).ok_or(Unseen::Absent)
+        server_version(fact(&self.info)?).ok_or(Unseen::Absent)
     }
 
     /// The first two numbers of its version.
@@ -171,9 +170,9 @@ impl Node {
 
     /// The replicas that it tells of, each as its fields.
     pub(crate) fn replicas(&self) -> Seen<Vec<Names>> {
-        let info = self.info.as_ref().map_err(Clone::clone)?;
         let number = |name: &str| name.strip_prefix("slave")?.parse::<u32>().ok();
-        let lines = info.iter().filter(|(name, _)| number(name).is_some());
+        let info = fact(&self.info)?.iter();
+        let lines = info.filter(|(name, _)| number(name).is_some());
         Ok(lines.map(|(_, line)| pairs(line.split(','), '=')).collect())
     }
 }

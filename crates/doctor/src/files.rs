@@ -2,7 +2,7 @@
 
 use redis_lock_tool::{Names, number};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Files that include each other would be read without end.
 const DEEPEST: usize = 10;
@@ -52,7 +52,10 @@ fn add(files: &mut Files, text: &str, folder: &Path, included: Option<&Path>, de
                 files.included.push((path, value.to_owned()));
             }
             ("include", _) if depth < DEEPEST => {
-                for path in matching(&folder.join(value)) {
+                // A `*` may stand in the name of a file.
+                let pattern = folder.join(value).display().to_string();
+                let paths = glob::glob(&pattern).into_iter().flatten();
+                for path in paths.filter_map(Result::ok) {
                     let text = fs::read_to_string(&path).unwrap_or_default();
                     add(files, &text, folder, Some(&path), depth + 1);
                 }
@@ -60,22 +63,4 @@ fn add(files: &mut Files, text: &str, folder: &Path, included: Option<&Path>, de
             _ => {}
         }
     }
-}
-
-/// The files that an `include` line names: a `*` may stand in the name of the file.
-fn matching(path: &Path) -> Vec<PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let Some((before, after)) = name.split_once('*') else {
-        return vec![path.to_owned()];
-    };
-    let is_named = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let rest = name.strip_prefix(before);
-        rest.is_some_and(|rest| rest.ends_with(after))
-    };
-    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
-    let entries = entries.into_iter().flatten().filter_map(Result::ok);
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_named).collect();
-    paths.sort();
-    paths
 }

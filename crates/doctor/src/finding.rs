@@ -60,6 +60,11 @@ pub(crate) fn known<T>(fact: Seen<T>) -> Seen<Option<T>> {
     }
 }
 
+/// A fact by reference.
+pub(crate) fn fact<T>(seen: &Seen<T>) -> Seen<&T> {
+    seen.as_ref().map_err(Clone::clone)
+}
+
 /// Ends a check that applies only under a condition.
 pub(crate) fn only(applies: bool) -> Seen<()> {
     applies.then_some(()).ok_or(Unseen::Absent)
@@ -119,8 +124,14 @@ pub(crate) fn first<const COUNT: usize>(seen: impl Display, cases: [Case; COUNT]
 /// Every case that holds, or that all is well.
 pub(crate) fn every<const COUNT: usize>(seen: impl Display, cases: [Case; COUNT]) -> Judged {
     let holding = cases.into_iter().filter(|(holds, ..)| *holds);
-    let found: Seen<Vec<_>> = holding.map(|case| first(&seen, [case])).collect();
-    or_ok(found?.concat(), seen.to_string())
+    let found = all(holding.map(|case| first(&seen, [case])))?;
+    or_ok(found, seen.to_string())
+}
+
+/// The findings about several things, where the check applies to them.
+pub(crate) fn all(judged: impl IntoIterator<Item = Judged>) -> Judged {
+    let found = judged.into_iter().map(known).filter_map(Seen::transpose);
+    Ok(found.collect::<Seen<Vec<_>>>()?.concat())
 }
 
 /// The findings, or that all is well.

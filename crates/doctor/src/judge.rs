@@ -7,8 +7,6 @@ mod settings;
 mod users;
 
 #[cfg(test)]
-mod checks_tests;
-#[cfg(test)]
 mod judge_tests;
 
 use crate::facts::{Facts, Node, Watched};

@@ -1,16 +1,21 @@
 //! Draws the view: figures at the top, tables below, and a popup in front.
 
-use crate::grid::{BOLD, FAINT, Grid, NAMED, WARNING};
 use crate::popup;
 use crate::snapshot::Server;
-use crate::table::Panel;
+use crate::table::{self, Panel};
 use crate::view::{Mode, View};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, TableState};
 use redis_lock_tool::{server_version, words};
+
+pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(crate) const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
+const NAMED: Style = Style::new().fg(Color::Cyan);
+pub(crate) const WARNING: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 /// From this height on all tables are shown, else one.
 const TALL: u16 = 36;
@@ -182,12 +187,10 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     let title = format!(" {number} {}: {}{filter} ", panel.title(), rows.len());
     let border = if is_current { NAMED } else { FAINT };
     let block = Block::bordered().title(title).border_style(border);
-    let grid = Grid {
-        columns: panel.columns(),
-        lines: rows.into_iter().map(|row| row.fields).collect(),
-        servers: view.now.servers.len() > 1,
-    };
-    let mut table = grid.table(area.width, block.inner(area)).block(block);
+    let lines: Vec<_> = rows.into_iter().map(|row| row.fields).collect();
+    let (in_cluster, inside) = (view.now.servers.len() > 1, block.inner(area));
+    let table = table::shown(&panel.columns(), &lines, in_cluster, area.width, inside);
+    let mut table = table.block(block);
     if !is_current {
         table = table.row_highlight_style(Style::new());
     }

@@ -2,7 +2,6 @@
 //! longest, the longest queues, the hottest keys and the programs. `locks` prints all held locks once.
 
 mod draw;
-mod grid;
 mod locks;
 mod node;
 mod order;

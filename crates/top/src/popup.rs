@@ -1,9 +1,9 @@
 //! The popups in front of the tables: a lock with its queue, a program with its locks, a question, the help.
 
-use crate::grid::{FAINT, Grid, WARNING};
+use crate::draw::{FAINT, WARNING};
 use crate::order::short;
 use crate::snapshot::{Claim, Found, What};
-use crate::table::{Field, call, claim};
+use crate::table::{self, Field, call, claim};
 use crate::view::{Details, Mode, View};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -77,16 +77,12 @@ fn draw_details(view: &View, mode: &Mode, frame: &mut Frame) {
             .collect(),
         None => Vec::new(),
     };
-    let grid = Grid {
-        columns: first.into_iter().map(|(column, _)| column).collect(),
-        lines,
-        servers: false,
-    };
+    let columns: Vec<_> = first.into_iter().map(|(column, _)| column).collect();
     let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
     let block = Block::bordered().title(title);
     let inside = block.inner(area);
     frame.render_widget(block, area);
-    let [top, table, bottom] = Layout::vertical([
+    let [top, rest, bottom] = Layout::vertical([
         Constraint::Length(3),
         Constraint::Fill(1),
         Constraint::Length(1),
@@ -95,8 +91,8 @@ fn draw_details(view: &View, mode: &Mode, frame: &mut Frame) {
     let about: Vec<_> = about.into_iter().map(Line::from).collect();
     frame.render_widget(Paragraph::new(about), top);
     let mut state = TableState::new().with_selected(details.position());
-    let rows = grid.table(frame.area().width, table);
-    frame.render_stateful_widget(rows, table, &mut state);
+    let rows = table::shown(&columns, &lines, false, frame.area().width, rest);
+    frame.render_stateful_widget(rows, rest, &mut state);
     frame.render_widget(Line::styled(keys, FAINT), bottom);
 }
 

@@ -1,6 +1,10 @@
-//! The tables: their columns and rows.
+//! The tables: their columns and rows, and how these are shown.
 
+use crate::draw::{BOLD, CHOSEN};
 use crate::snapshot::{Claim, Hot, Id, Lock, Server, Snapshot, What};
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{self, Table};
 use redis_lock_tool::{Program, Waiter, words};
 use std::cmp::Reverse;
 
@@ -20,15 +24,15 @@ pub(crate) enum Panel {
 /// One column of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// 0 for a name, which takes the remaining width.
-    pub(crate) width: u16,
+    width: u16,
     /// The column is left out on narrower screens.
-    pub(crate) from: u16,
+    from: u16,
 }
 
 /// The name of the column that is shown only for a cluster.
-pub(crate) const SERVER: &str = "server";
+const SERVER: &str = "server";
 
 /// A column, and its cell in one row.
 pub(crate) type Field = (Column, Cell);
@@ -49,7 +53,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    pub(crate) fn text(&self) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Name(bytes) | Self::Owner(bytes) => words::name(bytes),
             Self::Number(number) => number.to_string(),
@@ -58,7 +62,7 @@ impl Cell {
     }
 
     /// Its text in at most so many columns.
-    pub(crate) fn text_within(&self, width: usize) -> String {
+    fn text_within(&self, width: usize) -> String {
         let text = self.text();
         match self {
             Self::Owner(_) => words::cut_owner(&text, width),
@@ -73,6 +77,57 @@ pub(crate) struct Row {
     /// The figure that the title of the table names.
     rank: i64,
     pub(crate) fields: Vec<Field>,
+}
+
+/// The columns that have room on a screen of this width, for an area inside of it. That of servers is shown in a cluster.
+pub(crate) fn shown(
+    columns: &[Column],
+    lines: &[Vec<Field>],
+    in_cluster: bool,
+    screen: u16,
+    inside: Rect,
+) -> Table<'static> {
+    let columns = columns.iter().enumerate();
+    let shown: Vec<_> = columns
+        .filter(|(_, column)| screen >= column.from)
+        .filter(|(_, column)| column.name != SERVER || in_cluster)
+        .collect();
+    // Names share what the other columns and the spaces leave.
+    let taken = shown.iter().map(|(_, column)| match column.width {
+        0 => 1,
+        width => usize::from(width) + 1,
+    });
+    let names = shown.iter().filter(|(_, column)| column.width == 0);
+    let room = (usize::from(inside.width) + 1).saturating_sub(taken.sum());
+    let room = room / names.count().max(1);
+    let aligned = |text: String, column: &Column| {
+        let alignment = match column.width {
+            0 => Alignment::Left,
+            _ if column.name == SERVER => Alignment::Left,
+            _ => Alignment::Right,
+        };
+        widgets::Cell::from(Line::from(text).alignment(alignment))
+    };
+    let line = |fields: &Vec<Field>| {
+        let cells = shown.iter().map(|(index, column)| {
+            let cell = &fields[*index].1;
+            let text = match column.width {
+                0 => cell.text_within(room),
+                _ => cell.text(),
+            };
+            aligned(text, column)
+        });
+        cells.collect::<widgets::Row>()
+    };
+    let headings = shown.iter();
+    let headings = headings.map(|(_, column)| aligned(column.name.to_owned(), column).style(BOLD));
+    let widths = shown.iter().map(|(_, column)| match column.width {
+        0 => Constraint::Fill(1),
+        width => Constraint::Length(width),
+    });
+    Table::new(lines.iter().map(line), widths)
+        .header(headings.collect())
+        .row_highlight_style(CHOSEN)
 }
 
 impl Panel {

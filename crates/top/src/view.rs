@@ -31,9 +31,13 @@ pub(crate) struct Details {
     pub(crate) id: Id,
     /// None: the server has not answered yet.
     pub(crate) found: Option<Found>,
-    /// The chosen call, by its client and its owner. It stays chosen when it moves in the queue.
-    chosen: Option<(i64, Vec<u8>)>,
+    /// The chosen call, by its client and its owner.
+    chosen: Choice<(i64, Vec<u8>)>,
 }
+
+/// The chosen line of a list, by what it is about: it stays chosen wherever it moves. Without one it is the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Choice<T>(Option<T>);
 
 /// The state of the screen.
 pub(crate) struct View {
@@ -46,7 +50,7 @@ pub(crate) struct View {
     /// The result of the last order.
     pub(crate) message: Option<String>,
     pub(crate) is_over: bool,
-    chosen: [Option<Id>; PANELS],
+    chosen: [Choice<Id>; PANELS],
 }
 
 impl View {
@@ -60,7 +64,7 @@ impl View {
             is_paused: false,
             message: None,
             is_over: false,
-            chosen: [const { None }; PANELS],
+            chosen: [const { Choice(None) }; PANELS],
         }
     }
 
@@ -68,10 +72,9 @@ impl View {
         panel.rows(&self.now, &self.filter)
     }
 
-    /// The index of the chosen row, else the first row.
+    /// The index of the chosen row.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
-        let chosen = self.chosen[panel as usize].as_ref();
-        position(rows, |row| Some(&row.id) == chosen)
+        self.chosen[panel as usize].position(&ids(rows))
     }
 
     /// The increase of a counter per second between the last two snapshots.
@@ -161,7 +164,10 @@ impl View {
                 };
                 self.ask(server, asked, Mode::Tables);
             }
-            _ => self.choose(step(key)?),
+            _ => {
+                let ids = ids(&self.rows(self.panel));
+                self.chosen[self.panel as usize].move_by(key, &ids);
+            }
         }
         None
     }
@@ -197,9 +203,8 @@ impl View {
                 order::unlock(server, key, held.as_ref())
             }
             _ => {
-                if let Some(step) = step(key) {
-                    details.choose(step);
-                }
+                let calls = details.calls();
+                details.chosen.move_by(key, &calls);
                 self.mode = Mode::Details(details);
                 return;
             }
@@ -221,14 +226,6 @@ impl View {
         }
     }
 
-    fn choose(&mut self, step: isize) {
-        let rows = self.rows(self.panel);
-        if let Some(chosen) = self.chosen(self.panel, &rows) {
-            let chosen = moved(chosen, step, rows.len());
-            self.chosen[self.panel as usize] = Some(rows[chosen].id.clone());
-        }
-    }
-
     fn chosen_row(&self) -> Option<Id> {
         let rows = self.rows(self.panel);
         let chosen = self.chosen(self.panel, &rows)?;
@@ -241,7 +238,7 @@ impl Details {
         Self {
             id,
             found: None,
-            chosen: None,
+            chosen: Choice(None),
         }
     }
 
@@ -252,49 +249,51 @@ impl Details {
         }
     }
 
-    /// The position of the chosen call, else the first.
+    /// What identifies each call.
+    fn calls(&self) -> Vec<(i64, Vec<u8>)> {
+        let calls = self.waiters().iter();
+        calls
+            .map(|call| (call.client_id, call.owner.clone()))
+            .collect()
+    }
+
+    /// The position of the chosen call.
     pub(crate) fn position(&self) -> Option<usize> {
-        let chosen = self.chosen.as_ref();
-        let is_chosen = |waiter: &Waiter| {
-            chosen.is_some_and(|(client, owner)| {
-                *client == waiter.client_id && *owner == waiter.owner
-            })
-        };
-        position(self.waiters(), is_chosen)
+        self.chosen.position(&self.calls())
     }
 
     fn chosen_waiter(&self) -> Option<&Waiter> {
         self.waiters().get(self.position()?)
     }
+}
 
-    fn choose(&mut self, step: isize) {
-        if let Some(position) = self.position() {
-            let position = moved(position, step, self.waiters().len());
-            let waiter = &self.waiters()[position];
-            self.chosen = Some((waiter.client_id, waiter.owner.clone()));
+impl<T: Clone + PartialEq> Choice<T> {
+    fn position(&self, lines: &[T]) -> Option<usize> {
+        let first = (!lines.is_empty()).then_some(0);
+        let mut lines = lines.iter();
+        lines
+            .position(|line| Some(line) == self.0.as_ref())
+            .or(first)
+    }
+
+    /// Chooses another line, if this key moves the choice.
+    fn move_by(&mut self, key: KeyCode, lines: &[T]) {
+        let step = match key {
+            KeyCode::Down => 1,
+            KeyCode::Up => -1,
+            KeyCode::PageDown => PAGE,
+            KeyCode::PageUp => -PAGE,
+            KeyCode::Home => isize::MIN,
+            KeyCode::End => isize::MAX,
+            _ => return,
+        };
+        if let Some(position) = self.position(lines) {
+            let next = position.saturating_add_signed(step);
+            self.0 = lines.get(next.min(lines.len() - 1)).cloned();
         }
     }
 }
 
-/// The position of the chosen line, else the first.
-fn position<T>(lines: &[T], is_chosen: impl Fn(&T) -> bool) -> Option<usize> {
-    let first = (!lines.is_empty()).then_some(0);
-    lines.iter().position(is_chosen).or(first)
-}
-
-fn step(key: KeyCode) -> Option<isize> {
-    match key {
-        KeyCode::Down => Some(1),
-        KeyCode::Up => Some(-1),
-        KeyCode::PageDown => Some(PAGE),
-        KeyCode::PageUp => Some(-PAGE),
-        KeyCode::Home => Some(isize::MIN),
-        KeyCode::End => Some(isize::MAX),
-        _ => None,
-    }
-}
-
-fn moved(from: usize, step: isize, count: usize) -> usize {
-    from.saturating_add_signed(step)
-        .min(count.saturating_sub(1))
+fn ids(rows: &[Row]) -> Vec<Id> {
+    rows.iter().map(|row| row.id.clone()).collect()
 }

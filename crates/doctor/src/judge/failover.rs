@@ -3,7 +3,7 @@
 use crate::facts::{Clock, Facts, Node, Watched, Write, value};
 use crate::finding::Severity::{Advice, Error, Fine, Warning};
 use crate::finding::{
-    Fix, Judged, Seen, Unseen, act, conf, every, first, known, ok, only, run, set, shell,
+    Fix, Judged, Seen, Unseen, act, all, conf, every, fact, first, known, ok, only, run, set, shell,
 };
 use redis_lock_tool::number;
 
@@ -45,8 +45,7 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
 }
 
 pub(super) fn lag(node: &Node) -> Judged {
-    let mut found = Vec::new();
-    for replica in node.replicas()? {
+    all(node.replicas()?.iter().map(|replica| {
         let field = |name: &str| replica.get(name).map_or("", String::as_str);
         let address = format!("{}:{}", field("ip"), field("port"));
         let (state, lag) = (field("state"), field("lag").parse().unwrap_or(0));
@@ -59,9 +58,8 @@ pub(super) fn lag(node: &Node) -> Judged {
             (lag > LONGEST_LAG, Warning, "too long ago", look),
         ];
         let seen = format!("the replica {address} is {state}, last heard from {lag} s ago");
-        found.extend(first(seen, cases)?);
-    }
-    Ok(found)
+        first(seen, cases)
+    }))
 }
 
 pub(super) fn enough(node: &Node) -> Judged {
@@ -87,7 +85,7 @@ pub(super) fn enough(node: &Node) -> Judged {
 pub(super) fn writes(node: &Node) -> Judged {
     let failover = node.told("master_failover_state");
     let failover = failover.unwrap_or("no-failover");
-    match node.write.as_ref().map_err(Clone::clone)? {
+    match fact(&node.write)? {
         Write::Taken => ok("writes work"),
         Write::Held if failover != "no-failover" => Error.says(
             format!("writes are delayed: {failover}"),
@@ -151,7 +149,7 @@ pub(super) fn lease(facts: &Facts, node: &Node) -> Judged {
 
 pub(super) fn sentinel(watched: &Watched) -> Judged {
     let Watched { name, fields, .. } = watched;
-    let quorum = watched.quorum.as_ref().map_err(Clone::clone)?;
+    let quorum = fact(&watched.quorum)?;
     let problem = quorum.as_deref().unwrap_or_default();
     let none = format!("no failover is possible: {problem}");
     let repair = act("start the Sentinels that are down, or repair the network");

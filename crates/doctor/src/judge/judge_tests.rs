@@ -1,10 +1,14 @@
-//! The judging, on facts made by hand.
+//! The judging, on facts made by hand; and that the checks and the documents say the same.
 
-use super::judge;
+use super::server::TESTED;
+use super::users::RULE;
+use super::{CHECKS, judge};
 use crate::facts::{Clock, Facts, Module, Node, Session, Watched, Write};
 use crate::finding::{Finding, Severity, Unseen, unseen};
 use crate::report::Report;
 use redis_lock_tool::{Names, Program, pairs};
+use std::fs;
+use std::path::Path;
 
 const INFO: &str = "config_file: redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
     aof_enabled:1 aof_last_write_status:ok aof_last_bgrewrite_status:ok rdb_last_bgsave_status:ok \
@@ -281,4 +285,59 @@ fn the_worst_is_first_and_decides_how_it_ends() {
     assert!(at("ERROR: writes on a:1\n") < at("WARNING: keepalive on a:1, b:2\n"));
     at("  fix   redis-cli> CONFIG SET tcp-keepalive 10\n        redis.conf: tcp-keepalive 10\n");
     at("\nerrors: 1, warnings: 1, not checked: 0, advice: 0\n");
+}
+
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn the_page_has_a_row_for_each_check_in_their_order() {
+    let page = read("docs/doctor.md");
+    let rows = page.lines().skip_while(|line| *line != "## The checks");
+    let names = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: Vec<_> = names.collect();
+    let made: Vec<_> = CHECKS.iter().map(|check| check.name).collect();
+    assert_eq!(documented, made);
+}
+
+#[test]
+fn each_rule_comes_from_a_part_of_a_document_that_is_there() {
+    for check in CHECKS {
+        let (path, anchor) = check.source.split_once('#').unwrap_or((check.source, ""));
+        let text = read(path);
+        let headings = text.lines().filter(|line| line.starts_with('#'));
+        let slug = |line: &str| {
+            let words = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = words
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -".contains(*c));
+            kept.collect::<String>().replace(' ', "-")
+        };
+        let mut anchors = headings.map(slug);
+        assert!(
+            anchor.is_empty() || anchors.any(|one| one == anchor),
+            "{}: {}",
+            check.name,
+            check.source
+        );
+    }
+}
+
+#[test]
+fn the_rule_for_programs_is_the_manuals() {
+    let rules = testbed::users::rules("application");
+    assert_eq!(rules[0], format!("ACL SETUSER application {RULE}"));
+}
+
+#[test]
+fn the_tested_servers_are_those_of_the_list() {
+    let list = read("scripts/servers.txt");
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    let named: Vec<_> = lines
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let ours = TESTED.map(|line| line.to_lowercase().replace(' ', "-"));
+    assert_eq!(named, ours);
 }

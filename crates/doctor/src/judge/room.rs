@@ -2,7 +2,7 @@
 
 use crate::facts::Node;
 use crate::finding::Severity::{Error, Warning};
-use crate::finding::{Fix, Judged, Seen, act, first, known, ok, only, run, set};
+use crate::finding::{Fix, Judged, Seen, act, all, first, ok, only, run, set};
 
 /// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
 const WAITER: i64 = 36_000;
@@ -168,14 +168,10 @@ const QUEUES: [(&str, &str, &str, i64); 2] = [
 ];
 
 pub(super) fn queued(node: &Node) -> Judged {
-    let mut found = Vec::new();
-    for (name, field, what, highest) in QUEUES {
-        let now = node.count(field)?;
-        let most = known(node.number(name))?.unwrap_or(0);
-        if most == 0 {
-            // Another check tells that nothing can queue.
-            continue;
-        }
+    all(QUEUES.map(|(name, field, what, highest)| {
+        let (now, most) = (node.count(field)?, node.number(name)?);
+        // Another check tells that nothing can queue.
+        only(most > 0)?;
         let look = act(
             "check whether the holder of the lock with the longest queue is alive: redis-lock-top locks",
         );
@@ -186,7 +182,6 @@ pub(super) fn queued(node: &Node) -> Judged {
             (now >= most, Error, fail, fix.clone()),
             (is_nearly(now, most), Warning, "", fix),
         ];
-        found.extend(first(format!("{now} {what}, of {name} {most}"), cases)?);
-    }
-    Ok(found)
+        first(format!("{now} {what}, of {name} {most}"), cases)
+    }))
 }

@@ -3,7 +3,9 @@
 use super::settings;
 use crate::facts::{Facts, Node};
 use crate::finding::Severity::{Advice, Error, Fine, Warning};
-use crate::finding::{Fix, Judged, act, conf, first, known, ok, only, or_ok, run, set, shell};
+use crate::finding::{
+    Fix, Judged, Unseen, act, all, conf, fact, first, known, ok, only, or_ok, run, set, shell,
+};
 
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
@@ -73,8 +75,8 @@ pub(super) fn server(node: &Node) -> Judged {
 
 /// Other modules do no harm, as tests show: they are listed for the reader of the report.
 pub(super) fn neighbours(node: &Node) -> Judged {
-    let modules = node.modules.as_ref().map_err(Clone::clone)?;
-    let others = modules.iter().filter(|module| module.name != "lock");
+    let modules = fact(&node.modules)?.iter();
+    let others = modules.filter(|module| module.name != "lock");
     let names: Vec<_> = others.map(|module| module.name.as_str()).collect();
     ok(match names.as_slice() {
         [] => "no other module".to_owned(),
@@ -83,8 +85,7 @@ pub(super) fn neighbours(node: &Node) -> Judged {
 }
 
 pub(super) fn commands(node: &Node) -> Judged {
-    let mut found = Vec::new();
-    for command in node.absent.as_ref().map_err(Clone::clone)? {
+    let judge = |command: &String| {
         let hurts = match command.as_str() {
             "client" => {
                 "after a stall, a waiting client that has disconnected may be granted the lock"
@@ -93,12 +94,13 @@ pub(super) fn commands(node: &Node) -> Judged {
             "config" | "cluster" if node.in_cluster() => {
                 "the module cannot redirect its waiters when a slot moves"
             }
-            _ => continue,
+            _ => return Err(Unseen::Absent),
         };
         let name = command.to_uppercase();
         let seen = format!("{name} is renamed or disabled: {hurts}");
-        found.extend(Warning.says(seen, not_renamed(&name))?);
-    }
+        Warning.says(seen, not_renamed(&name))
+    };
+    let found = all(fact(&node.absent)?.iter().map(judge))?;
     or_ok(found, "no command that the module needs is renamed")
 }
 
@@ -125,8 +127,7 @@ pub(super) fn files(node: &Node) -> Judged {
         return Fine.says(seen, shell(look));
     };
     let own = &files.own;
-    let mut found = Vec::new();
-    for (path, module) in &files.included {
+    let judge = |(path, module): &(String, String)| {
         let line = format!("the line \"loadmodule {module}\" from {path}");
         let twice = format!("{own} and {path} both load it, and the next start fails");
         let delete = act(format!("delete {line}"));
@@ -136,8 +137,9 @@ pub(super) fn files(node: &Node) -> Judged {
             (true, Warning, rewrite, act(format!("move {line} to {own}"))),
         ];
         let seen = format!("{path}, which {own} includes, loads {module}");
-        found.extend(first(seen, cases)?);
-    }
+        first(seen, cases)
+    };
+    let found = all(files.included.iter().map(judge))?;
     or_ok(found, "no included file loads a module")
 }
 

@@ -2,7 +2,9 @@
 
 use crate::facts::{Facts, Node};
 use crate::finding::Severity::{Advice, Fine, Warning};
-use crate::finding::{Fix, Judged, Seen, Severity, act, first, known, ok, or_ok, run, set};
+use crate::finding::{
+    Fix, Judged, Seen, Severity, act, all, fact, first, known, ok, only, or_ok, run, set,
+};
 use Bad::{Above, Below, Is};
 
 /// The shortest lease in a session: a stall of that length ends it.
@@ -77,10 +79,8 @@ pub(super) fn value(node: &Node, name: &str) -> Judged {
 /// The server accepts any value within a setting's range; these values are mistakes.
 pub(super) fn of_module(node: &Node) -> Judged {
     node.module()?;
-    let mut found = Vec::new();
-    for (name, _) in node.settings_of_module()? {
-        found.extend(value(node, name)?);
-    }
+    let settings = node.settings_of_module()?;
+    let mut found = all(settings.map(|(name, _)| value(node, name)))?;
     found.retain(|finding| finding.severity != Fine);
     let name = "lock.max-lease-ms";
     let lease = known(node.number("lock.default-lease-ms"))?.unwrap_or(0);
@@ -95,21 +95,20 @@ pub(super) fn of_module(node: &Node) -> Judged {
 
 /// `CONFIG SET` is not replicated: who takes over must have what its primary has.
 pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
-    let mut found = Vec::new();
-    for (name, wanted) in facts.primary_of(node)?.settings_of_module()? {
-        let value = known(node.setting(name))?.unwrap_or(wanted);
-        if value != wanted {
-            let seen = format!("{name} {value}, its primary has {wanted}");
-            found.extend(Warning.says(seen, set(name, wanted))?);
-        }
-    }
+    let theirs = facts.primary_of(node)?.settings_of_module()?;
+    let found = all(theirs.map(|(name, wanted)| {
+        let value = node.setting(name)?;
+        only(value != wanted)?;
+        let seen = format!("{name} {value}, its primary has {wanted}");
+        Warning.says(seen, set(name, wanted))
+    }))?;
     or_ok(found, "the lock.* settings are those of its primary")
 }
 
 /// Tells of the stalls that took as long as a lease; else of the setting without which they would not be known.
-fn stalls(node: &Node, seen: &Seen<Vec<(String, u64)>>, setting: &str, fix: Vec<Fix>) -> Judged {
-    let seen = seen.as_ref().map_err(Clone::clone)?.iter();
-    let long = seen.filter(|(_, ms)| *ms >= LONGEST_STALL);
+fn stalls(node: &Node, all: &Seen<Vec<(String, u64)>>, setting: &str, fix: Vec<Fix>) -> Judged {
+    let all = fact(all)?.iter();
+    let long = all.filter(|(_, ms)| *ms >= LONGEST_STALL);
     let long: Vec<_> = long.map(|(name, ms)| format!("{name} {ms} ms")).collect();
     if long.is_empty() {
         return value(node, setting);

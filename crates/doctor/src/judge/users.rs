@@ -2,7 +2,7 @@
 
 use crate::facts::{Facts, Node, Session, User};
 use crate::finding::Severity::{Error, Fine, Warning};
-use crate::finding::{Fix, Judged, Seen, act, conf, first, ok, only, or_ok, run, set};
+use crate::finding::{Fix, Judged, act, all, conf, fact, first, ok, only, or_ok, run, set};
 use crate::sessions::REPORTED;
 use crate::users::{NEEDED, OF_SESSIONS, OF_USE, OPEN, Right};
 use redis_lock_tool::{State, words};
@@ -28,12 +28,7 @@ pub(super) fn open(node: &Node) -> Judged {
 
 pub(super) fn rights(node: &Node) -> Judged {
     node.module()?;
-    let users = node.users.as_ref().map_err(Clone::clone)?;
-    let found = users
-        .iter()
-        .map(of_user)
-        .collect::<Seen<Vec<_>>>()?
-        .concat();
+    let found = all(fact(&node.users)?.iter().map(of_user))?;
     or_ok(found, "no user may acquire locks")
 }
 
@@ -83,8 +78,7 @@ fn of_user(user: &User) -> Judged {
 /// Users are not replicated: whoever may take locks on the primary must be known where it hands over.
 pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
     let primary = facts.primary_of(node)?;
-    let own = node.users.as_ref().map_err(Clone::clone)?;
-    let theirs = primary.users.as_ref().map_err(Clone::clone)?;
+    let (own, theirs) = (fact(&node.users)?, fact(&primary.users)?);
     let able = theirs.iter().filter(|user| user.may_acquire());
     let able = able.map(|user| user.name.as_str());
     let is_missing = |name: &&str| !own.iter().any(|own| own.name == *name && own.may_acquire());
@@ -106,22 +100,22 @@ pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
 pub(super) fn programs(node: &Node) -> Judged {
     node.module()?;
     only(!node.is_replica())?;
-    let all = node.sessions.as_ref().map_err(Clone::clone)?;
-    let stuck = all.iter().filter(|session| session.program.is_stuck());
-    let mut found = Vec::new();
-    for session in stuck.clone().take(REPORTED) {
+    let sessions = fact(&node.sessions)?;
+    let stuck = sessions.iter().filter(|session| session.program.is_stuck());
+    let judge = |session: &Session| {
         let look = act("check whether it runs; end its session only if it is not working");
         let end = run(format!("LOCK.SESSION KILL {}", session.program.id));
-        found.extend(Warning.says(of_session(node, session), [look, end].concat())?);
-    }
+        Warning.says(of_session(node, session), [look, end].concat())
+    };
+    let mut found = all(stuck.clone().take(REPORTED).map(judge))?;
     let more = stuck.skip(REPORTED).count();
     if more > 0 {
         let seen = format!("{more} more programs are detached or frozen");
         found.extend(Warning.says(seen, run("LOCK.SESSION LIST"))?);
     }
-    let holds: i64 = all.iter().map(|one| one.program.grants).sum();
-    let waits: i64 = all.iter().map(|one| one.program.waiting).sum();
-    let count = all.len();
+    let holds: i64 = sessions.iter().map(|one| one.program.grants).sum();
+    let waits: i64 = sessions.iter().map(|one| one.program.waiting).sum();
+    let count = sessions.len();
     or_ok(
         found,
         format!("programs with a session: {count}; they hold {holds}, and wait for {waits}"),

@@ -35,9 +35,7 @@ fn a_background_save_that_fails() {
 fn an_aof_that_cannot_be_written() {
     let mut server = healthy().start();
     let program = starter(&server, "trap '' XFSZ\nulimit -S -f 4000");
-    server
-        .reconfigure(|settings| settings.program(&program).config("appendfsync", "everysec"))
-        .restart();
+    server.restart_with(|settings| settings.program(&program).config("appendfsync", "everysec"));
     let mut c = server.connection();
     let full = || {
         let _ = cmd!(c, "SET", "k", "x".repeat(500_000));

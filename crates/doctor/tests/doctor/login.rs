@@ -95,9 +95,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     let doctor = bare.with(&["--cacert", &authority, "--cert", &cert, "--key", &key]);
     let finding = doctor.comes("tls", "tls-cluster no");
     let (name, value) = finding.lines("conf")[0].split_once(' ').expect("a line");
-    server
-        .reconfigure(|settings| settings.config(name, value))
-        .restart();
+    server.restart_with(|settings| settings.config(name, value));
     doctor.gone("tls");
     // A certificate that nobody vouches for, unless any is accepted.
     assert_eq!(bare.looks().exit, 3);

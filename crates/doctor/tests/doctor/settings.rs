@@ -85,9 +85,7 @@ fn a_module_that_an_included_file_loads() {
     // A pattern finds it, too.
     for include in [&include, &include.replace("uded", "*")] {
         let settings = Server::builder().without_module();
-        server
-            .reconfigure(|_| settings.config("include", include))
-            .restart();
+        server.restart_with(|_| settings.config("include", include));
         doctor.one("files", "warning").says("included.conf");
     }
     cmd!(server.connection(), "CONFIG", "REWRITE").okay();
@@ -144,9 +142,7 @@ fn connections_that_are_used_up() {
 fn a_limit_of_open_files_that_lowers_maxclients() {
     let mut server = healthy().start();
     let program = starter(&server, "ulimit -n 1024");
-    server
-        .reconfigure(|settings| settings.program(&program))
-        .restart();
+    server.restart_with(|settings| settings.program(&program));
     let doctor = Doctor::of(&server);
     let finding = doctor.one("waiters-connections", "warning");
     let finding = finding.says("maxclients 992").says("open files");
@@ -156,9 +152,7 @@ fn a_limit_of_open_files_that_lowers_maxclients() {
     let lines = finding.lines("conf").into_iter();
     let mut most = lines.filter_map(|line| line.strip_prefix("maxclients "));
     let most = most.next().expect("a line").to_owned();
-    server
-        .reconfigure(|settings| settings.config("maxclients", &most))
-        .restart();
+    server.restart_with(|settings| settings.config("maxclients", &most));
     doctor.gone("waiters-connections");
 }
 
@@ -186,7 +180,7 @@ fn a_module_that_is_not_loaded() {
     let finding = doctor.one("module", "error");
     let line = "loadmodule /usr/local/lib/redis/modules/libredis_lock.so";
     assert_eq!(finding.lines("conf"), [line]);
-    server.reconfigure(Builder::with_module).restart();
+    server.restart_with(Builder::with_module);
     doctor.gone("module");
     let server = bare().config("rename-command", "DEL OTHER").start();
     let finding = Doctor::of(&server).one("module", "error");

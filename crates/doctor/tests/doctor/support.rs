@@ -250,9 +250,7 @@ pub(crate) fn each_is_found_and_fixed<const COUNT: usize>(faults: [&str; COUNT])
         let Some((name, value)) = finding.line("conf").and_then(|line| line.split_once(' ')) else {
             continue;
         };
-        server
-            .reconfigure(|_| settings().config(name, value))
-            .restart();
+        server.restart_with(|_| settings().config(name, value));
         let again = Doctor::of(&server).looks().bad(check);
         assert!(again.is_empty(), "{fault}, with {name} {value}: {again:?}");
     }

@@ -81,6 +81,12 @@ impl Server {
         }
     }
 
+    /// As [`Self::restart`], with changed settings.
+    #[track_caller]
+    pub fn restart_with(&mut self, change: impl FnOnce(Builder) -> Builder) {
+        self.reconfigure(change).restart();
+    }
+
     /// As [`Self::restart`]; the log of this attempt when the server refuses to start.
     pub fn try_restart(&mut self) -> Result<(), String> {
         self.stop();

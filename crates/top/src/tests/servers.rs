@@ -146,7 +146,7 @@ fn a_server_that_stops_and_restarts_is_shown_again() {
     cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     let seen = || source.read().servers[0].locks.len() == 1;
     eventually(seen, "the lock to be seen");
-    server.reconfigure(Builder::without_module).restart();
+    server.restart_with(Builder::without_module);
     let error = source.read().servers.remove(0).error.unwrap_or_default();
     assert!(!error.is_empty());
 }
