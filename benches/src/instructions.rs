@@ -18,12 +18,11 @@ use testbed::{Expect, Server, Talk, cmd, eventually, waiters};
 
 use crate::callgrind::{each, held_pair, need_valgrind, of_program, of_server, pair};
 use crate::facts::{output, target_folder};
-use crate::passed::Passed;
 use crate::servers::{Program, Setting};
 use crate::session::{Session, post_all, queue, release};
 use crate::stats::Rounds;
 use crate::table::Table;
-use crate::ways::Way;
+use crate::ways::{Passed, Way};
 
 /// The server's cron runs by the clock, so counts differ by up to this.
 const TOLERANCE: f64 = 0.03;

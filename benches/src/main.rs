@@ -21,14 +21,10 @@ mod instructions;
 mod memory;
 mod pairs;
 mod part;
-mod passed;
-mod ping;
 mod plot;
 mod queued;
 mod quorum;
-mod repeats;
 mod report;
-mod scale;
 mod servers;
 mod session;
 mod sessions;
@@ -42,9 +38,8 @@ use std::time::Instant;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, ValueEnum};
-use part::Part;
+use part::{Part, Scale};
 use report::{BENCHMARK, CONTENTION, Page};
-use scale::Scale;
 use servers::Program;
 
 /// Measures what each way of locking costs.
@@ -87,7 +82,7 @@ const PAGES: [(&Page, &[Topic]); 2] = [
         &BENCHMARK,
         &[
             ("pairs", |all, scale, _| pairs::measure(all, scale)),
-            ("repeats", |all, scale, _| repeats::measure(&all[0], scale)),
+            ("repeats", |all, scale, _| pairs::repeats(&all[0], scale)),
             ("memory", |all, scale, _| memory::measure(all, scale)),
             ("growth", |all, scale, _| growth::measure(&all[0], scale)),
             // Up to ten million held locks, beside keys of SET PX.

@@ -3,9 +3,7 @@
 use redis::Cmd;
 use testbed::{Expect, Server, cmd, eventually, post};
 
-use crate::part::Limit::AtMost;
-use crate::part::{Goal, Panel, Part};
-use crate::scale::Scale;
+use crate::part::{Goal, Limit::AtMost, Panel, Part, Scale};
 use crate::servers::{Crowd, Program, for_each, number};
 use crate::sharing::share;
 use crate::stats::interleave;

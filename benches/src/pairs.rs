@@ -1,12 +1,13 @@
-//! Lock and unlock without contention: the cost for the server of each way of locking.
+//! Lock and unlock without contention: the cost for the server of each way of locking; and of re-entry and renewal.
 
-use crate::part::Limit::{AtLeast, AtMost};
-use crate::part::{Goal, Limit, Panel, Part};
-use crate::scale::Scale;
+use redis::Cmd;
+
+use crate::part::Limit::{self, AtLeast, AtMost};
+use crate::part::{Goal, Panel, Part, Scale};
 use crate::servers::{Batch, Program, Setting, started};
-use crate::stats::interleave_slices;
+use crate::stats::{interleave, interleave_slices};
 use crate::table::Table;
-use crate::ways::Way;
+use crate::ways::{OWNER, Way, call};
 
 /// Pairs of a way before the next way runs: about a millisecond.
 const BATCH: usize = 500;
@@ -108,4 +109,47 @@ fn both(program: &Program, setting: Setting, scale: Scale) -> [Table; 2] {
         table("pipelined", true, BATCH, scale.pipelined_pairs()),
         table("one at a time", false, LONE_BATCH, scale.of(1_000, 2_500)),
     ]
+}
+
+/// The cost of re-entry and renewal, compared with an acquire.
+///
+/// An acquire of free locks, then a re-entry, then a renewal of the same locks. Each names another lease, so
+/// that each changes the lock.
+pub(crate) fn repeats(program: &Program, scale: Scale) -> Part {
+    let server = program.start();
+    let batch = |call: fn(usize) -> Cmd| Batch::new(&server, (0..BATCH).map(call));
+    let mut steps = [
+        batch(|number| call!("LOCK.ACQUIRE lock:{number} {OWNER} PX 30000")),
+        batch(|number| call!("LOCK.ACQUIRE lock:{number} {OWNER} PX 30001")),
+        batch(|number| call!("LOCK.RENEW lock:{number} {OWNER} PX 30002")),
+        batch(|number| call!("LOCK.RELEASE lock:{number} {OWNER} ALL")),
+    ];
+    let times = scale.pipelined_pairs() / BATCH;
+    let figures = interleave(scale.rounds(), &mut [()], |()| {
+        let mut spent = [0.0; 4];
+        for _ in 0..times {
+            for (step, spent) in steps.iter_mut().zip(&mut spent) {
+                *spent += step.cost();
+            }
+        }
+        spent.map(|spent| spent / (times * BATCH) as f64)
+    });
+    let names = [
+        "LOCK.ACQUIRE PX of a free lock",
+        "LOCK.ACQUIRE PX again: re-entry",
+        "LOCK.RENEW PX",
+    ];
+    let table = Table::of(
+        program,
+        "Re-entry and renewal, pipelined",
+        "The cost of a re-entry and of a renewal. Server CPU of one call, and its ratio to an acquire of a free lock in \
+         the same round.",
+        &["ns a call", "of an acquire"],
+    );
+    let table = table.rows(names, figures[0].chunks(1));
+    let goals = ["re-entry of an acquire", "renewal of an acquire"];
+    let goals = goals.into_iter().zip(1..);
+    let goals = goals.map(|(what, row)| Goal::new(what, AtMost(1.0), table.over(row, 0)));
+    let goals = goals.collect();
+    Part::new(table, goals)
 }

@@ -1,8 +1,36 @@
-//! The outcome of a part of the benchmark: tables, goals and bars for the plot.
+//! A part of the benchmark: how much it measures, and its outcome, which is tables, goals and bars for the plot.
 
 use crate::servers::Program;
 use crate::stats::Spread;
 use crate::table::Table;
+
+/// The amounts of the quick form and of the full one.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Scale {
+    /// Everything, with fewer and shorter rounds.
+    Quick,
+    /// The form of the published figures.
+    Full,
+}
+
+impl Scale {
+    /// An amount in this form: the first in the quick one, the second in the full one.
+    pub(crate) fn of<T>(self, quick: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+
+    pub(crate) fn rounds(self) -> usize {
+        self.of(7, 9)
+    }
+
+    /// Pairs a round, sent in batches.
+    pub(crate) fn pipelined_pairs(self) -> usize {
+        self.of(5_000, 20_000)
+    }
+}
 
 /// The outcome of one part.
 #[derive(Default)]

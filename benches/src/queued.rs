@@ -7,11 +7,8 @@ use std::time::Duration;
 use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd};
 
-use crate::part::Limit::AtMost;
-use crate::part::{Goal, Part};
-use crate::ping::longest_ping_while;
-use crate::scale::Scale;
-use crate::servers::{Program, for_each, for_each_in, number, started};
+use crate::part::{Goal, Limit::AtMost, Part, Scale};
+use crate::servers::{Program, for_each, for_each_in, longest_ping_while, number, started};
 use crate::session::{HOUR_MS, Session, queue, release};
 use crate::table::Table;
 use crate::ways::{OWNER, call, owner};

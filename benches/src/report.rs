@@ -7,9 +7,8 @@ use std::io;
 use testbed::module::root;
 
 use crate::facts::target_folder;
-use crate::part::{Goal, Limit, Part};
+use crate::part::{Goal, Limit, Part, Scale};
 use crate::plot::plot;
-use crate::scale::Scale;
 use crate::table::{Table, cell, number};
 
 /// A page of docs/ and its plot.

@@ -1,7 +1,9 @@
-//! The ways of locking that are compared, each as a pair of commands.
+//! The ways of locking that are compared, each as a pair of commands; and what clients pass on to each other.
 
 use redis::{Cmd, Connection, Script, Value};
 use testbed::{Expect, cmd};
+
+use crate::session::HOUR_MS;
 
 /// A command, written as one line of words and of what is in braces.
 macro_rules! call {
@@ -129,6 +131,39 @@ impl Way {
                 ]
             }
             Self::Ping => [call!("PING"), call!("PING")],
+        }
+    }
+}
+
+/// A thing that clients pass on to each other: a lock, or an item of a list, which is the floor.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Passed {
+    Lock,
+    Baton,
+}
+
+impl Passed {
+    /// Lets it be free: the first client that asks gets it.
+    pub(crate) fn free(self, connection: &mut Connection, key: &str) {
+        cmd!(*connection, "DEL", key).int();
+        if self == Self::Baton {
+            cmd!(*connection, "RPUSH", key, "baton").int();
+        }
+    }
+
+    /// The call that waits until it is this client's.
+    pub(crate) fn ask(self, key: &str, client: usize) -> Cmd {
+        match self {
+            Self::Lock => call!("LOCK.ACQUIRE {key} {client} BLOCK 0 PX {HOUR_MS}"),
+            Self::Baton => call!("BLPOP {key} 0"),
+        }
+    }
+
+    /// The call that passes it on.
+    pub(crate) fn pass_on(self, key: &str, client: usize) -> Cmd {
+        match self {
+            Self::Lock => call!("LOCK.RELEASE {key} {client}"),
+            Self::Baton => call!("RPUSH {key} baton"),
         }
     }
 }

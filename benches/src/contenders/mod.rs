@@ -6,22 +6,22 @@
 //! connected. Each line of its input is the seconds of a turn, which it answers with a line of JSON ([`Turn`]). So several
 //! programs can take short turns, and the server can be measured around each.
 
-mod process;
 pub(crate) mod rust;
 mod turn;
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use testbed::module::root;
-use testbed::{Server, Signal};
+use testbed::{Child, Server, Signal};
 
 use crate::facts::{output, target_folder};
 use crate::ways::LEASE_MS;
-use process::Process;
 pub(crate) use turn::Turn;
 
 /// How long a program may take to start, and to finish after the time is up.
@@ -185,5 +185,35 @@ impl Team {
     /// The ids of the processes.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(|process| process.child.id())
+    }
+}
+
+/// A child process that reads its orders from lines of its standard input, and answers with lines. It is killed when this
+/// is dropped.
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    /// Its standard error.
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it; its standard error goes to a log of this name.
+    fn start(command: &mut Command, name: &str) -> Result<Self, String> {
+        let log = target_folder().join(format!("{name}.log"));
+        let errors = File::create(&log).map_err(|error| format!("a log: {error}"))?;
+        let started = Child::start(command.stderr(errors));
+        let (child, lines) = started.map_err(|error| format!("it does not start: {error}"))?;
+        Ok(Self { child, lines, log })
+    }
+
+    fn send(&self, line: &str) -> Result<(), String> {
+        let sent = self.child.write(line);
+        sent.map_err(|_| format!("it has ended; {} may say why", self.log.display()))
+    }
+
+    fn receive(&self, timeout: Duration) -> Result<String, String> {
+        let line = self.lines.recv_timeout(timeout);
+        line.map_err(|_| format!("no answer; {} may say why", self.log.display()))
     }
 }

@@ -14,7 +14,7 @@ use redis_lock_client::{Lock, Locks};
 use tokio::runtime::Runtime;
 
 use super::turn::Turn;
-use crate::passed::Passed;
+use crate::ways::Passed;
 
 /// The argument that starts this program as contenders.
 pub(crate) const ROLE: &str = "contend";

@@ -42,8 +42,6 @@ const GO_POOL: usize = 10;
 
 /// A row of a contest.
 pub(super) struct Contestant {
-    pub(super) id: Id,
-    pub(super) name: &'static str,
     locks: usize,
     /// A server of its own, so that what the server counts is its, and its processes; or why it is left out.
     running: Result<(Server, Team), String>,
@@ -56,17 +54,10 @@ pub(super) struct Contestant {
     waits_us: [Vec<f64>; 2],
 }
 
-/// A contestant after its last turn: its figures, or why it is left out.
-pub(super) struct Finished {
-    pub(super) id: Id,
-    pub(super) name: &'static str,
-    pub(super) figures: Result<Vec<Rounds>, String>,
-}
-
 impl Contestant {
     /// Starts its server and its processes.
     pub(super) fn start(
-        (id, name): (Id, &'static str),
+        id: Id,
         contest: &Contest,
         program: &Program,
         languages: &Languages,
@@ -82,8 +73,6 @@ impl Contestant {
             &contest.task(id, &key),
         );
         Self {
-            id,
-            name,
             locks: contest.locks,
             running: team.map(|team| (server, team)),
             warm_up: Some(warm_up),
@@ -138,8 +127,8 @@ impl Contestant {
         ]
     }
 
-    /// Ends its processes and its server.
-    pub(super) fn finish(mut self, of_turns: Vec<Rounds>) -> Finished {
+    /// Ends its processes and its server. Returns all figures, or why it is left out.
+    pub(super) fn finish(mut self, of_turns: Vec<Rounds>) -> Result<Vec<Rounds>, String> {
         let least = self.grants.iter().min().copied().unwrap_or(0);
         let most = self.grants.iter().max().copied().unwrap_or(0);
         let [writers, others] = self.waits_us.each_mut().map(|waits| percentiles(waits));
@@ -154,11 +143,7 @@ impl Contestant {
             writers[2] / 1000.0,
         ];
         let figures = of_turns.into_iter().chain(of_all.map(Rounds::from));
-        Finished {
-            id: self.id,
-            name: self.name,
-            figures: self.running.map(|_| figures.collect()),
-        }
+        self.running.map(|_| figures.collect())
     }
 }
 

@@ -8,16 +8,18 @@ use std::collections::BTreeMap;
 use std::thread::{self, ScopedJoinHandle};
 
 use crate::contenders::{Languages, Task, languages};
-use crate::part::{Goal, Panel, Part};
-use crate::scale::Scale;
+use crate::part::{Goal, Panel, Part, Scale};
 use crate::servers::Program;
-use crate::stats::interleave;
+use crate::stats::{Rounds, interleave};
 use crate::table::Table;
-use contestant::{Contestant, FIGURES, Finished, POOL};
+use contestant::{Contestant, FIGURES, POOL};
 use goals::Wanted;
 
 /// The language and the way, which identify a row.
 type Id = (&'static str, &'static str);
+
+/// A row after the last turn: its name and its figures, or why it is left out.
+type Finished = (Id, &'static str, Result<Vec<Rounds>, String>);
 
 /// This project's client, in each language.
 const OURS: &str = "client";
@@ -299,8 +301,8 @@ impl Contest {
                 0.0
             };
             let mut contestants: Vec<_> = thread::scope(|scope| {
-                let start = |&row| {
-                    scope.spawn(move || Contestant::start(row, self, program, languages, warm_up))
+                let start = |&(id, _)| {
+                    scope.spawn(move || Contestant::start(id, self, program, languages, warm_up))
                 };
                 let started: Vec<_> = group.iter().map(start).collect();
                 let started = started.into_iter().map(ScopedJoinHandle::join);
@@ -309,8 +311,10 @@ impl Contest {
             let figures = interleave(scale.of(5, 11), &mut contestants, |contestant| {
                 contestant.turn(seconds)
             });
-            let finished = contestants.into_iter().zip(figures);
-            all.extend(finished.map(|(contestant, figures)| contestant.finish(figures)));
+            let figures = contestants.into_iter().zip(figures);
+            let figures = figures.map(|(contestant, figures)| contestant.finish(figures));
+            let finished = group.iter().zip(figures);
+            all.extend(finished.map(|(&(id, name), figures)| (id, name, figures)));
         }
         all
     }
@@ -326,21 +330,21 @@ impl Contest {
 
     fn table(&self, program: &Program, all: &[Finished]) -> Table {
         let mut table = Table::of(program, self.title, self.meaning, self.columns).quartiles();
-        for (number, own) in all.iter().enumerate() {
-            let base = (own.id.0, self.base);
-            let base = all.iter().position(|finished| finished.id == base);
-            let figures = own.figures.clone().map(|figures| {
+        for (number, (id, name, figures)) in all.iter().enumerate() {
+            let base = (id.0, self.base);
+            let base = all.iter().position(|(id, ..)| *id == base);
+            let figures = figures.clone().map(|figures| {
                 let figures = FIGURES.into_iter().zip(figures);
                 let figures: BTreeMap<&str, _> = figures.collect();
                 self.shown().map(|title| figures[title].clone()).collect()
             });
-            table.row(own.name, base.unwrap_or(number), figures);
+            table.row(*name, base.unwrap_or(number), figures);
         }
         table
     }
 
     fn goals(&self, all: &[Finished], table: &Table) -> Vec<Goal> {
-        let row = |id| all.iter().position(|finished| finished.id == id);
+        let row = |wanted| all.iter().position(|(id, ..)| *id == wanted);
         let goal = |&(what, limit, title, id, base): &Wanted| {
             let found = || {
                 let (row_of, figure) = (row(id)?, self.shown().position(|shown| shown == title)?);

@@ -4,10 +4,8 @@ use std::time::{Duration, Instant};
 
 use testbed::{Expect, Talk, cmd};
 
-use crate::part::Part;
-use crate::ping::longest_ping_while;
-use crate::scale::Scale;
-use crate::servers::{Crowd, Program, for_each};
+use crate::part::{Part, Scale};
+use crate::servers::{Crowd, Program, for_each, longest_ping_while};
 use crate::stats::{interleave, percentiles};
 use crate::table::Table;
 use crate::ways::call;

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Connection};
 use testbed::{Expect, Server, cmd};
 
-use crate::part::Part;
-use crate::ping::longest_ping_while;
-use crate::scale::Scale;
-use crate::servers::{Program, cpu_of, for_each, number, started};
+use crate::part::{Part, Scale};
+use crate::servers::{Program, cpu_of, for_each, longest_ping_while, number, started};
 use crate::session::HOUR_MS;
 use crate::stats::interleave;
 use crate::table::Table;

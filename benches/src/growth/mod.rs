@@ -5,8 +5,7 @@ mod many;
 mod queue;
 mod units;
 
-use crate::part::Part;
-use crate::scale::Scale;
+use crate::part::{Part, Scale};
 use crate::servers::Program;
 
 pub(crate) use many::measure as many;

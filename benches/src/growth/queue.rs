@@ -4,14 +4,12 @@ use std::time::Instant;
 
 use testbed::{Expect, Talk, server_cpu};
 
-use crate::part::Limit::AtMost;
-use crate::part::{Goal, Panel, Part};
-use crate::passed::Passed;
-use crate::scale::Scale;
+use crate::part::{Goal, Limit::AtMost, Panel, Part, Scale};
 use crate::servers::{Crowd, Program, clients_allowed};
 use crate::session::post_all;
 use crate::stats::{interleave_slices, percentiles};
 use crate::table::Table;
+use crate::ways::Passed;
 
 const WAITERS: [usize; 4] = [10, 100, 1_000, 10_000];
 /// The queue that the others are compared with.
@@ -30,15 +28,13 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
          that with 100 waiters; and how long the next one's grant takes to come, client included.",
         COLUMNS,
     );
-    // All queues are there at once.
+    // All queues are there at once, and the longer ones need more than all before them.
     let allowed = clients_allowed();
     let mut all = 0;
-    let is_allowed = WAITERS.map(|waiters| {
+    let wanted = WAITERS.into_iter().take_while(|waiters| {
         all += waiters + 1;
         all <= allowed
     });
-    let wanted = WAITERS.into_iter().zip(is_allowed);
-    let wanted = wanted.filter_map(|(waiters, is_allowed)| is_allowed.then_some(waiters));
     let mut queues: Vec<Queue> = wanted.map(|waiters| Queue::new(program, waiters)).collect();
     let both = [
         (Passed::Lock, "LOCK.RELEASE and LOCK.ACQUIRE BLOCK"),
@@ -56,14 +52,10 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
             queue.leave(passed);
         }
         let mut figures = figures.into_iter();
-        for (waiters, is_allowed) in WAITERS.into_iter().zip(is_allowed) {
+        for waiters in WAITERS {
             let why = || format!("{allowed} clients are allowed here (ulimit -n)");
-            let figures = is_allowed.then(|| figures.next().expect("those of each queue"));
-            table.row(
-                format!("{name}, {waiters}"),
-                first + BASE,
-                figures.ok_or_else(why),
-            );
+            let figures = figures.next().ok_or_else(why);
+            table.row(format!("{name}, {waiters}"), first + BASE, figures);
         }
     }
     let what = "hand-off CPU with 10000 waiters of that with 100";

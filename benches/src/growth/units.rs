@@ -1,13 +1,11 @@
 //! The cost of one more lock, queued call or session, by how many there are.
 
-use redis::Connection;
-use testbed::{Expect, Server, Talk};
+use testbed::{Expect, Talk};
 
 use crate::facts::memory_kib;
-use crate::part::{Panel, Part};
-use crate::scale::Scale;
+use crate::part::{Panel, Part, Scale};
 use crate::servers::{Batch, Program, clients_allowed, cpu_of, for_each, number, started};
-use crate::session::{HOUR_MS, Session, open_session, queue};
+use crate::session::{HOUR_MS, Session, queue};
 use crate::stats::interleave;
 use crate::table::Table;
 use crate::ways::{OWNER, Way, call, owner};
@@ -106,14 +104,20 @@ fn grow(program: &Program, kind: Kind, amounts: &[usize]) -> Vec<[f64; FIGURES]>
     let pairs = (0..PAIRS).flat_map(|number| Way::Module.pair(&format!("other:{number}")));
     let mut beside = Batch::new(&server, pairs);
     beside.cost();
-    let mut connections = Vec::new();
+    let mut others = Vec::new();
     let mut before = 0;
     let memory = || number(&server, "memory", "used_memory");
     let steps = amounts.iter().map(|&amount| {
         let used = memory();
         let numbers = before..amount;
-        let spent = cpu_of(&server, || {
-            add(&server, kind, &mut session, &mut connections, numbers);
+        let spent = cpu_of(&server, || match kind {
+            Kind::Locks => for_each(&mut session.connection, numbers, |number| {
+                call!("LOCK.ACQUIRE lock:{number:08} {OWNER} PX {HOUR_MS}")
+            }),
+            Kind::Queued => for_each(&mut session.connection, numbers, |number| {
+                queue(session.id, "line", &owner(number))
+            }),
+            Kind::Sessions => others.extend(numbers.map(|_| Session::open(&server))),
         });
         let more = (amount - before) as f64;
         before = amount;
@@ -122,27 +126,4 @@ fn grow(program: &Program, kind: Kind, amounts: &[usize]) -> Vec<[f64; FIGURES]>
         [spent / 1000.0 / more, bytes, pair]
     });
     steps.collect()
-}
-
-fn add(
-    server: &Server,
-    kind: Kind,
-    session: &mut Session,
-    connections: &mut Vec<Connection>,
-    numbers: std::ops::Range<usize>,
-) {
-    let id = session.id;
-    match kind {
-        Kind::Locks => for_each(&mut session.connection, numbers, |number| {
-            call!("LOCK.ACQUIRE lock:{number:08} {OWNER} PX {HOUR_MS}")
-        }),
-        Kind::Queued => for_each(&mut session.connection, numbers, |number| {
-            queue(id, "line", &owner(number))
-        }),
-        Kind::Sessions => connections.extend(numbers.map(|_| {
-            let mut connection = server.connection();
-            open_session(&mut connection);
-            connection
-        })),
-    }
 }

@@ -11,21 +11,15 @@ mod judge_tests;
 
 use crate::facts::{Facts, Node, Watched};
 use crate::finding::{Finding, Judged, Severity, Unseen};
-use Judge::{Among, Server, Setting, Unreached, Watching};
+use Judge::{Among, Server, Unreached, Watching};
+use settings::{of_cluster, of_replica, value};
 
-/// A check, what for, and where its rule comes from.
-struct Check {
-    name: &'static str,
-    why: &'static str,
-    source: &'static str,
-    judge: Judge,
-}
+/// A check: its name, what it looks at, where its rule comes from, and what for.
+type Check = (&'static str, Judge, &'static str, &'static str);
 
 /// The facts that a check looks at, one by one.
 enum Judge {
     Server(fn(&Node) -> Judged),
-    /// The value of a setting, on the servers where it applies.
-    Setting(&'static str, fn(&Node) -> bool),
     /// A server beside all others.
     Among(fn(&Facts, &Node) -> Judged),
     /// A primary in the eyes of a Sentinel.
@@ -34,105 +28,91 @@ enum Judge {
     Unreached(fn(&str) -> Judged),
 }
 
-const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'static str) -> Check {
-    Check {
-        name,
-        why,
-        source,
-        judge,
-    }
-}
-
-/// Where a setting applies to all servers.
-fn any(_: &Node) -> bool {
-    true
-}
-
 #[rustfmt::skip]
 const CHECKS: &[Check] = &[
-    check("reach", Unreached(failover::reach), "docs/operations/failover.md#replicas",
+    ("reach", Unreached(failover::reach), "docs/operations/failover.md#replicas",
         "a replica that was not checked may be the one that takes over"),
-    check("module", Among(server::module), "docs/operations/failover.md#replicas",
+    ("module", Among(server::module), "docs/operations/failover.md#replicas",
         "without the module a primary has no locks, and a replica can neither load nor replicate them"),
-    check("files", Server(server::files), "docs/install.md#loading-the-module",
+    ("files", Server(server::files), "docs/install.md#loading-the-module",
         "CONFIG REWRITE copies the loadmodule line of an included file into the server's own, and a server that loads a module twice does not start"),
-    check("version", Among(server::version), "docs/upgrade.md",
+    ("version", Among(server::version), "docs/upgrade.md",
         "an older replica removes locks, or keeps old states of them, when it does not know what a newer primary sends"),
-    check("server", Server(server::server), "README.md#supported-servers",
+    ("server", Server(server::server), "README.md#supported-servers",
         "servers before Redis 7.0 lack parts of the module API"),
-    check("neighbours", Server(server::neighbours), "docs/guarantees.md#how-it-is-tested",
+    ("neighbours", Server(server::neighbours), "docs/guarantees.md#how-it-is-tested",
         "other modules run in the same process, and can crash it"),
-    check("commands", Server(server::commands), "docs/install.md#loading-the-module",
+    ("commands", Server(server::commands), "docs/install.md#loading-the-module",
         "the module itself runs these commands, and programs use them"),
-    check("persistence", Server(server::persistence), "docs/operations/persistence.md",
+    ("persistence", Server(server::persistence), "docs/operations/persistence.md",
         "after a restart a lost grant is granted again while its owner still works: two owners"),
-    check("save", Server(server::save), "docs/operations/persistence.md#a-failed-save-stops-renewals",
+    ("save", Server(server::save), "docs/operations/persistence.md#a-failed-save-stops-renewals",
         "after a failed save the server refuses all writes: leases expire while their owners work"),
-    check("aof", Server(server::aof), "docs/operations/persistence.md#a-failed-save-stops-renewals",
+    ("aof", Server(server::aof), "docs/operations/persistence.md#a-failed-save-stops-renewals",
         "when the AOF cannot be written the server refuses all writes: leases expire while their owners work"),
-    check("eviction", Server(room::eviction), "docs/operations/memory.md#eviction",
+    ("eviction", Server(room::eviction), "docs/operations/memory.md#eviction",
         "an evicted lock is granted to the next caller while its owner still works: two owners"),
-    check("evicted", Server(room::evicted), "docs/operations/memory.md#eviction",
+    ("evicted", Server(room::evicted), "docs/operations/memory.md#eviction",
         "an evicted lock is granted to the next caller while its owner still works: two owners"),
-    check("memory", Server(room::memory), "docs/operations/memory.md",
+    ("memory", Server(room::memory), "docs/operations/memory.md",
         "when memory is full no lock is granted; holders can still renew and release"),
-    check("waiters-memory", Server(room::waiters_memory), "docs/operations/memory.md",
+    ("waiters-memory", Server(room::waiters_memory), "docs/operations/memory.md",
         "each blocked call takes 36 kB, which counts towards maxmemory"),
-    check("timeout", Setting("timeout", any), "docs/operations/memory.md#clients-that-disappear",
+    ("timeout", Server(|node| value(node, "timeout")), "docs/operations/memory.md#clients-that-disappear",
         "a session whose polling connection is closed is not renewed until its program polls again"),
-    check("keepalive", Setting("tcp-keepalive", any), "docs/operations/memory.md#clients-that-disappear",
+    ("keepalive", Server(|node| value(node, "tcp-keepalive")), "docs/operations/memory.md#clients-that-disappear",
         "a vanished host still waits in line, is granted the lock, and holds it for a lease"),
-    check("clients", Server(room::clients), "docs/operations/settings.md#sizing-leases-and-waits",
+    ("clients", Server(room::clients), "docs/operations/settings.md#sizing-leases-and-waits",
         "a program that gets no connection can neither acquire nor release a lock"),
-    check("waiters-connections", Server(room::waiters_connections), "docs/operations/settings.md#sizing-leases-and-waits",
+    ("waiters-connections", Server(room::waiters_connections), "docs/operations/settings.md#sizing-leases-and-waits",
         "each blocked call occupies a connection"),
-    check("queued", Server(room::queued), "docs/operations/settings.md",
+    ("queued", Server(room::queued), "docs/operations/settings.md",
         "a program whose calls cannot queue gets no lock that another holds"),
-    check("programs", Server(users::programs), "docs/operations/locks.md#which-program-holds-what",
+    ("programs", Server(users::programs), "docs/operations/locks.md#which-program-holds-what",
         "a program that does not poll gets no lock that it waits for, and others wait for the locks that it holds"),
-    check("open", Server(users::open), "docs/operations/users.md",
+    ("open", Server(users::open), "docs/operations/users.md",
         "an owner is a name, not a password: every user who may run the commands can free any lock"),
-    check("rights", Server(users::rights), "docs/operations/users.md",
+    ("rights", Server(users::rights), "docs/operations/users.md",
         "a user who may acquire a lock, but not release or renew it, blocks all others for a lease, and loses the lock"),
-    check("same-users", Among(users::same_users), "docs/operations/users.md",
+    ("same-users", Among(users::same_users), "docs/operations/users.md",
         "users are not replicated: after a failover programs cannot log in"),
-    check("link", Among(failover::link), "docs/monitoring/alerts.md#lockreplicacutoff",
+    ("link", Among(failover::link), "docs/monitoring/alerts.md#lockreplicacutoff",
         "a failover to a replica without a link loses the grants of that time"),
-    check("lag", Server(failover::lag), "docs/operations/switching.md",
+    ("lag", Server(failover::lag), "docs/operations/switching.md",
         "a failover loses the changes that the replica has not received"),
-    check("read-only", Setting("replica-read-only", Node::is_replica), "docs/commands/README.md#locks-as-keys",
+    ("read-only", Server(|node| of_replica(node, "replica-read-only")), "docs/commands/README.md#locks-as-keys",
         "after a failover the replica grants by its own state of the locks"),
-    check("enough-replicas", Server(failover::enough), "docs/operations/failover.md#failover-and-sentinel",
+    ("enough-replicas", Server(failover::enough), "docs/operations/failover.md#failover-and-sentinel",
         "an isolated primary and its successor grant the same lock"),
-    check("writes", Server(failover::writes), "docs/operations/troubleshooting.md#nobody-is-granted-anything",
+    ("writes", Server(failover::writes), "docs/operations/troubleshooting.md#nobody-is-granted-anything",
         "while writes are paused or refused, no lock is granted, and leases expire while their owners work"),
-    check("token-lead", Among(failover::token_lead), "docs/operations/failover.md#failover-and-sentinel",
+    ("token-lead", Among(failover::token_lead), "docs/operations/failover.md#failover-and-sentinel",
         "a resource that has seen a higher token refuses the new owner"),
-    check("lease", Among(failover::lease), "docs/operations/failover.md#failover-and-sentinel",
+    ("lease", Among(failover::lease), "docs/operations/failover.md#failover-and-sentinel",
         "an owner whose lease is longer than a failover keeps its grant and its token"),
-    check("sentinel", Watching(failover::sentinel), "docs/operations/switching.md",
+    ("sentinel", Watching(failover::sentinel), "docs/operations/switching.md",
         "when the primary dies, no replica takes over, or two do"),
-    check("cluster-state", Server(failover::cluster_state), "docs/operations/failover.md#cluster",
+    ("cluster-state", Server(failover::cluster_state), "docs/operations/failover.md#cluster",
         "a lock is on the node that serves its slot: without that node the lock is unavailable"),
-    check("cluster-coverage", Setting("cluster-require-full-coverage", Node::in_cluster), "docs/operations/failover.md#cluster",
+    ("cluster-coverage", Server(|node| of_cluster(node, "cluster-require-full-coverage")), "docs/operations/failover.md#cluster",
         "each lock is on one node, and does not need the others"),
-    check("cluster-reads", Setting("cluster-allow-reads-when-down", Node::in_cluster), "docs/operations/failover.md#cluster",
+    ("cluster-reads", Server(|node| of_cluster(node, "cluster-allow-reads-when-down")), "docs/operations/failover.md#cluster",
         "an isolated node may answer with locks that have long been released"),
-    check("tls", Server(failover::tls), "docs/server-api.md",
+    ("tls", Server(failover::tls), "docs/server-api.md",
         "traffic without TLS can be read on the network; a client that is redirected to the wrong port gets no lock"),
-    check("clock-replica", Among(failover::clock_replica), "docs/operations/failover.md#clocks",
+    ("clock-replica", Among(failover::clock_replica), "docs/operations/failover.md#clocks",
         "leases expire by the wall clock, and tokens follow it"),
-    check("clock-here", Server(failover::clock_here), "docs/operations/failover.md#clocks",
+    ("clock-here", Server(failover::clock_here), "docs/operations/failover.md#clocks",
         "one of the two clocks is wrong; the tokens of a lock over several servers depend on them"),
-    check("settings", Server(settings::of_module), "docs/operations/settings.md",
+    ("settings", Server(settings::of_module), "docs/operations/settings.md",
         "the value defeats the setting's purpose"),
-    check("same-settings", Among(settings::same), "docs/operations/settings.md",
+    ("same-settings", Among(settings::same), "docs/operations/settings.md",
         "CONFIG SET is not replicated: after a failover another value applies"),
-    check("slow-commands", Server(settings::slow_commands), "docs/sessions.md#when-grants-are-renewed",
+    ("slow-commands", Server(settings::slow_commands), "docs/sessions.md#when-grants-are-renewed",
         "while a command runs no lock is granted or renewed: a lease of a second expires"),
-    check("latency", Server(settings::latency), "docs/sessions.md#when-grants-are-renewed",
+    ("latency", Server(settings::latency), "docs/sessions.md#when-grants-are-renewed",
         "while the server stalls no lock is granted or renewed: a lease of a second expires"),
-    check("scripts", Server(settings::scripts), "docs/sessions.md#when-grants-are-renewed",
+    ("scripts", Server(settings::scripts), "docs/sessions.md#when-grants-are-renewed",
         "while a script runs no lock is granted or renewed, and the script cannot be killed before that time"),
 ];
 
@@ -142,11 +122,8 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     for check in CHECKS {
         let mut add = |server: &str, judged| add(&mut findings, check, server, judged);
         let nodes = facts.nodes.iter();
-        match check.judge {
+        match check.1 {
             Server(judge) => nodes.for_each(|node| add(&node.address, judge(node))),
-            Setting(name, applies) => nodes
-                .filter(|node| applies(node))
-                .for_each(|node| add(&node.address, settings::value(node, name))),
             Among(judge) => nodes.for_each(|node| add(&node.address, judge(facts, node))),
             Watching(judge) => {
                 let watched = facts.watched.iter();
@@ -163,6 +140,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn add(findings: &mut Vec<Finding>, check: &Check, server: &str, judged: Judged) {
+    let (check, _, source, why) = *check;
     let found = match judged {
         Err(Unseen::Absent) => Ok(Vec::new()),
         Err(Unseen::Refused(why, fix)) => Severity::NotChecked.says(why, fix),
@@ -170,7 +148,7 @@ fn add(findings: &mut Vec<Finding>, check: &Check, server: &str, judged: Judged)
     };
     for found in found.into_iter().flatten() {
         let same = findings.iter_mut().find(|known| {
-            known.check == check.name
+            known.check == check
                 && known.severity == found.severity
                 && known.seen == found.seen
                 && known.fix == found.fix
@@ -178,10 +156,10 @@ fn add(findings: &mut Vec<Finding>, check: &Check, server: &str, judged: Judged)
         match same {
             Some(known) => known.servers.push(server.to_owned()),
             None => findings.push(Finding {
-                check: check.name,
+                check,
                 servers: vec![server.to_owned()],
-                why: check.why,
-                source: check.source,
+                why,
+                source,
                 ..found
             }),
         }

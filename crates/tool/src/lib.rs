@@ -6,17 +6,34 @@
 
 mod link;
 mod options;
-mod output;
 mod programs;
 mod replies;
 pub mod words;
 
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
 pub use link::{Answer, Link, Target};
 pub use options::ServerOptions;
-pub use output::{end, json};
 pub use programs::{Program, ProgramGrant, State, Waiter, command, on, waiters_of};
 pub use redis::Value;
 pub use replies::{
     ClusterNode, Names, Reply, bytes, cluster_nodes, items, lines, names, number, pairs,
     server_version, text,
 };
+
+/// A report in JSON, for programs.
+pub fn json(report: &impl Serialize) -> String {
+    serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
+}
+
+/// Prints a report, and the reason if a part of it is missing; gives the exit code.
+pub fn end(program: &str, report: &str, missing: Option<&str>, exit: u8) -> ExitCode {
+    if let Some(why) = missing {
+        eprintln!("{program}: {}", words::name(why.as_bytes()));
+    }
+    // The reader may stop at any line.
+    let _ = io::stdout().write_all(report.as_bytes());
+    ExitCode::from(exit)
+}

@@ -52,7 +52,7 @@ fn draw_details(view: &View, mode: &Mode, frame: &mut Frame) {
         return;
     };
     let server = &details.id.server;
-    let (title, about, keys, first) = match &details.id.what {
+    let (title, about, keys, columns) = match &details.id.what {
         What::Lock(key) => (
             format!(" {} on {server} ", short(key)),
             about_lock(details),
@@ -77,7 +77,6 @@ fn draw_details(view: &View, mode: &Mode, frame: &mut Frame) {
             .collect(),
         None => Vec::new(),
     };
-    let columns: Vec<_> = first.into_iter().map(|(column, _)| column).collect();
     let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
     let block = Block::bordered().title(title);
     let inside = block.inner(area);

@@ -21,28 +21,21 @@ pub(crate) enum Panel {
     Programs,
 }
 
-/// One column of a table.
-#[derive(Clone, Copy)]
-pub(crate) struct Column {
+/// A column, and its cell in one row.
+pub(crate) struct Field {
     name: &'static str,
     /// 0 for a name, which takes the remaining width.
     width: u16,
     /// The column is left out on narrower screens.
     from: u16,
+    cell: Cell,
 }
 
 /// The name of the column that is shown only for a cluster.
 const SERVER: &str = "server";
 
-/// A column, and its cell in one row.
-pub(crate) type Field = (Column, Cell);
-
-const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
-    (Column { name, width, from }, cell)
-}
-
 /// A cell.
-pub(crate) enum Cell {
+enum Cell {
     /// A key, or a server.
     Name(Vec<u8>),
     /// The holder, or waiter.
@@ -81,7 +74,7 @@ pub(crate) struct Row {
 
 /// The columns that have room on a screen of this width, for an area inside of it. That of servers is shown in a cluster.
 pub(crate) fn shown(
-    columns: &[Column],
+    columns: &[Field],
     lines: &[Vec<Field>],
     in_cluster: bool,
     screen: u16,
@@ -100,7 +93,7 @@ pub(crate) fn shown(
     let names = shown.iter().filter(|(_, column)| column.width == 0);
     let room = (usize::from(inside.width) + 1).saturating_sub(taken.sum());
     let room = room / names.count().max(1);
-    let aligned = |text: String, column: &Column| {
+    let aligned = |text: String, column: &Field| {
         let alignment = match column.width {
             0 => Alignment::Left,
             _ if column.name == SERVER => Alignment::Left,
@@ -110,7 +103,7 @@ pub(crate) fn shown(
     };
     let line = |fields: &Vec<Field>| {
         let cells = shown.iter().map(|(index, column)| {
-            let cell = &fields[*index].1;
+            let cell = &fields[*index].cell;
             let text = match column.width {
                 0 => cell.text_within(room),
                 _ => cell.text(),
@@ -142,7 +135,8 @@ impl Panel {
         }
     }
 
-    pub(crate) fn columns(self) -> Vec<Column> {
+    /// A row that only has the columns.
+    pub(crate) fn columns(self) -> Vec<Field> {
         let mut fields = match self {
             Self::Held => held(&Lock::default()),
             Self::Queues => queue(&Lock::default()),
@@ -150,7 +144,7 @@ impl Panel {
             Self::Programs => program(&Program::default()),
         };
         fields.push(server(""));
-        fields.into_iter().map(|(column, _)| column).collect()
+        fields
     }
 
     fn rows_of(self, server: &Server) -> Vec<Row> {
@@ -188,7 +182,7 @@ impl Panel {
         let mut rows: Vec<_> = servers.flat_map(|server| self.rows_of(server)).collect();
         let filter = filter.to_lowercase();
         rows.retain(|row| {
-            let cells = row.fields.iter().map(|(_, cell)| cell);
+            let cells = row.fields.iter().map(|field| &field.cell);
             let mut names = cells.filter(|cell| matches!(cell, Cell::Name(_) | Cell::Owner(_)));
             names.any(|cell| cell.text().to_lowercase().contains(&filter))
         });
@@ -203,6 +197,15 @@ impl Row {
         let server = of.address.clone();
         let id = Id { server, what };
         Self { id, rank, fields }
+    }
+}
+
+fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
+    Field {
+        name,
+        width,
+        from,
+        cell,
     }
 }
 

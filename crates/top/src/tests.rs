@@ -1,19 +1,19 @@
 //! Tests of the view: on facts made by hand, and with real servers.
 
-mod hand_made;
 mod programs;
 mod servers;
 mod view;
 
 use crate::draw::draw;
 use crate::order::{Action, Order, Update};
-use crate::snapshot::{Snapshot, What};
+use crate::snapshot::{Held, Id, Lock, Server, Snapshot, What};
 use crate::source::Source;
 use crate::table::Panel;
 use crate::view::View;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use redis_lock_tool::{Program, Waiter, lines};
 
 /// A screen, with the servers that carry out its orders, or with none.
 struct Screen {
@@ -103,4 +103,66 @@ impl Screen {
             assert!(picture.contains(part), "{part}:\n{picture}");
         }
     }
+}
+
+const HERE: &str = "here:1";
+
+fn lock_id(key: &str) -> Id {
+    let (server, what) = (HERE.to_owned(), What::Lock(key.into()));
+    Id { server, what }
+}
+
+fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
+    Lock {
+        key: key.into(),
+        held: Held {
+            owner: owner.into(),
+            token: 1000 + held_ms,
+            holds: 1,
+            lease_ms: 30_000,
+            ttl_ms: 20_000,
+            held_ms,
+            waiters,
+        },
+        first: (waiters > 0).then(|| waiter("first", 7)),
+    }
+}
+
+fn waiter(owner: &str, client_id: i64) -> Waiter {
+    Waiter {
+        owner: owner.into(),
+        client_id,
+        waited_ms: 1500,
+        left_ms: -1,
+        ..Waiter::default()
+    }
+}
+
+fn program(session: i64, name: &str, client_id: i64) -> Program {
+    Program {
+        id: session,
+        name: name.into(),
+        client_id,
+        ..Program::default()
+    }
+}
+
+fn snapshot(locks: &[Lock]) -> Snapshot {
+    let server = Server {
+        address: HERE.to_owned(),
+        info: lines("redis_version:7.0.15"),
+        searched: true,
+        locks: locks.to_vec(),
+        ..Server::default()
+    };
+    Snapshot::of(vec![server])
+}
+
+/// A screen on which `orders` is held longest and `mail` has most waiters.
+fn screen() -> Screen {
+    Screen::of(snapshot(&[
+        lock("mail", "mailer:web-1:7:a", 5_000, 3),
+        lock("orders", "billing:web-2:8:b", 90_000, 1),
+        lock("stock", "shop:web-3:9:c", 100, 0),
+    ]))
 }

@@ -76,6 +76,14 @@ pub(super) fn value(node: &Node, name: &str) -> Judged {
     }
 }
 
+/// The same of a replica, and of a node of a cluster; elsewhere the setting has no effect.
+pub(super) fn of_replica(node: &Node, name: &str) -> Judged {
+    only(node.is_replica()).and_then(|()| value(node, name))
+}
+pub(super) fn of_cluster(node: &Node, name: &str) -> Judged {
+    only(node.in_cluster()).and_then(|()| value(node, name))
+}
+
 /// The server accepts any value within a setting's range; these values are mistakes.
 pub(super) fn of_module(node: &Node) -> Judged {
     node.module()?;

@@ -24,7 +24,7 @@ fn a_background_save_that_fails() {
     report.one("writes", "error").says("MISCONF");
     run(&mut c, finding.lines("run")[1]).okay();
     doctor.gone("writes");
-    doctor.one("save", "warning");
+    doctor.looks().one("save", "warning");
     fs::remove_dir(&in_the_way).expect("the folder");
     finding.run_first(&server);
     doctor.gone("save");

@@ -1,7 +1,7 @@
 //! Programs that hold locks or wait for some, and do not poll.
 
-use crate::login::rule;
 use crate::support::{Doctor, Finding, healthy};
+use crate::users::rule;
 use testbed::{Expect, cmd, eventually, post, run};
 
 #[test]
@@ -32,10 +32,10 @@ fn a_frozen_and_a_detached_program_with_their_locks() {
         (frozen, "passed over", "holds 1 (lock:a), waits for 0"),
         (detached, "not renewed", "holds 0, waits for 1 (lock:a)"),
     ] {
-        let own = |one: &&Finding| one.seen().contains(&session.to_string());
+        let own = |one: &&Finding| one.seen.contains(&session.to_string());
         let finding = found.iter().find(own).expect("a finding").clone();
         let finding = finding.says(state).says(locks);
-        assert!(!finding.seen().contains("Its user"), "{finding:?}");
+        assert!(!finding.seen.contains("Its user"), "{finding:?}");
         finding.run_all(&server);
     }
     Doctor::of(&server).gone("programs");

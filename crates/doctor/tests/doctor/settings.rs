@@ -86,10 +86,10 @@ fn a_module_that_an_included_file_loads() {
     for include in [&include, &include.replace("uded", "*")] {
         let settings = Server::builder().without_module();
         server.restart_with(|_| settings.config("include", include));
-        doctor.one("files", "warning").says("included.conf");
+        doctor.looks().one("files", "warning").says("included.conf");
     }
     cmd!(server.connection(), "CONFIG", "REWRITE").okay();
-    doctor.one("files", "error").says("both load");
+    doctor.looks().one("files", "error").says("both load");
     fs::write(&included, "").expect("the file");
     doctor.gone("files");
 }
@@ -98,7 +98,7 @@ fn a_module_that_an_included_file_loads() {
 fn a_timeout_closes_the_connection_of_a_session_that_does_not_poll() {
     let server = healthy().config("timeout", "1").start();
     let said = Doctor::of(&server).looks().said("timeout");
-    assert_eq!(said.says("does not poll").0["severity"], "ok");
+    assert_eq!(said.says("does not poll").severity, "ok");
     let [mut polls, mut idles, mut waiter] = [(); 3].map(|()| server.connection());
     let open = |c: &mut Connection, key: &str, lease_ms: u32| {
         let session = cmd!(*c, "LOCK.SESSION", "OPEN", "TIMEOUT", 60_000).int();
@@ -127,14 +127,14 @@ fn connections_that_are_used_up() {
     let doctor = Doctor::of(&server);
     let mut c = server.connection();
     let most: Vec<_> = (0..17).map(|_| server.connection()).collect();
-    let finding = doctor.one("clients", "error");
+    let finding = doctor.looks().one("clients", "error");
     drop(most);
     doctor.gone("clients");
     let _all: Vec<_> = (0..19).map(|_| server.connection()).collect();
     let refused = doctor.looks();
-    assert_eq!(refused.exit, 3, "{:#}", refused.json);
+    assert_eq!(refused.exit, 3, "{refused:?}");
     run(&mut c, finding.line("run").expect("a command")).okay();
-    doctor.one("clients", "warning").run_all(&server);
+    doctor.looks().one("clients", "warning").run_all(&server);
     doctor.gone("clients");
 }
 
@@ -144,7 +144,7 @@ fn a_limit_of_open_files_that_lowers_maxclients() {
     let program = starter(&server, "ulimit -n 1024");
     server.restart_with(|settings| settings.program(&program));
     let doctor = Doctor::of(&server);
-    let finding = doctor.one("waiters-connections", "warning");
+    let finding = doctor.looks().one("waiters-connections", "warning");
     let finding = finding.says("maxclients 992").says("open files");
     let advice = finding.line("do").expect("an instruction");
     let (_, files) = advice.rsplit_once(' ').expect("a number");
@@ -168,7 +168,7 @@ fn queued_calls_up_to_their_limit() {
     }
     let doctor = Doctor::of(&server);
     let report = doctor.looks();
-    assert_eq!(report.servers()[0]["queued"], 2, "{:#}", report.json);
+    assert_eq!(report.servers[0]["queued"], 2, "{report:?}");
     report.one("queued", "error").run_all(&server);
     doctor.gone("queued");
 }
@@ -177,13 +177,13 @@ fn queued_calls_up_to_their_limit() {
 fn a_module_that_is_not_loaded() {
     let mut server = bare().config("appendonly", "yes").start();
     let doctor = Doctor::of(&server);
-    let finding = doctor.one("module", "error");
+    let finding = doctor.looks().one("module", "error");
     let line = "loadmodule /usr/local/lib/redis/modules/libredis_lock.so";
     assert_eq!(finding.lines("conf"), [line]);
     server.restart_with(Builder::with_module);
     doctor.gone("module");
     let server = bare().config("rename-command", "DEL OTHER").start();
-    let finding = Doctor::of(&server).one("module", "error");
+    let finding = Doctor::of(&server).looks().one("module", "error");
     finding.says("DEL is renamed");
 }
 
@@ -205,7 +205,7 @@ fn commands_that_are_renamed() {
         assert!(finding.lines("do")[0].contains(&line), "{finding:?}");
     }
     let report = renamed("CONFIG", "no");
-    assert!(report.bad("commands").is_empty(), "{:#}", report.json);
+    assert!(report.bad("commands").is_empty(), "{report:?}");
     let unseen = report.unseen();
-    assert!(unseen.iter().any(|one| one.seen().contains("CONFIG GET")));
+    assert!(unseen.iter().any(|one| one.seen.contains("CONFIG GET")));
 }

@@ -1,5 +1,6 @@
 //! The program, run on servers, and its report.
 
+use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -54,14 +55,30 @@ pub(crate) fn program(words: &[String]) -> Output {
 pub(crate) struct Doctor(Vec<String>);
 
 /// The output of one run.
+#[derive(Debug, Deserialize)]
 pub(crate) struct Report {
     pub(crate) exit: i32,
-    pub(crate) json: Value,
+    pub(crate) error: Option<String>,
+    pub(crate) servers: Vec<Value>,
+    findings: Vec<Finding>,
 }
 
 /// One finding of a report.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding(pub(crate) Value);
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Finding {
+    check: String,
+    pub(crate) severity: String,
+    pub(crate) servers: Vec<String>,
+    pub(crate) seen: String,
+    fix: Vec<Fix>,
+}
+
+/// A line that fixes it.
+#[derive(Clone, Debug, Deserialize)]
+struct Fix {
+    kind: String,
+    line: String,
+}
 
 impl Doctor {
     pub(crate) fn of(server: &Server) -> Self {
@@ -84,19 +101,12 @@ impl Doctor {
 
     pub(crate) fn looks(&self) -> Report {
         let output = program(&self.with(&["--json"]).0);
-        let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        let report: Report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
             let why = String::from_utf8_lossy(&output.stderr);
-            panic!("no JSON ({error}): {why}")
+            panic!("no report in JSON ({error}): {why}")
         });
-        let exit = output.status.code().expect("it ends by itself");
-        assert_eq!(json["exit"], exit, "{json:#}");
-        Report { exit, json }
-    }
-
-    /// The one error, warning or advice of a check.
-    #[track_caller]
-    pub(crate) fn one(&self, check: &str, severity: &str) -> Finding {
-        self.looks().one(check, severity)
+        assert_eq!(Some(report.exit), output.status.code(), "{report:?}");
+        report
     }
 
     /// Demands that the check has nothing bad to say any more, soon.
@@ -104,7 +114,7 @@ impl Doctor {
     pub(crate) fn gone(&self, check: &str) {
         let is_gone = || {
             let report = self.looks();
-            report.json["error"].is_null() && report.bad(check).is_empty()
+            report.error.is_none() && report.bad(check).is_empty()
         };
         within(PATIENCE, is_gone, &format!("{check} to be fixed"));
     }
@@ -115,7 +125,7 @@ impl Doctor {
         let mut found = None;
         let look = || {
             let report = self.looks();
-            if report.json["error"].is_null() {
+            if report.error.is_none() {
                 found = report.bad(check).into_iter().next();
             }
             found.is_some()
@@ -126,27 +136,25 @@ impl Doctor {
 }
 
 impl Report {
-    fn findings(&self, is_wanted: impl Fn(&Value) -> bool) -> Vec<Finding> {
-        let findings = self.json["findings"].as_array().expect("findings").iter();
-        let found = findings.filter(|one| is_wanted(one));
-        found.cloned().map(Finding).collect()
+    fn findings(&self, is_wanted: impl Fn(&&Finding) -> bool) -> Vec<Finding> {
+        self.findings.iter().filter(is_wanted).cloned().collect()
     }
 
     /// The errors, the warnings and the advice of a check.
     pub(crate) fn bad(&self, check: &str) -> Vec<Finding> {
         let bad = ["error", "warning", "advice"];
-        self.findings(|one| one["check"] == check && bad.iter().any(|it| one["severity"] == *it))
+        self.findings(|one| one.check == check && bad.contains(&one.severity.as_str()))
     }
 
     /// The checks that could not be made.
     pub(crate) fn unseen(&self) -> Vec<Finding> {
-        self.findings(|one| one["severity"] == "not-checked")
+        self.findings(|one| one.severity == "not-checked")
     }
 
     /// The first verdict of a check, whatever it is.
     #[track_caller]
     pub(crate) fn said(&self, check: &str) -> Finding {
-        self.findings(|one| one["check"] == check).swap_remove(0)
+        self.findings(|one| one.check == check).swap_remove(0)
     }
 
     /// The one error, warning or advice of a check.
@@ -154,52 +162,37 @@ impl Report {
     pub(crate) fn one(&self, check: &str, severity: &str) -> Finding {
         let found = self.bad(check);
         let [finding] = found.as_slice() else {
-            panic!("one {severity} of {check} expected: {:#}", self.json);
+            panic!("one {severity} of {check} expected: {self:?}");
         };
-        assert_eq!(finding.0["severity"], severity, "{finding:?}");
+        assert_eq!(finding.severity, severity, "{finding:?}");
         finding.clone()
     }
 
     /// Demands that nothing is wrong, and that all was looked at.
     #[track_caller]
     pub(crate) fn fine(&self) {
-        assert_eq!(self.exit, 0, "{:#}", self.json);
+        assert_eq!(self.exit, 0, "{self:?}");
     }
 
     /// Demands that a server could not be reached.
     #[track_caller]
     pub(crate) fn misses_a_server(&self) {
-        let reach = self.findings(|one| one["check"] == "reach");
-        assert_eq!(reach[0].0["severity"], "not-checked", "{:#}", self.json);
-    }
-
-    pub(crate) fn servers(&self) -> &[Value] {
-        self.json["servers"].as_array().expect("servers")
+        assert_eq!(self.said("reach").severity, "not-checked", "{self:?}");
     }
 }
 
 impl Finding {
-    pub(crate) fn seen(&self) -> &str {
-        self.0["seen"].as_str().expect("text")
-    }
-
     /// Demands that this is in its text.
     #[track_caller]
     pub(crate) fn says(self, part: &str) -> Self {
-        assert!(self.seen().contains(part), "{part}: {self:?}");
+        assert!(self.seen.contains(part), "{part}: {self:?}");
         self
-    }
-
-    pub(crate) fn servers(&self) -> Vec<&str> {
-        let servers = self.0["servers"].as_array().expect("servers").iter();
-        servers.map(|one| one.as_str().expect("text")).collect()
     }
 
     /// Its lines of a kind.
     pub(crate) fn lines(&self, kind: &str) -> Vec<&str> {
-        let lines = self.0["fix"].as_array().expect("lines").iter();
-        let lines = lines.filter(|one| one["kind"] == kind);
-        lines.filter_map(|one| one["line"].as_str()).collect()
+        let lines = self.fix.iter().filter(|fix| fix.kind == kind);
+        lines.map(|fix| fix.line.as_str()).collect()
     }
 
     /// The first of them.
@@ -244,7 +237,7 @@ pub(crate) fn each_is_found_and_fixed<const COUNT: usize>(faults: [&str; COUNT])
             run(&mut server.connection(), command).value();
         }
         let doctor = Doctor::of(&server).with(&options);
-        let finding = doctor.one(check, severity);
+        let finding = doctor.looks().one(check, severity);
         finding.run_all(&server);
         doctor.gone(check);
         let Some((name, value)) = finding.line("conf").and_then(|line| line.split_once(' ')) else {

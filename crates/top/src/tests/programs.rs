@@ -1,8 +1,7 @@
 //! Programs in the view, and the list of all held locks.
 
-use super::Screen;
-use super::hand_made::{self, HERE, lock, lock_id, snapshot, waiter};
 use super::servers::source_as;
+use super::{HERE, Screen, lock, lock_id, program, snapshot, waiter};
 use crate::locks;
 use crate::order::{Action, Update};
 use crate::snapshot::Found;
@@ -18,7 +17,7 @@ fn a_queued_call_is_shown_with_its_program_and_not_killed() {
     let mut now = snapshot(&[lock("orders", "a", 9, 5)]);
     let programs = [(5, "checkout", 21), (6, "", 22)];
     now.servers[0].programs = programs
-        .map(|(session, name, client)| hand_made::program(session, name, client))
+        .map(|(session, name, client)| program(session, name, client))
         .into();
     let mut screen = Screen::of(now);
     screen.press(KeyCode::Enter);
@@ -62,7 +61,7 @@ fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
         idle_ms,
         grants: session - 7,
         waiting: 1,
-        ..hand_made::program(session, name, client)
+        ..program(session, name, client)
     });
     now.servers[0].programs = programs.into();
     let mut screen = Screen::of(now);

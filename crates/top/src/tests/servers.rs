@@ -7,21 +7,21 @@ use crate::table::Panel;
 use crate::view::Mode;
 use crate::{By, Listing};
 use ratatui::crossterm::event::KeyCode;
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::IntoConnectionInfo;
 use redis_lock_tool::Target;
 use testbed::{Builder, Cluster, Expect, Server, Talk, cluster, cmd, eventually, post, run, users};
 
+fn target(server: &Server) -> Target {
+    let info = ("127.0.0.1", server.port()).into_connection_info();
+    Target::new(info.expect("an address"))
+}
+
 fn source(server: &Server) -> Source {
-    Source::new(Target::new(settings(server)))
+    Source::new(target(server))
 }
 
 fn screen(server: &Server) -> Screen {
     Screen::live(source(server))
-}
-
-fn settings(server: &Server) -> ConnectionInfo {
-    let info = ("127.0.0.1", server.port()).into_connection_info();
-    info.expect("an address")
 }
 
 /// A source with the user of this name in the manual.
@@ -29,10 +29,7 @@ pub(super) fn source_as(server: &Server, name: &str) -> Source {
     for rule in users::rules(name) {
         run(&mut server.connection(), rule).okay();
     }
-    let settings = settings(server);
-    let user = settings.redis_settings().clone();
-    let user = user.set_username(name).set_password("secret");
-    Source::new(Target::new(settings.set_redis_settings(user)))
+    Source::new(target(server).with_login((Some(name), Some("secret"))))
 }
 
 fn waiting(c: &mut impl Talk, key: &str, count: i64) {

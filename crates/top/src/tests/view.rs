@@ -1,7 +1,6 @@
 //! Keys, updates and drawing.
 
-use super::Screen;
-use super::hand_made::{lock, lock_id, screen, snapshot, waiter};
+use super::{Screen, lock, lock_id, screen, snapshot, waiter};
 use crate::order::{Action, Order, Update};
 use crate::snapshot::{Found, Server, Snapshot};
 use crate::table::Panel;

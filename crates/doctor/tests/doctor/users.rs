@@ -1,7 +1,7 @@
-//! How it comes to a server, and what it does with few rights.
+//! How it comes to a server, what it does with few rights, and the users that it judges.
 
-use crate::support::{Doctor, healthy, program};
-use testbed::{Expect, cluster, cmd, run, tls};
+use crate::support::{Doctor, each_is_found_and_fixed, healthy, program};
+use testbed::{Expect, cluster, cmd, run, tls, users};
 
 const PAGE: &str = include_str!("../../../../docs/doctor.md");
 
@@ -29,7 +29,7 @@ fn the_user_of_the_manual_sees_everything_and_changes_nothing() {
     let before = changes();
     let report = Doctor::by("doctor:secret", &server).looks();
     report.fine();
-    assert_eq!(report.servers()[0]["held"], 1);
+    assert_eq!(report.servers[0]["held"], 1);
     assert_eq!(changes(), before);
     let refused = cmd!(c, "ACL", "LOG").items();
     assert!(refused.is_empty(), "{refused:?}");
@@ -49,7 +49,7 @@ fn a_login_with_no_rights_is_told_which_it_lacks() {
             report.fine();
             return;
         }
-        assert_eq!(report.exit, 3, "{:#}", report.json);
+        assert_eq!(report.exit, 3, "{report:?}");
         for words in unseen.iter().flat_map(|finding| finding.lines("run")) {
             run(&mut c, words).value();
         }
@@ -66,7 +66,7 @@ fn what_cannot_be_looked_at_ends_with_3() {
     server.kill9();
     let nobody = Doctor::of(&server).looks();
     assert_eq!(nobody.exit, 3);
-    assert!(nobody.json["error"].is_string());
+    assert!(nobody.error.is_some());
     let nonsense = program(&["--url", "nonsense"].map(str::to_owned));
     assert_eq!(nonsense.status.code(), Some(3));
 }
@@ -101,5 +101,48 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     assert_eq!(bare.looks().exit, 3);
     let any = Doctor::at(&format!("{url}/#insecure"));
     let any = any.with(&["--cert", &cert, "--key", &key]);
-    assert_eq!(any.looks().servers().len(), 1);
+    assert_eq!(any.looks().servers.len(), 1);
+}
+
+#[test]
+fn users_who_cannot_release_what_they_acquire() {
+    each_is_found_and_fixed([
+        // Every user who takes locks is checked, named or not.
+        "rights error: ; ACL SETUSER app on >secret ~lock:* +ping +lock.acquire +lock.renew",
+        "rights error: ; ACL SETUSER app on >secret ~lock:* +@all -lock.session|poll",
+        "rights error --user app: ",
+        "rights error --user app: ; ACL SETUSER app off ~lock:* +@all",
+        "rights error --user app --lock jobs:1: ; ACL SETUSER app on >secret ~lock:* +@all",
+    ]);
+}
+
+#[test]
+fn the_manuals_application_may_do_what_it_takes_and_is_told_what_more_it_could() {
+    let server = healthy().start();
+    let mut c = server.connection();
+    for rule in users::rules("application") {
+        run(&mut c, rule).okay();
+    }
+    let doctor = Doctor::of(&server).with(&["--user", "application"]);
+    let report = doctor.looks();
+    assert!(report.bad("rights").is_empty(), "{report:?}");
+    let said = report.said("rights").says("DEL").says("WAIT");
+    said.run_all(&server);
+    let said = doctor.looks().said("rights");
+    assert!(!said.seen.contains("DEL"), "{said:?}");
+}
+
+#[test]
+fn a_server_that_lets_anybody_in() {
+    let server = healthy().config("protected-mode", "no").start();
+    let mut c = server.connection();
+    let finding = Doctor::of(&server).looks().one("open", "warning");
+    finding.run_first(&server);
+    let by_password = Doctor::by("default:PASSWORD", &server);
+    by_password.gone("open");
+    let refused = Doctor::of(&server).looks();
+    assert_eq!(refused.exit, 3, "a login is asked for");
+    run(&mut c, "ACL SETUSER default nopass").okay();
+    run(&mut c, finding.lines("run")[1]).okay();
+    by_password.gone("open");
 }

@@ -1,18 +1,41 @@
-//! A reader's pair while few or many readers hold the same lock.
+//! The cost of a share of a lock, beside a lock that one holder has alone; and of ten thousand readers that a writer lets
+//! in.
+
+use std::thread;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Connection};
+use testbed::{Expect, Talk, cmd};
 
-use super::{HOUR_MS, KEY, share};
 use crate::callgrind::{need_valgrind, pair_of};
-use crate::part::Limit::AtMost;
-use crate::part::{Goal, Part};
-use crate::scale::Scale;
-use crate::servers::{Batch, Program, Setting, for_each};
-use crate::stats::{Rounds, interleave_slices};
+use crate::part::{Goal, Limit::AtMost, Part, Scale};
+use crate::servers::{
+    Batch, Crowd, Program, Setting, clients_allowed, for_each, longest_ping_while,
+};
+use crate::session::HOUR_MS;
+use crate::stats::{Rounds, interleave, interleave_slices};
 use crate::table::Table;
-use crate::ways::{OWNER, call};
+use crate::ways::{OWNER, call, owner};
 
+const KEY: &str = "shared";
+/// Pairs that are sent at once.
 const BATCH: usize = 500;
+const READERS: usize = 10_000;
+/// For what the server does with so many connections in any case.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// All parts on each server; the goals are those of the first.
+pub(crate) fn measure(programs: &[Program], scale: Scale) -> Part {
+    Part::of_each(programs, |program| {
+        pair(program, scale).and(let_in(program, scale))
+    })
+}
+
+/// A share for one of many owners.
+pub(crate) fn share(key: &str, number: usize) -> Cmd {
+    let owner = owner(number);
+    call!("LOCK.ACQUIRE {key} {owner} SHARED PX {HOUR_MS}")
+}
 
 /// A pair on a lock with so many holders, the pair's own included: its name, and the word between owner and lease.
 struct Kind {
@@ -54,7 +77,8 @@ impl Kind {
     }
 }
 
-pub(super) fn measure(program: &Program, scale: Scale) -> Part {
+/// A reader's pair while few or many readers hold the same lock.
+fn pair(program: &Program, scale: Scale) -> Part {
     let servers = KINDS.map(|kind| {
         let server = program.start();
         kind.prepare(&mut server.connection());
@@ -105,4 +129,57 @@ fn instructions(program: &Program) -> Result<Vec<f64>, String> {
         Ok(count? as f64)
     });
     counts.collect()
+}
+
+/// Readers that a writer lets in.
+fn let_in(program: &Program, scale: Scale) -> Part {
+    let readers = READERS.min(clients_allowed());
+    let mut crowd = Crowd::of(program, readers);
+    let figures = interleave(scale.rounds(), &mut [true, false], |waiting| {
+        if *waiting {
+            round(&mut crowd)
+        } else {
+            let longest = longest_ping_while(&crowd.server, || thread::sleep(IDLE));
+            [f64::NAN, longest.time, longest.server, f64::NAN]
+        }
+    });
+    let table = Table::of(
+        program,
+        format!("{readers} readers let in behind a writer"),
+        "Whether a crowd of readers holds up other clients. From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
+         longest that another client's PING took meanwhile, the most CPU that the server spent between such \
+         a PING and its reply, and the time until the last grant had come.",
+        &[
+            "us a reader",
+            "longest PING ms",
+            "server's part ms",
+            "all in, ms",
+        ],
+    );
+    let names = ["LOCK.ACQUIRE SHARED BLOCK", "nobody waits, for 200 ms"];
+    let table = table.rows(names, figures);
+    let what = "longest PING while readers are let in, ms";
+    let goal = Goal::new(what, AtMost(5.0), table.figure(0, 1));
+    Part::new(table, vec![goal])
+}
+
+fn round(crowd: &mut Crowd) -> [f64; 4] {
+    cmd!(crowd.server.connection(), "FLUSHALL", "SYNC").okay();
+    let mut writer = crowd.server.connection();
+    cmd!(writer, "LOCK.ACQUIRE", KEY, OWNER, "PX", HOUR_MS).grant();
+    for (reader, client) in crowd.clients.iter_mut().enumerate() {
+        let mut call = share(KEY, reader);
+        client.post(call.arg("BLOCK").arg(0));
+    }
+    crowd.until_blocked(crowd.clients.len());
+    let start = Instant::now();
+    let longest = longest_ping_while(&crowd.server, || {
+        cmd!(writer, "LOCK.RELEASE", KEY, OWNER).int();
+        for client in &mut crowd.clients {
+            client.receive().value();
+        }
+    });
+    let passed = start.elapsed().as_secs_f64() * 1000.0;
+    let each = longest.spent / 1000.0 / crowd.clients.len() as f64;
+    [each, longest.time, longest.server, passed]
 }

@@ -1,8 +1,9 @@
-//! A primary and its replicas.
+//! Servers that belong together: a primary and its replicas, a cluster, and servers that a Sentinel watches.
 
-use crate::support::{Doctor, bare, healthy};
+use crate::support::{Doctor, Finding, bare, healthy, sound};
+use std::time::Duration;
 use testbed::clock::SteppedClock;
-use testbed::{Builder, Expect, Server, cmd, module, run};
+use testbed::{Builder, Cluster, Expect, Sentinels, Server, cmd, eventually, module, run};
 
 fn replica_of(primary: &Server, settings: Builder) -> Server {
     let address = format!("127.0.0.1 {}", primary.port());
@@ -25,7 +26,7 @@ fn a_primary_and_its_replica_are_looked_at_from_either() {
         doctor.gone("lag");
         let report = doctor.looks();
         report.fine();
-        let roles = report.servers().iter().map(|one| one["role"].as_str());
+        let roles = report.servers.iter().map(|one| one["role"].as_str());
         let mut roles: Vec<_> = roles.collect();
         roles.sort_unstable();
         assert_eq!(roles, [Some("primary"), Some("replica")]);
@@ -40,8 +41,8 @@ fn a_replica_without_the_module() {
     let path = module::path().display().to_string();
     cmd!(primary.connection(), "MODULE", "LOAD", path).okay();
     let doctor = Doctor::of(&primary);
-    let finding = doctor.one("module", "error");
-    assert_eq!(finding.servers(), [format!("127.0.0.1:{}", replica.port())]);
+    let finding = doctor.looks().one("module", "error");
+    assert_eq!(finding.servers, [format!("127.0.0.1:{}", replica.port())]);
     finding.run_first(&replica);
     doctor.gone("module");
 }
@@ -100,7 +101,7 @@ fn a_primary_that_goes_on_alone_and_what_is_not_replicated() {
         ("same-users", "error", 2),
     ] {
         let finding = report.one(check, severity);
-        assert_eq!(finding.servers().len(), count, "{finding:?}");
+        assert_eq!(finding.servers.len(), count, "{finding:?}");
         finding.run_first(&replica);
         finding.run_first(&other);
         doctor.gone(check);
@@ -126,13 +127,102 @@ fn a_replica_and_a_server_whose_clocks_are_wrong() {
     for (seconds, severity) in [(2, "warning"), (-2, "warning"), (-60, "error")] {
         replica.step(seconds);
         let finding = doctor.comes("clock-replica", "");
-        assert_eq!(finding.0["severity"], severity, "{finding:?}");
+        assert_eq!(finding.severity, severity, "{finding:?}");
         assert!(finding.lines("shell")[0].contains("set-ntp"), "{finding:?}");
-        let here = doctor.one("clock-here", "warning");
-        assert_eq!(here.servers(), finding.servers());
+        let here = doctor.looks().one("clock-here", "warning");
+        assert_eq!(here.servers, finding.servers);
         // As NTP does.
         replica.step(0);
         doctor.gone("clock-replica");
         doctor.gone("clock-here");
     }
+}
+
+fn on_all(servers: &[Server], finding: &Finding) {
+    for server in servers.iter().filter(|server| server.is_up()) {
+        finding.run_first(server);
+    }
+}
+
+#[test]
+fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
+    let mut cluster = Cluster::start_with(3, 1, sound);
+    let report = Doctor::of(cluster.node(4)).looks();
+    assert_eq!(report.servers.len(), 6, "{report:?}");
+    let lead = report.one("token-lead", "warning");
+    let coverage = report.one("cluster-coverage", "advice");
+    for finding in [&lead, &coverage] {
+        assert_eq!(finding.servers.len(), 6, "{finding:?}");
+    }
+    on_all(cluster.nodes(), &lead);
+
+    let doctor = Doctor::of(cluster.node(0));
+    doctor.gone("token-lead");
+    cluster.node_mut(1).kill9();
+    cluster.node_mut(4).kill9();
+    doctor.comes("cluster-state", "CLUSTERDOWN");
+    // Its own slots are served again as soon as the others need not be.
+    on_all(cluster.nodes(), &coverage);
+    for check in ["cluster-coverage", "cluster-state", "writes"] {
+        doctor.gone(check);
+    }
+    doctor.looks().misses_a_server();
+    for number in [1, 4] {
+        cluster.node_mut(number).restart();
+    }
+    cluster.wait_until_whole();
+    // They have forgotten what they were told.
+    for check in ["token-lead", "cluster-coverage"] {
+        let finding = doctor.comes(check, "");
+        assert_eq!(finding.servers.len(), 2, "{finding:?}");
+        on_all(cluster.nodes(), &finding);
+    }
+    eventually(|| doctor.looks().exit == 0, "all to be fine");
+}
+
+#[test]
+fn sentinels_that_are_hasty_or_too_few() {
+    let mut all = Sentinels::builder(1, 3)
+        .down_after(Duration::from_millis(1500))
+        .start_with(sound);
+    let doctor = Doctor::of(&all.sentinels()[0]);
+    let report = doctor.looks();
+    assert_eq!(report.servers.len(), 2);
+    let mut c = all.sentinels()[0].connection();
+
+    // The lead is below what a failover takes; then the Sentinel has more patience.
+    on_all(all.servers(), &report.one("token-lead", "warning"));
+    doctor.gone("token-lead");
+    let hasty = report.one("sentinel", "warning");
+    hasty.run_first(&all.sentinels()[0]);
+    doctor.gone("sentinel");
+
+    run(&mut c, "SENTINEL SET lock down-after-milliseconds 60000").okay();
+    on_all(all.servers(), &doctor.comes("lease", ""));
+    doctor.gone("lease");
+    run(&mut c, "SENTINEL SET lock down-after-milliseconds 5000").okay();
+
+    for number in [1, 2] {
+        all.sentinel_mut(number).kill9();
+    }
+    doctor.comes("sentinel", "NOQUORUM");
+    for number in [1, 2] {
+        all.sentinel_mut(number).restart();
+    }
+    doctor.gone("sentinel");
+    assert_eq!(doctor.with(&["--name", "other"]).looks().exit, 3);
+}
+
+/// The servers have users, the Sentinels have none.
+#[test]
+fn servers_behind_a_sentinel_have_a_login_of_their_own() {
+    let all = Sentinels::start(0, 1);
+    let mut c = all.server(0).connection();
+    run(&mut c, "ACL SETUSER other on >secret ~* &* +@all").okay();
+    run(&mut c, "ACL SETUSER default >another").okay();
+    let doctor = Doctor::of(&all.sentinels()[0]);
+    assert_eq!(doctor.looks().exit, 3);
+    let report = doctor.with(&["--servers-login", "other:secret"]).looks();
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(report.servers[0]["role"], "primary");
 }
