@@ -4,7 +4,7 @@ use redis::Cmd;
 use testbed::{Expect, Server, cmd, eventually, post};
 
 use crate::part::{Goal, Limit::AtMost, Panel, Part, Scale};
-use crate::servers::{Crowd, Program, for_each, number};
+use crate::servers::{Crowd, Program, for_each};
 use crate::sharing::share;
 use crate::stats::interleave;
 use crate::table::Table;
@@ -84,7 +84,7 @@ fn held(program: &Program, scale: Scale) -> Part {
         ("bytes of one of 10000 shares", 1.3, table.ratio(4, 0, 1)),
     ];
     let goals = goals.map(|(what, limit, ratio)| Goal::new(what, AtMost(limit), ratio));
-    let mut part = Part::new(table, goals.into());
+    let mut part = Part::new(table, goals);
     part.panels.push(panel);
     part
 }
@@ -113,17 +113,15 @@ fn used(program: &Program, scale: Scale) -> Part {
         AtMost(0.05),
         table.figure(1, 1),
     );
-    Part::new(table, vec![goal])
+    Part::new(table, [goal])
 }
 
 /// The server's `used_memory`, without other connections.
 fn used_memory(server: &Server) -> f64 {
     // The memory of a closed connection is freed in the event loop.
-    eventually(
-        || server.info_field("clients", "connected_clients") == "1",
-        "the other connections to be closed",
-    );
-    number(server, "memory", "used_memory")
+    let alone = || server.number("clients", "connected_clients") == 1;
+    eventually(alone, "the other connections to be closed");
+    server.number("memory", "used_memory") as f64
 }
 
 fn waiting(programs: &[Program], scale: Scale) -> Table {
@@ -157,7 +155,7 @@ fn waiter(program: &Program, in_lock_queue: bool) -> f64 {
     for client in &mut crowd.clients {
         cmd!(*client, "PING").value();
     }
-    let used = |crowd: &Crowd| number(&crowd.server, "memory", "used_memory");
+    let used = |crowd: &Crowd| crowd.server.number("memory", "used_memory") as f64;
     let before = used(&crowd);
     for (owner, client) in crowd.clients.iter_mut().enumerate() {
         let owner = format!("{OWNER}{owner:04}");

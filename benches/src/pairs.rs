@@ -147,9 +147,7 @@ pub(crate) fn repeats(program: &Program, scale: Scale) -> Part {
         &["ns a call", "of an acquire"],
     );
     let table = table.rows(names, figures[0].chunks(1));
-    let goals = ["re-entry of an acquire", "renewal of an acquire"];
-    let goals = goals.into_iter().zip(1..);
+    let goals = [("re-entry of an acquire", 1), ("renewal of an acquire", 2)];
     let goals = goals.map(|(what, row)| Goal::new(what, AtMost(1.0), table.over(row, 0)));
-    let goals = goals.collect();
     Part::new(table, goals)
 }

@@ -44,10 +44,10 @@ pub(crate) struct Part {
 
 impl Part {
     /// A table, and what it is to show.
-    pub(crate) fn new(table: Table, goals: Vec<Goal>) -> Self {
+    pub(crate) fn new(table: Table, goals: impl Into<Vec<Goal>>) -> Self {
         Self {
             tables: vec![table],
-            goals,
+            goals: goals.into(),
             ..Self::default()
         }
     }

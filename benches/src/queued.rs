@@ -8,7 +8,7 @@ use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd};
 
 use crate::part::{Goal, Limit::AtMost, Part, Scale};
-use crate::servers::{Program, for_each, for_each_in, longest_ping_while, number, started};
+use crate::servers::{Program, for_each, for_each_in, longest_ping_while, started};
 use crate::session::{HOUR_MS, Session, queue, release};
 use crate::table::Table;
 use crate::ways::{OWNER, call, owner};
@@ -96,9 +96,10 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 5]; 3] {
         call!("LOCK.ACQUIRE {} holder PX {HOUR_MS}", lines.key(number))
     });
     let phase = |calls: usize, work: &mut dyn FnMut()| {
-        let before = number(&server, "memory", "used_memory");
+        let memory = || server.number("memory", "used_memory") as f64;
+        let before = memory();
         let longest = longest_ping_while(&server, work);
-        let more = number(&server, "memory", "used_memory") - before;
+        let more = memory() - before;
         let calls = calls as f64;
         [
             more / calls,
@@ -113,7 +114,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 5]; 3] {
         rows[0] = phase(count, &mut || join(&mut connection, session, lines, count));
         rows[1] = phase(count, &mut || {
             close(&mut connection, session);
-            until(|| number(&server, "lock", "lock_queued") == 0.0);
+            until(|| server.count("queued") == 0);
         });
     });
     in_session(&server, lines, |session, granted| {

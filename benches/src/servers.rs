@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Connection, ConnectionLike, Value};
-use testbed::{Builder, Expect, Server, cmd, eventually, module, server_cpu};
+use testbed::{Builder, Expect, Server, blocked_clients, cmd, eventually, module, server_cpu};
 
 /// Open files besides one for each client: here, and in the server.
 const OTHER_FILES: usize = 200;
@@ -283,18 +283,9 @@ impl Crowd {
 
     /// Waits until so many calls are blocked.
     pub(crate) fn until_blocked(&self, calls: usize) {
-        eventually(
-            || number(&self.server, "clients", "blocked_clients") as usize == calls,
-            "all to wait",
-        );
+        let all = || blocked_clients(&self.server) as usize == calls;
+        eventually(all, "all to wait");
     }
-}
-
-/// A field of `INFO` that is a number.
-pub(crate) fn number(server: &Server, section: &str, field: &str) -> f64 {
-    let text = server.info_field(section, field);
-    text.parse()
-        .unwrap_or_else(|_| panic!("{field} is {text:?}"))
 }
 
 /// How many clients may be connected at once here, each an open file of this program and one of the server.

@@ -9,7 +9,7 @@ use testbed::{Expect, Server, Talk, cmd, post, waiters, within};
 use crate::contenders::{Languages, Task, Team, languages};
 use crate::part::{Goal, Limit::AtMost, Part, Scale};
 use crate::servers::{
-    Program, Setting, clients_allowed, cpu_of, for_each, longest_ping_while, number, started,
+    Program, Setting, clients_allowed, cpu_of, for_each, longest_ping_while, started,
 };
 use crate::session::Session;
 use crate::stats::Rounds;
@@ -112,11 +112,12 @@ fn renewals_of(program: &Program, grants: usize, count: usize, is_written: bool)
     }
     // The renewals of those that were taken together fall into the middle of each third from now on.
     thread::sleep(THIRD / 2);
-    let before = renewed(&server);
+    let renewed = || server.count("session_renewals") as f64;
+    let before = renewed();
     let spent = cpu_of(&server, || thread::sleep(THIRD));
-    let renewals = renewed(&server) - before;
+    let renewals = renewed() - before;
     let longest = longest_ping_while(&server, || thread::sleep(THIRD));
-    let held = number(&server, "lock", "lock_session_grants") as usize;
+    let held = server.count("session_grants") as usize;
     assert_eq!(held, count * each, "held to the end");
     let seconds = THIRD.as_secs_f64();
     let part = spent / 1e9 / seconds;
@@ -128,10 +129,6 @@ fn renewals_of(program: &Program, grants: usize, count: usize, is_written: bool)
         longest.server,
         part,
     ]
-}
-
-fn renewed(server: &Server) -> f64 {
-    number(server, "lock", "lock_session_renewals")
 }
 
 /// From the crash of a holder until another client can have its lock, beside Redisson's watchdog.
@@ -180,7 +177,7 @@ fn crashes(program: &Program, languages: &Languages, scale: Scale) -> Part {
     }
     let what = "s from a crash to the next grant, lease of 2 s, most";
     let goal = Goal::new(what, AtMost(2.1), table.figure(0, 2));
-    Part::new(table, vec![goal])
+    Part::new(table, [goal])
 }
 
 /// The least, the median and the most seconds of so many crashes, at every moment between two renewals.

@@ -114,7 +114,7 @@ fn pair(program: &Program, scale: Scale) -> Part {
         let goal = |(figure, what)| Goal::new(what, AtMost(1.5), table.over(row, figure));
         (0..).zip(names).map(goal).collect::<Vec<_>>()
     });
-    let goals = goals.collect();
+    let goals: Vec<_> = goals.collect();
     Part::new(table, goals)
 }
 
@@ -160,7 +160,7 @@ fn let_in(program: &Program, scale: Scale) -> Part {
     let table = table.rows(names, figures);
     let what = "longest PING while readers are let in, ms";
     let goal = Goal::new(what, AtMost(5.0), table.figure(0, 1));
-    Part::new(table, vec![goal])
+    Part::new(table, [goal])
 }
 
 fn round(crowd: &mut Crowd) -> [f64; 4] {

@@ -9,7 +9,7 @@ use testbed::{Server, server_cpu};
 use super::{Contest, Id};
 use crate::contenders::{Languages, Team, Turn};
 use crate::facts::memory_of_process;
-use crate::servers::{Program, number};
+use crate::servers::Program;
 use crate::stats::{Rounds, percentiles};
 
 /// The figures, as the columns of the tables name them. First those of each turn: writes are of shared locks;
@@ -153,9 +153,9 @@ fn measured(server: &Server, team: &mut Team, seconds: f64) -> Result<(Turn, [f6
     team.begin(seconds)?;
     thread::sleep(Duration::from_secs_f64(seconds / 2.0));
     // Less the one that asks.
-    let connections = number(server, "clients", "connected_clients") - 1.0;
+    let connections = server.number("clients", "connected_clients") - 1;
     let memory = team.ids().map(memory_of_process).sum();
     let turn = team.end(seconds)?;
     let spent = server_cpu(server.pid()).saturating_sub(before);
-    Ok((turn, [spent.as_nanos() as f64, connections, memory]))
+    Ok((turn, [spent.as_nanos() as f64, connections as f64, memory]))
 }

@@ -9,7 +9,7 @@ use redis::{Cmd, Connection};
 use testbed::{Expect, Server, cmd};
 
 use crate::part::{Part, Scale};
-use crate::servers::{Program, cpu_of, for_each, longest_ping_while, number, started};
+use crate::servers::{Program, cpu_of, for_each, longest_ping_while, started};
 use crate::session::HOUR_MS;
 use crate::stats::interleave;
 use crate::table::Table;
@@ -60,7 +60,7 @@ pub(crate) fn measure(programs: &[Program], scale: Scale) -> Part {
             });
             table = table.rows(KINDS.map(|(name, _)| format!("{count} {name}")), figures);
         }
-        Part::new(table, Vec::new())
+        Part::new(table, [])
     })
 }
 
@@ -103,17 +103,12 @@ fn held(connection: &mut Connection) -> usize {
 /// The CPU of the child that writes the AOF, in nanoseconds.
 fn rewrite(server: &Server, connection: &mut Connection) -> f64 {
     let children = || {
-        let of = |field| number(server, "cpu", field);
+        let of = |field| server.info_field("cpu", field).parse::<f64>().expect("s");
         (of("used_cpu_user_children") + of("used_cpu_sys_children")) * 1e9
     };
     let before = children();
     cmd!(*connection, "CONFIG", "SET", "appendonly", "yes").okay();
-    let runs = |field| number(server, "persistence", field) != 0.0;
-    while runs("aof_rewrite_in_progress") || runs("aof_rewrite_scheduled") {
-        thread::sleep(Duration::from_millis(5));
-    }
-    let status = server.info_field("persistence", "aof_last_bgrewrite_status");
-    assert_eq!(status, "ok", "the rewrite of the AOF");
+    server.wait_for_rewrite();
     children() - before
 }
 

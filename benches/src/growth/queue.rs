@@ -69,7 +69,7 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     };
     Part {
         panels: vec![panel],
-        ..Part::new(table, vec![goal])
+        ..Part::new(table, [goal])
     }
 }
 

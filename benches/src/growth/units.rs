@@ -4,7 +4,7 @@ use testbed::{Expect, Talk};
 
 use crate::facts::memory_kib;
 use crate::part::{Panel, Part, Scale};
-use crate::servers::{Batch, Program, clients_allowed, cpu_of, for_each, number, started};
+use crate::servers::{Batch, Program, clients_allowed, cpu_of, for_each, started};
 use crate::session::{HOUR_MS, Session, queue};
 use crate::stats::interleave;
 use crate::table::Table;
@@ -85,7 +85,7 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     };
     Part {
         panels: [(0, "Server CPU"), (1, "Memory")].map(panel).into(),
-        ..Part::new(table, Vec::new())
+        ..Part::new(table, [])
     }
 }
 
@@ -106,7 +106,7 @@ fn grow(program: &Program, kind: Kind, amounts: &[usize]) -> Vec<[f64; FIGURES]>
     beside.cost();
     let mut others = Vec::new();
     let mut before = 0;
-    let memory = || number(&server, "memory", "used_memory");
+    let memory = || server.number("memory", "used_memory") as f64;
     let steps = amounts.iter().map(|&amount| {
         let used = memory();
         let numbers = before..amount;

@@ -39,6 +39,11 @@ impl Asker {
         self.allowed(answer, &what.join(" "), rights)
     }
 
+    /// As [`Self::look`]: what is read from the reply.
+    pub(crate) fn read<T>(&mut self, line: &str, rights: &str, of: fn(&Value) -> T) -> Seen<T> {
+        self.look(line, rights).map(|reply| of(&reply))
+    }
+
     /// The reply in an answer; or why the command was refused, and the rights that would allow it.
     pub(crate) fn allowed(&self, answer: Answer, what: &str, rights: &str) -> Seen<Value> {
         answer.map_err(|error| {

@@ -30,34 +30,30 @@ const NAMES: usize = 64;
 /// Asks a server everything. The error is that of the connection.
 pub(crate) fn examine(access: &Access, target: &Target) -> Result<Node, String> {
     let mut c = Asker::connect(target)?;
-    let raw = c.look("INFO everything", "+info").map(|value| text(&value));
+    let raw = c.read("INFO everything", "+info", text);
     let info = raw.clone().map(|text| lines(&text));
     let has = |name: &str, value: &str| {
         let info = info.as_ref().ok().and_then(|info| info.get(name));
         info.is_some_and(|told| told == value)
     };
     let (in_cluster, is_replica) = (has("cluster_enabled", "1"), has("role", "slave"));
-    let mut cluster = Err(Unseen::Absent);
-    let mut cluster_nodes = None;
+    let (mut cluster, mut cluster_nodes) = (Err(Unseen::Absent), None);
     if in_cluster {
-        let told = c.look("CLUSTER INFO", "+cluster|info");
-        cluster = told.map(|value| lines(&text(&value)));
-        let nodes = c.look("CLUSTER NODES", "+cluster|nodes");
-        cluster_nodes = nodes.ok().map(|value| text(&value));
+        let told = c.read("CLUSTER INFO", "+cluster|info", text);
+        cluster = told.map(|text| lines(&text));
+        cluster_nodes = c.read("CLUSTER NODES", "+cluster|nodes", text).ok();
     }
-    let config = c.look(&format!("CONFIG GET {SETTINGS}"), "+config|get");
+    let config = format!("CONFIG GET {SETTINGS}");
     let commands = format!("COMMAND INFO {}", COMMANDS.join(" "));
-    let commands = c.look(&commands, "+command|info");
-    let slow = c.look(&format!("SLOWLOG GET {SLOW_ENTRIES}"), "+slowlog|get");
-    let spikes = c.look("LATENCY LATEST", "+latency|latest");
+    let slow = format!("SLOWLOG GET {SLOW_ENTRIES}");
     let node = Node {
         address: target.address(),
         modules: loaded(&mut c, raw),
-        config: config.map(|value| names(&value)),
-        absent: commands.map(|value| missing(&value)),
+        config: c.read(&config, "+config|get", names),
+        absent: c.read(&commands, "+command|info", missing),
         clock: clock(&mut c),
-        slow: slow.map(|value| slowest(&value)),
-        spikes: spikes.map(|value| longest(&value)),
+        slow: c.read(&slow, "+slowlog|get", slowest),
+        spikes: c.read("LATENCY LATEST", "+latency|latest", longest),
         users: users::examine(&mut c, access),
         sessions: sessions::examine(&mut c),
         files: info.as_ref().ok().and_then(files::read),

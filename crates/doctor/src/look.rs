@@ -14,10 +14,8 @@ pub(crate) fn look(access: &Access) -> Result<Facts, String> {
     let address = access.given.address();
     let from = |why| format!("{address}: {why}");
     let mut c = Asker::connect(&access.given).map_err(from)?;
-    let info = c
-        .look("INFO server", "+info")
-        .map(|value| lines(&text(&value)));
-    let info = info.unwrap_or_default();
+    let info = c.read("INFO server", "+info", text);
+    let info = lines(&info.unwrap_or_default());
     let modes = [info.get("redis_mode"), info.get("server_mode")];
     let mut facts = Facts::default();
     let start = if modes.into_iter().flatten().any(|mode| mode == "sentinel") {

@@ -32,8 +32,8 @@ struct HeldLock {
     lock: String,
     waiters: i64,
     holder: Holder,
-    /// The program of its session; none where the user may not list sessions.
-    program: Option<Program>,
+    /// The name of its session's program, and whether that polls; none where the user may not list sessions.
+    program: Option<(String, &'static str)>,
 }
 
 /// The text to print, and whether all servers could be read.
@@ -86,7 +86,10 @@ fn table(locks: &[HeldLock], by: By) -> String {
         let of = match (by, holder.session) {
             (By::Session, _) => format!("{server}  {}", words::name(&holder.owner)),
             (By::Owner, 0) => server.clone(),
-            (By::Owner, id) => format!("{server}  session {id} {}", lock.program().0),
+            (By::Owner, id) => {
+                let name = lock.program.as_ref().map_or("", |(name, _)| name);
+                format!("{server}  session {id} {name}")
+            }
         };
         let numbers = [holder.holds, lock.waiters, holder.token].map(|number| number.to_string());
         let [holds, waiters, token] = &numbers;
@@ -112,8 +115,8 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
     // A scan may find a key twice.
     keys.sort_unstable();
     keys.dedup();
-    let known = node.all_programs()?.into_iter();
-    let known: HashMap<_, _> = known.map(|program| (program.id, program)).collect();
+    let named = |one: &Program| (one.id, (words::name(&one.name), one.state().word()));
+    let known: HashMap<_, _> = node.all_programs()?.iter().map(named).collect();
     let mut locks = Vec::new();
     for keys in keys.chunks(LOCKS_AT_ONCE) {
         let both = |key: &Vec<u8>| [on("LOCK.INFO", key), on("LOCK.HOLDERS", key)];
@@ -138,33 +141,22 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
 }
 
 impl HeldLock {
-    /// The name of its program, and whether that polls; empty where they are not known.
-    fn program(&self) -> (String, &'static str) {
-        let program = self.program.as_ref();
-        program.map_or_else(Default::default, |program| {
-            (words::name(&program.name), program.state().word())
-        })
-    }
-
     /// Its group. Grants in no session come last.
     fn group(&self, by: By) -> (bool, String) {
         match (by, self.holder.session) {
             (By::Owner, _) => (false, words::name(&self.holder.owner)),
             (By::Session, 0) => (true, "no session".to_owned()),
             (By::Session, id) => {
-                let (name, state) = self.program();
-                (
-                    false,
-                    format!("{name} session {id} {state}").trim().to_owned(),
-                )
+                let (name, state) = self.program.clone().unwrap_or_default();
+                let group = format!("{name} session {id} {state}");
+                (false, group.trim().to_owned())
             }
         }
     }
 
     fn json(&self) -> serde_json::Value {
         let holder = &self.holder;
-        let program = self.program.as_ref().map(|_| self.program());
-        let (name, state) = program.unzip();
+        let (name, state) = self.program.clone().unzip();
         let session = json!({"id": holder.session, "name": name, "state": state});
         json!({
             "server": self.server,

@@ -7,17 +7,11 @@ use testbed::{Expect, cmd, eventually, run};
 
 #[test]
 fn a_background_save_that_fails() {
-    let server = healthy()
+    let (server, mut c) = healthy()
         .config("save", "900 1")
         .config("appendonly", "no")
-        .start();
-    let mut c = server.connection();
-    // A file cannot take the place of a folder.
-    let in_the_way = server.dir().join("dump.rdb");
-    fs::create_dir(&in_the_way).expect("a folder");
-    cmd!(c, "BGSAVE").value();
-    let failed = || server.info_field("persistence", "rdb_last_bgsave_status") == "err";
-    eventually(failed, "the save to fail");
+        .started();
+    server.fail_to_save();
     let doctor = Doctor::of(&server);
     let report = doctor.looks();
     let finding = report.one("save", "error");
@@ -25,7 +19,7 @@ fn a_background_save_that_fails() {
     run(&mut c, finding.lines("run")[1]).okay();
     doctor.gone("writes");
     doctor.looks().one("save", "warning");
-    fs::remove_dir(&in_the_way).expect("the folder");
+    fs::remove_dir_all(server.dir().join("dump.rdb")).expect("what is in the way");
     finding.run_first(&server);
     doctor.gone("save");
 }

@@ -2,8 +2,7 @@
 
 use crate::support::{Doctor, bare, each_is_found_and_fixed, healthy, program, starter};
 use std::fs;
-use testbed::redis::Connection;
-use testbed::{Builder, Expect, Server, Talk, cmd, module, post, run};
+use testbed::{Builder, Expect, Server, Session, cmd, module, run, wait};
 
 #[test]
 fn a_healthy_server_is_fine() {
@@ -99,23 +98,17 @@ fn a_timeout_closes_the_connection_of_a_session_that_does_not_poll() {
     let server = healthy().config("timeout", "1").start();
     let said = Doctor::of(&server).looks().said("timeout");
     assert_eq!(said.says("does not poll").severity, "ok");
-    let [mut polls, mut idles, mut waiter] = [(); 3].map(|()| server.connection());
-    let open = |c: &mut Connection, key: &str, lease_ms: u32| {
-        let session = cmd!(*c, "LOCK.SESSION", "OPEN", "TIMEOUT", 60_000).int();
-        let line = format!("LOCK.ACQUIRE {key} a PX {lease_ms} SESSION {session}");
-        run(c, &line).grant();
-        session
-    };
-    let session = open(&mut polls, "polled", 60_000);
-    open(&mut idles, "idle", 2000);
-    waiter.post(&testbed::line("LOCK.ACQUIRE idle b PX 60000 BLOCK 0"));
-    post!(polls, "LOCK.SESSION", "POLL", session, "BLOCK", 60_000);
+    let open = || Session::open_on(server.connection(), "TIMEOUT 60000");
+    let (mut polls, mut idles) = (open(), open());
+    polls.acquire("polled a PX 60000");
+    idles.acquire("idle a PX 2000");
+    let mut waiter = wait(&server, "idle b PX 60000 BLOCK 0");
+    polls.post_poll(60_000);
     // The idle connection is closed, so its lease ends. The waiter and the POLL are still there.
-    assert_eq!(waiter.receive().grant().owner, b"b");
-    let detached = server.info_field("lock", "lock_sessions_detached");
-    assert_eq!(detached, "1");
+    assert_eq!(waiter.granted().owner, b"b");
+    assert_eq!(server.count("sessions_detached"), 1);
     cmd!(server.connection(), "DEL", "polled").int();
-    assert_eq!(polls.receive().fields()["events"].clone().items().len(), 1);
+    assert_eq!(polls.polled().events.len(), 1);
 }
 
 #[test]
@@ -158,13 +151,11 @@ fn a_limit_of_open_files_that_lowers_maxclients() {
 
 #[test]
 fn queued_calls_up_to_their_limit() {
-    let server = healthy().config("lock.max-queued", "2").start();
-    let mut c = server.connection();
+    let (server, mut c) = healthy().config("lock.max-queued", "2").started();
     cmd!(c, "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
-    let session = cmd!(c, "LOCK.SESSION", "OPEN").int();
-    for owner in ["a", "b"] {
-        let line = format!("LOCK.ACQUIRE k {owner} HOLDS 1 SESSION {session} QUEUE 0");
-        run(&mut c, &line).int();
+    let session = Session::open(&server);
+    for call in ["k a", "k b"] {
+        session.queue(&mut c, call);
     }
     let doctor = Doctor::of(&server);
     let report = doctor.looks();

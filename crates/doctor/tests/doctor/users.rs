@@ -15,8 +15,7 @@ pub(crate) fn rule() -> &'static str {
 
 #[test]
 fn the_user_of_the_manual_sees_everything_and_changes_nothing() {
-    let server = healthy().start();
-    let mut c = server.connection();
+    let (server, mut c) = healthy().started();
     run(&mut c, "ACL SETUSER default >secret").okay();
     run(&mut c, rule()).okay();
     cmd!(c, "LOCK.ACQUIRE", "lock:a", "me", "PX", 600_000).grant();
@@ -38,8 +37,7 @@ fn the_user_of_the_manual_sees_everything_and_changes_nothing() {
 /// Each refusal names the rule that would lift it, until nothing is left.
 #[test]
 fn a_login_with_no_rights_is_told_which_it_lacks() {
-    let server = healthy().start();
-    let mut c = server.connection();
+    let (server, mut c) = healthy().started();
     run(&mut c, "ACL SETUSER default >secret").okay();
     run(&mut c, "ACL SETUSER nobody on >secret resetkeys -@all").okay();
     for _ in 0..10 {
@@ -118,8 +116,7 @@ fn users_who_cannot_release_what_they_acquire() {
 
 #[test]
 fn the_manuals_application_may_do_what_it_takes_and_is_told_what_more_it_could() {
-    let server = healthy().start();
-    let mut c = server.connection();
+    let (server, mut c) = healthy().started();
     for rule in users::rules("application") {
         run(&mut c, rule).okay();
     }
@@ -134,8 +131,7 @@ fn the_manuals_application_may_do_what_it_takes_and_is_told_what_more_it_could()
 
 #[test]
 fn a_server_that_lets_anybody_in() {
-    let server = healthy().config("protected-mode", "no").start();
-    let mut c = server.connection();
+    let (server, mut c) = healthy().config("protected-mode", "no").started();
     let finding = Doctor::of(&server).looks().one("open", "warning");
     finding.run_first(&server);
     let by_password = Doctor::by("default:PASSWORD", &server);

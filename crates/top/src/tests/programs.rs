@@ -10,7 +10,7 @@ use crate::view::Mode;
 use crate::{By, Listing};
 use ratatui::crossterm::event::KeyCode;
 use redis_lock_tool::{Program, Waiter};
-use testbed::{Expect, Server, Talk, cmd, eventually, run};
+use testbed::{Expect, Server, Session, cmd, started};
 
 #[test]
 fn a_queued_call_is_shown_with_its_program_and_not_killed() {
@@ -85,35 +85,25 @@ fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
     }
 }
 
-fn open(c: &mut impl Talk, name: &str) -> i64 {
-    cmd!(*c, "LOCK.SESSION", "OPEN", "NAME", name).int()
-}
-
 /// The program `billing` holds a lock, and waits for that of a detached one.
-fn two_programs(server: &Server) -> (impl Talk + use<>, i64, i64) {
-    let mut c = server.connection();
-    let detached = open(&mut server.connection(), "gone");
-    let billing = open(&mut c, "billing");
-    for (key, owner, session) in [("lock:a", "one", billing), ("lock:b", "two", detached)] {
-        let line = format!("LOCK.ACQUIRE {key} {owner} EX 60 SESSION {session}");
-        run(&mut c, &line).grant();
-    }
-    let line = format!("LOCK.ACQUIRE lock:b one HOLDS 1 SESSION {billing} QUEUE 0");
-    run(&mut c, &line).int();
-    let is_detached = || server.info_field("lock", "lock_sessions_detached") == "1";
-    eventually(is_detached, "the server to see the closed connection");
-    (c, billing, detached)
+fn two_programs(server: &Server) -> (Session, i64) {
+    let open = |name: &str| Session::open_on(server.connection(), &format!("NAME {name}"));
+    let [mut billing, mut detached] = ["billing", "gone"].map(open);
+    billing.acquire("lock:a one EX 60");
+    detached.acquire("lock:b two EX 60");
+    billing.queue(&mut server.connection(), "lock:b one");
+    (billing, detached.leave(server))
 }
 
 #[test]
 fn programs_with_what_they_hold_and_wait_for_until_one_is_ended() {
-    let server = Server::start();
-    let (mut c, billing, detached) = two_programs(&server);
+    let (server, mut c) = started();
+    let (billing, detached) = two_programs(&server);
     // Fields that are not asked for by name are seen with a watcher's rights too.
     let mut screen = Screen::live(source_as(&server, "watcher"));
     let mut ids = screen.keys(Panel::Programs);
     ids.sort();
-    let mut both = [billing, detached].map(|id| id.to_string());
+    let mut both = [billing.id, detached].map(|id| id.to_string());
     both.sort();
     assert_eq!(ids, both);
     screen.shows(["gone is detached: holds 1, waits for 0"]);
@@ -135,8 +125,8 @@ fn programs_with_what_they_hold_and_wait_for_until_one_is_ended() {
 
 #[test]
 fn all_held_locks_are_printed_once_by_owner_or_by_session() {
-    let server = Server::start();
-    let (mut c, billing, detached) = two_programs(&server);
+    let (server, mut c) = started();
+    let (billing, detached) = two_programs(&server);
     cmd!(c, "SET", "no-lock", 1).okay();
     for owner in ["r1", "r2"] {
         cmd!(c, "LOCK.ACQUIRE", "lock:shared\x1b", owner, "SHARED").grant();
@@ -148,7 +138,7 @@ fn all_held_locks_are_printed_once_by_owner_or_by_session() {
     assert!(complete);
     let owners = ["one", "r1", "r2", "two"].map(|owner| at(&text, &format!("\n{owner}\n")));
     assert!(owners.is_sorted(), "{text}");
-    let program = format!("session {billing} billing");
+    let program = format!("session {} billing", billing.id);
     for part in ["\nheld: 4\n", "lock:shared\\x1b", &program] {
         at(&text, part);
     }

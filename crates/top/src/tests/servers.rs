@@ -9,7 +9,9 @@ use crate::{By, Listing};
 use ratatui::crossterm::event::KeyCode;
 use redis::IntoConnectionInfo;
 use redis_lock_tool::Target;
-use testbed::{Builder, Cluster, Expect, Server, Talk, cluster, cmd, eventually, post, run, users};
+use testbed::{
+    Builder, Cluster, Expect, Server, cluster, cmd, eventually, run, started, users, wait,
+};
 
 fn target(server: &Server) -> Target {
     let info = ("127.0.0.1", server.port()).into_connection_info();
@@ -32,26 +34,20 @@ pub(super) fn source_as(server: &Server, name: &str) -> Source {
     Source::new(target(server).with_login((Some(name), Some("secret"))))
 }
 
-fn waiting(c: &mut impl Talk, key: &str, count: i64) {
-    let mut waiters = || cmd!(*c, "LOCK.INFO", key).lock_info().waiters;
-    eventually(|| waiters() == count, "the calls to wait");
-}
-
 #[test]
 fn one_server_from_the_tables_to_a_freed_lock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     cmd!(c, "SET", "no-lock", 1).okay();
     cmd!(c, "LOCK.ACQUIRE", "old", "billing:host-1:7:a", "EX", 60).grant();
     let mut held_ms = || cmd!(c, "LOCK.INFO", "old").lock_info().held_ms;
     eventually(|| held_ms() > 1, "one lock to be older than the other");
     cmd!(c, "LOCK.ACQUIRE", "busy", "shop:host-2:8:b", "EX", 60).grant();
-    let mut waiters = [(); 3].map(|()| server.connection());
-    for (waiter, number) in waiters.iter_mut().zip(0..) {
-        let owner = format!("shop:host-3:9:w{number}");
-        post!(*waiter, "LOCK.ACQUIRE", "busy", owner, "EX", 60, "BLOCK", 0);
-        waiting(&mut c, "busy", number + 1);
-    }
+    let mut waiters = [0, 1, 2].map(|number| {
+        wait(
+            &server,
+            &format!("busy shop:host-3:9:w{number} EX 60 BLOCK 0"),
+        )
+    });
 
     let mut screen = screen(&server);
     assert_eq!(screen.keys(Panel::Held), ["old", "busy"]);
@@ -68,9 +64,10 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     screen.press(KeyCode::Enter);
     screen.press(KeyCode::Down);
     screen.type_in("kn");
-    waiting(&mut c, "busy", 3);
+    let mut left = || testbed::waiters(&mut c, "busy").len();
+    assert_eq!(left(), 3);
     screen.type_in("ky");
-    waiting(&mut c, "busy", 2);
+    eventually(|| left() == 2, "the second to leave");
     screen.shows(["is killed"]);
 
     // The lock is freed and granted to the first waiter.
@@ -78,7 +75,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     let owner = cmd!(c, "LOCK.INFO", "busy").lock_info().owner;
     assert_eq!(owner, b"shop:host-2:8:b");
     screen.type_in("uy");
-    assert_eq!(waiters[0].receive().grant().owner, b"shop:host-3:9:w0");
+    assert_eq!(waiters[0].granted().owner, b"shop:host-3:9:w0");
     screen.shows(["the lock was freed"]);
     assert!(matches!(screen.view.mode, Mode::Details(_)));
 
@@ -93,20 +90,17 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 
 #[test]
 fn an_order_that_comes_too_late_does_nothing() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
-    let mut waiter = server.connection();
-    post!(waiter, "LOCK.ACQUIRE", "k", "b", "EX", 60, "BLOCK", 0);
-    waiting(&mut c, "k", 1);
+    let mut waiter = wait(&server, "k b EX 60 BLOCK 0");
     let mut screen = screen(&server);
     screen.press(KeyCode::Enter);
     screen.type_in("k");
     cmd!(c, "LOCK.RELEASE", "k", "a").int();
-    let next = waiter.receive().grant();
+    let next = waiter.granted();
     screen.type_in("y");
     screen.shows(["no longer waits: nothing was done"]);
-    assert_eq!(cmd!(waiter, "PING").text(), "PONG");
+    assert_eq!(cmd!(*waiter, "PING").text(), "PONG");
     // Nor is the next grant freed in the place of an ended one.
     screen.press(KeyCode::Esc);
     screen.type_in("uy");
@@ -116,8 +110,7 @@ fn an_order_that_comes_too_late_does_nothing() {
 
 #[test]
 fn a_watcher_can_read_and_an_administrator_can_unlock() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "lock:k", "a", "EX", 60).grant();
     for (name, left) in [("watcher", 1), ("administrator", 0)] {
         let mut screen = Screen::live(source_as(&server, name));
@@ -150,8 +143,7 @@ fn a_server_that_stops_and_restarts_is_shown_again() {
 
 #[test]
 fn more_keys_than_a_snapshot_scans_are_found_by_the_next_ones() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let fill = "for i = 1, 30000 do redis.call('SET', 'k' .. i, i) end";
     cmd!(c, "EVAL", fill, 0).nil();
     for number in 0..20 {
