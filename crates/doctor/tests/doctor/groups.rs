@@ -3,18 +3,11 @@
 use crate::support::{Doctor, Finding, bare, healthy, sound};
 use std::time::Duration;
 use testbed::clock::SteppedClock;
-use testbed::{Builder, Cluster, Expect, Sentinels, Server, cmd, eventually, module, run};
-
-fn replica_of(primary: &Server, settings: Builder) -> Server {
-    let address = format!("127.0.0.1 {}", primary.port());
-    let replica = settings.config("replicaof", &address).start();
-    replica.wait_for_link();
-    replica
-}
+use testbed::{Cluster, Expect, Sentinels, Server, cmd, eventually, module, run};
 
 fn both() -> (Server, Server) {
     let primary = healthy().start();
-    let replica = replica_of(&primary, healthy());
+    let replica = primary.replica_with(sound);
     (primary, replica)
 }
 
@@ -36,8 +29,8 @@ fn a_primary_and_its_replica_are_looked_at_from_either() {
 /// It was in step before the module was loaded on the primary.
 #[test]
 fn a_replica_without_the_module() {
-    let primary = bare().start();
-    let replica = replica_of(&primary, bare());
+    let primary = bare(Server::builder()).start();
+    let replica = primary.replica_with(bare);
     let path = module::path().display().to_string();
     cmd!(primary.connection(), "MODULE", "LOAD", path).okay();
     let doctor = Doctor::of(&primary);
@@ -86,8 +79,8 @@ fn a_replica_that_hangs_also_in_a_failover() {
 #[test]
 fn a_primary_that_goes_on_alone_and_what_is_not_replicated() {
     let primary = healthy().start();
-    let replica = replica_of(&primary, healthy().config("replica-read-only", "no"));
-    let other = replica_of(&primary, healthy());
+    let replica = primary.replica_with(|it| sound(it).config("replica-read-only", "no"));
+    let other = primary.replica_with(sound);
     let mut c = primary.connection();
     run(&mut c, "CONFIG SET lock.default-lease-ms 40000").okay();
     run(&mut c, "ACL SETUSER app on >secret ~lock:* +@all").okay();

@@ -166,14 +166,16 @@ fn queued_calls_up_to_their_limit() {
 
 #[test]
 fn a_module_that_is_not_loaded() {
-    let mut server = bare().config("appendonly", "yes").start();
+    let mut server = bare(Server::builder()).config("appendonly", "yes").start();
     let doctor = Doctor::of(&server);
     let finding = doctor.looks().one("module", "error");
     let line = "loadmodule /usr/local/lib/redis/modules/libredis_lock.so";
     assert_eq!(finding.lines("conf"), [line]);
     server.restart_with(Builder::with_module);
     doctor.gone("module");
-    let server = bare().config("rename-command", "DEL OTHER").start();
+    let server = bare(Server::builder())
+        .config("rename-command", "DEL OTHER")
+        .start();
     let finding = Doctor::of(&server).looks().one("module", "error");
     finding.says("DEL is renamed");
 }

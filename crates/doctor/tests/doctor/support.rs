@@ -19,16 +19,17 @@ pub(crate) fn sound(builder: Builder) -> Builder {
         .config("appendfsync", "always")
         .config("tcp-keepalive", "10")
         .config("lock.max-waiters-total", "5000")
+        .config("enable-module-command", "yes")
 }
 
 /// A server on which there is nothing to find.
 pub(crate) fn healthy() -> Builder {
-    sound(Server::builder()).config("enable-module-command", "yes")
+    sound(Server::builder())
 }
 
 /// A server without the module, which may be loaded later.
-pub(crate) fn bare() -> Builder {
-    let builder = Server::builder().without_module();
+pub(crate) fn bare(builder: Builder) -> Builder {
+    let builder = builder.without_module();
     builder.config("enable-module-command", "yes")
 }
 
