@@ -40,12 +40,11 @@ fn alone(program: &Program, scale: Scale) -> Table {
     Table::of(
         program,
         "From a lease's end to the next one's grant",
-        &format!("How late the server notices that a lease has ended. Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
-        &[
-            "median ms",
-            "p99 ms",
-            "worst ms",
-        ],
+        &format!(
+            "How late the server notices that a lease has ended. Milliseconds, {TIMES_ALONE} times a \
+             round, on an idle server."
+        ),
+        &["median ms", "p99 ms", "worst ms"],
     )
     .rows(["LOCK.ACQUIRE BLOCK"], figures)
 }

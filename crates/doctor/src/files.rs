@@ -1,5 +1,6 @@
 //! The configuration files of a server that runs on this machine: which of them load modules.
 
+use glob::{Pattern, glob};
 use redis_lock_tool::{Names, number};
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,8 @@ pub(crate) fn read(info: &Names) -> Option<Files> {
     let text = fs::read_to_string(own).ok()?;
     // A relative path starts where the server was started, which is not known; most are beside its file.
     let folder = Path::new(own).parent().unwrap_or(Path::new(""));
-    add(&mut files, &text, folder, None, 0);
+    let folder = Pattern::escape(&folder.display().to_string());
+    add(&mut files, &text, Path::new(&folder), None, 0);
     Some(files)
 }
 
@@ -52,9 +54,9 @@ fn add(files: &mut Files, text: &str, folder: &Path, included: Option<&Path>, de
                 files.included.push((path, value.to_owned()));
             }
             ("include", _) if depth < DEEPEST => {
-                // A `*` may stand in the name of a file.
+                // The value may be a pattern.
                 let pattern = folder.join(value).display().to_string();
-                let paths = glob::glob(&pattern).into_iter().flatten();
+                let paths = glob(&pattern).into_iter().flatten();
                 for path in paths.filter_map(Result::ok) {
                     let text = fs::read_to_string(&path).unwrap_or_default();
                     add(files, &text, folder, Some(&path), depth + 1);

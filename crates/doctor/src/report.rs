@@ -11,7 +11,7 @@ use std::iter;
 const COULD_NOT_LOOK: u8 = 3;
 
 /// The whole report.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) exit: u8,
     /// Why nothing could be looked at.
@@ -73,8 +73,7 @@ impl Report {
         Self {
             exit: COULD_NOT_LOOK,
             error: Some(why),
-            servers: Vec::new(),
-            findings: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -85,9 +84,9 @@ impl Report {
             let _ = writeln!(
                 text,
                 "{}: {}, {}, locks held: {}, calls blocked: {}, queued: {}, programs: {}",
-                plain(&server.address),
+                words::name(&server.address),
                 server.role,
-                plain(&server.version),
+                words::name(&server.version),
                 server.held,
                 server.waiting,
                 server.queued,
@@ -156,9 +155,9 @@ impl Finding {
             Severity::Advice => ("ADVICE", "or"),
             Severity::Fine => ("ok", "or"),
         };
-        let servers: Vec<_> = self.servers.iter().map(|server| plain(server)).collect();
+        let servers: Vec<_> = self.servers.iter().map(words::name).collect();
         let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
-        let _ = writeln!(text, "  seen  {}", plain(&self.seen));
+        let _ = writeln!(text, "  seen  {}", words::name(&self.seen));
         if !matches!(self.severity, Severity::NotChecked | Severity::Fine) {
             let rule = match self.source.split_once('#') {
                 Some((page, part)) => format!("{page}: {}", part.replace('-', " ")),
@@ -174,7 +173,7 @@ impl Finding {
                 Fix::Shell(line) => format!("$ {line}"),
                 Fix::Do(line) => line.clone(),
             };
-            let _ = writeln!(text, "  {label:<5} {}", plain(&line));
+            let _ = writeln!(text, "  {label:<5} {}", words::name(&line));
         }
         text
     }
@@ -184,9 +183,4 @@ impl Finding {
         !matches!(self.severity, Severity::NotChecked | Severity::Fine)
             && self.fix.iter().any(changes)
     }
-}
-
-/// Text from a server, for a terminal.
-fn plain(text: &str) -> String {
-    words::name(text.as_bytes())
 }

@@ -31,7 +31,7 @@ pub fn json(report: &impl Serialize) -> String {
 /// Prints a report, and the reason if a part of it is missing; gives the exit code.
 pub fn end(program: &str, report: &str, missing: Option<&str>, exit: u8) -> ExitCode {
     if let Some(why) = missing {
-        eprintln!("{program}: {}", words::name(why.as_bytes()));
+        eprintln!("{program}: {}", words::name(why));
     }
     // The reader may stop at any line.
     let _ = io::stdout().write_all(report.as_bytes());

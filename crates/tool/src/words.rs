@@ -7,11 +7,11 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A key or an owner. Anyone may choose these bytes, so what is not plain text is written as `\x..`: no name
-/// can control the terminal.
-pub fn name(bytes: &[u8]) -> String {
+/// A key, an owner, or any text of a server. Anyone may choose these bytes, so what is not plain text is written as
+/// `\x..`: no name can control the terminal.
+pub fn name<T: AsRef<[u8]> + ?Sized>(bytes: &T) -> String {
     let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
+    for chunk in bytes.as_ref().utf8_chunks() {
         for letter in chunk.valid().chars() {
             if letter.is_control() || is_invisible(letter) {
                 let mut buffer = [0; 4];
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn a_name_cannot_control_the_terminal() {
         assert_eq!(name(b"orders:42"), "orders:42");
-        assert_eq!(name("größe".as_bytes()), "größe");
+        assert_eq!(name("größe"), "größe");
         assert_eq!(name(b"\x1b[2J\xff\n"), "\\x1b[2J\\xff\\x0a");
-        assert_eq!(name("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
+        assert_eq!(name("a\u{202e}b"), "a\\xe2\\x80\\xaeb");
     }
 
     #[test]

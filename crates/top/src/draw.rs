@@ -108,11 +108,7 @@ fn title(view: &View) -> Line<'static> {
     let servers = &view.now.servers;
     let who = match servers.as_slice() {
         [] => "connecting".to_owned(),
-        [server] => format!(
-            "{} {}",
-            words::name(server.address.as_bytes()),
-            kind(server)
-        ),
+        [server] => format!("{} {}", words::name(&server.address), kind(server)),
         [first, ..] => format!("{} primaries, {}", servers.len(), kind(first)),
     };
     let paused = if view.is_paused { "  paused" } else { "" };
@@ -140,11 +136,11 @@ fn notes(view: &View) -> Vec<Line<'static>> {
     let mut searching = 0;
     for server in &view.now.servers {
         let mut warn = |text: String| {
-            let text = format!("{}: {text}", words::name(server.address.as_bytes()));
+            let text = format!("{}: {text}", words::name(&server.address));
             notes.push(Line::styled(text, WARNING));
         };
         if let Some(error) = &server.error {
-            warn(words::name(error.as_bytes()));
+            warn(words::name(error));
         }
         let policy = server.info.get("maxmemory_policy");
         if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
@@ -205,7 +201,7 @@ fn keys(view: &View) -> Line<'static> {
         ));
     }
     match &view.message {
-        Some(message) => Line::styled(words::name(message.as_bytes()), BOLD),
+        Some(message) => Line::styled(words::name(message), BOLD),
         None => Line::styled(
             "? help  q quit  Tab table  ↑↓ choose  Enter more  u unlock  k end  / filter",
             FAINT,

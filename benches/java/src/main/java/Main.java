@@ -88,14 +88,14 @@ public final class Main {
                 boolean writes = Way.writes(way, number, call);
                 try {
                     long asked = now();
-                    Way.Release release = handles.get(number).take(writes);
+                    AutoCloseable release = handles.get(number).take(writes);
                     long granted = now();
                     if (heldMs > 0) {
                         Thread.sleep(heldMs);
                     }
                     times.add(asked).add(granted).add(now());
                     alone.add(writes ? 1 : 0);
-                    release.run();
+                    release.close();
                     if (heldMs > 0) {
                         Thread.sleep(heldMs);
                     }

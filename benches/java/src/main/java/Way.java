@@ -24,14 +24,9 @@ interface Way {
     /** A contender's own view of a lock; used by one thread. */
     Handle handle(String key);
 
-    /** Takes a lock, alone or to share it. */
+    /** Takes a lock, alone or to share it; to close it gives the lock back. */
     interface Handle {
-        Release take(boolean alone) throws Exception;
-    }
-
-    /** Gives it back. */
-    interface Release {
-        void run() throws Exception;
+        AutoCloseable take(boolean alone) throws Exception;
     }
 
     /** Whether this call of a contender is to have the lock alone. */
