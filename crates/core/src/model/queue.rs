@@ -256,8 +256,10 @@ impl Queue {
         {
             self.end(number, End::TimedOut);
         }
-        let keys: BTreeSet<_> = self.calls.iter().map(|call| call.key).collect();
-        for key in keys {
+        // The others have their grant and wait for no lease to end.
+        let open = |call: &&Call| call.stage == Stage::Waiting || call.gives_back();
+        let calls = self.calls.iter().filter(open);
+        for key in calls.map(|call| call.key).collect::<BTreeSet<_>>() {
             self.settle(key);
             self.serve(key);
         }

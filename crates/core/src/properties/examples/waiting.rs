@@ -108,3 +108,14 @@ fn a_waiting_call_is_judged_where_its_owner_holds_the_lock_already() {
     ",
     );
 }
+
+#[test]
+fn a_lease_that_nobody_waits_for_ends_with_the_next_look() {
+    story(
+        "
+        ann acquire; bob acquire shared px 70 block 0; ann release; = bob
+        pexpire 90; write 0; send; pass 80; tick             # the call of bob has its reply, and looks no more
+        = expiry 100090; cat acquire; = cat
+    ",
+    );
+}
