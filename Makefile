@@ -7,16 +7,17 @@
 #   DOCTOR="..."       options for doctor: --user billing; --all; --json
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
+#   SEED=n             repeats the random choices of test, fuzz, storm, faults and quorum, not their timing
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
-#   HOSTILE_CASES=n    how many states and commands of connections fuzz tries (20000); HOSTILE_SEED= repeats
+#   HOSTILE_CASES=n    how many states and commands of connections fuzz tries (20000)
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...), or --some n drawn by the seed;
-#                      FAULTS_SECONDS=n how long on a server (300); FAULTS_SEED= repeats
-#   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
+#                      FAULTS_SECONDS=n how long on a server (300)
+#   QUORUM_SECONDS=n   how long quorum works on a server (60); SERVERS= for others
 #   MUTANTS="..."      words of the names of the mutants for mutants (all)
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
 #   FORM=short         for matrix, clients, adapters, miri and site: what says most in little time
 #   CHECKERS="..."     fewer for sanitize: address valgrind
-#   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
+#   STORM_SECONDS=n    how long storm takes on each server (60)
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,sessions; --only contention
@@ -42,6 +43,7 @@ HOSTILE_CASES ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 QUORUM_SECONDS ?= 60
+SEEDED = $(if $(SEED),--seed $(SEED))
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
@@ -108,18 +110,16 @@ fuzz-targets:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
-	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm \
-		--seconds $(STORM_SECONDS) $(if $(STORM_SEED),--seed $(STORM_SEED))
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm --seconds $(STORM_SECONDS) $(SEEDED)
 
 faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four
 	@$(TOOLS)/setup.sh faketime || true # without it the clock is not stepped, which is said
 	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks \
-		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
+		--seconds $(FAULTS_SECONDS) $(SEEDED) $(FAULTS)
 
 # On the installed server, unless others are named.
 quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers under faults, its history checked
-	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum \
-		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
+	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum --seconds $(QUORUM_SECONDS) $(SEEDED)
 
 mutants: setup-server build ## break the module or a client on purpose: fault runs, tests or the trial must notice each time
 	@$(PROGRAM) faults mutants $(MUTANTS)

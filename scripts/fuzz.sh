@@ -3,7 +3,7 @@
 # is new stays in the ignored folder fuzz/target/found/, and is gone on from in the next run.
 # A stable compiler does: what `cargo fuzz` would turn on is turned on here.
 #
-# usage: [FUZZ_SECONDS=30] [FUZZ_TARGETS="arguments ..."] fuzz.sh
+# usage: [FUZZ_SECONDS=30] [SEED=0] [FUZZ_TARGETS="arguments ..."] fuzz.sh
 #        fuzz.sh lint    clippy, in the same build as the runs
 #        fuzz.sh keep    makes fuzz/corpus/ anew, of the few inputs that reach all that is reached
 set -eu
@@ -47,7 +47,7 @@ fuzz() {
     log=$logs/$target
     mkdir -p "$found/$target" "$kept/$target" "$artifacts/$target"
     status=0
-    run "$target" "-max_total_time=$FUZZ_SECONDS" -print_final_stats=1 \
+    run "$target" "-max_total_time=$FUZZ_SECONDS" "-seed=${SEED:-0}" -print_final_stats=1 \
         "$found/$target" "$kept/$target" >"$log" 2>&1 || status=$?
     reached=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
     if [ $status = 0 ] && [ -n "$reached" ]; then

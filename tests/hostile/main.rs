@@ -2,7 +2,7 @@
 //! tampered with, and connections in every state that there is. Afterwards the server is up and every
 //! rule holds.
 //!
-//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS` and `HOSTILE_CASES` say how much is sent.
+//! `SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS` and `HOSTILE_CASES` say how much is sent.
 
 mod commands;
 mod grammar;

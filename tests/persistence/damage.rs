@@ -140,7 +140,7 @@ fn a_file_changed_within_shares_is_refused_or_gives_sound_locks() {
 }
 
 fn changed_anywhere_it_is_refused_or_sound(mut saved: Saved) {
-    let seed = testbed::traffic::seed("DAMAGE_SEED");
+    let seed = testbed::traffic::seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut refused = 0;
     for round in 0..120 {
