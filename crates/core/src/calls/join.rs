@@ -15,10 +15,6 @@ impl<A> Calls<A> {
         let line = self.lines.get_or_insert(database, key);
         if line.waiting == 0 {
             self.turns.insert(line.id, line.lock_id.clone());
-            if self.all_ready > 0 {
-                // Its turn may come before that of a ready lock.
-                self.all_ready += 1;
-            }
         }
         line.since_sum += u128::from(waiter.since.0);
         let place = line.waiting;

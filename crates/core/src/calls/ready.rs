@@ -28,7 +28,12 @@ impl<A> Calls<A> {
     /// because each becomes ready when its turn comes.
     pub fn make_all_ready(&mut self) -> bool {
         self.all_ready = self.turns.len();
-        !self.turns.is_empty()
+        let Some((last, _)) = self.turns.last_key_value() else {
+            return false;
+        };
+        // So many turns reach every lock, those that came in this round too, and no later one before them.
+        self.round_end = *last;
+        true
     }
 
     /// As [`Calls::make_ready`], for the locks whose remembered end has passed, at most `max` of them.

@@ -90,6 +90,16 @@ fn all_locks_are_ready_once_each_though_calls_come_and_go_and_others_have_turns(
 }
 
 #[test]
+fn all_locks_are_ready_even_those_that_came_in_this_round() {
+    let (mut calls, _) = waiting_for(3);
+    assert_eq!(calls.next_turn(), Some(lock_id(1)));
+    join(&mut calls, 4);
+    ready(&mut calls);
+    assert!(calls.make_all_ready());
+    assert_eq!(ready(&mut calls), [2, 3, 4, 1]);
+}
+
+#[test]
 fn a_lock_is_ready_when_its_first_call_leaves_and_others_wait() {
     let (mut calls, ids) = waiting_for(1);
     let second = join(&mut calls, 1);
