@@ -31,7 +31,7 @@ impl<A> Calls<A> {
         let Some((last, _)) = self.turns.last_key_value() else {
             return false;
         };
-        // So many turns reach every lock, those that came in this round too, and no later one before them.
+        // This round then includes every lock, so that many turns visit each of them once.
         self.round_end = *last;
         true
     }
