@@ -42,7 +42,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
         let request = Release {
             owner: give_back.owner.as_owner(),
             amount,
-            token: None,
+            token: Some(give_back.token()),
         };
         let Ok(released) = release(holders.as_ref(), &request, || now(context)) else {
             continue;

@@ -184,7 +184,7 @@ fn commit(
     }
     let (context, name) = (key.context(), key.name());
     // Before the change is announced too, because this answer is not about the grant that may follow.
-    note_answer(context, name, before, change);
+    note_answer(context, name, before, after);
     let makes_room = event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
     if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
         note_lease_end(context, name, holder.end);
@@ -230,21 +230,18 @@ fn note_answer(
     context: Context<'_>,
     name: Text<'_>,
     before: Option<Token>,
-    change: &LockChange<'_>,
+    after: Option<&Holder<'_>>,
 ) {
     let Some(before) = before else { return };
-    if change.removes(before) {
+    let Some(Holder { owner, grant, .. }) = after else {
         released(context, before);
         return;
-    }
+    };
     STATE.if_busy(context, |state| {
-        let (database, key) = (context.database(), name.bytes());
-        state.calls.answered(database, key, before);
-        if let LockChange::Exclusive(holder) = change
-            && holder.grant.token != before
-        {
-            let raised = holder.grant.token;
-            state.calls.raise(database, key, before, raised);
+        let holder = (context.database(), name.bytes(), *owner);
+        state.calls.answered(holder, before);
+        if grant.token != before {
+            state.calls.raise(holder, before, grant.token);
         }
     });
 }

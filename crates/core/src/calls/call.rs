@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::sessions::SessionId;
-use crate::{Deadline, Holds, Lease, Limit, LockId, Monotonic, OwnerBuf, Token};
+use crate::{Deadline, Holds, Lease, Limit, LockId, Monotonic, Owner, OwnerBuf, Token};
 
 /// Identifies a call. Ids are never reused, and later calls have greater ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,9 @@ pub struct Waiter {
     /// When it ends; `None` for never.
     pub until: Option<Monotonic>,
 }
+
+/// The database and the key of a lock, and the owner of one of its grants.
+pub(super) type HolderName<'a> = (i32, &'a [u8], Owner<'a>);
 
 /// A call in the table.
 #[derive(Debug)]
@@ -102,6 +105,12 @@ impl<A> Call<A> {
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Waiting)
+    }
+
+    /// The database and the key of the lock, and the owner.
+    pub(super) fn holder_name(&self) -> HolderName<'_> {
+        let LockId { database, key } = &self.lock_id;
+        (*database, key, self.waiter.owner.as_owner())
     }
 
     /// True while calls behind this one are granted first.

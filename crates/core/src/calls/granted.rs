@@ -3,7 +3,7 @@
 //! A client may disconnect before it has got the reply. Then the call gives back its hold, or the whole grant
 //! when no other call of the grant was answered or is pending.
 
-use super::call::{Amount, Stage};
+use super::call::{Amount, HolderName, Stage};
 use super::line::Line;
 use super::{Call, CallId, Calls, GiveBack, Taken};
 use crate::shards::Shards;
@@ -30,16 +30,20 @@ pub(super) struct Pending {
     others_keep_grant: bool,
 }
 
-/// The pending calls of one grant.
+/// The pending calls of one grant. The token alone does not tell it: `RAISE` may lift a grant to the token of an
+/// earlier owner.
 fn of_grant<'a, A>(
     pending: &'a mut [Pending],
     table: &'a Shards<CallId, Box<Call<A>>>,
+    (database, key, owner): HolderName<'a>,
     token: Token,
-    is_lock: impl Fn(&LockId) -> bool + 'a,
 ) -> impl Iterator<Item = &'a mut Pending> {
     pending.iter_mut().filter(move |pending| {
-        let lock_id = || Some(&table.get(&pending.id)?.lock_id);
-        pending.token == token && lock_id().is_some_and(&is_lock)
+        let is_same = |call: &Call<A>| {
+            call.lock_id.is(database, key) && call.waiter.owner.as_owner() == owner
+        };
+        let call = || table.get(&pending.id);
+        pending.token == token && call().is_some_and(|call| is_same(call))
     })
 }
 
@@ -47,9 +51,8 @@ impl<A: Default> Calls<A> {
     /// A waiting call is granted the lock; `is_new` is false for a re-entry. Returns the call.
     pub fn grant(&mut self, id: CallId, taken: Taken, is_new: bool) -> Option<&mut Call<A>> {
         self.leave_line(id)?;
-        let lock = &self.table.get(&id)?.lock_id;
-        let is_lock = |lock_id: &LockId| lock_id == lock;
-        let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
+        let holder = self.table.get(&id)?.holder_name();
+        let mut siblings = of_grant(&mut self.pending, &self.table, holder, taken.token);
         // A re-entry. If the grant has no pending calls, it was answered before; if it has, all of them know the same.
         let others_keep_grant = !is_new
             && siblings
@@ -71,8 +74,7 @@ impl<A: Default> Calls<A> {
     pub fn grant_queued(&mut self, id: CallId, token: Token) -> Option<Call<A>> {
         self.leave_line(id)?;
         let call = *self.table.remove(&id)?;
-        let LockId { database, key } = &call.lock_id;
-        self.answered(*database, key, token);
+        self.answered(call.holder_name(), token);
         Some(call)
     }
 
@@ -205,8 +207,8 @@ impl<A: Default> Calls<A> {
             return true;
         };
         let mut left = self.pending.remove(index);
-        let is_lock = |lock_id: &LockId| *lock_id == call.lock_id;
-        for sibling in of_grant(&mut self.pending, &self.table, left.token, is_lock) {
+        let holder = call.holder_name();
+        for sibling in of_grant(&mut self.pending, &self.table, holder, left.token) {
             left.others_keep_grant = true;
             sibling.others_keep_grant |= is_answered;
         }
@@ -215,17 +217,15 @@ impl<A: Default> Calls<A> {
 
     /// Another call of this grant was answered, or its session has the event: the grant now outlives the pending
     /// calls.
-    pub fn answered(&mut self, database: i32, key: &[u8], token: Token) {
-        let is_lock = |lock_id: &LockId| lock_id.is(database, key);
-        for pending in of_grant(&mut self.pending, &self.table, token, is_lock) {
+    pub fn answered(&mut self, holder: HolderName<'_>, token: Token) {
+        for pending in of_grant(&mut self.pending, &self.table, holder, token) {
             pending.others_keep_grant = true;
         }
     }
 
     /// The token of a grant was raised: its pending calls stay calls of that grant.
-    pub fn raise(&mut self, database: i32, key: &[u8], from: Token, to: Token) {
-        let is_lock = |lock_id: &LockId| lock_id.is(database, key);
-        let pending = of_grant(&mut self.pending, &self.table, from, is_lock);
+    pub fn raise(&mut self, holder: HolderName<'_>, from: Token, to: Token) {
+        let pending = of_grant(&mut self.pending, &self.table, holder, from);
         let raised: Vec<_> = pending
             .map(|pending| {
                 pending.token = to;

@@ -196,3 +196,17 @@ fn a_sent_reply_that_was_not_read_gives_back_an_unchanged_grant() {
     granted(&["", ""], "write 0; send; = call 0 Answered");
     granted(&["shared", "shared"], "write 0; send; = call 0 Answered");
 }
+
+#[test]
+fn a_raise_to_the_token_of_an_ended_grant_does_not_revive_that_grant() {
+    let raised = "dan acquire; bob acquire shared block 0; cat acquire shared block 0; dan release
+        write 0; send; confirm 0; cat release; bob renew limit 1; bob renew token own raise own+1 -> token 100000002
+        bob renew shared; bob acquire shared";
+    each(
+        raised,
+        "
+        write 1; send; = call 1 Sent
+        cat acquire shared; abandon 1; tick; = bob cat
+    ",
+    );
+}

@@ -191,9 +191,10 @@ impl System {
             (verb, _) => {
                 let after = self.holder(key, owner).map(|holder| holder.grant.token);
                 if let (Some(before), Some(after)) = (before, after) {
-                    self.calls.answered(database, &name_of_key, before);
+                    let holder = (database, &name_of_key[..], name(owner));
+                    self.calls.answered(holder, before);
                     if after != before {
-                        self.calls.raise(database, &name_of_key, before, after);
+                        self.calls.raise(holder, before, after);
                     }
                 }
                 let lock = (database, &name_of_key[..]);
@@ -322,7 +323,7 @@ impl System {
                 self.locks.call(model::Call {
                     key,
                     owner,
-                    token: None,
+                    token: Some(give_back.token().number()),
                     verb,
                 });
             }
