@@ -36,7 +36,7 @@ fn holders<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     let most = parse::count(&mut words)?.unwrap_or(usize::MAX);
-    let key = waiting::look(context, name);
+    let key = waiting::open_for_read(context, name);
     let now = now(context);
     let Some(holders) = key.holders(now)? else {
         context.reply_array(0);

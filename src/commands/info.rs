@@ -33,7 +33,7 @@ fn info<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, _) = key_and_words(arguments)?;
-    let key = waiting::look(context, name);
+    let key = waiting::open_for_read(context, name);
     let now = now(context);
     let holders = key.holders(now)?;
     let first = holders

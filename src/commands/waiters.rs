@@ -41,7 +41,7 @@ fn waiters<'call>(
     let (name, mut words) = key_and_words(arguments)?;
     let count = parse::count(&mut words)?;
     // Opened only to check its type.
-    waiting::look(context, name).check_type()?;
+    waiting::open_for_read(context, name).check_type()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
     let now = monotonic();
