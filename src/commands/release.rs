@@ -57,7 +57,8 @@ fn release<'call>(
     Ok(())
 }
 
-/// The primary has judged it, and sends it only when it frees the lock.
+/// Frees the lock without a check, because the primary has checked the release, and replicates only one that frees the
+/// lock.
 #[inline(never)]
 fn release_from_stream(context: Context<'_>, name: Text<'_>) {
     context.replicate_verbatim();

@@ -37,7 +37,7 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
         lease_ended(context, &lock_id, &holder);
     }
     let ended = holders.ended(now).map(|holder| holder.grant.token);
-    sessions::note_cap(&key, &change);
+    sessions::track_cap(&key, &change);
     sessions::leases_ended(context, key.name(), ended);
     key.write(&change, Announce::Events(&[KeyspaceEvent::Expire]));
     Err(Ended)

@@ -55,7 +55,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
             grant_released(context, token);
         }
         let membership = Membership::GivenBack;
-        sessions::note_change(&key, Some(token), holder, &released.change, membership);
+        sessions::track_change(&key, Some(token), holder, &released.change, membership);
         key.write(
             &released.change,
             Announce::Events(&[KeyspaceEvent::Release]),

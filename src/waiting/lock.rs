@@ -178,7 +178,7 @@ fn commit(
     event: KeyspaceEvent,
 ) {
     // Update the session before the announcement, because a listener may free the lock.
-    sessions::note_change(&key, before, after, change, membership);
+    sessions::track_change(&key, before, after, change, membership);
     if let (LockChange::Free, Some(token)) = (change, before) {
         hand_over(key, token);
         return;
@@ -210,7 +210,7 @@ pub(crate) fn open_for_read<'call>(context: Context<'call>, name: Text<'call>) -
     if (STATE.is_busy() || sessions::any_grants()) && may_write_now(context) {
         // Not `Caller::Command`: the server allows a read even when it would refuse a write.
         apply_give_backs(context, name, Caller::EventLoop);
-        sessions::before_look(context, name);
+        sessions::before_read(context, name);
     }
     LockView::open(context, name)
 }

@@ -30,7 +30,7 @@ pub(super) enum Program {
 
 /// Checks the program of the next call in line. If the program is away, all its calls are passed over from now on.
 pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
-    match sessions::look_at_program(context, session) {
+    match sessions::check_program(context, session) {
         Presence::Ended => Program::Gone,
         Presence::Here(client) if !polling_client_has_closed(context, session, client) => {
             Program::Here

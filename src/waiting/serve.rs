@@ -185,7 +185,7 @@ impl Serving<'_> {
                 let before = granted.before.map(|before| before.token);
                 let (holder, change) = (&granted.holder, &granted.change);
                 let membership = membership(&next.waiter);
-                sessions::note_change(&key, before, Some(holder), change, membership);
+                sessions::track_change(&key, before, Some(holder), change, membership);
                 let to_answer = grant(context, &next, &granted);
                 let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
                 key.write(

@@ -82,7 +82,7 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
             statistics::count(Counter::Releases);
             grant_released(context, grant.token);
             let events = Announce::Events(&[KeyspaceEvent::Release]);
-            sessions::note_cap(&key, &released.change);
+            sessions::track_cap(&key, &released.change);
             key.write(&released.change, events);
         }
     }

@@ -15,7 +15,7 @@ use crate::server::{self, Context, ServerEvent};
 /// this plus the period of the cron.
 const OVERDUE: Duration = Duration::from_millis(2);
 
-/// A timer that fires early by more than this shows that the wall clock was set forward.
+/// A timer that fires early by more than this shows that the wall clock was changed.
 const EARLY: Duration = Duration::from_micros(500);
 
 /// The shortest time between two ticks. A timer of 0 ms that a timer arms fires before the server serves its clients.
