@@ -47,7 +47,7 @@ fn release<'call>(
     let holds_left = match Lock::open(primary, name).release(&request, session) {
         Ok(holder) => holder.map_or(0, |holder| holder.grant.holds.number()),
         Err(CommandError::Refused(_))
-            if request.calls_off() && waiting::cancel(context, name, request.owner.bytes()) =>
+            if request.cancels_waits() && waiting::cancel(context, name, request.owner.bytes()) =>
         {
             0
         }

@@ -109,7 +109,7 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Cycle> {
             cycle = STATE.with(context, |state| {
                 // Ignore a grant that is about to be given back: it blocks nobody for long.
                 let holders = holders.filter(|_| !state.calls.gives_back(next.database, &next.key));
-                search.look(&state.calls, holders.as_ref(), now)
+                search.visit(&state.calls, holders.as_ref(), now)
             });
         }
     }

@@ -108,7 +108,7 @@ impl<'call> Lock<'call> {
         let holders = key.holders_to_release(request)?;
         let now = || now(context);
         let released = redis_lock_core::release(holders.as_ref(), request, now)?;
-        if request.calls_off() {
+        if request.cancels_waits() {
             // Cancel the owner's waits before the release, so that the lock is not handed to one of them.
             end_waits(context, key.name(), request.owner.bytes());
         }

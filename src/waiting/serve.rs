@@ -219,7 +219,7 @@ impl Serving<'_> {
         let max_holders = max_holders();
         next_call(self.context, |state| {
             // Clear the ready mark only now, because opening an expired key sets it.
-            state.calls.looked_at(lock.0, lock.1);
+            state.calls.clear_ready(lock.0, lock.1);
             if let Some(holders) = holders {
                 state
                     .calls

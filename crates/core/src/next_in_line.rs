@@ -1,12 +1,13 @@
-//! Which waiter is next in line for a lock.
+//! Chooses the next waiter of a lock.
 
 use super::{CallId, Calls, Holders, Owner};
 
-/// The call to judge next: another call of the owner that was just granted the lock, or else the first in line, if
-/// it has room.
+/// The call to judge next. The order is:
 ///
-/// Calls that were not judged with their owner's grant come in between: those that were passed over then, and are back.
-/// The owner of the first call may hold the lock already, after a restore for example. Its call is judged then too.
+/// 1. another call of the owner that was just granted the lock;
+/// 2. a call that was not judged with its owner's grant (`calls/unjudged.rs`); 3. a call of the holder of an exclusive
+/// lock, or else the first call in line, if a shared or free lock has room for it or its owner holds the lock already
+/// (after a restore, for example).
 #[must_use]
 pub fn next_in_line<A>(
     calls: &mut Calls<A>,

@@ -43,17 +43,17 @@ fn ended(calls: &mut Calls, now_ms: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_lock_is_ready_once_in_the_order_of_events_and_until_it_is_looked_at() {
+fn a_lock_is_ready_once_in_the_order_of_events_until_it_is_opened() {
     let (mut calls, ids) = waiting_for(4);
     for number in [3, 1, 3, 4, 2] {
         assert!(calls.make_ready(0, &key(number)));
     }
     assert!(!calls.make_ready(0, &key(9)), "nobody waits");
-    calls.looked_at(0, &key(1));
+    calls.clear_ready(0, &key(1));
     calls.remove(ids[3]);
     calls.check();
     assert_eq!(ready(&mut calls), [3, 2]);
-    calls.looked_at(0, &key(2));
+    calls.clear_ready(0, &key(2));
     assert!(calls.make_ready(0, &key(2)));
     assert_eq!(ready(&mut calls), [2]);
     assert!(calls.make_all_ready());
@@ -126,14 +126,14 @@ fn a_lock_of_which_something_is_given_back_is_ready_until_that_is_taken() {
         deadline: Deadline::Never,
     };
     let is_ready = |calls: &mut Calls| {
-        calls.looked_at(0, &key(1));
+        calls.clear_ready(0, &key(1));
         calls.check();
         ready(calls)
     };
     calls.grant(ids[0], taken, true).unwrap();
     assert_eq!(is_ready(&mut calls), []);
     assert!(calls.abandon(ids[0]));
-    calls.looked_at(0, &key(1));
+    calls.clear_ready(0, &key(1));
     calls.check();
     assert_eq!((calls.ready_len(), calls.gives_back(0, &key(1))), (1, true));
     assert_eq!(calls.take_give_backs(1, &key(1)), [], "another database");

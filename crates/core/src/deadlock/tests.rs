@@ -87,7 +87,7 @@ fn search_with(calls: &Calls, limit: Limit, several: &[(usize, &HolderSet)]) -> 
     let mut cycle = None;
     while cycle.is_none() {
         holders(&search.next_lock(calls)?, &mut |holders| {
-            cycle = search.look(calls, Some(holders), NOW);
+            cycle = search.visit(calls, Some(holders), NOW);
         });
     }
     cycle
@@ -129,7 +129,7 @@ fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn a_thousand_holders_are_looked_at_and_no_more() {
+fn at_most_a_thousand_holders_are_visited() {
     let cycle = search(&chain(MAX_STEPS), &[]).unwrap();
     assert_eq!(cycle.waits().len(), MAX_STEPS);
     assert_eq!(search(&chain(MAX_STEPS + 1), &[]), None);
@@ -189,7 +189,7 @@ fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_lock_is_looked_at_again_when_more_holders_must_go() {
+fn a_lock_is_visited_again_when_more_holders_must_release_it() {
     // Both who share the lock 1 wait for the lock 5: the first for one of two places, the second for all.
     let mut calls = Calls::default();
     wait_with(&mut calls, 1, 5, Limit::new(2).unwrap());
@@ -242,7 +242,7 @@ fn what_changes_between_two_steps_is_not_followed() {
                 calls.remove(call(&calls, owner));
             }
             let owner = name(lock);
-            cycle = search.look(&calls, Some(&held(&owner)), NOW);
+            cycle = search.visit(&calls, Some(&held(&owner)), NOW);
         }
         assert_eq!(cycle.is_some(), found, "{early:?} {late:?}");
     }
@@ -259,10 +259,10 @@ fn a_free_lock_leads_nowhere() {
     let search = Search::begin(&calls, caller, lock, Limit::ONE, Some(&first), NOW);
     let mut search = search.unwrap();
     assert!(
-        search.look(&calls, Some(&first), NOW).is_none(),
+        search.visit(&calls, Some(&first), NOW).is_none(),
         "no lock was asked for"
     );
     assert!(search.next_lock(&calls).is_some());
-    assert_eq!(search.look(&calls, None, NOW), None);
+    assert_eq!(search.visit(&calls, None, NOW), None);
     assert_eq!(search.next_lock(&calls), None);
 }

@@ -335,7 +335,7 @@ impl System {
         let (database, name_of_key) = (key.0, [key.1]);
         let mut just_granted: Option<usize> = None;
         loop {
-            self.calls.looked_at(database, &name_of_key);
+            self.calls.clear_ready(database, &name_of_key);
             let holders = self.locks.holders(key);
             if let Some(holders) = &holders {
                 self.calls
