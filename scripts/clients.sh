@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests of the client of every installed language and of the examples that use it, or the tests of its adapters
-# for frameworks. Names the languages that were skipped. clients/LANGUAGE/needs lists the programs that a language needs,
-# one per line. Writes in SQL are tested on SQLite, and on PostgreSQL if it is installed or can be installed.
+# for frameworks. Names the languages that were skipped. clients/LANGUAGE/needs lists the programs that a language
+# needs, one per line. Writes in SQL are tested on SQLite, and on PostgreSQL if it is installed or can be installed.
 #
 # usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [FORM=short] [JOBS=1] clients.sh [clients|adapters [LANGUAGE]]
 #        short: only the most useful tests of each language

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the tests with an instrumented build of the module, the core and the tools, and prints the coverage of each folder.
-# Files that contain only test code are not counted. The counters are mapped to files (`%c`), so that a server that a test
-# kills does not lose its counts.
+# Runs the tests with an instrumented build of the module, the core and the tools, and prints the coverage of each
+# folder. Files that contain only test code are not counted. The counters are mapped to files (`%c`), so that a server
+# that a test kills does not lose its counts.
 #
 # usage: coverage.sh [words for tests.sh...]
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs each coverage-guided fuzz target for FUZZ_SECONDS, starting from the inputs in fuzz/corpus/. New inputs stay in the
-# ignored folder fuzz/target/found/, and the next run starts from them too. A stable compiler is enough, because this
-# script sets the flags that `cargo fuzz` would set.
+# Runs each coverage-guided fuzz target for FUZZ_SECONDS, starting from the inputs in fuzz/corpus/. New inputs stay in
+# the ignored folder fuzz/target/found/, and the next run starts from them too. A stable compiler is enough, because
+# this script sets the flags that `cargo fuzz` would set.
 #
 # usage: [FUZZ_SECONDS=30] [SEED=0] [FUZZ_TARGETS="arguments ..."] fuzz.sh
 #        fuzz.sh lint    clippy, in the same build as the runs

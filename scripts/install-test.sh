@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and docs/install.md in an empty Debian or Ubuntu system, and prints how long it took to get
-# the first lock. Creating the empty system does not count. Needs root, podman and debootstrap.
+# Runs the commands of README.md and docs/install.md in an empty Debian or Ubuntu system, and prints how long it took to
+# get the first lock. Creating the empty system does not count. Needs root, podman and debootstrap.
 #
 # usage: install-test.sh debian <.deb> [suite]          suite: bookworm, trixie, noble
 #        install-test.sh tarball <.tar.gz> [suite]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copies the module, the live view and the doctor to where servers and shells look for them, and says what to do next.
-# Installs the files that were built here, or those beside this script in an unpacked archive. It builds nothing and needs
-# no Rust, so it runs under sudo.
+# Installs the files that were built here, or those beside this script in an unpacked archive. It builds nothing and
+# needs no Rust, so it runs under sudo.
 #
 # usage: [PREFIX=/usr/local] [DESTDIR=path] install.sh
 #   DESTDIR is for packagers: it is a prefix for the copies, but does not appear in the output.

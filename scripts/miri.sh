@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the unit tests of the core and of the module in Miri, which finds undefined behaviour. Miri cannot run a server, so
-# sanitize.sh covers the code that calls one. `cfg(miri)` shortens or skips tests with thousands of steps. The core's
+# Runs the unit tests of the core and of the module in Miri, which finds undefined behaviour. Miri cannot run a server,
+# so sanitize.sh covers the code that calls one. `cfg(miri)` shortens or skips tests with thousands of steps. The core's
 # property tests are skipped, because the core has no unsafe code and they take longest.
 #
 # usage: miri.sh                   run them

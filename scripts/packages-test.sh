@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the packages like a user would, on minimal machines: the base system of a distribution with its own systemd and
-# server. Installs, locks, upgrades under load, switches over, downgrades and removes. Prints the time of each step. Needs
-# root and debootstrap. Without arguments it tests everything; RPM=0 skips the .rpm.
+# server. Installs, locks, upgrades under load, switches over, downgrades and removes. Prints the time of each step.
+# Needs root and debootstrap. Without arguments it tests everything; RPM=0 skips the .rpm.
 #
 # usage: [BUILT=folder] [LATER=folder] packages-test.sh [<suite>:<server>...]    bookworm:redis trixie:valkey ...
 #        BUILT, LATER: where the library and the two programs are, of this version and of the next patch

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the test suite of a server's release with the module loaded. Runs failed tests again, with and without the module.
-# A test that fails both times with the module, but passes without it, is a failure.
+# Runs the test suite of a server's release with the module loaded. Runs failed tests again, with and without the
+# module. A test that fails both times with the module, but passes without it, is a failure.
 #
 # usage: [UNITS="unit/expire ..."] server-suite.sh folder
 #   folder: the source of a Redis or a Valkey; the server is built there, unless it is already

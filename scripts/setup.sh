@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing with apt-get. Without apt-get it says what to install and how. It installs nothing if nothing is
-# missing.
+# Installs what is missing with apt-get. Without apt-get it says what to install and how. It installs nothing if nothing
+# is missing.
 #
 # usage: setup.sh build|server|cli|nextest|coverage|mutants|lint|deny|fuzz|address|valgrind|faketime|pip|make|
 #                 mdbook|exporter|promtool|postgres|php|ruby|dist|dist-test ...
@@ -18,8 +18,8 @@ rust_is_recent() {
     [ -n "$have" ] && [ "$have" -ge "$want" ]
 }
 
-# The bindings need libclang and also clang's own headers (stddef.h). If LIBCLANG_PATH is set, assume that the user has taken
-# care of both.
+# The bindings need libclang and also clang's own headers (stddef.h). If LIBCLANG_PATH is set, assume that the user has
+# taken care of both.
 has_libclang() {
     [ -n "${LIBCLANG_PATH:-}" ] && return 0
     tools_of_apple=/Library/Developer/CommandLineTools/usr
@@ -189,8 +189,8 @@ install_packages() {
     rm -f "$log"
 }
 
-# Installs a version that the declared Rust can build. Without optimisation the build takes half the time, and the program
-# mostly waits for others anyway.
+# Installs a version that the declared Rust can build. Without optimisation the build takes half the time, and the
+# program mostly waits for others anyway.
 install_program() {
     say "installing with cargo: $1"
     env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug "$@" >&2 || true

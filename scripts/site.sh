@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the site in target/site/html: the documents as a book, with the API references of the installed languages. Checks
-# its links, and names what was skipped.
+# Builds the site in target/site/html: the documents as a book, with the API references of the installed languages.
+# Checks its links, and names what was skipped.
 #
 # usage: [FORM=short] [LANGUAGES="rust python ..."] [REQUIRE_ALL=1] [REF=main] site.sh
 #        short: without the API references, which need the tools of all languages, and without the browser

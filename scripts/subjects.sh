@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails if the subject of a commit is longer than 72 characters. Checks the commits after <base>. Without a known base it
-# checks the commits that are not on the main branch yet, and the last commit.
+# Fails if the subject of a commit is longer than 72 characters. Checks the commits after <base>. Without a known base
+# it checks the commits that are not on the main branch yet, and the last commit.
 #
 # usage: subjects.sh [base]
 set -eu

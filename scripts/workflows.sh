@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the workflows in .github with actionlint, from the search path or else built by Go. If neither is available, says
-# that the check is skipped.
+# Checks the workflows in .github with actionlint, from the search path or else built by Go. If neither is available,
+# says that the check is skipped.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the files of a release into target/dist: for each target an archive with the module, the live view and the doctor,
-# another archive with their debug symbols, and checksums. The same source, Rust and tools give the same bytes in any folder
-# (reproduce.sh).
+# Builds the files of a release into target/dist: for each target an archive with the module, the live view and the
+# doctor, another archive with their debug symbols, and checksums. The same source, Rust and tools give the same bytes
+# in any folder (reproduce.sh).
 #
 # usage: build.sh [target ...]    without arguments: all targets of targets.txt
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the licenses of the crates in bills of material, taken from the crates themselves: the license of each crate, then
-# each text once below the names of the crates that contain it. deny.toml lists the allowed licenses.
+# Prints the licenses of the crates in bills of material, taken from the crates themselves: the license of each crate,
+# then each text once below the names of the crates that contain it. deny.toml lists the allowed licenses.
 #
 # usage: licenses.sh <bill of material> ...
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds again from a copy of the sources in another folder, with the tools in another folder and empty caches. The result
-# must be byte for byte what build.sh left in target/dist.
+# Builds again from a copy of the sources in another folder, with the tools in another folder and empty caches. The
+# result must be byte for byte what build.sh left in target/dist.
 #
 # usage: reproduce.sh [target ...]    without one all that were built
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks each archive that build.sh left in target/dist: its checksum, contents and sizes, what the library needs from the
-# system, the live view and the installation. Then checks that the module loads and acquires a lock on a server of its
-# architecture and C library, and passes the tests of the commands there (tests/contract).
+# Checks each archive that build.sh left in target/dist: its checksum, contents and sizes, what the library needs from
+# the system, the live view and the installation. Then checks that the module loads and acquires a lock on a server of
+# its architecture and C library, and passes the tests of the commands there (tests/contract).
 #
 # usage: [CONTRACT="words"] test.sh [target ...]    without one all that were built
 #   CONTRACT names fewer tests (acquire:: scripts:: ...); none: no Rust is needed

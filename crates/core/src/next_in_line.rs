@@ -5,9 +5,9 @@ use super::{CallId, Calls, Holders, Owner};
 /// The call to judge next. The order is:
 ///
 /// 1. another call of the owner that was just granted the lock;
-/// 2. a call that was not judged with its owner's grant (`calls/unjudged.rs`); 3. a call of the holder of an exclusive
-/// lock, or else the first call in line, if a shared or free lock has room for it or its owner holds the lock already
-/// (after a restore, for example).
+/// 2. a call that was not judged with its owner's grant (`calls/unjudged.rs`);
+/// 3. for an exclusive lock, a call of its holder; for any other lock the first call in line, if the lock has room or the
+///    owner of the call holds the lock already (after a restore, for example).
 #[must_use]
 pub fn next_in_line<A>(
     calls: &mut Calls<A>,

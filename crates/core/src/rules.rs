@@ -10,8 +10,8 @@
 //!
 //! 1. [`Holders::expire`] removes the holders whose lease has ended.
 //! 2. Waiters at the front of the line that have room are granted the lock ([`next_in_line`](crate::next_in_line())).
-//! 3. The call is judged. If calls are still in line (`in_line`), a caller that does not hold the lock waits behind
-//! them. 4. The change is applied. If it makes room, more waiters are granted the lock, as in step 2.
+//! 3. The call is judged. If calls are still in line (`in_line`), a caller that is not a holder waits behind them.
+//! 4. The change is applied. If it makes room, more waiters are granted the lock, as in step 2.
 //!
 //! A command that only reads does none of this and uses [`Holders::live`].
 
