@@ -103,13 +103,13 @@ pub fn server_version(info: &Names) -> Option<(&'static str, &str)> {
 /// A line of `CLUSTER NODES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterNode {
-    /// Empty when the node does not know its own.
+    /// The host; empty if the node does not know its own address.
     pub host: String,
     /// The port for clients.
     pub port: u16,
-    /// The cluster does not consider it down.
+    /// True unless the cluster considers the node down.
     pub is_up: bool,
-    /// It is a primary with slots.
+    /// True for a primary with slots.
     pub has_slots: bool,
 }
 
