@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_there_is_no_block() {
+    fn a_failed_allocation_returns_null() {
         let layout = Layout::from_size_align(52, 16).unwrap();
         // SAFETY: a null is allowed.
         assert!(unsafe { alloc_aligned(layout, |_| ptr::null_mut()) }.is_null());

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_list_of_nodes_has_no_slots() {
+    fn text_that_is_not_a_list_of_nodes_has_no_slots() {
         for text in [
             "",
             "\n",

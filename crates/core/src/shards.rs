@@ -195,7 +195,7 @@ mod tests {
     use super::{FULL, LEAST, Part, Shards};
 
     #[test]
-    fn it_is_a_map() {
+    fn it_behaves_like_a_map() {
         let mut map = Shards::default();
         assert_eq!(map.get(&1), None);
         assert_eq!(map.remove(&1), None);

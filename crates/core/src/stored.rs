@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stand_together_is_refused() {
+    fn conflicting_holders_are_refused() {
         let over = u64::from(Limit::MAX.number()) + 1;
         let number = |name, number, min, max| StoredError::Number {
             name,

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_so_long_after_another() {
+    fn the_time_between_two_moments_is_their_difference() {
         let (early, late) = (Monotonic(5), Monotonic(3_000_005));
         assert_eq!(early.plus(Duration::from_secs(3)), late);
         assert_eq!(late.plus(Duration::MAX), Monotonic(u64::MAX));

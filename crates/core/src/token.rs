@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_token_space_gives_no_token_and_changes_nothing() {
+    fn a_used_up_token_space_issues_no_token_and_changes_nothing() {
         let mut clock = TokenClock::new();
         clock.observe(Token::MAX);
         let before = clock;

@@ -103,7 +103,7 @@ fn chain(owners: usize) -> Calls {
 }
 
 #[test]
-fn the_second_of_two_is_told_at_once() {
+fn the_second_of_two_waiters_gets_the_deadlock_at_once() {
     let cycle = search(&chain(2), &[]).unwrap();
     let waits = [(0, 1), (1, 0)].map(|(owner, lock)| {
         let owner = name(owner);
@@ -119,7 +119,7 @@ fn the_second_of_two_is_told_at_once() {
 }
 
 #[test]
-fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
+fn a_call_that_waits_for_owners_that_do_not_wait_is_no_deadlock() {
     assert_eq!(search(&Calls::default(), &[]), None);
     let mut calls = chain(4);
     let last = calls.first(0, &name(0)).unwrap();
@@ -137,7 +137,7 @@ fn at_most_a_thousand_holders_are_visited() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn each_share_that_must_go_is_a_step() {
+fn each_holder_that_must_release_the_lock_is_a_step() {
     let mut calls = chain(2);
     for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
         // The owner 1 is the last of those who share the lock 1.
@@ -150,7 +150,7 @@ fn each_share_that_must_go_is_a_step() {
 }
 
 #[test]
-fn a_lease_that_has_ended_holds_nothing() {
+fn a_holder_whose_lease_has_ended_blocks_nobody() {
     let calls = chain(2);
     for (end, found) in [(LIVE, true), (LIVE - 1, false)] {
         let shares = shares([1].into_iter(), end);
@@ -159,7 +159,7 @@ fn a_lease_that_has_ended_holds_nothing() {
 }
 
 #[test]
-fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
+fn a_holder_in_its_own_line_blocks_nobody_because_it_is_about_to_be_judged() {
     // The owner 1 waits for the lock 5, and the owner 2, who shares that, for the caller's.
     let mut calls = Calls::default();
     wait(&mut calls, 1, 5);
@@ -207,7 +207,7 @@ fn a_lock_is_visited_again_when_more_holders_must_release_it() {
 }
 
 #[test]
-fn what_changes_between_two_steps_is_not_followed() {
+fn waits_that_change_between_two_steps_are_not_followed() {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller).unwrap();
     // (who leaves before the search asks for a lock, who before it gets the holders)
@@ -249,7 +249,7 @@ fn what_changes_between_two_steps_is_not_followed() {
 }
 
 #[test]
-fn a_free_lock_leads_nowhere() {
+fn a_free_lock_ends_the_search() {
     let (calls, caller, key) = (chain(2), name(0), name(1));
     let caller = Owner::new(&caller).unwrap();
     let lock = (0, &*key);

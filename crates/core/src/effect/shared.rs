@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_read_as_it_was_written_and_not_when_it_is_cut_off() {
+    fn every_change_is_read_as_written_and_refused_when_truncated() {
         for (step, cut) in steps() {
             let change = change(step, cut);
             let mut buffer = EffectBuffer::new();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_primary_sends_is_refused() {
+    fn effects_that_no_primary_sends_are_refused() {
         let mut buffer = EffectBuffer::new();
         let whole = change(SharedStep::Put(holder()), None)
             .effect(TOKEN, false, &mut buffer)
