@@ -1,8 +1,8 @@
-//! Granted calls whose client was not told: what they give back.
+//! What granted calls give back if their client did not get the reply.
 
 use super::script::{each, story};
 
-/// Ann has these waiting calls, and is granted the lock when dan has gone. Then each row happens.
+/// Ann has these waiting calls, and is granted the lock after dan releases it. Then each row happens.
 fn granted(calls: &[&str], rows: &str) {
     let calls: Vec<_> = calls
         .iter()
