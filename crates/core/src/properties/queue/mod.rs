@@ -46,8 +46,8 @@ impl SideBySide {
     }
 }
 
-/// Runs a history, a step for each run of bytes, and then lets every call come to its end. `check` is given the
-/// model before each operation, and the state after it.
+/// Runs a history, one step for each sequence of bytes, and then ends every call. Passes the model before each
+/// operation and the state after it to `check`.
 fn run<Bytes: AsRef<[u8]>>(history: &[Bytes], mut check: impl FnMut(&Queue, &SideBySide)) -> Queue {
     let settings = Settings {
         default_lease: 20,
