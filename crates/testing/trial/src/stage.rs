@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use testbed::Proxy;
 
 /// The lease of a lock for which nothing else is said.
 pub(crate) const LEASE: Duration = ms(2000);
@@ -75,6 +76,13 @@ impl Stage {
         let site = Site::start();
         let worker = self.worker(&site)?;
         Ok((site, worker))
+    }
+
+    /// The same with a proxy between them.
+    pub(crate) fn behind_proxy(&self, site: Site) -> Verdict<(Site, Proxy, Worker)> {
+        let (proxy, outside) = site.behind_proxy();
+        let worker = self.worker(&outside)?;
+        Ok((site, proxy, worker))
     }
 
     /// Nothing is held or waited for by one that has been told it is not, from now on; and all losses are told.

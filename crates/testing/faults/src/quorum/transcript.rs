@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::process::Record;
 use crate::run::Run;
-use history::{Action, Call, History, Moment, Outcome, Span, Trust};
+use history::{Action, Call, Granted, History, Moment, Outcome, Span, Trust};
 use std::collections::HashMap;
 
 /// How much longer than it was ready to wait a caller may have to, while the machine is busy.
@@ -72,10 +72,10 @@ impl Reading<'_> {
 
     fn ended(&mut self, call: &Call, reason: Option<&str>) {
         let under_way = self.under_way.remove(&call.client);
-        let Action::Acquire { .. } = call.action else {
+        let Action::Acquire(_) = call.action else {
             return;
         };
-        if let Outcome::Grant { token, .. } = call.outcome {
+        if let Outcome::Grant(Granted { token, .. }) = call.outcome {
             let trust = Trust {
                 key: call.key.clone(),
                 token,

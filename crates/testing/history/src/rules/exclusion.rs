@@ -101,11 +101,9 @@ impl Evidence<'_, '_> {
             frees && call.ended >= first
         });
         let taken = ends.map(|call| call.ended).min();
-        let lapsed = grant.shown.iter().filter_map(|call| match call.outcome {
-            Outcome::Grant { lease, .. } => {
-                Some(call.ended.saturating_add(lease.saturating_mul(1000)))
-            }
-            _ => None,
+        let lapsed = grant.shown.iter().filter_map(|call| {
+            let lease = call.granted()?.lease;
+            Some(call.ended.saturating_add(lease.saturating_mul(1000)))
         });
         taken
             .unwrap_or(Moment::MAX)

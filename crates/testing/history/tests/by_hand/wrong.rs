@@ -1,8 +1,8 @@
 //! Wrong behaviour of a lock, and the error that is reported.
 
 use history::Kind::{Exclusion, NoOrder, TokenOrder, TokenShared};
+use history::Mode;
 use history::Refusal::{Ahead, Fenced, NotHeld, NotOwner};
-use history::{Mode, Outcome};
 
 use crate::calls::{Example, LEASE, acquire, fence, look, release, remove, renew, wrong};
 
@@ -152,13 +152,7 @@ fn leases() -> Vec<Example> {
         wrong("a lease that a re-entry shortens", [Exclusion, NoOrder]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             // The longer lease is remembered and told.
-            acquire("ann").px(50).at(2, 3).is(Outcome::Grant {
-                token: 10,
-                owner: "ann".to_owned(),
-                holds: 2,
-                lease: LEASE,
-                limit: None,
-            }),
+            acquire("ann").at(2, 3).granted(10, 2).px(50),
             acquire("bob").at(500, 501).granted(20, 1),
         ]),
         wrong("a remembered lease that a re-entry shortens", [NoOrder]).calls([

@@ -6,7 +6,7 @@ use crate::ledger::Grant;
 use crate::limits::ms;
 use crate::stage::{LEASE, Stage};
 use crate::worker::{Call, Usage, Worker};
-use history::{Action, Down, History, Mode, Outcome, check};
+use history::{Acquire, Action, Down, Granted, History, Mode, Outcome, check};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -77,16 +77,9 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
     let history = Mutex::new(History::default());
     let record =
         |task: usize, key: &str, owner: &str, action: Action, sent: u64, outcome: Outcome| {
-            let call = history::Call {
-                client: u32::try_from(task).expect("a small number"),
-                key: key.to_owned(),
-                owner: owner.to_owned(),
-                action,
-                sent,
-                ended: now(),
-                outcome,
-                session: None,
-            };
+            let client = u32::try_from(task).expect("a small number");
+            let call = history::Call::sent(client, key, owner, action, sent);
+            let call = call.ended(now(), outcome);
             history.lock().expect("a history").calls.push(call);
         };
     let lease = ms(30_000);
@@ -97,20 +90,19 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
             let call = worker.acquire(&key).lease(lease).wait(ms(60_000)).ask();
             let grant = call.granted()?;
             let millis = u64::try_from(lease.as_millis()).expect("a short time");
-            let action = Action::Acquire {
-                limit: None,
+            let action = Action::Acquire(Acquire {
                 lease: Some(millis),
                 block: true,
                 holds: Some(1),
-                token: None,
-            };
-            let outcome = Outcome::Grant {
+                ..Acquire::default()
+            });
+            let outcome = Outcome::Grant(Granted {
                 token: grant.token,
                 owner: grant.owner.clone(),
                 holds: 1,
                 lease: millis,
                 limit: None,
-            };
+            });
             record(task, &key, &grant.owner, action, sent, outcome);
             let sent = now();
             worker.release(&grant).ok()?;

@@ -306,9 +306,16 @@ impl Call {
 
     /// The error, which must be of this class; its text.
     pub(crate) fn refused(&self, class: &str) -> Verdict<String> {
-        match self.answer()? {
-            Answer::Error { class: has, text } if has == class => Ok(text),
-            other => Err(other.unlike(class).of(&self.what)),
+        Ok(self.refused_after(&[class])?.1)
+    }
+
+    /// The same with how long after the call it came; it may be of any of these classes.
+    pub(crate) fn refused_after(&self, classes: &[&str]) -> Verdict<(Duration, String)> {
+        match self.took()? {
+            (took, Answer::Error { class, text }) if classes.contains(&class.as_str()) => {
+                Ok((took, text))
+            }
+            (_, other) => Err(other.unlike(&classes.join(" or ")).of(&self.what)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Deployment, Node};
 use crate::run::Run;
-use history::{Call, Outcome};
+use history::{Call, Granted, Outcome};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use testbed::effect::{self, Said};
@@ -124,7 +124,7 @@ fn check_tokens(server: &Server, run: &Run, calls: &[Call]) {
     }
     assert!(!holders.is_empty());
     for call in calls {
-        if let Outcome::Grant { token, owner, .. } = &call.outcome {
+        if let Outcome::Grant(Granted { token, owner, .. }) = &call.outcome {
             let told = (call.key.clone().into_bytes(), owner.clone().into_bytes());
             if holders.get(&token.cast_signed()) != Some(&told) {
                 run.trouble(format!("not in the file: {call}"));
