@@ -1,7 +1,7 @@
 //! By which address and port a waiting call is sent on: those that a command on its own connection is
 //! told at that moment.
 
-use crate::support::{KEY, LONG_MS, SLOT, answer, ask};
+use crate::support::{KEY, LONG_MS, SLOT, answer, ask, call_off};
 use redis::Connection;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -74,9 +74,7 @@ fn by_the_address_for_the_clients_network() {
             assert_eq!(told, any_command(other), "{freed_by:?}");
             assert!(told.contains(&format!(" {address}:")), "{told}");
         }
-        for node in [0, 1] {
-            cluster.set_stable(node, SLOT);
-        }
+        call_off(&cluster);
     }
 }
 

@@ -5,7 +5,7 @@ use redis::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use testbed::{Expect, Server, cmd, effect};
+use testbed::{Expect, Server, cmd, effect, started};
 
 const ODD: [&[u8]; 10] = [
     b"\0",
@@ -124,9 +124,8 @@ fn keys_and_owners_of_any_bytes_come_back_as_they_are() {
 
 #[test]
 fn replies_keep_their_order_in_a_pipeline() {
-    let server = Server::start();
+    let (server, mut c) = started();
     let mut stream = raw(&server);
-    let mut c = server.connection();
     cmd!(c, "LOCK._APPLY", "k", effect("me", 5, 1, 60_000, -1)).okay();
     let lines = [
         "LOCK.FENCE k 5",

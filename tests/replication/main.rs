@@ -9,7 +9,7 @@ mod upgrade;
 
 use testbed::state::{assert_same, unix_ms};
 use testbed::traffic::Traffic;
-use testbed::{Builder, Expect, Server, cmd, effect, eventually, words};
+use testbed::{Builder, Expect, Server, cmd, effect, eventually, nobody_waits, wait_as, words};
 
 /// A server that looks often who reads its stream, and pings its replicas seldom.
 fn primary() -> Builder {

@@ -45,9 +45,8 @@ fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
 
 #[test]
 fn a_lock_with_all_its_fields_reaches_the_replica() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica();
-    let mut c = primary.connection();
     let owner = b"\0 an owner\r\n\xff";
     let first = cmd!(c, "LOCK.ACQUIRE", "k\0", owner, "PX", 100_000).grant();
     cmd!(c, "LOCK.ACQUIRE", "k\0", owner, "PX", 200_000).grant();
@@ -76,9 +75,8 @@ fn written_by(primary: &Server, calls: impl FnOnce(&mut Connection)) -> i64 {
 
 #[test]
 fn what_changes_nothing_replicates_nothing() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica();
-    let mut c = primary.connection();
     let token = cmd!(c, "LOCK.ACQUIRE", "k", "o", "EX", 900).grant().token;
     cmd!(c, "LOCK.ACQUIRE", "persisted", "o").grant();
     cmd!(c, "PERSIST", "persisted").int();
@@ -135,9 +133,8 @@ fn what_changes_nothing_replicates_nothing() {
 
 #[test]
 fn wait_tells_whether_a_replica_has_a_grant_also_one_that_was_waited_for() {
-    let primary = primary().start();
+    let (primary, mut holder) = primary().started();
     let replica = primary.replica();
-    let mut holder = primary.connection();
     cmd!(holder, "LOCK.ACQUIRE", "k", "holder").grant();
     let mut waiter = wait(&primary, "k waiter BLOCK 0");
     primary.wait_for_sync(&replica);
@@ -202,9 +199,8 @@ fn an_effect_takes_the_place_of_whatever_a_diverged_replica_holds() {
 
 #[test]
 fn a_release_frees_whatever_a_diverged_replica_holds() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica_with(|settings| settings.config("replica-read-only", "no"));
-    let mut c = primary.connection();
     for key in ["k", "text", "gone", "another"] {
         cmd!(c, "LOCK.ACQUIRE", key, "o").grant();
     }

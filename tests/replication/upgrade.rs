@@ -76,6 +76,7 @@ fn replicas_first_then_the_primary_with_owners_and_waiters_on_it() {
     fourth.receive().refused("UNBLOCKED");
     other.wait_for_role("master");
     old_primary.wait_for_role("slave");
+    nobody_waits(&old_primary);
     let [mut third, mut fourth] = wait_for_k(&other, ["c", "d"]);
     let mut there = connection(&other);
     let renewed = cmd!(there, "LOCK.RENEW", "k", "b", "TOKEN", granted.token).grant();

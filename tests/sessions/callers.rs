@@ -38,7 +38,7 @@ fn another_user_does_not_know_the_session() {
     let (mut c, words) = (server.connection(), mine.line("LOCK.SESSION POLL ID"));
     run(&mut c, &words).refused("NOSESSION");
     assert_eq!(mine.poll().grants, 0);
-    run(&mut c, &mine.line("LOCK.SESSION KILL ID")).int();
+    mine.on(&mut c, "LOCK.SESSION KILL ID").int();
     mine.run("LOCK.SESSION POLL ID").refused("NOSESSION");
 }
 

@@ -39,7 +39,7 @@ fn all_grants_are_released_with_all_holds() {
 fn a_waiting_poll_is_answered() {
     let (server, mut c, mut session) = Session::opened();
     session.stay(&server);
-    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
+    session.on(&mut c, "LOCK.SESSION CLOSE ID").int();
     session.connection.receive().refused("NOSESSION");
     assert_eq!(run(&mut session, "PING").text(), "PONG");
 }

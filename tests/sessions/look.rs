@@ -86,21 +86,6 @@ fn grants_looks_at_no_more_than_it_returns() {
     assert!(many < 10 * one, "{many:?} instead of {one:?}");
 }
 
-/// A connection that has another user or database than its session does not poll it any more.
-#[test]
-fn list_looks_at_connections_without_grants_too() {
-    let (server, mut c) = started();
-    run(&mut c, "ACL SETUSER bob on nopass +@all ~*").okay();
-    for change in ["SELECT 1", "AUTH bob x"] {
-        let mut session = Session::open(&server);
-        assert!(session.client_id(&mut c) > 0);
-        run(&mut session, change).okay();
-        eventually(|| session.client_id(&mut c) == 0, "it to be detached");
-        assert_eq!(server.count("sessions_detached"), 1, "{change}");
-        run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
-    }
-}
-
 #[test]
 fn info_counts() {
     let (server, mut c, mut session) = Session::opened();

@@ -56,9 +56,8 @@ fn each_change_raises_its_event_and_wakes_watch_and_nothing_else_does() {
 
 #[test]
 fn the_same_events_come_on_a_replica() {
-    let server = Server::start();
+    let (server, mut c) = started();
     let replica = server.replica();
-    let mut c = server.connection();
     let mut subscriber = Subscriber::to(&replica, "EA");
     for (call, events) in CALLS {
         let _ = run(&mut c, call);

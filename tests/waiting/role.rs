@@ -1,10 +1,8 @@
 //! Servers that become replicas or primaries, end, or are to lose the module, while somebody waits.
 
-use redis::Value;
 use testbed::state::assert_same;
 use testbed::{
-    Expect, Server, Talk, cmd, held, info, line, nobody_waits, post_all, queue, run, started,
-    wait_as, wait_on,
+    Expect, Server, Talk, cmd, held, line, nobody_waits, post_all, queue, run, wait_as, wait_on,
 };
 
 #[test]
@@ -44,49 +42,6 @@ fn waiters_that_can_be_redirected_are_told_too() {
     cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
     waiter.receive().refused("UNBLOCKED");
     nobody_waits(&server);
-}
-
-#[test]
-fn a_replica_never_grants() {
-    let (server, mut c) = started();
-    let replica = server.replica_with(|settings| settings.config("replica-read-only", "no"));
-    let mut there = replica.connection();
-    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    server.wait_for_sync(&replica);
-    for call in [
-        "LOCK.ACQUIRE k b BLOCK 0",
-        "LOCK.ACQUIRE k b BLOCK 50",
-        "LOCK.ACQUIRE k a BLOCK 0",
-        "LOCK.ACQUIRE free b BLOCK 0",
-        "LOCK.RELEASE k b ALL",
-    ] {
-        println!("{call}");
-        run(&mut there, call).refused("READONLY");
-    }
-    assert_eq!(info(&mut there).token, grant.token);
-    // Nobody can wait there, and what becomes free there stays free.
-    run(&mut there, "DEL k").int();
-    assert_eq!(cmd!(there, "LOCK.INFO", "k").value(), Value::Nil);
-    nobody_waits(&replica);
-}
-
-#[test]
-fn a_failover_sends_waiters_away_and_keeps_the_lock() {
-    let (server, mut c) = started();
-    let replica = server.replica();
-    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiters = wait_as(&server, ["b", "c"]);
-    cmd!(c, "FAILOVER", "TO", "127.0.0.1", replica.port()).okay();
-    for waiter in &mut waiters {
-        waiter.receive().refused("UNBLOCKED");
-    }
-    replica.wait_for_role("master");
-    nobody_waits(&server);
-    let mut there = replica.connection();
-    assert_eq!(info(&mut there).token, grant.token);
-    let [mut again] = wait_as(&replica, ["b"]);
-    assert_eq!(run(&mut there, "LOCK.RELEASE k a").int(), 0);
-    assert!(again.granted().token > grant.token);
 }
 
 #[track_caller]

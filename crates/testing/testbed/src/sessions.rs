@@ -143,6 +143,12 @@ impl Session {
         words.replace("ID", &self.id.to_string())
     }
 
+    /// Runs such a command on another connection.
+    #[track_caller]
+    pub fn on(&self, connection: &mut Connection, words: &str) -> Reply {
+        run(connection, &self.line(words))
+    }
+
     /// Polls, and does not wait.
     #[track_caller]
     pub fn poll(&mut self) -> Polled {
