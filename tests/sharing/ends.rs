@@ -4,7 +4,7 @@
 use crate::holders::{enter, shared};
 use redis::{Connection, Value};
 use testbed::{
-    Expect, Server, Subscriber, Talk, at_once, cmd, eventually, info, owners, post, run, started,
+    Expect, Subscriber, Talk, at_once, cmd, eventually, info, owners, post, run, started,
     transaction,
 };
 
