@@ -17,8 +17,9 @@ fn any_command(c: &mut Connection) -> String {
 fn waits(node: &Server, waiter: &mut Connection, owner: &str) {
     ask(waiter, owner);
     let mut c = node.connection();
+    let last = |c: &mut Connection| testbed::waiters(c, KEY).pop();
     eventually(
-        || testbed::waiters(&mut c, KEY).last().map(String::as_str) == Some(owner),
+        || last(&mut c).as_deref() == Some(owner),
         "the call to wait",
     );
 }
@@ -49,10 +50,8 @@ fn by_the_address_for_the_clients_network() {
     let connections = || [node.connection(), over_six(node)];
     for (mut c, address) in connections().into_iter().zip(addresses) {
         let other = format!("{address}:{}@", cluster.node(0).port());
-        eventually(
-            || cmd!(c, "CLUSTER", "NODES").text().contains(&other),
-            "the addresses to be known",
-        );
+        let known = || cmd!(c, "CLUSTER", "NODES").text().contains(&other);
+        eventually(known, "the addresses to be known");
     }
     // Sent on from the event loop, and by a release on a connection of either kind.
     for freed_by in [None, Some(0), Some(1)] {
@@ -101,19 +100,15 @@ fn by_the_port_for_the_clients_kind_of_connection() {
         let send = |line: String| secure.write(&line).expect("a connection to write to");
         let line = || lines.recv().expect("a line");
         send(format!("LOCK.ACQUIRE {KEY} secure BLOCK 0"));
-        eventually(
-            || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2,
-            "both to wait",
-        );
+        let both = || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2;
+        eventually(both, "both to wait");
         let id = cmd!(there.server.connection(), "CLUSTER", "MYID").text();
         cmd!(c, "CLUSTER", "SETSLOT", SLOT, "MIGRATING", &id).okay();
         cmd!(c, "PEXPIRE", KEY, 30).int();
         let told = answer(&mut plain).expect_err("a redirection").to_string();
         assert_eq!(told, any_command(&mut c), "tls-cluster {tls_cluster}");
-        assert!(
-            told.ends_with(&format!(":{}", there.server.port())),
-            "{told}"
-        );
+        let port = format!(":{}", there.server.port());
+        assert!(told.ends_with(&port), "{told}");
         let told = line();
         send(format!("GET {KEY}"));
         assert_eq!(told, line(), "tls-cluster {tls_cluster}");
@@ -171,11 +166,11 @@ fn meet(here: &Node, there: &Node) {
             "both to meet",
         );
     }
-    let ready = "the ports of the other to be known";
     let port = there.server.port().to_string();
+    let shards = |c: &mut Connection| format!("{:?}", cmd!(*c, "CLUSTER", "SHARDS").value());
     eventually(
-        || format!("{:?}", cmd!(c, "CLUSTER", "SHARDS").value()).contains(&port),
-        ready,
+        || shards(&mut c).contains(&port),
+        "the other's ports to be known",
     );
 }
 

@@ -228,10 +228,8 @@ fn nothing_is_granted_in_the_pause_before_the_slot_changes_hands() {
     migration.begin(SLOT, SLOT);
     migration.wait_for_state(SOURCE, "failover-granted");
     // The lease ends in the pause, for the source and for the target.
-    eventually(
-        || cmd!(source, "LOCK.INFO", KEY).value() == redis::Value::Nil,
-        "the lease to end",
-    );
+    let over = || cmd!(source, "LOCK.INFO", KEY).value() == redis::Value::Nil;
+    eventually(over, "the lease to end");
     let mut target = migration.target();
     cmd!(target, "LOCK.ACQUIRE", KEY, "b").refused("MOVED");
     assert_eq!(cmd!(source, "LOCK.WAITERS", KEY).items().len(), 1);

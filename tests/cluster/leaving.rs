@@ -56,10 +56,8 @@ fn the_slot_is_set_to_another_node_while_the_lock_is_free_and_kept_back() {
     // Writes are refused when the lock becomes free, and so it is for nobody yet when it leaves.
     let renew = format!("LOCK.RENEW {KEY} a PX 50");
     transaction(&mut c, &[&renew, "CONFIG SET min-replicas-to-write 1"]);
-    eventually(
-        || cmd!(c, "LOCK.INFO", KEY).value() == redis::Value::Nil,
-        "the lease to end",
-    );
+    let over = || cmd!(c, "LOCK.INFO", KEY).value() == redis::Value::Nil;
+    eventually(over, "the lease to end");
     for node in [0, 1] {
         cluster.set_slot(node, SLOT, "NODE", 0);
     }

@@ -68,10 +68,8 @@ pub(crate) fn waiters<const N: usize>(node: &Server, owners: [&str; N]) -> [Conn
         let mut waiter = node.connection();
         ask(&mut waiter, owner);
         queue += 1;
-        eventually(
-            || cmd!(c, "LOCK.WAITERS", KEY).items().len() == queue,
-            "the call to wait",
-        );
+        let waits = || cmd!(c, "LOCK.WAITERS", KEY).items().len() == queue;
+        eventually(waits, "the call to wait");
         waiter
     })
 }

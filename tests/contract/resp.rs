@@ -112,10 +112,8 @@ fn keys_and_owners_of_any_bytes_come_back_as_they_are() {
                 assert_eq!((info.owner.as_slice(), info.token), (owner, grant.token));
                 let longer = [owner, b"\0"].concat();
                 cmd!(c, "LOCK.RELEASE", key, longer).refused("NOTOWNER");
-                assert_eq!(
-                    cmd!(c, "LOCK.RELEASE", key, owner, "TOKEN", grant.token).int(),
-                    0
-                );
+                let release = cmd!(c, "LOCK.RELEASE", key, owner, "TOKEN", grant.token);
+                assert_eq!(release.int(), 0);
             }
         }
         assert_eq!(run(&mut c, "DBSIZE").int(), 0);
@@ -133,9 +131,6 @@ fn replies_keep_their_order_in_a_pipeline() {
         "LOCK.RELEASE k me",
         "LOCK.FENCE k",
     ];
-    wire(
-        &mut stream,
-        &lines.join("\r\n"),
-        "+OK\r\n:5\r\n:0\r\n$-1\r\n",
-    );
+    let replies = "+OK\r\n:5\r\n:0\r\n$-1\r\n";
+    wire(&mut stream, &lines.join("\r\n"), replies);
 }

@@ -108,11 +108,8 @@ fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
             let mut replica = primary.replica_with(|_| {
                 append_only(preamble).config("replicaof", &format!("127.0.0.1 {}", primary.port()))
             });
-            assert_eq!(
-                replica.last_token(),
-                pushed_before,
-                "{way}: by the full sync"
-            );
+            let last = replica.last_token();
+            assert_eq!(last, pushed_before, "{way}: by the full sync");
             let mut c = primary.connection();
             cmd!(c, "LOCK._CLOCK", pushed_before + 7).okay();
             primary.wait_for_sync(&replica);

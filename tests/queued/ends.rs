@@ -17,12 +17,8 @@ fn its_calls_leave_the_line() {
         other.queue(&mut c, "k c");
         session.queue(&mut c, "k d");
         session.queue(&mut c, "j b");
-        assert_eq!(
-            session
-                .on(&mut c, &format!("LOCK.SESSION {subcommand} ID"))
-                .int(),
-            0
-        );
+        let words = format!("LOCK.SESSION {subcommand} ID");
+        assert_eq!(session.on(&mut c, &words).int(), 0);
         assert_eq!(waiters(&mut c, "k"), ["c"]);
         assert_eq!(waiters(&mut c, "j"), [""; 0]);
         assert_eq!(server.count("queued"), 1);

@@ -53,12 +53,8 @@ fn a_poll_that_waits_is_answered_at_once() {
 #[test]
 fn the_grant_belongs_to_the_session_which_renews_it() {
     let (server, mut c, mut session) = Session::held();
-    session
-        .on(
-            &mut c,
-            "LOCK.ACQUIRE k b PX 3000 QUEUE 0 SESSION ID HOLDS 1",
-        )
-        .int();
+    let words = "LOCK.ACQUIRE k b PX 3000 QUEUE 0 SESSION ID HOLDS 1";
+    session.on(&mut c, words).int();
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
     let token = cmd!(c, "LOCK.FENCE", "k").int();

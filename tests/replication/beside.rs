@@ -62,14 +62,10 @@ fn begin_anew(primary: &Server, replica: &Server, delay: i64) -> i64 {
         cmd!(c, "SET", "big", n.to_string().repeat(100_000)).value();
     }
     let token = cmd!(c, "EXEC").items()[2].clone().items()[0].clone().int();
-    eventually(
-        || is_loading(replica),
-        "the replica to load beside its data",
-    );
-    eventually(
-        || replica.last_token() >= token,
-        "the new data's clock to be read",
-    );
+    let loads = || is_loading(replica);
+    eventually(loads, "the replica to load beside its data");
+    let read = || replica.last_token() >= token;
+    eventually(read, "the new data's clock to be read");
     token
 }
 

@@ -82,10 +82,8 @@ fn a_lock_whose_lease_has_ended_is_free_to_who_looks_on_a_replica() {
     cmd!(c, "LOCK.ACQUIRE", "k", "o", "PX", 300).grant();
     primary.wait_for_sync(&replica);
     let mut r = replica.connection();
-    eventually(
-        || cmd!(r, "LOCK.INFO", "k").value() == redis::Value::Nil,
-        "the lease to end",
-    );
+    let over = || cmd!(r, "LOCK.INFO", "k").value() == redis::Value::Nil;
+    eventually(over, "the lease to end");
     assert_eq!(replica.count("held"), 1, "the key is there");
     cmd!(c, "LOCK.INFO", "k").nil();
     primary.wait_for_sync(&replica);

@@ -113,10 +113,8 @@ fn a_replica_that_comes_back_when_the_backlog_is_gone_gets_everything_anew() {
     primary.wait_for_sync(&replica);
     for round in 0..2 {
         replica.stop();
-        eventually(
-            || primary.number("replication", "repl_backlog_active") == 0,
-            "the backlog to be freed",
-        );
+        let freed = || primary.number("replication", "repl_backlog_active") == 0;
+        eventually(freed, "the backlog to be freed");
         traffic.run(800);
         replica.restart();
         replica.wait_for_link();

@@ -56,10 +56,8 @@ fn a_lock_with_all_its_fields_reaches_the_replica() {
     primary.wait_for_sync(&replica);
     let here = cmd!(c, "LOCK.INFO", "k\0").lock_info();
     let there = cmd!(replica.connection(), "LOCK.INFO", "k\0").lock_info();
-    assert_eq!(
-        (&there.owner[..], there.token, there.holds, there.lease_ms),
-        (&owner[..], raised, 2, 200_000)
-    );
+    let found = (&there.owner[..], there.token, there.holds, there.lease_ms);
+    assert_eq!(found, (&owner[..], raised, 2, 200_000));
     assert!((here.ttl_ms - there.ttl_ms).abs() < 20_000);
     assert_eq!(replica.last_token(), raised);
 }
@@ -214,10 +212,8 @@ fn a_release_frees_whatever_a_diverged_replica_holds() {
     cmd!(there, "SET", "text", "its own").okay();
     assert_eq!(cmd!(there, "DEL", "gone").int(), 1);
     for call in ["k other", "text o", "gone o", "another o"] {
-        assert_eq!(
-            run(&mut c, &format!("LOCK.RELEASE {call} HOLDS 0")).int(),
-            0
-        );
+        let release = format!("LOCK.RELEASE {call} HOLDS 0");
+        assert_eq!(run(&mut c, &release).int(), 0);
     }
     assert_in_step(&primary, &replica, "all free");
     assert_eq!(cmd!(there, "DBSIZE").int(), 0);

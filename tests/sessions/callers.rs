@@ -25,10 +25,8 @@ fn another_user_does_not_know_the_session() {
         cmd!(bob, "EVAL", script, 0).refused("ERR");
         let reply = cmd!(bob, "EVAL", script, 0, testbed::words(&words));
         let text = reply.expect_err("an error");
-        assert!(
-            text.text().contains("NOSESSION") || words.contains("POLL"),
-            "{words}: {text}"
-        );
+        let is_told = text.text().contains("NOSESSION") || words.contains("POLL");
+        assert!(is_told, "{words}: {text}");
     }
     // GRANTS works for any session, and so does KILL.
     let grants = session.line("LOCK.SESSION GRANTS ID");

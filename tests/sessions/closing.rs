@@ -27,11 +27,8 @@ fn all_grants_are_released_with_all_holds() {
             "session_losses",
             "sessions_silent",
         ];
-        assert_eq!(
-            fields.map(|field| server.count(field)),
-            [0; 4],
-            "{fields:?}"
-        );
+        let counts = fields.map(|field| server.count(field));
+        assert_eq!(counts, [0; 4], "{fields:?}");
     }
 }
 

@@ -52,10 +52,8 @@ fn grants_has_what_a_session_has() {
     assert_eq!(k.len(), 5);
     let texts = [&k["key"], &k["owner"], &s["key"]].map(|text| text.clone().text());
     assert_eq!(texts, ["k", "a", "s"]);
-    assert_eq!(
-        (&k["token"], &k["holds"]),
-        (&Value::Int(token), &Value::Int(2))
-    );
+    let found = [&k["token"], &k["holds"]];
+    assert_eq!(found, [&Value::Int(token), &Value::Int(2)]);
     let left = k["ttl-ms"].clone().int();
     assert!((50_000..=60_000).contains(&left), "{left}");
     assert_eq!(run(&mut c, &format!("{words} COUNT 1")).items().len(), 1);

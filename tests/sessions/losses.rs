@@ -257,13 +257,8 @@ fn a_full_session_gets_no_new_grant() {
     assert_eq!(last, server.last_token());
     assert_eq!(run(&mut c, "EXISTS free").int(), 0);
     // Not for a re-entry, and not where it would be neither a grant nor a wait.
-    assert_eq!(
-        session
-            .on(&mut c, "LOCK.ACQUIRE mine a SESSION ID")
-            .grant()
-            .holds,
-        2
-    );
+    let again = session.on(&mut c, "LOCK.ACQUIRE mine a SESSION ID");
+    assert_eq!(again.grant().holds, 2);
     session.on(&mut c, "LOCK.ACQUIRE busy a SESSION ID").nil();
     session.poll();
     session.poll();

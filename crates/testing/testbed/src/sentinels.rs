@@ -183,11 +183,8 @@ impl Sentinels {
     #[track_caller]
     pub fn wait_until_whole(&self) {
         for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_up()) {
-            within(
-                PATIENCE,
-                || self.is_content(sentinel),
-                "a Sentinel to know all",
-            );
+            let is_content = || self.is_content(sentinel);
+            within(PATIENCE, is_content, "a Sentinel to know all");
         }
         for server in self.servers.iter().filter(|server| server.is_up()) {
             let linked = || tells(server, "role:master") || tells(server, "master_link_status:up");

@@ -313,10 +313,8 @@ impl Server {
     pub fn while_stopped<T>(&self, body: impl FnOnce() -> T) -> T {
         self.signal("STOP");
         let state = || fs::read_to_string(format!("/proc/{}/stat", self.pid()));
-        eventually(
-            || state().is_ok_and(|state| state.contains(") T ")),
-            "the server to be stopped",
-        );
+        let stopped = || state().is_ok_and(|state| state.contains(") T "));
+        eventually(stopped, "the server to be stopped");
         let result = body();
         self.signal("CONT");
         result

@@ -184,11 +184,8 @@ pub trait Expect: Sized {
         match self.reply() {
             Ok(value) => panic!("{code} expected, not {value:?}"),
             Err(refusal) => {
-                assert_eq!(
-                    refusal.code(),
-                    code,
-                    "the error's first word in {refusal:?}"
-                );
+                let told = refusal.code();
+                assert_eq!(told, code, "the error's first word in {refusal:?}");
                 refusal.0
             }
         }

@@ -127,10 +127,8 @@ impl Stage {
 
     /// That the scenario has come to its end.
     pub(crate) fn judge(&self) -> Verdict {
-        ensure!(
-            self.has_ended.load(SeqCst),
-            "the scenario has not looked at its end"
-        );
+        let has_ended = self.has_ended.load(SeqCst);
+        ensure!(has_ended, "the scenario has not looked at its end");
         Ok(())
     }
 }

@@ -139,12 +139,8 @@ impl Worker {
             match self.acquire(key).ask().answer()? {
                 Answer::Grant(grant) => return self.release(&grant).ok(),
                 other => {
-                    let over = begun.elapsed() > limit + lateness(begun);
-                    ensure!(
-                        !over,
-                        "{:.1?} later {key} cannot be had: {other}",
-                        begun.elapsed()
-                    );
+                    let (time, limit) = (begun.elapsed(), limit + lateness(begun));
+                    ensure!(time <= limit, "{time:.1?} later {key}: {other}");
                     thread::sleep(ms(20));
                 }
             }
@@ -222,10 +218,11 @@ impl Worker {
         let told = self.ledger.loss(grant, limit + MUCH_LATER);
         let key = &grant.key;
         let at = told.ok_or_else(|| format!("the loss of {key} was not told"))?;
-        let (took, late) = (at.saturating_duration_since(since), lateness(since));
+        let took = at.saturating_duration_since(since);
+        let limit = limit + lateness(since);
         ensure!(
-            took <= limit + late,
-            "the loss of {key} was told after {took:.1?}, not {limit:.1?}"
+            took <= limit,
+            "{key} was told after {took:.1?}, not {limit:.1?}"
         );
         Ok(())
     }

@@ -62,10 +62,8 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         }
         stage.agree(&site)?;
     }
-    ensure!(
-        granted + cancelled == rounds && cancelled > 0,
-        "of {rounds} waits none was cancelled"
-    );
+    let both = granted + cancelled == rounds && cancelled > 0;
+    ensure!(both, "of {rounds} waits none was cancelled");
 
     // In line, and forever, and where nobody releases.
     site.take("taken");

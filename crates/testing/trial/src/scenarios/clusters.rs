@@ -112,10 +112,8 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
     same_node.refused("unavailable")?;
     worker.loses(&held[0], begun, silence(lease))?;
     site.nodes().node(0).signal("CONT");
-    ensure!(
-        longest < MARGIN + lateness(begun),
-        "a lock on a sound node took {longest:.1?}"
-    );
+    let limit = MARGIN + lateness(begun);
+    ensure!(longest < limit, "on a sound node it took {longest:.1?}");
     for grant in &held[1..] {
         worker.still_holds(grant, "on a sound node")?;
     }

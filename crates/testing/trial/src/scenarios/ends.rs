@@ -26,14 +26,10 @@ pub(super) fn killed_worker(stage: &Stage) -> Verdict {
     let next_grant = next.granted()?; // past the dead one's call
     let took = begun.elapsed();
     // It was renewed when a third had passed, or less.
-    ensure!(
-        took + ms(100) >= LEASE * 2 / 3,
-        "a dead client's lock was free after {took:.1?}"
-    );
-    ensure!(
-        took < LEASE + MARGIN + lateness(begun),
-        "a dead client's lock was free after {took:.1?} only"
-    );
+    let is_late = took + ms(100) >= LEASE * 2 / 3;
+    ensure!(is_late, "free already after {took:.1?}");
+    let most = LEASE + MARGIN + lateness(begun);
+    ensure!(took < most, "free only after {took:.1?}");
     drop(waits);
     heir.release(&next_grant).ok()?;
     stage.end(&site, &[&heir], LEASE)

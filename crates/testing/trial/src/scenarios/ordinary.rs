@@ -32,10 +32,8 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     stage.agree(&site)?;
     two.release(&second).ok()?;
     let third = behind.granted()?;
-    ensure!(
-        first.token < second.token && second.token < third.token,
-        "tokens do not rise"
-    );
+    let rise = first.token < second.token && second.token < third.token;
+    ensure!(rise, "tokens do not rise");
     one.release(&third).ok()?;
     stage.agree(&site)?;
     one.no_longer_holds(&third)?;
@@ -54,10 +52,8 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
 
     let permit = || one.acquire("permits").mode(Mode::Limit(2));
     let permits = [permit().granted()?, permit().granted()?];
-    ensure!(
-        permits[0].owner != permits[1].owner,
-        "two permits have one owner"
-    );
+    let are_two = permits[0].owner != permits[1].owner;
+    ensure!(are_two, "two permits have one owner");
     permit().refused("busy")?;
     let third = permit().wait(ms(5000)).ask();
     site.until_waiting("permits", 1)?;
@@ -74,10 +70,8 @@ pub(super) fn tasks(stage: &Stage) -> Verdict {
 
     let outer = of("again", "ann").granted()?;
     let inner = of("again", "ann").granted()?;
-    ensure!(
-        outer.owner == inner.owner && outer.token == inner.token,
-        "a re-entry is another grant"
-    );
+    let is_same = outer.owner == inner.owner && outer.token == inner.token;
+    ensure!(is_same, "a re-entry is another grant");
     worker.release(&inner).ok()?;
     worker.still_holds(&outer, "with the end of a re-entry")?;
     worker.acquire("again").refused("busy")?;

@@ -61,10 +61,8 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     let in_line = worker.acquire("held").wait(ms(3000)).ask();
     site.until_waiting("held", 1)?;
     // A later call is answered, so the reply that names the place has left the server.
-    ensure!(
-        worker.check(&held)?,
-        "a check says that a held lock is lost"
-    );
+    let is_held = worker.check(&held)?;
+    ensure!(is_held, "a check says that a held lock is lost");
     site.server().kill9();
     unreachable(&worker, &released, &held, silence(LEASE))?;
     // The time in line is over by the client's own clock.

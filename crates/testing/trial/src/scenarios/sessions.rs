@@ -145,11 +145,8 @@ pub(super) fn poll_silent(stage: &Stage) -> Verdict {
     let begun = Instant::now();
     site.give_back(TAKEN);
     let granted = wait.granted()?;
-    ensure!(
-        begun.elapsed() <= limit + lateness(begun),
-        "a grant whose event got lost is told after {:.1?}",
-        begun.elapsed()
-    );
+    let (took, limit) = (begun.elapsed(), limit + lateness(begun));
+    ensure!(took <= limit, "a grant is told after {took:.1?}");
     worker.release(&granted).ok()?;
     worker.still_holds(&held, "with the reply to a POLL")?;
     stage.end(&site, &[&worker], LEASE)
@@ -244,10 +241,8 @@ pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
     let took = begun.elapsed();
     one.thaw();
     let granted = granted?;
-    ensure!(
-        took < SEEN + MARGIN,
-        "behind a frozen program the lock comes after {took:.1?}"
-    );
+    let most = SEEN + MARGIN;
+    ensure!(took < most, "behind a frozen program {took:.1?}");
     let behind = two.acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 2)?;
     until_there(&site)?; // until then the lock goes to the one behind it
@@ -288,10 +283,8 @@ pub(super) fn late_loss(stage: &Stage) -> Verdict {
         call.is_pending()?;
         // The loss was reported before the reply: the program asks again, or tells it.
         if let Answer::Grant(grant) = call.answer()? {
-            ensure!(
-                worker.check(&grant)?,
-                "{key} is reported as held, and its loss was reported before"
-            );
+            let is_held = worker.check(&grant)?;
+            ensure!(is_held, "{key} was reported as lost before");
             stage.agree(&site)?;
             worker.release(&grant).ok()?;
         }

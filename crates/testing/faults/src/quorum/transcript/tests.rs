@@ -132,11 +132,8 @@ fn who_is_killed_holds_until_the_end_of_the_trust() {
     let next = contender(2, [granted(6, 20, 500, 1400), released(6, 600)]);
     let told = read(&[killed, next], true);
     assert!(told.troubles.is_empty(), "{:?}", told.troubles);
-    assert!(
-        kinds(&told).contains(&Kind::Exclusion),
-        "{:?}",
-        kinds(&told)
-    );
+    let kinds = kinds(&told);
+    assert!(kinds.contains(&Kind::Exclusion), "{kinds:?}");
 }
 
 #[test]
