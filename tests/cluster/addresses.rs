@@ -18,10 +18,8 @@ fn waits(node: &Server, waiter: &mut Connection, owner: &str) {
     ask(waiter, owner);
     let mut c = node.connection();
     let last = |c: &mut Connection| testbed::waiters(c, KEY).pop();
-    eventually(
-        || last(&mut c).as_deref() == Some(owner),
-        "the call to wait",
-    );
+    let waits = || last(&mut c).as_deref() == Some(owner);
+    eventually(waits, "the call to wait");
 }
 
 fn over_six(node: &Server) -> Connection {
@@ -33,9 +31,7 @@ fn over_six(node: &Server) -> Connection {
 /// Valkey can tell clients of IPv4 and of IPv6 different addresses.
 #[test]
 fn by_the_address_for_the_clients_network() {
-    if !Server::version().is_valkey_from(8, 1) {
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(8, 1));
     let cluster = Cluster::start_with(2, 0, |settings: Builder| {
         settings.config("bind", "127.0.0.1 ::1")
     });
@@ -81,10 +77,7 @@ fn by_the_address_for_the_clients_network() {
 #[test]
 fn by_the_port_for_the_clients_kind_of_connection() {
     let keeper = Server::start();
-    if !tls::certificates(keeper.dir()) {
-        println!("left out: no openssl");
-        return;
-    }
+    testbed::needs!(tls::certificates(keeper.dir()));
     for tls_cluster in ["yes", "no"] {
         let start = || Node::start(keeper.dir(), tls_cluster);
         let (Some(here), Some(there)) = (start(), start()) else {
@@ -156,22 +149,17 @@ fn meet(here: &Node, there: &Node) {
     cmd!(c, "CLUSTER", "MEET", "127.0.0.1", port, there.bus_port()).okay();
     for node in [here, there] {
         let mut c = node.server.connection();
-        eventually(
-            || {
-                let info = cmd!(c, "CLUSTER", "INFO").text();
-                let nodes = cmd!(c, "CLUSTER", "NODES").text();
-                let met = nodes.lines().count() == 2 && !nodes.contains("handshake");
-                info.contains("cluster_state:ok") && met
-            },
-            "both to meet",
-        );
+        let have_met = || {
+            let info = cmd!(c, "CLUSTER", "INFO").text();
+            let nodes = cmd!(c, "CLUSTER", "NODES").text();
+            let met = nodes.lines().count() == 2 && !nodes.contains("handshake");
+            info.contains("cluster_state:ok") && met
+        };
+        eventually(have_met, "both to meet");
     }
     let port = there.server.port().to_string();
     let shards = |c: &mut Connection| format!("{:?}", cmd!(*c, "CLUSTER", "SHARDS").value());
-    eventually(
-        || shards(&mut c).contains(&port),
-        "the other's ports to be known",
-    );
+    eventually(|| shards(&mut c).contains(&port), "ports to be known");
 }
 
 /// A connection by TLS; what is sent and received are lines.

@@ -9,13 +9,9 @@ use std::time::Duration;
 use testbed::cluster::slot;
 use testbed::{Cluster, Expect, LockInfo, Server, Talk, cmd, eventually, run, wait, within};
 
-/// Whether this server has it; says so where it does not.
-fn has_atomic_migration() -> bool {
-    let has = Server::version().is_valkey_from(9, 0);
-    if !has {
-        println!("skipped: this server moves slots key by key only");
-    }
-    has
+/// Whether this server has it, and does not move slots key by key only.
+pub(crate) fn has_atomic_migration() -> bool {
+    Server::version().is_valkey_from(9, 0)
 }
 
 /// Two nodes, and what is told of the migrations from the source to the target.
@@ -96,12 +92,10 @@ impl Migration {
     }
 }
 
-/// Two nodes and a connection to the source, where the server moves slots so.
-pub(crate) fn migration() -> Option<(Migration, Connection)> {
-    has_atomic_migration().then(|| {
-        let (cluster, source) = two_nodes();
-        (Migration { cluster }, source)
-    })
+/// Two nodes and a connection to the source.
+pub(crate) fn migration() -> (Migration, Connection) {
+    let (cluster, source) = two_nodes();
+    (Migration { cluster }, source)
 }
 
 /// A lock, and when it ends.
@@ -113,9 +107,7 @@ fn lock(c: &mut Connection, key: &str) -> (LockInfo, i64) {
 
 #[test]
 fn locks_move_whole_and_tokens_go_on_above_them() {
-    if !has_atomic_migration() {
-        return;
-    }
+    testbed::needs!(has_atomic_migration());
     let cluster = Cluster::start_with(2, 1, |settings| settings.config("appendonly", "yes"));
     let migration = Migration { cluster };
     let mut source = migration.source();
@@ -168,9 +160,8 @@ fn locks_move_whole_and_tokens_go_on_above_them() {
 
 #[test]
 fn a_waiter_is_sent_after_the_lock() {
-    let Some((migration, mut source)) = migration() else {
-        return;
-    };
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     let mut lost = waiter(migration.cluster.node(SOURCE), "b");
     migration.run(SLOT, SLOT);
@@ -184,9 +175,8 @@ fn a_waiter_is_sent_after_the_lock() {
 
 #[test]
 fn what_is_granted_while_the_slot_is_on_its_way_comes_over() {
-    let Some((migration, mut source)) = migration() else {
-        return;
-    };
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     let keys =
         ["released", "expired", "deleted", "renewed", "freed"].map(|n| format!("{{foo}}{n}"));
     for key in &keys {
@@ -219,9 +209,8 @@ fn what_is_granted_while_the_slot_is_on_its_way_comes_over() {
 
 #[test]
 fn nothing_is_granted_in_the_pause_before_the_slot_changes_hands() {
-    let Some((migration, mut source)) = migration() else {
-        return;
-    };
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", 1500).grant();
     let mut lost = waiter(migration.cluster.node(SOURCE), "b");
     migration.hold_in_pause(true);
@@ -241,9 +230,8 @@ fn nothing_is_granted_in_the_pause_before_the_slot_changes_hands() {
 
 #[test]
 fn a_migration_that_is_called_off_leaves_the_locks_where_they_were() {
-    let Some((migration, mut source)) = migration() else {
-        return;
-    };
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     let mut waiter = waiter(migration.cluster.node(SOURCE), "b");
     migration.begin_and_hold();
@@ -266,9 +254,8 @@ fn a_migration_that_is_called_off_leaves_the_locks_where_they_were() {
 
 #[test]
 fn a_target_that_dies_or_is_flushed_leaves_the_locks_where_they_were() {
-    let Some((mut migration, mut source)) = migration() else {
-        return;
-    };
+    testbed::needs!(has_atomic_migration());
+    let (mut migration, mut source) = migration();
     let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     migration.begin_and_hold();
     cmd!(migration.target(), "FLUSHALL").okay();

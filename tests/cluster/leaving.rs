@@ -141,13 +141,11 @@ fn waiter_on_an_importing_node(cluster: &Cluster) -> redis::Connection {
     let mut waiter = cluster.node(0).connection();
     cmd!(waiter, "ASKING").okay();
     post!(waiter, "LOCK.ACQUIRE", KEY, "b", "PX", LONG_MS, "BLOCK", 0);
-    eventually(
-        || {
-            cmd!(c, "ASKING").okay();
-            cmd!(c, "LOCK.WAITERS", KEY).items().len() == 1
-        },
-        "the call to wait",
-    );
+    let waits = || {
+        cmd!(c, "ASKING").okay();
+        cmd!(c, "LOCK.WAITERS", KEY).items().len() == 1
+    };
+    eventually(waits, "the call to wait");
     waiter
 }
 

@@ -1,6 +1,6 @@
 //! Sessions in a cluster: each node has its own, and a slot takes its grants along.
 
-use crate::atomic::migration;
+use crate::atomic::{has_atomic_migration, migration};
 use crate::support::{KEY, SLOT, SOURCE, keys_of, two_nodes};
 use testbed::{Cluster, Expect, Polled, Session, await_renewals, cmd, eventually};
 
@@ -70,9 +70,8 @@ fn grants_of_a_slot_that_is_imported_are_renewed() {
 /// The hand-over of an atomic migration removes the slot's keys at once.
 #[test]
 fn an_atomic_migration_is_told() {
-    let Some((migration, _)) = migration() else {
-        return;
-    };
+    testbed::needs!(has_atomic_migration());
+    let (migration, _) = migration();
     let mut session = Session::open(migration.cluster.node(SOURCE));
     let token = session.acquire(&format!("{KEY} a PX 600000")).token;
     session.acquire("{other}k a PX 600000");

@@ -56,10 +56,7 @@ pub(crate) fn starts_lease(
     let latest = now_ms() + lease_ms;
     let deadline = deadline(c, key);
     let due = earliest..=latest;
-    assert!(
-        due.contains(&deadline),
-        "the deadline is {deadline}, not {due:?}"
-    );
+    assert!(due.contains(&deadline), "{deadline} is not in {due:?}");
     reply
 }
 

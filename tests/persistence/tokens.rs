@@ -91,9 +91,7 @@ fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
                 cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
                 server.wait_for_rewrite();
                 server.kill9();
-                server
-                    .reconfigure(|settings| settings.config("appendonly", "yes"))
-                    .restart();
+                server.restart_with("appendonly", "yes");
             },
         );
     }
@@ -118,9 +116,7 @@ fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
             primary.wait_for_sync(&replica);
             replica.kill9();
             drop(primary);
-            replica
-                .reconfigure(|settings| settings.config("replicaof", "no one"))
-                .restart();
+            replica.restart_with("replicaof", "no one");
             assert_eq!(replica.next_token(), pushed_before + 8, "{way}, {preamble}");
         }
     }
@@ -137,9 +133,7 @@ fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
         let pushed = push(&mut primary.connection());
         primary.wait_for_sync(&replica);
         drop(primary);
-        replica
-            .reconfigure(|settings| settings.config("replicaof", "no one"))
-            .restart();
+        replica.restart_with("replicaof", "no one");
         assert_eq!(replica.next_token(), pushed + 1, "{way}");
     }
 }

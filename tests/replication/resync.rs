@@ -154,9 +154,7 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
         server.wait_for_rewrite();
         Traffic::on(&server).run(300);
         let before = server.state();
-        server
-            .reconfigure(|settings| settings.config("appendonly", "yes"))
-            .restart();
+        server.restart_with("appendonly", "yes");
         assert_same(&before, &server.state(), preamble);
 
         // And off, and on again.

@@ -35,9 +35,7 @@ fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
         let expected = primary.state();
         // A server does not stop while it writes its first file.
         replica.wait_for_rewrite();
-        replica
-            .reconfigure(|settings| settings.config("replicaof", "no one"))
-            .restart();
+        replica.restart_with("replicaof", "no one");
         assert_same(&expected, &replica.state(), "after the restart");
         assert!(replica.next_token() > traffic.highest());
     }

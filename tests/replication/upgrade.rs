@@ -36,11 +36,8 @@ fn connection(server: &Server) -> Connection {
 #[track_caller]
 fn wait_for_k<const N: usize>(server: &Server, owners: [&str; N]) -> [Waiter; N] {
     owners.map(|owner| {
-        wait_on(
-            server,
-            connection(server),
-            &format!("k {owner} EX 600 BLOCK 0"),
-        )
+        let words = format!("k {owner} EX 600 BLOCK 0");
+        wait_on(server, connection(server), &words)
     })
 }
 

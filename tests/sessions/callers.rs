@@ -219,9 +219,7 @@ fn grants_are_those_of_the_keys_that_the_caller_may_read() {
 /// Valkey from 9.1 can limit a user to some databases.
 #[test]
 fn a_user_of_some_databases_has_sessions_there() {
-    if !Server::version().is_valkey_from(9, 1) {
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(9, 1));
     let (server, mut c) = started();
     run(&mut c, "ACL SETUSER ann on >secret ~* +@all db=0,2").okay();
     run(&mut c, "ACL SETUSER few on >secret ~* +@all db=0").okay();

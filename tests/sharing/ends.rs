@@ -123,10 +123,7 @@ fn is_held_exactly_until(c: &mut Connection, end: i64) {
     }
     // A server may keep the time of the transaction's start; by a millisecond it may be rounded.
     let exactly = last_held <= end + 2 && first_free >= end - 1;
-    assert!(
-        exactly,
-        "held at {last_held}, free at {first_free}, end {end}"
-    );
+    assert!(exactly, "{last_held}, {first_free}, end {end}");
 }
 
 /// Gives `b` a share of `k`; when that ends. The server tells only the latest end of a lock's shares: locks of

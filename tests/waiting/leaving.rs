@@ -59,9 +59,7 @@ fn leaving_costs_the_same_in_a_long_queue() {
 
 #[test]
 fn unblocking_ends_a_wait_where_the_server_can_do_that_safely() {
-    if !unblocks() {
-        return;
-    }
+    testbed::needs!(unblocks());
     let (server, mut c) = held();
     let [mut one, mut two, mut three, mut last] = wait_as(&server, ["b", "c", "d", "e"]);
     assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", two.id).int(), 1);
@@ -84,9 +82,7 @@ fn unblocking_ends_a_wait_where_the_server_can_do_that_safely() {
 
 #[test]
 fn an_older_server_cannot_unblock_and_the_waiter_stays() {
-    if unblocks() {
-        return;
-    }
+    testbed::needs!(!unblocks());
     let (server, mut c) = held();
     let [mut waiter] = wait_as(&server, ["b"]);
     for how in [&["TIMEOUT"][..], &["ERROR"], &[]] {

@@ -30,10 +30,7 @@ fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
 /// Valkey passes over a module's clients where it would send others to the new primary.
 #[test]
 fn waiters_that_can_be_redirected_are_told_too() {
-    if !Server::version().is_valkey_from(8, 0) {
-        println!("skipped: this server knows no CLIENT CAPA");
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(8, 0));
     let (server, mut c) = held();
     let other = Server::start();
     let mut connection = server.connection();

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::{Action, Call, Down, Limit, Moment, Outcome, Write};
+use crate::{Action, Call, Down, Limit, Moment, Outcome, Span, Write};
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} {}", Seconds(self.sent), Seconds(self.ended))?;
-        write!(f, " client {}: {}", self.client, self.action)?;
+        let (span, client) = (Span::of(self), self.client);
+        write!(f, "[{span}: client {client}: {}", self.action)?;
         if !self.owner.is_empty() {
             write!(f, " by {}", self.owner)?;
         }
@@ -83,15 +83,15 @@ impl fmt::Display for Outcome {
 
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "[{} {} {:?} write with {} -> {:?}]",
-            Seconds(self.sent),
-            Seconds(self.ended),
-            self.register,
-            self.token,
-            self.written
-        )
+        let span = Span::new(self.sent, self.ended);
+        write!(f, "[{span}: {:?} write", self.register)?;
+        write!(f, " with {} -> {:?}]", self.token, self.written)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", Seconds(self.from), Seconds(self.to))
     }
 }
 

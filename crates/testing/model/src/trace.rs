@@ -67,17 +67,17 @@ fn tell(setting: &Setting, from: &State, action: Action) -> String {
                 format!("server {number} raises {who} from {server_has} to {to}{then}")
             }
         }
-        Action::Return { attempt } => format!(
-            "{} returns with the lock, token {}",
-            name(setting, attempt),
-            from.attempts[attempt].token
-        ),
-        Action::Write { attempt } => format!(
-            "{} writes with token {}, the register has {}",
-            name(setting, attempt),
-            from.attempts[attempt].token,
-            from.register
-        ),
+        Action::Return { attempt } => {
+            let (who, token) = (name(setting, attempt), from.attempts[attempt].token);
+            format!("{who} returns with the lock, token {token}")
+        }
+        Action::Write { attempt } => {
+            let (who, token) = (name(setting, attempt), from.attempts[attempt].token);
+            format!(
+                "{who} writes with token {token}, the register has {}",
+                from.register
+            )
+        }
         Action::LeaseEnds { server } => format!("the lease on server {} ends", server + 1),
         Action::LateRelease { at } => {
             let (who, number) = (name(setting, at.attempt), at.server + 1);

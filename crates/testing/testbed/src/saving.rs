@@ -38,12 +38,7 @@ impl Server {
     fn save_in_background(&self, outcome: &str) {
         cmd!(self.connection(), "BGSAVE").value();
         let status = |field| self.info_field("persistence", field);
-        eventually(
-            || {
-                status("rdb_bgsave_in_progress") == "0"
-                    && status("rdb_last_bgsave_status") == outcome
-            },
-            "the save to end",
-        );
+        let fields = ["rdb_bgsave_in_progress", "rdb_last_bgsave_status"];
+        eventually(|| fields.map(&status) == ["0", outcome], "the save to end");
     }
 }

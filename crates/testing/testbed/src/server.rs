@@ -81,6 +81,13 @@ impl Server {
         }
     }
 
+    /// Restarts it with one more setting.
+    #[track_caller]
+    pub fn restart_with(&mut self, name: &str, value: &str) {
+        self.reconfigure(|settings| settings.config(name, value));
+        self.restart();
+    }
+
     /// As [`Self::restart`]; the log of this attempt when the server refuses to start.
     pub fn try_restart(&mut self) -> Result<(), String> {
         self.stop();
@@ -228,11 +235,8 @@ impl Server {
     /// A connection (RESP2) of this ACL user.
     #[track_caller]
     pub fn connection_as(&self, user: &str, password: &str) -> Connection {
-        self.connect(
-            RedisConnectionInfo::default()
-                .set_username(user)
-                .set_password(password),
-        )
+        let info = RedisConnectionInfo::default().set_username(user);
+        self.connect(info.set_password(password))
     }
 
     #[track_caller]

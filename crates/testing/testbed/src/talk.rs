@@ -31,6 +31,17 @@ macro_rules! post {
     };
 }
 
+/// Ends the test here, and says so, where the server or this machine lacks what it needs.
+#[macro_export]
+macro_rules! needs {
+    ($condition:expr) => {
+        if !($condition) {
+            println!("left out: it needs {}", stringify!($condition));
+            return;
+        }
+    };
+}
+
 /// A command that is written as one line, with blanks between its words. The effect in
 /// `LOCK._APPLY key owner token holds lease-ms deadline-ms` is packed.
 pub fn line(words: &str) -> Cmd {

@@ -92,13 +92,8 @@ impl Stage {
 
     /// The same where the server could not be reached: what is left over may last so long.
     pub(crate) fn agree_within(&self, site: &Site, leftover: Duration) -> Verdict {
-        self.ledger.agrees(
-            site,
-            Slack {
-                leftover,
-                untold: TOLD,
-            },
-        )
+        let untold = TOLD;
+        self.ledger.agrees(site, Slack { leftover, untold })
     }
 
     /// The end of every scenario: nothing stays longer than a lease after its owner has gone.

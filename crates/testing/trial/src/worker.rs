@@ -58,10 +58,10 @@ impl Worker {
         let nothing = json!({ "do": "stall", "ms": 0 });
         match worker.call(nothing, Kind::Other, patience).answer()? {
             Answer::Ok(_) => Ok(worker),
-            other => Err(Failure::Wrong(format!(
-                "does not start: {other:?}{}",
-                worker.process.last_words()
-            ))),
+            other => {
+                let last_words = worker.process.last_words();
+                Err(format!("does not start: {other:?}{last_words}").into())
+            }
         }
     }
 
@@ -220,10 +220,7 @@ impl Worker {
         let at = told.ok_or_else(|| format!("the loss of {key} was not told"))?;
         let took = at.saturating_duration_since(since);
         let limit = limit + lateness(since);
-        ensure!(
-            took <= limit,
-            "{key} was told after {took:.1?}, not {limit:.1?}"
-        );
+        ensure!(took <= limit, "{key}: after {took:.1?}, not {limit:.1?}");
         Ok(())
     }
 

@@ -96,11 +96,9 @@ impl Reading<'_> {
         if let Some((_, limit)) = under_way
             && call.ended > limit + stopped + SLACK
         {
-            let late = call.ended - limit - stopped;
-            self.run.trouble(format!(
-                "an answer about {} came {late} us later than it should",
-                call.key
-            ));
+            let (key, late) = (&call.key, call.ended - limit - stopped);
+            let text = format!("an answer about {key} came {late} us later than it should");
+            self.run.trouble(text);
         }
     }
 
@@ -110,12 +108,9 @@ impl Reading<'_> {
             return;
         };
         if self.strict && at < trust.span.to {
-            self.run.trouble(format!(
-                "token {} of {} was lost {} us before its time",
-                trust.token,
-                trust.key,
-                trust.span.to - at
-            ));
+            let (token, key, early) = (trust.token, &trust.key, trust.span.to - at);
+            let text = format!("token {token} of {key} was lost {early} us before its time");
+            self.run.trouble(text);
         }
         trust.span.to = trust.span.to.min(at);
     }

@@ -5,7 +5,6 @@ use std::fmt;
 use crate::presence::is_present;
 use crate::rules::blocks;
 use crate::story::Story;
-use crate::text::Seconds;
 use crate::{Action, Call, Moment, Outcome, Register, Span, Write, Written};
 
 /// How long after a call's end INFO may still show what the call gives back. Other commands have it
@@ -173,19 +172,12 @@ impl fmt::Display for Operation<'_> {
         match &self.what {
             What::Call { call, .. } => call.fmt(f),
             What::Write(write) => write.fmt(f),
-            What::GiveBack(_) => write!(
-                f,
-                "[{} {} what a call took is given back]",
-                Seconds(self.sent),
-                Seconds(self.ended)
-            ),
-            What::Loss(loss) => write!(f, "[{} {} loss]", Seconds(loss.from), Seconds(loss.to)),
-            What::SetBack(back) => write!(
-                f,
-                "[{} {} clock set back]",
-                Seconds(back.from),
-                Seconds(back.to)
-            ),
+            What::GiveBack(_) => {
+                let span = Span::new(self.sent, self.ended);
+                write!(f, "[{span}: what a call took is given back]")
+            }
+            What::Loss(span) => write!(f, "[{span}: loss]"),
+            What::SetBack(span) => write!(f, "[{span}: clock set back]"),
         }
     }
 }

@@ -6,7 +6,6 @@ use super::Evidence;
 use crate::grants::Grant;
 use crate::holds::Hold;
 use crate::report::{Kind, Report};
-use crate::text::Seconds;
 use crate::{Action, Call, Moment, Outcome};
 
 /// Two grants that stood at once, each an index, the one that was seen first in front: of more than two, the
@@ -34,16 +33,10 @@ impl Evidence<'_, '_> {
 
     fn tell(&self, holds: &[Hold], how: &str, (held, other): Clash) -> String {
         let holds = holds.iter().filter(|hold| hold.grant == held);
-        let spans: Vec<_> = holds
-            .map(|hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to)))
-            .collect();
-        let (held, other) = (&self.grants.all()[held], &self.grants.all()[other]);
-        format!(
-            "{} {how} from {}, while {} did",
-            name(held),
-            spans.join(", "),
-            name(other)
-        )
+        let spans: Vec<_> = holds.map(|hold| hold.span.to_string()).collect();
+        let [held, other] = [held, other].map(|grant| name(&self.grants.all()[grant]));
+        let spans = spans.join(", ");
+        format!("{held} {how} from {spans}, while {other} did")
     }
 
     fn clashes(&self, holds: &[Hold]) -> BTreeSet<Clash> {

@@ -2,7 +2,6 @@
 
 use super::Evidence;
 use crate::report::{Kind, Violation};
-use crate::text::Seconds;
 use crate::{Trust, Write};
 
 impl Evidence<'_, '_> {
@@ -36,10 +35,5 @@ impl Evidence<'_, '_> {
 }
 
 fn name(trust: &Trust) -> String {
-    format!(
-        "token {} was trusted from {} to {}",
-        trust.token,
-        Seconds(trust.span.from),
-        Seconds(trust.span.to)
-    )
+    format!("token {} was trusted from {}", trust.token, trust.span)
 }

@@ -232,14 +232,8 @@ impl Server {
             token: None,
         };
         let (mut clock, unix) = (self.clock, self.now().unix);
-        let judged = acquire(
-            Self::holders(self.held.as_ref()).as_ref(),
-            &call,
-            in_line,
-            &RULES,
-            unix,
-            &mut clock,
-        );
+        let holders = Self::holders(self.held.as_ref());
+        let judged = acquire(holders.as_ref(), &call, in_line, &RULES, unix, &mut clock);
         let token = judged.ok()??.holder.grant.token.number();
         self.clock = clock;
         self.held = Some(Held {

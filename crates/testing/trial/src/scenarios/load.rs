@@ -126,12 +126,8 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
     if let Some(violation) = report.violations.first() {
         return Err(Failure::Wrong(violation.to_string()));
     }
-    ensure!(
-        report.counts.grants == tasks * turns,
-        "{} grants of {}",
-        report.counts.grants,
-        tasks * turns
-    );
+    let (grants, all) = (report.counts.grants, tasks * turns);
+    ensure!(grants == all, "{grants} grants of {all}");
     stage.end(&site, &[&worker], lease)
 }
 
@@ -156,20 +152,14 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     let mut server = site.server().connection();
     let calls = stage.count(2000, 50_000);
     let half = || -> Verdict {
-        in_turn(
-            calls / 4,
-            |number| {
-                worker
-                    .acquire(&format!("free-{}", number % 1000))
-                    .wait(ms(20_000))
-                    .ask()
-            },
-            |call| worker.release(&call.granted()?).ok(),
-        )?;
+        let acquire = |key: &str| worker.acquire(key).wait(ms(20_000));
+        let ask = |number| acquire(&format!("free-{}", number % 1000)).ask();
+        let give_back = |call: Call| worker.release(&call.granted()?).ok();
+        in_turn(calls / 4, ask, give_back)?;
         // And as many in line for one.
         let in_line = || -> Verdict {
             for _ in 0..calls / 4 / TASKS {
-                let grant = worker.acquire("awaited").wait(ms(20_000)).granted()?;
+                let grant = acquire("awaited").granted()?;
                 worker.release(&grant).ok()?;
             }
             Ok(())
@@ -188,10 +178,7 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     half()?;
     let opened = count(&mut server, "total_connections_received") - opened;
     let (more, most) = (calls / 2, (calls / 4 / WAITS) as u64);
-    ensure!(
-        opened <= most,
-        "{more} more have opened {opened} connections"
-    );
+    ensure!(opened <= most, "{more} more, {opened} connections opened");
     let mut last = (before, connections_before);
     let settled = crate::limits::wait_for(ms(1500), || {
         last = measure(&worker, &mut server);

@@ -189,10 +189,9 @@ impl Desk {
                 now - pending.sent,
                 due.saturating_duration_since(pending.sent),
             );
-            self.ledger.wrong(format!(
-                "{} took {took:.1?}, its limit is {limit:.1?}",
-                pending.what
-            ));
+            let what = &pending.what;
+            self.ledger
+                .wrong(format!("{what} took {took:.1?}, its limit is {limit:.1?}"));
         }
     }
 
@@ -288,10 +287,7 @@ impl Call {
     /// Whether it is still without an answer.
     pub(crate) fn is_pending(&self) -> Verdict {
         match self.answers.try_recv() {
-            Ok((_, answer)) => Err(Failure::Wrong(format!(
-                "{} is answered too early: {answer:?}",
-                self.what
-            ))),
+            Ok((_, answer)) => Err(format!("answered too early: {answer:?}").into()),
             Err(_) => Ok(()),
         }
     }
