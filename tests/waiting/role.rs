@@ -41,11 +41,6 @@ fn waiters_that_can_be_redirected_are_told_too() {
     nobody_waits(&server);
 }
 
-#[track_caller]
-fn no_crash(server: &Server) {
-    assert_eq!(server.signs_of_a_crash(), [""; 0]);
-}
-
 #[test]
 fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
     let (mut server, mut c) = Server::builder().config("appendonly", "yes").started();
@@ -57,14 +52,14 @@ fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
     for waiter in &mut waiters {
         assert!(waiter.recv_response().is_err(), "the connection is closed");
     }
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
     server.restart();
     assert_same(&before, &server.whole_state(), "after the restart");
     let mut c = server.connection();
     assert_eq!(queue(&mut c), [""; 0], "who waited has to come again");
     cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
     nobody_waits(&server);
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -73,9 +68,9 @@ fn a_shutdown_with_the_lock_just_freed_is_clean() {
     let _waiters = wait_as(&server, ["b", "c"]);
     post_all(&mut c, ["DEL k", "SHUTDOWN"]);
     server.wait_for_exit();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
     server.restart();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -83,7 +78,7 @@ fn a_server_that_is_terminated_ends_cleanly() {
     let (mut server, _c) = held();
     let _waiters = wait_as(&server, ["b", "c"]);
     server.stop();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -100,5 +95,5 @@ fn the_module_cannot_be_unloaded() {
     assert_eq!(queue(&mut c), ["b"]);
     run(&mut c, "LOCK.RELEASE k a").int();
     waiter.granted();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }

@@ -2,6 +2,8 @@
 
 use super::aof;
 use super::probe::{eventually, patience, poll, slowness, watch_over_the_run};
+use super::talk::Expect;
+use crate::cmd;
 use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
@@ -79,6 +81,15 @@ impl Server {
         if let Err(log) = self.try_restart() {
             panic!("the server did not start again:\n{log}");
         }
+    }
+
+    /// Its memory without what it keeps for replicas and files, which grows to a size of its own.
+    #[track_caller]
+    pub fn used_memory(&self) -> i64 {
+        cmd!(self.connection(), "MEMORY", "PURGE").okay();
+        let memory = self.info("memory");
+        let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
+        bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
     }
 
     /// Restarts it with one more setting.

@@ -27,7 +27,7 @@ impl Followed {
         let replica = primary.replica();
         Self {
             node: [Node::of(&primary)],
-            memory: used_memory(&primary),
+            memory: primary.used_memory(),
             servers: Mutex::new([primary, replica]),
         }
     }
@@ -72,7 +72,7 @@ impl Deployment for Followed {
         check_tokens(primary, run, calls);
         run.check_log(replica);
         cmd!(primary.connection(), "FLUSHALL").okay();
-        let is_back = || used_memory(primary) < self.memory + MEMORY_LEFT;
+        let is_back = || primary.used_memory() < self.memory + MEMORY_LEFT;
         eventually(is_back, "memory to return to where it was");
         check_file(primary, run);
     }
@@ -137,12 +137,4 @@ fn check_file(server: &mut Server, run: &Run) {
     server.restart();
     let after = server.whole_state();
     assert_same(&before, &after, "after a restart from the file");
-}
-
-/// Without what the server keeps for replicas and files, which grows to a size of its own.
-fn used_memory(server: &Server) -> i64 {
-    cmd!(server.connection(), "MEMORY", "PURGE").okay();
-    let memory = server.info("memory");
-    let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
-    bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
 }
