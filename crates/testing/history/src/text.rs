@@ -7,7 +7,7 @@ use crate::{Action, Call, Down, Limit, Moment, Outcome, Span, Write};
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (span, client) = (Span::of(self), self.client);
-        write!(f, "[{span}: client {client}: {}", self.action)?;
+        write!(f, "[{span} client {client}: {}", self.action)?;
         if !self.owner.is_empty() {
             write!(f, " by {}", self.owner)?;
         }
@@ -84,14 +84,14 @@ impl fmt::Display for Outcome {
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = Span::new(self.sent, self.ended);
-        write!(f, "[{span}: {:?} write", self.register)?;
+        write!(f, "[{span} {:?} write", self.register)?;
         write!(f, " with {} -> {:?}]", self.token, self.written)
     }
 }
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} to {}", Seconds(self.from), Seconds(self.to))
+        write!(f, "{} {}", Seconds(self.from), Seconds(self.to))
     }
 }
 

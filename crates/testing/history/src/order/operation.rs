@@ -174,10 +174,10 @@ impl fmt::Display for Operation<'_> {
             What::Write(write) => write.fmt(f),
             What::GiveBack(_) => {
                 let span = Span::new(self.sent, self.ended);
-                write!(f, "[{span}: what a call took is given back]")
+                write!(f, "[{span} what a call took is given back]")
             }
-            What::Loss(span) => write!(f, "[{span}: loss]"),
-            What::SetBack(span) => write!(f, "[{span}: clock set back]"),
+            What::Loss(span) => write!(f, "[{span} loss]"),
+            What::SetBack(span) => write!(f, "[{span} clock set back]"),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::Evidence;
 use crate::grants::Grant;
 use crate::holds::Hold;
 use crate::report::{Kind, Report};
+use crate::text::Seconds;
 use crate::{Action, Call, Moment, Outcome};
 
 /// Two grants that stood at once, each an index, the one that was seen first in front: of more than two, the
@@ -33,7 +34,9 @@ impl Evidence<'_, '_> {
 
     fn tell(&self, holds: &[Hold], how: &str, (held, other): Clash) -> String {
         let holds = holds.iter().filter(|hold| hold.grant == held);
-        let spans: Vec<_> = holds.map(|hold| hold.span.to_string()).collect();
+        let told =
+            |hold: &Hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to));
+        let spans: Vec<_> = holds.map(told).collect();
         let [held, other] = [held, other].map(|grant| name(&self.grants.all()[grant]));
         let spans = spans.join(", ");
         format!("{held} {how} from {spans}, while {other} did")

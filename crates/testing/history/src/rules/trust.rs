@@ -2,6 +2,7 @@
 
 use super::Evidence;
 use crate::report::{Kind, Violation};
+use crate::text::Seconds;
 use crate::{Trust, Write};
 
 impl Evidence<'_, '_> {
@@ -35,5 +36,6 @@ impl Evidence<'_, '_> {
 }
 
 fn name(trust: &Trust) -> String {
-    format!("token {} was trusted from {}", trust.token, trust.span)
+    let [from, to] = [trust.span.from, trust.span.to].map(Seconds);
+    format!("token {} was trusted from {from} to {to}", trust.token)
 }
