@@ -1,6 +1,6 @@
 //! Random commands on a few keys of a few databases.
 
-use crate::grammar::{commands, words};
+use crate::grammar::commands;
 use crate::invariants::{
     check_grant, check_hot_key, check_info, check_log, check_server, check_waiter,
 };
@@ -10,6 +10,7 @@ use crate::wire::Wire;
 use crate::*;
 use redis::{Cmd, Connection, Value};
 use testbed::state::assert_same;
+use testbed::traffic::words;
 use testbed::{Grant, LockInfo};
 
 const BATCH: usize = 120;

@@ -15,7 +15,7 @@ mod wire;
 
 use std::env;
 use testbed::traffic::seed;
-use testbed::{Expect, Reply, Server, Talk, cmd, dump, effect};
+use testbed::{Expect, Reply, Server, Talk, cmd, dump, effect, started};
 
 /// A number from the environment.
 fn amount(variable: &str, default: usize) -> usize {

@@ -64,8 +64,7 @@ fn a_tampered_payload_is_refused_or_makes_a_sound_lock() {
     assert_same(&before, &server.state(), "after a restart");
     check_log(&server);
 
-    let other = Server::start();
-    let mut c = other.connection();
+    let (_other, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 0);
 }

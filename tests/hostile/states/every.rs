@@ -112,8 +112,6 @@ fn name_the_guilty(setting: Setting, cases: &[Case]) -> ! {
             arena = Arena::start(setting);
         }
     }
-    panic!(
-        "by itself fails, of {} that failed at once: {guilty:#?}",
-        cases.len()
-    );
+    let count = cases.len();
+    panic!("by itself fails, of {count} that failed at once: {guilty:#?}");
 }

@@ -320,7 +320,8 @@ impl Traffic {
     }
 }
 
-fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
+/// The words of a command.
+pub fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
     command.args_iter().map(|word| match word {
         Arg::Simple(bytes) => bytes,
         _ => panic!("only plain words"),
